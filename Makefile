@@ -1,0 +1,33 @@
+# kraftwatch. A machine needs Python 3.11+, a JDK 17+, make, and a package registry: nothing else.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench goldens lock clean
+
+help: ## show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## install everything, pinned with hashes, into .venv
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kraftwatch needs Python 3.11 or newer; this is " + sys.version.split()[0] + ": make setup PYTHON=/path/to/python3.11")'
+	@java -version >/dev/null 2>&1 || { echo "kraftwatch needs a JDK 17 or newer: no working java was found on the PATH" >&2; exit 2; }
+	@echo "setup: a virtual environment in .venv"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@awk '/^uv==/{keep=1; print; next} /^[a-z]/{keep=0} keep' requirements.lock > .venv/uv.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r .venv/uv.lock
+	@echo "setup: the locked dependencies (pyspark alone is 450 MB: minutes on a slow line)"
+	@VIRTUAL_ENV=.venv $(BIN)/uv pip install --require-hashes -r requirements.lock
+	@VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY) ## a real quorum hurt and healed, scene by scene, told by the streaming job
+	@$(BIN)/kraftwatch demo
+
+lock: $(READY) ## write requirements.lock again from pyproject.toml
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock
+
+clean: ## remove what was made here
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

@@ -1,0 +1,1 @@
+"""Gather: Kafka's wire, read and never written."""

@@ -1,0 +1,1 @@
+"""Bytes of `__cluster_metadata` to records and events: pure."""

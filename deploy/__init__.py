@@ -1,0 +1,1 @@
+"""What runs kraftwatch, and what it is tried on."""

@@ -1,0 +1,95 @@
+"""What a rule says: a Finding with its evidence and its remedy, and what a rule is."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from rules.quorum import Millis, Quorum
+
+Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | None"
+"""What evidence is made of: exactly what JSON can say."""
+
+
+class Severity(StrEnum):
+    """What to do about it: get up now, look today, know about it."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A condition that stands now, as one rule sees it."""
+
+    rule: str
+    subject: str
+    """What it is about, stable while the condition lasts: it is part of the alert's identity."""
+    severity: Severity
+    summary: str
+    """One sentence for a phone's lock screen: what, where, how bad."""
+    evidence: Mapping[str, Plain]
+    remedy: tuple[str, ...]
+    """In order. Each is one shell command, or one sentence that begins with `#`."""
+    standing_ms: Millis | None = None
+    """How long it has stood by the evidence's own clock, where that is better than when we first saw it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """One number a user may change (`--set RULE.NAME=VALUE`), with its reasoned default."""
+
+    name: str
+    default: float
+    unit: str
+    meaning: str
+    """What the operator gets by changing it."""
+
+
+HOLD = "hold"
+CLEAR = "clear"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule: its id is its file's name with dashes.
+
+    `judge` is pure: the same quorum and thresholds give the same findings in the same order.
+    """
+
+    id: str
+    title: str
+    text: str
+    """The operator's page: the module's docstring."""
+    thresholds: tuple[Threshold, ...]
+    judge: Callable[[Quorum, "Thresholds"], Iterable[Finding]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """The numbers in force for one rule: its defaults, overridden by the configuration."""
+
+    values: Mapping[str, float] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> float:
+        """The value of a threshold, in that threshold's unit."""
+        return self.values[name]
+
+    def ms(self, name: str) -> Millis:
+        """A threshold given in seconds, as milliseconds."""
+        return Millis(round(self.values[name] * 1000))
+
+
+def hold(seconds: float) -> Threshold:
+    """How long the condition must stand before the alert fires."""
+    return Threshold(
+        name=HOLD, default=seconds, unit="s", meaning="the condition must stand this long before the alert fires"
+    )
+
+
+def clear(seconds: float = 10.0) -> Threshold:
+    """How long the condition must be gone before the alert resolves."""
+    return Threshold(
+        name=CLEAR, default=seconds, unit="s", meaning="the condition must be gone this long before the alert resolves"
+    )

@@ -1,0 +1,353 @@
+"""The vocabulary: a KRaft quorum as one frozen value, everything a rule may look at.
+
+Nothing here reads a clock: times are milliseconds since the epoch that came in with an observation.
+Two clocks appear and are never mixed: fields named `observed_at_ms` are the gatherer's clock;
+`timestamp_ms` fields are the log's own time, written by the controller that led; `last_fetch_ms`
+and `last_caught_up_ms` are the leader's clock, comparable only with the leader's own row.
+
+Absent is None: -1, the zero UUID and empty strings are converted where bytes become values.
+Spelling follows KIP-595 and KIP-853.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType
+
+NodeId = NewType("NodeId", int)
+"""A controller's or broker's `node.id`."""
+Epoch = NewType("Epoch", int)
+"""A leader epoch (Raft's term)."""
+Offset = NewType("Offset", int)
+"""A position in `__cluster_metadata-0`."""
+DirectoryId = NewType("DirectoryId", str)
+"""The UUID of a metadata log directory (KIP-853), 22 characters of URL-safe base64 as Kafka prints it."""
+TopicId = NewType("TopicId", str)
+"""A topic's UUID, 22 characters of URL-safe base64 as Kafka prints it."""
+Millis = NewType("Millis", int)
+"""Milliseconds: since the Unix epoch where the name ends in `_at_ms` or `timestamp_ms`, else a duration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Endpoint:
+    """Where a listener says it can be reached."""
+
+    listener: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """HOST:PORT, as Kafka's tools take it."""
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class ReplicaKey:
+    """Who a replica is (KIP-853): a node *and* the directory its log lives in; None before Kafka 3.9."""
+
+    id: NodeId
+    directory_id: DirectoryId | None = None
+
+    def __str__(self) -> str:
+        """`2-Ab3...` with a directory id, `2` without."""
+        return f"{self.id}" if self.directory_id is None else f"{self.id}-{self.directory_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voter:
+    """One voter of a VotersRecord. Invariant: the first endpoint is the one other voters dial."""
+
+    key: ReplicaKey
+    endpoints: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterSet:
+    """A committed VotersRecord, whole, and where it stands in the log."""
+
+    voters: tuple[Voter, ...]
+    offset: Offset
+    leader_epoch: Epoch | None
+    timestamp_ms: Millis | None
+
+    @property
+    def majority(self) -> int:
+        """Votes that win an election, and replicas that commit a record."""
+        return len(self.voters) // 2 + 1
+
+    @property
+    def ids(self) -> frozenset[NodeId]:
+        """The voters' node ids."""
+        return frozenset(voter.key.id for voter in self.voters)
+
+    @property
+    def keys(self) -> frozenset[ReplicaKey]:
+        """The voters' (id, directory id) pairs."""
+        return frozenset(voter.key for voter in self.voters)
+
+    def by_id(self, node: NodeId) -> Voter | None:
+        """The voter with this node id (Kafka allows one directory per id), or None."""
+        return next((voter for voter in self.voters if voter.key.id == node), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterRemoval:
+    """A replica that a committed VotersRecord no longer lists."""
+
+    key: ReplicaKey
+    removed_at_ms: Millis
+    """When the gatherer first showed us the set without it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """A voter's or observer's row in DescribeQuorum: the leader's view of it. Times are the leader's clock."""
+
+    key: ReplicaKey
+    log_end_offset: Offset | None
+    last_fetch_ms: Millis | None
+    last_caught_up_ms: Millis | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poll:
+    """One answered DescribeQuorum. `voters` is the leader's latest set: it may hold an uncommitted change."""
+
+    observed_at_ms: Millis
+    leader_id: NodeId
+    leader_epoch: Epoch
+    high_watermark: Offset | None
+    voters: tuple[Replica, ...]
+    observers: tuple[Replica, ...]
+    nodes: Mapping[NodeId, tuple[Endpoint, ...]] = field(default_factory=dict)
+
+    @property
+    def leader(self) -> Replica | None:
+        """The leader's own row: the only clock the other rows may be compared with."""
+        rows = (*self.voters, *self.observers)
+        return next((row for row in rows if row.key.id == self.leader_id), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagSample:
+    """One replica's progress at one poll. `lag_ms` is 0 when it had caught up with the leader's end then."""
+
+    observed_at_ms: Millis
+    lag: int | None
+    """Records behind the leader's log end offset."""
+    lag_ms: Millis | None
+    """Leader's last_caught_up (its own clock, that is its now) minus this replica's last_caught_up."""
+    fetch_age_ms: Millis | None
+    """Leader's last_fetch (its now) minus this replica's last_fetch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaHistory:
+    """What the polls showed of one replica: a bounded window, newest last (Burrow's way of judging lag)."""
+
+    key: ReplicaKey
+    first_seen_at_ms: Millis
+    last_seen_at_ms: Millis
+    last_log_end_offset: Offset | None
+    last_leader_epoch: Epoch
+    """The leader epoch of the poll that showed `last_log_end_offset`."""
+    samples: tuple[LagSample, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerRegistration:
+    """A RegisterControllerRecord: written at every controller start with its current endpoints."""
+
+    id: NodeId
+    incarnation_id: str
+    endpoints: tuple[Endpoint, ...]
+    offset: Offset
+    timestamp_ms: Millis | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistration:
+    """A broker as the log knows it: registered, fenced or not, shutting down or not."""
+
+    id: NodeId
+    incarnation_id: str
+    endpoints: tuple[Endpoint, ...]
+    fenced: bool
+    in_controlled_shutdown: bool
+    offset: Offset
+
+    @property
+    def alive(self) -> bool:
+        """Unfenced: the active controller hears its heartbeats."""
+        return not self.fenced
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """A partition's LeaderRecoveryState is RECOVERING (KIP-704), and since when by the log's own time."""
+
+    topic_id: TopicId
+    topic: str | None
+    partition: int
+    replicas: tuple[NodeId, ...]
+    isr: tuple[NodeId, ...]
+    leader: NodeId | None
+    since_offset: Offset
+    since_timestamp_ms: Millis
+    at_least: bool
+    """True when a snapshot showed it: it stood already at `since_timestamp_ms`, perhaps long before."""
+    previous_isr: tuple[NodeId, ...] | None
+    """The in-sync replicas before the unclean election; None when the log no longer tells."""
+    previous_elr: tuple[NodeId, ...] | None
+    """The eligible leader replicas (KIP-966) before the unclean election; None when the log no longer tells."""
+
+
+class Resolution(StrEnum):
+    """What the name service said of an endpoint's host, from where the monitor stands."""
+
+    RESOLVED = "resolved"
+    NAME_GONE = "name-gone"
+    """The resolver answered that no such name exists: counts against the endpoint."""
+    RESOLVER_FAILED = "resolver-failed"
+    """No answer, or a temporary failure: counts against our sight, never against the endpoint."""
+
+
+class Connection(StrEnum):
+    """What happened to a TCP connection to an endpoint."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    TIMED_OUT = "timed-out"
+    UNREACHABLE = "unreachable"
+    NOT_TRIED = "not-tried"
+
+
+class Answer(StrEnum):
+    """Who answered behind an accepted connection."""
+
+    THIS_CLUSTER = "this-cluster"
+    """A Kafka node of this cluster answered; `answered_by` names it where that could be asked."""
+    OTHER_CLUSTER = "other-cluster"
+    OTHER_NODE = "other-node"
+    """A node of this cluster, but not the one this endpoint should lead to."""
+    NOT_KAFKA = "not-kafka"
+    NO_ANSWER = "no-answer"
+    """Accepted and then silent, or closed."""
+    NOT_ALLOWED = "not-allowed"
+    """TLS, login or authorization kept us from asking: says nothing against the endpoint."""
+    NOT_ASKED = "not-asked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One look at one endpoint of one node, from the monitor's vantage point."""
+
+    observed_at_ms: Millis
+    node: NodeId
+    endpoint: Endpoint
+    resolution: Resolution
+    addresses: tuple[str, ...]
+    connection: Connection
+    answer: Answer
+    answered_by: NodeId | None = None
+    detail: str = ""
+
+
+class Sight(StrEnum):
+    """What the gatherer was trying to see."""
+
+    LOG = "log"
+    """Fetch or FetchSnapshot of `__cluster_metadata`."""
+    QUORUM = "quorum"
+    """DescribeQuorum."""
+    PROBE = "probe"
+
+
+class Reason(StrEnum):
+    """Why an attempt to see something failed."""
+
+    UNRESOLVABLE = "unresolvable"
+    RESOLVER_FAILED = "resolver-failed"
+    REFUSED = "refused"
+    TIMED_OUT = "timed-out"
+    UNREACHABLE = "unreachable"
+    CLOSED = "closed"
+    NO_LEADER = "no-leader"
+    """A node answered and said that it knows no leader."""
+    NOT_READY = "not-ready"
+    """A node answered that its authorizer is not ready: it restarted and knows no leader."""
+    DENIED = "denied"
+    NOT_AUTHENTICATED = "not-authenticated"
+    TLS_FAILED = "tls-failed"
+    WRONG_CLUSTER = "wrong-cluster"
+    UNSUPPORTED = "unsupported"
+    UNDECODABLE = "undecodable"
+    METADATA_LOST = "metadata-lost"
+    """DivergingEpoch below an offset that was already committed: committed metadata is gone."""
+    INTERRUPTED = "interrupted"
+    """We ourselves were not looking: the gatherer was restarted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The newest failed attempt to see one thing at one place."""
+
+    sight: Sight
+    endpoint: str
+    """HOST:PORT that was asked, or empty when none could be."""
+    reason: Reason
+    detail: str
+    first_at_ms: Millis
+    """Start of the unbroken run of failures of this sight at this endpoint."""
+    last_at_ms: Millis
+
+
+class Vantage(StrEnum):
+    """Where the monitor stands towards the cluster's network and name service."""
+
+    INSIDE = "inside"
+    OUTSIDE = "outside"
+    """Endpoint verdicts that come from probing alone are capped at warning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quorum:
+    """Everything known of one cluster's metadata quorum at one moment.
+
+    Invariant: built only from observations up to `now_ms`; the same observations give the same Quorum.
+    """
+
+    cluster: str
+    """The name it has in the configuration."""
+    cluster_id: str | None
+    now_ms: Millis
+    """observed_at of the newest row of this cluster: the only `now` there is."""
+    vantage: Vantage = Vantage.INSIDE
+    kraft_version: int | None = None
+    """0 = static quorum (controller.quorum.voters), 1 = dynamic (KIP-853); None = the log did not say yet."""
+    metadata_version: int | None = None
+    committed: VoterSet | None = None
+    """The newest committed VotersRecord; None for a static quorum."""
+    leader_id: NodeId | None = None
+    """Who leads as far as the newest evidence tells; None = somebody said there is none, or nothing is known."""
+    leader_epoch: Epoch | None = None
+    high_watermark: Offset | None = None
+    last_offset: Offset | None = None
+    """The newest committed offset that was applied."""
+    newest_timestamp_ms: Millis | None = None
+    """The newest batch timestamp, NoOps included: what time it is for the log."""
+    log_seen_at_ms: Millis | None = None
+    """When the log last answered (records or an empty fetch that a leader answered)."""
+    poll: Poll | None = None
+    """The newest answered DescribeQuorum, however old: compare its observed_at_ms with now_ms."""
+    histories: Mapping[ReplicaKey, ReplicaHistory] = field(default_factory=dict)
+    removals: tuple[VoterRemoval, ...] = ()
+    controllers: Mapping[NodeId, ControllerRegistration] = field(default_factory=dict)
+    brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
+    recovering: tuple[Recovery, ...] = ()
+    probes: Mapping[str, Probe] = field(default_factory=dict)
+    """The newest probe of each (node, endpoint), keyed `NODE@HOST:PORT`."""
+    failures: tuple[Failure, ...] = ()
+    """Attempts that fail now: an entry goes as soon as its sight at its endpoint succeeds again."""
+    bootstrap: tuple[str, ...] = ()
+    """HOST:PORT of each configured controller (or broker)."""

@@ -5,7 +5,9 @@ probes and failed looks carry only what was seen; when is the observation's `obs
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, TypeAdapter
 
 from rules.quorum import (
     Answer,
@@ -314,3 +316,19 @@ LogEvent: TypeAlias = (
     | Undecodable
 )
 Event: TypeAlias = LogEvent | QuorumPolled | EndpointProbed | Unseen
+
+_JSON: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
+
+
+def to_json(event: Event) -> bytes:
+    """One event as one JSON object in UTF-8: what probes, polls and failed looks are recorded as."""
+    return _JSON.dump_json(event)
+
+
+def from_json(payload: bytes | str) -> Event:
+    """The event that `to_json` wrote.
+
+    Raises:
+        pydantic.ValidationError: the payload is no event (a ValueError).
+    """
+    return _JSON.validate_json(payload)

@@ -7,8 +7,7 @@ The one schema, in one place. `payload` by kind:
   (`last_offset` = `base_offset` - 1 and an empty payload: a leader answered and had nothing new).
 - `snapshot`: one batch-aligned piece of a `.checkpoint`; `base_offset` = the snapshot's end offset,
   `leader_epoch` = the snapshot's epoch, `last_offset` = the piece's number, counted from 0.
-- `quorum`, `probe`, `unseen`: one JSON object in UTF-8: a `connectors.event` value of type
-  QuorumPolled, EndpointProbed, Unseen, without its `type` and `at`.
+- `quorum`, `probe`, `unseen`: `connectors.event.to_json` of a QuorumPolled, EndpointProbed, Unseen.
 """
 
 from dataclasses import dataclass

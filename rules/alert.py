@@ -1,0 +1,55 @@
+"""An Alert: one transition of a finding's life, as people and programs are told it."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rules.finding import Plain, Severity
+from rules.quorum import Millis, Offset
+
+
+class AlertState(StrEnum):
+    """What is told: it began (or changed severity), or it is over."""
+
+    FIRING = "firing"
+    RESOLVED = "resolved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """One line told. A change of severity is a new firing line with the same fingerprint and started_at."""
+
+    cluster: str
+    cluster_id: str
+    rule: str
+    subject: str
+    severity: Severity
+    state: AlertState
+    summary: str
+    evidence: Mapping[str, Plain]
+    remedy: tuple[str, ...]
+    started_at_ms: Millis
+    """observed_at of the row that first showed the condition."""
+    due_at_ms: Millis
+    """When it could be told at the earliest: first sight plus hold (firing), last sight plus clear (resolved)."""
+    observed_at_ms: Millis
+    """observed_at of the row that made this transition."""
+    offset: Offset | None
+    """The newest committed offset known at that row."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity of the alert over its whole life: of (cluster id, rule, subject), 16 hex digits."""
+        return fingerprint(self.cluster_id, self.rule, self.subject)
+
+    @property
+    def key(self) -> tuple[str, str, str, Millis, str, str]:
+        """Identity of this transition: what makes telling it twice the same telling."""
+        return (self.cluster_id, self.rule, self.subject, self.started_at_ms, self.state, self.severity)
+
+
+def fingerprint(cluster_id: str, rule: str, subject: str) -> str:
+    """The alert's identity as 16 hex digits of SHA-256 over its three parts."""
+    joined = "\x00".join((cluster_id, rule, subject)).encode()
+    return hashlib.sha256(joined).hexdigest()[:16]

@@ -1,0 +1,124 @@
+"""Batches: framing, CRC, torn tails, and what is refused with a reason."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from metadata_bytes import batch, noop, tinylog
+
+from connectors.metadata.batches import HEADER, BadBatch, Batch, TornTail, scan
+
+
+def test_a_batch_says_where_it_is_and_what_it_holds() -> None:
+    log = batch([noop(), noop()], base_offset=7, epoch=3, timestamp=1000) + batch([noop()], base_offset=9, epoch=4)
+
+    first, second = scan(log)
+
+    assert isinstance(first, Batch)
+    assert isinstance(second, Batch)
+    assert (first.base_offset, first.last_offset, first.record_count) == (7, 8, 2)
+    assert (first.leader_epoch, first.base_timestamp, first.max_timestamp) == (3, 1000, 1000)
+    assert (first.is_control, first.compression) == (False, "none")
+    assert (second.position, second.end) == (first.size, len(log))
+
+
+def test_kafkas_own_log_is_read_whole_without_a_complaint() -> None:
+    log, sidecar = tinylog()
+
+    batches = list(scan(log, expected=0))
+
+    assert all(isinstance(item, Batch) for item in batches)
+    assert len(batches) == sidecar["batches"]
+    assert sum(item.is_control for item in batches if isinstance(item, Batch)) == sidecar["control_batches"]
+    last = batches[-1]
+    assert isinstance(last, Batch)
+    assert last.last_offset == sidecar["last_offset"]
+    assert last.leader_epoch == sidecar["last_epoch"]
+
+
+def test_every_cut_through_the_last_batch_is_a_torn_tail() -> None:
+    whole = batch([noop()], base_offset=0)
+    for cut in range(1, len(whole)):
+        first, tail = scan(whole + batch([noop()], base_offset=1)[:cut], expected=0)
+
+        assert isinstance(first, Batch)
+        assert isinstance(tail, TornTail)
+        assert tail.size == cut
+        assert tail.missing == (None if cut < 12 else len(whole) - cut)
+        assert tail.base_offset == (None if cut < 8 else 1)
+
+
+def test_a_damaged_batch_is_named_and_the_next_is_read() -> None:
+    damaged = bytearray(batch([noop()], base_offset=0))
+    damaged[-1] ^= 1
+
+    bad, good = scan(bytes(damaged) + batch([noop()], base_offset=1), expected=0)
+
+    assert isinstance(bad, BadBatch)
+    assert bad.base_offset == 0
+    assert bad.reason == "the CRC-32C does not match: the batch is damaged"
+    assert bad.header is None
+    assert isinstance(good, Batch)
+
+
+def test_compression_is_refused_with_a_reason() -> None:
+    bad, good = scan(batch([noop()], attributes=4) + batch([noop()], base_offset=1))
+
+    assert isinstance(bad, BadBatch)
+    assert bad.reason == "compressed with zstd, which KRaft never writes: not read"
+    assert bad.header is not None
+    assert isinstance(good, Batch)
+
+
+def test_the_base_offset_is_outside_the_crc_so_it_is_checked_against_its_neighbours() -> None:
+    log = (
+        batch([noop(), noop()], base_offset=5) + batch([noop()], base_offset=4_000_007) + batch([noop()], base_offset=8)
+    )
+
+    first, jumped, third = scan(log, expected=5)
+
+    assert isinstance(first, Batch)
+    assert isinstance(jumped, BadBatch)
+    assert jumped.reason == "base offset 4000007 where 7 follows"
+    assert isinstance(third, Batch)
+
+
+def test_the_record_count_must_agree_with_the_last_offset_delta() -> None:
+    (bad,) = scan(batch([noop()], last_offset_delta=4))
+
+    assert isinstance(bad, BadBatch)
+    assert bad.reason == "1 records cannot have the last offset delta 4"
+
+
+def test_an_older_magic_is_passed_over_by_its_length() -> None:
+    old = bytearray(batch([noop()]))
+    old[16] = 1
+
+    bad, good = scan(bytes(old) + batch([noop()], base_offset=1))
+
+    assert isinstance(bad, BadBatch)
+    assert (bad.reason, bad.size) == ("magic 1 where 2 belongs", len(old))
+    assert isinstance(good, Batch)
+
+
+def test_a_length_that_cannot_be_ends_the_scan() -> None:
+    (bad,) = scan(bytes(HEADER.size + 30))
+
+    assert isinstance(bad, BadBatch)
+    assert (bad.size, bad.base_offset) == (91, None)
+    assert bad.reason == "a batch length of 0 cannot be: what follows is passed over"
+
+
+@given(st.binary(max_size=400))
+def test_no_bytes_make_it_raise_and_every_byte_is_accounted_for(chunk: bytes) -> None:
+    assert sum(item.size for item in scan(chunk)) == len(chunk)
+
+
+@given(st.integers(0, 999), st.integers(0, 7), st.integers(0, 999))
+def test_a_flipped_bit_in_real_batches_keeps_every_byte_accounted_for(at: int, bit: int, cut: int) -> None:
+    log = tinylog()[0][: 3000 + cut]
+    flipped = bytearray(log)
+    flipped[at] ^= 1 << bit
+
+    items = list(scan(bytes(flipped), expected=0))
+
+    assert sum(item.size for item in items) == len(log)
+    assert [item.position for item in items] == sorted(item.position for item in items)

@@ -1,0 +1,122 @@
+"""A frame: one observation on disk.
+
+Layout, big-endian: u32 length of the body, u32 CRC-32C of the body, body = fixed fields, then the cluster's name
+in UTF-8, then the payload. `last_offset` may rightly be -1 (an empty answer to a fetch of offset 0), so absence
+is a bit of its own and not a value.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from crc32c import crc32c
+
+from connectors.observation import Kind, Observation
+
+_PREFIX = struct.Struct(">II")
+_FIXED = struct.Struct(">QBBHqqqiq")
+_MAX_CLUSTER_BYTES = 0xFFFF
+MAX_BODY_BYTES = 256 * 1024 * 1024
+"""A length above this is no length: it bounds what a broken prefix can make us read."""
+
+_CODE_OF_KIND = {Kind.RECORDS: 1, Kind.SNAPSHOT: 2, Kind.QUORUM: 3, Kind.PROBE: 4, Kind.UNSEEN: 5}
+_KIND_OF_CODE = {code: kind for kind, code in _CODE_OF_KIND.items()}
+_HAS_BASE, _HAS_LAST, _HAS_EPOCH, _HAS_WATERMARK = 1, 2, 4, 8
+
+
+class BadFrameError(ValueError):
+    """Bytes that are no whole frame: torn by a crash, or damaged. `position` is where the frame begins."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"{reason} at byte {position}")
+        self.position = position
+        self.reason = reason
+
+
+def encode(row: Observation) -> bytes:
+    """One row as one frame.
+
+    Raises:
+        ValueError: no sequence yet, or the name or payload is larger than a frame can say.
+    """
+    cluster = row.cluster.encode()
+    length = _FIXED.size + len(cluster) + len(row.payload)
+    if row.sequence < 0:
+        raise ValueError("a row is recorded with its sequence")
+    if len(cluster) > _MAX_CLUSTER_BYTES or length > MAX_BODY_BYTES:
+        raise ValueError(f"a row of {length} bytes of cluster {row.cluster[:80]!r} is larger than a frame may be")
+    present = (
+        (_HAS_BASE if row.base_offset is not None else 0)
+        | (_HAS_LAST if row.last_offset is not None else 0)
+        | (_HAS_EPOCH if row.leader_epoch is not None else 0)
+        | (_HAS_WATERMARK if row.high_watermark is not None else 0)
+    )
+    fixed = _FIXED.pack(
+        row.sequence,
+        _CODE_OF_KIND[row.kind],
+        present,
+        len(cluster),
+        row.observed_at_ms,
+        row.base_offset or 0,
+        row.last_offset or 0,
+        row.leader_epoch or 0,
+        row.high_watermark or 0,
+    )
+    body = b"".join((fixed, cluster, row.payload))
+    return _PREFIX.pack(length, crc32c(body)) + body
+
+
+def read(file: BinaryIO, position: int) -> tuple[Observation, int] | None:
+    """The frame at `position`, where `file` stands, and the position after it; None at the end of the file.
+
+    Raises:
+        BadFrameError: what stands there is no whole frame.
+    """
+    prefix = file.read(_PREFIX.size)
+    if not prefix:
+        return None
+    if len(prefix) < _PREFIX.size:
+        raise BadFrameError(position, "a frame's prefix is cut short")
+    length, checksum = _PREFIX.unpack(prefix)
+    if not _FIXED.size <= length <= MAX_BODY_BYTES:
+        raise BadFrameError(position, f"a frame of impossible length {length}")
+    body = file.read(length)
+    if len(body) < length:
+        raise BadFrameError(position, "a frame is cut short")
+    if crc32c(body) != checksum:
+        raise BadFrameError(position, "a frame's CRC-32C does not match")
+    return _decode(body, position), position + _PREFIX.size + length
+
+
+def scan(file: BinaryIO, position: int, sequence: int) -> Iterator[tuple[int, Observation]]:
+    """Every frame from `position` on, each with the position after it; sequences must count up from `sequence`.
+
+    Raises:
+        BadFrameError: at the first place that holds no whole frame of the expected sequence.
+    """
+    file.seek(position)
+    while (found := read(file, position)) is not None:
+        row, after = found
+        if row.sequence != sequence:
+            raise BadFrameError(position, f"row {row.sequence} stands where row {sequence} belongs")
+        yield after, row
+        position, sequence = after, sequence + 1
+
+
+def _decode(body: bytes, position: int) -> Observation:
+    sequence, code, present, cluster_bytes, at_ms, base, last, epoch, watermark = _FIXED.unpack_from(body)
+    payload_at = _FIXED.size + cluster_bytes
+    kind = _KIND_OF_CODE.get(code)
+    if kind is None or payload_at > len(body):
+        raise BadFrameError(position, "a frame written by another version")
+    return Observation(
+        cluster=body[_FIXED.size : payload_at].decode(),
+        kind=kind,
+        observed_at_ms=at_ms,
+        base_offset=base if present & _HAS_BASE else None,
+        last_offset=last if present & _HAS_LAST else None,
+        leader_epoch=epoch if present & _HAS_EPOCH else None,
+        high_watermark=watermark if present & _HAS_WATERMARK else None,
+        payload=body[payload_at:],
+        sequence=sequence,
+    )

@@ -37,6 +37,29 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CannotTell:
+    """The rule cannot judge now: not healthy, not ill. What it told before stands until it can judge again."""
+
+    rule: str
+    subject: str | None
+    """The one subject it cannot judge; None for all it has."""
+    why: str
+    """One sentence: what is not seen, and since when."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotApplicable:
+    """The rule has nothing to judge on this cluster, a static quorum for one: an answer of its own, never "ok"."""
+
+    rule: str
+    why: str
+
+
+Verdict: TypeAlias = Finding | CannotTell | NotApplicable
+"""What a rule may answer. No verdict at all about a subject means: judged, and well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
     """One number a user may change (`--set RULE.NAME=VALUE`), with its reasoned default."""
 
@@ -63,7 +86,9 @@ class Rule:
     text: str
     """The operator's page: the module's docstring."""
     thresholds: tuple[Threshold, ...]
-    judge: Callable[[Quorum, "Thresholds"], Iterable[Finding]]
+    judge: Callable[[Quorum, "Thresholds"], Iterable[Verdict]]
+    silenced_by: tuple[str, ...] = ()
+    """Rules whose finding is the root cause of what this one would say: while one stands, this one cannot tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -150,7 +150,12 @@ class ReplicaHistory:
     last_seen_at_ms: Millis
     last_log_end_offset: Offset | None
     last_leader_epoch: Epoch
-    """The leader epoch of the poll that showed `last_log_end_offset`."""
+    """The leader epoch of the first poll that showed `last_log_end_offset`.
+
+    Filled by replay: both change together, and only when a poll shows a log end offset (not None) that
+    differs from the remembered one. So a voter that fell silent keeps the epoch its log really ended in,
+    however many elections the others hold since.
+    """
     samples: tuple[LagSample, ...]
 
 
@@ -175,6 +180,13 @@ class BrokerRegistration:
     fenced: bool
     in_controlled_shutdown: bool
     offset: Offset
+    alive_since_timestamp_ms: Millis | None = None
+    """Log time of the record that last made it alive (unfenced, by its registration or by a change).
+
+    Filled by replay: the batch timestamp of the record that turned `fenced` from True (or from not
+    registered) to False; kept while it stays unfenced, None while it is fenced. From a snapshot: the
+    snapshot's last contained timestamp, that is "at least since". None also when it is not known.
+    """
 
     @property
     def alive(self) -> bool:
@@ -342,11 +354,22 @@ class Quorum:
     """The newest answered DescribeQuorum, however old: compare its observed_at_ms with now_ms."""
     histories: Mapping[ReplicaKey, ReplicaHistory] = field(default_factory=dict)
     removals: tuple[VoterRemoval, ...] = ()
+    """Replicas that left the committed set, oldest first.
+
+    Filled by replay: one entry a key, the newest removal of it; an entry goes when its *id* is a voter's
+    again (with whatever directory), so that a half-done disk replacement can be seen. Bounded by replay.
+    """
     controllers: Mapping[NodeId, ControllerRegistration] = field(default_factory=dict)
     brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
     recovering: tuple[Recovery, ...] = ()
     probes: Mapping[str, Probe] = field(default_factory=dict)
     """The newest probe of each (node, endpoint), keyed `NODE@HOST:PORT`."""
+    addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What each probed host name last resolved to: what a vanished name has to be given back.
+
+    Filled by replay from probes with `Resolution.RESOLVED`; a host's entry stays when its name is gone,
+    and goes when no probe names that host any more.
+    """
     failures: tuple[Failure, ...] = ()
     """Attempts that fail now: an entry goes as soon as its sight at its endpoint succeeds again."""
     bootstrap: tuple[str, ...] = ()

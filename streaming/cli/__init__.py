@@ -1,1 +1,47 @@
-"""The command line."""
+"""The command line: one command, its verbs in modules of their own."""
+
+import sys
+
+import typer
+from rich.console import Console
+
+from connectors.errors import KraftwatchError, UsageError
+from streaming.cli import demo, lab, run
+
+app = typer.Typer(
+    name="kraftwatch",
+    help="""Knows, before anyone else, whether a Kafka cluster's brain is well: the KRaft metadata quorum.
+
+It reads each cluster's [bold]__cluster_metadata[/bold] log from the controllers, polls DescribeQuorum, probes the
+voters' endpoints, and says what is wrong, why, and the exact command that mends it. It never writes to a cluster.
+
+[bold]First steps[/bold]
+
+  kraftwatch demo                                        a real quorum hurt and healed before your eyes
+  kraftwatch run --cluster prod=c1:9093,c2:9093,c3:9093  watch a cluster of yours
+""",
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run.run)
+app.command("demo")(demo.demo)
+app.add_typer(lab.app, name="lab")
+
+
+def main() -> None:
+    """Entry point: a mistake is one sentence on stderr and exit code 2, never a traceback."""
+    try:
+        app()
+    except UsageError as problem:
+        _say(problem)
+        sys.exit(2)
+    except KraftwatchError as problem:
+        _say(problem)
+        sys.exit(1)
+
+
+def _say(problem: KraftwatchError) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"kraftwatch: {problem}", markup=False)

@@ -1,0 +1,1 @@
+"""`kraftwatch lab up|down`: a real local quorum to play with."""

@@ -1,0 +1,66 @@
+"""foreachBatch: the step's output to the ledger, the sinks and the quarantine. Runs on the driver.
+
+Idempotent by the alert's own key, never by batch id: a new checkpoint begins again at batch 0. A batch that
+was delivered before still runs its plan, because Spark refuses a batch whose stateful plan did not run.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pydantic import TypeAdapter
+from pyspark.sql import DataFrame, Row
+
+from connectors.sinks.delivery import Delivery
+from rules.alert import Alert
+
+ALERT: TypeAdapter[Alert] = TypeAdapter(Alert)
+"""An Alert's JSON form between the step and here."""
+
+ALERT_KIND = "alert"
+QUARANTINE_KIND = "quarantine"
+
+
+class Quarantine:
+    """A folder with one small JSON file for each thing that did not decode: where it stood, and why.
+
+    The bytes themselves stay in the journal. A re-run batch writes the same names again. At most `keep`
+    files are held: the count in the quorum's state goes on.
+    """
+
+    def __init__(self, folder: Path, *, keep: int = 10_000) -> None:
+        """`folder` is made at the first bad record."""
+        self._folder = folder
+        self._keep = keep
+
+    def put(self, name: str, body: str) -> None:
+        """Keep one bad record's description under its own name."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{name}.json"
+        if not path.exists() and sum(1 for _ in self._folder.iterdir()) >= self._keep:
+            return
+        path.write_text(body + "\n", encoding="utf-8")
+
+
+class Deliver:
+    """The function that Spark calls with each micro-batch of the step's output."""
+
+    def __init__(self, delivery: Delivery, quarantine: Quarantine) -> None:
+        """`delivery` owns the ledger and the sinks."""
+        self._delivery = delivery
+        self._quarantine = quarantine
+        self.last_batch_at: float | None = None
+        """When the newest micro-batch was told (monotonic seconds): what /healthz looks at."""
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Tell what the batch says. Errors are Spark's to see: swallowing one would commit the batch."""
+        rows = frame.collect()
+        for row in rows:
+            if row.kind == QUARANTINE_KIND:
+                self._quarantine.put(f"{row.cluster}-{row.name}", row.body)
+        self._delivery.deliver(_alerts(rows), now_ms=round(time.time() * 1000))
+        self.last_batch_at = time.monotonic()
+
+
+def _alerts(rows: Iterable[Row]) -> Sequence[Alert]:
+    return [ALERT.validate_json(row.body) for row in rows if row.kind == ALERT_KIND]

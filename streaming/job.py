@@ -1,0 +1,150 @@
+"""The main job: gatherer and recorder on a leash, the journal as a Spark stream, decode, step, deliver."""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.state import GroupStateTimeout
+
+from connectors.cluster import Cluster
+from connectors.errors import KraftwatchError, UsageError
+from connectors.kafka.identity import identify
+from connectors.sinks import Sink, open_sink
+from connectors.sinks.delivery import Delivery
+from connectors.sinks.ledger import Ledger
+from rules.evaluate import thresholds_for
+from streaming.checkpoint import Checkpoint
+from streaming.config import Config, host_port
+from streaming.decode import decode_batches
+from streaming.deliver import Deliver, Quarantine
+from streaming.health import HealthServer
+from streaming.leash import Gatherer
+from streaming.preflight import identified
+from streaming.schema import EVENT, OUTPUT, STATE
+from streaming.session import session
+from streaming.source import JournalSource
+from streaming.step import ClusterSettings, Step
+from streaming.stop import StopSignal
+
+log = logging.getLogger(__name__)
+
+Say = Callable[[str], None]
+"""Tells the person at the terminal what happens, on stderr."""
+
+
+class JobError(KraftwatchError):
+    """The streaming query ended by itself: the checkpoint holds, a restart goes on from it."""
+
+    code = "job"
+
+
+def run(config: Config, *, say: Say) -> None:
+    """Watch until told to stop (SIGINT, SIGTERM). Returns when stopped in good order.
+
+    Raises:
+        UsageError: something given cannot be; nothing was overwritten.
+        JobError: the query failed.
+    """
+    thresholds = _thresholds(config)
+    clusters = [section.cluster() for section in config.clusters]
+    checkpoint = Checkpoint(folder=config.checkpoint.absolute())
+    with ExitStack() as stack:
+        stop = stack.enter_context(StopSignal())
+        stack.enter_context(checkpoint.held())
+        # Opened before anything is written: a sink that cannot be is a mistake in the command line.
+        sinks: Sequence[Sink] = [open_sink(spec) for spec in config.sinks]
+        recorded = checkpoint.cluster_ids()
+        checkpoint.check_journal()
+        ids = identified(clusters, recorded, identify)
+        checkpoint.record_cluster_ids({**recorded, **ids})
+        gatherer = Gatherer(clusters, journal=checkpoint.journal, logs=checkpoint.logs)
+        gatherer.start()
+        stack.callback(gatherer.stop)
+        say(f"gathering from {_names(clusters)}; starting Spark")
+        delivery = stack.enter_context(Delivery(Ledger(checkpoint.ledger), sinks))
+        deliver = Deliver(delivery, Quarantine(checkpoint.quarantine))
+        if config.listen is not None:
+            address = host_port(config.listen)
+            stack.enter_context(HealthServer(address, lambda: deliver.last_batch_at, lambda: gatherer.alive))
+        spark = session(master=config.master, logs=checkpoint.logs, settings=config.spark)
+        stack.callback(_quietly, spark.stop)
+        # Spark's context took SIGINT for itself.
+        stop.arm()
+        settings = {
+            section.name: ClusterSettings(
+                cluster_id=ids[section.name],
+                bootstrap=section.bootstrap,
+                vantage=section.vantage,
+                thresholds=thresholds,
+            )
+            for section in config.clusters
+        }
+        query = start(spark, checkpoint, Step(settings), deliver)
+        say(f"watching {_names(clusters)}")
+        _until_stopped(query, stop)
+
+
+def start(spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deliver) -> StreamingQuery:
+    """The pipeline itself, started: source -> decode -> step -> deliver."""
+    spark.dataSource.register(JournalSource)
+    observations = spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal)).load()
+    output = transitions(observations, step)
+    return (
+        output.writeStream.foreachBatch(deliver)
+        .option("checkpointLocation", str(checkpoint.spark))
+        .outputMode("append")
+        .start()
+    )
+
+
+def transitions(observations: DataFrame, step: Step) -> DataFrame:
+    """Observation rows to the step's output rows."""
+    events = observations.mapInArrow(decode_batches, EVENT)
+    return events.groupBy("cluster", "shard").applyInPandasWithState(
+        step, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout
+    )
+
+
+def _until_stopped(query: StreamingQuery, stop: StopSignal) -> None:
+    while not stop.is_set():
+        try:
+            ended = query.awaitTermination(1)
+        except PySparkException as problem:
+            if stop.is_set():
+                return
+            raise JobError(f"the streaming query failed, its checkpoint holds: {_cause(problem)}") from problem
+        if ended:
+            raise JobError("the streaming query ended by itself; its checkpoint holds: start again")
+    _quietly(query.stop)
+
+
+def _cause(problem: PySparkException) -> str:
+    """The last line that says something, of an error that Spark wraps many times."""
+    lines = [line.strip() for line in str(problem).splitlines() if "Error" in line or "Exception" in line]
+    return (lines[-1] if lines else str(problem).splitlines()[0])[:500]
+
+
+def _quietly(stop: Callable[[], None]) -> None:
+    """Stop what may be ending by itself already; the checkpoint does not depend on a clean end."""
+    try:
+        stop()
+    except Exception as problem:  # noqa: BLE001 - we leave: whatever it says, it must not hide why we leave
+        log.debug("while stopping: %s", problem)
+
+
+def _thresholds(config: Config) -> dict[str, float]:
+    """The overrides, checked against the rules now rather than in the first batch."""
+    overrides = config.overrides()
+    try:
+        thresholds_for(overrides)
+    except ValueError as problem:
+        raise UsageError(str(problem)) from None
+    return overrides
+
+
+def _names(clusters: Sequence[Cluster]) -> str:
+    names = [cluster.name for cluster in clusters]
+    return ", ".join(names) if len(names) <= 5 else f"{len(names)} clusters"

@@ -1,0 +1,58 @@
+"""Before anything starts: which clusters are these, and do they belong to this checkpoint.
+
+A checkpoint that already knows its clusters goes on when none can be reached: a monitor that dies in the DNS
+incident is worthless. A new one needs to reach each cluster once.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from connectors.cluster import Cluster
+from connectors.errors import UnseenError, UsageError
+
+IDENTIFY_S = 10.0
+
+Identify = Callable[[Cluster, float], str]
+"""Asks a cluster for its id within so many seconds; raises UnseenError with the best reason."""
+
+
+def identified(
+    clusters: Sequence[Cluster], recorded: Mapping[str, str], identify: Identify, *, timeout_s: float = IDENTIFY_S
+) -> dict[str, str]:
+    """The id of each cluster by name: asked for, or else remembered.
+
+    Raises:
+        UsageError: another cluster answers than the one recorded, or nothing is recorded and nobody answers.
+    """
+    with ThreadPoolExecutor(max_workers=min(16, len(clusters))) as pool:
+        answers = list(pool.map(lambda cluster: _ask(cluster, identify, timeout_s), clusters))
+    return {
+        cluster.name: _settled(cluster, recorded.get(cluster.name), answer)
+        for cluster, answer in zip(clusters, answers, strict=True)
+    }
+
+
+def _ask(cluster: Cluster, identify: Identify, timeout_s: float) -> str | UnseenError:
+    try:
+        return identify(cluster, timeout_s)
+    except UnseenError as problem:
+        return problem
+
+
+def _settled(cluster: Cluster, recorded: str | None, answer: str | UnseenError) -> str:
+    hosts = ", ".join(f"{host}:{port}" for host, port in cluster.bootstrap)
+    match answer:
+        case UnseenError() if recorded is not None:
+            return recorded
+        case UnseenError():
+            raise UsageError(
+                f"cluster {cluster.name}: none of {hosts} could be asked ({answer}) and the checkpoint holds no "
+                "recorded state of it; check the addresses, or --resolve and --hosts-file, and start again"
+            )
+        case str() if recorded is not None and answer != recorded:
+            raise UsageError(
+                f"cluster {cluster.name}: {hosts} answers as cluster {answer}, but this checkpoint belongs to cluster "
+                f"{recorded}; nothing was changed: correct the address, or give a new --checkpoint"
+            )
+        case str():
+            return answer

@@ -1,0 +1,112 @@
+"""The Spark session: the settings that make one small stateful query quick, quiet and small.
+
+Each setting carries its reason; what was measured stands in docs/measurements.md.
+"""
+
+import os
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+SETTINGS: Mapping[str, str] = {
+    "spark.app.name": "kraftwatch",
+    # One partition holds one cluster's state well; the number is fixed for the checkpoint's life.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Adaptive plans cost planning time in every batch and change nothing for one partition.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # Time is in the rows: a batch without rows has nothing to say.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    "spark.sql.streaming.minBatchesToRetain": "20",
+    "spark.driver.memory": "512m",
+    "spark.cleaner.periodicGC.interval": "10min",
+}
+JAVA_OPTIONS = (
+    # Spark's recursive pattern over a long Py4J error overflows the default stack.
+    "-Xss16m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:ReservedCodeCacheSize=96m",
+    "-XX:MaxMetaspaceSize=256m",
+)
+PACKAGES = ("rules", "connectors", "streaming", "deploy")
+
+
+def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSession:
+    """A session for the job. `settings` from the configuration win over ours.
+
+    On a master that is not local our packages travel with the job, because executors on other machines
+    have the locked dependencies but need not have us.
+    """
+    logs.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    local = master.startswith("local")
+    options = [*JAVA_OPTIONS, f"-Dkraftwatch.log={logs / 'spark.log'}", f"-Dlog4j2.configurationFile={_log4j2(logs)}"]
+    chosen = {**SETTINGS, "spark.driver.extraJavaOptions": " ".join(options)}
+    if local:
+        chosen["spark.driver.host"] = "127.0.0.1"
+        chosen["spark.driver.bindAddress"] = "127.0.0.1"
+    else:
+        archive = packages_archive(logs)
+        chosen["spark.submit.pyFiles"] = str(archive)
+        # The planner and the executors' workers look for data sources before Spark's own files are on their path.
+        chosen["spark.executorEnv.PYTHONPATH"] = archive.name
+    chosen.update(settings)
+    builder = SparkSession.builder.master(master)
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    with _stderr_to(logs / "spark.err"):
+        spark: SparkSession = builder.getOrCreate()
+    return spark
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """What is started inside keeps `path` as its stderr for life: Java's and the workers' words go to a file.
+
+    A terminal is for alerts; Java warns there about modules that Spark itself asked for.
+    """
+    sys.stderr.flush()
+    ours = os.dup(2)
+    with path.open("ab") as theirs:
+        os.dup2(theirs.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
+def _log4j2(logs: Path) -> Path:
+    """Spark's log configuration as a file: Java cannot read it out of a wheel."""
+    path = logs / "log4j2.properties"
+    path.write_bytes(files("streaming").joinpath("log4j2.properties").read_bytes())
+    return path
+
+
+def packages_archive(folder: Path) -> Path:
+    """Our packages as a zip that Python imports from, written whole or not at all."""
+    target = folder / "kraftwatch-packages.zip"
+    temporary = target.with_suffix(f".{os.getpid()}")
+    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in PACKAGES:
+            root = Path(str(files(package)))
+            for path in sorted(root.rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    archive.write(path, Path(package) / path.relative_to(root))
+    temporary.replace(target)
+    return target

@@ -1,0 +1,143 @@
+"""The journal as a Spark streaming source: what is published is planned, and a re-read equals the first read.
+
+The reader only reads what the recorder has *published* (written and fsynced). Rows travel inside the input
+partitions: the planner, which runs beside the driver, reads the journal and hands the rows out, so that
+executors on other machines need no journal. `latestOffset` blocks until something is published, so an idle
+query costs no spinning.
+"""
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.types import StructType
+
+from connectors.errors import JournalError
+from connectors.journal.journal import Journal
+from connectors.observation import Observation
+from streaming.schema import OBSERVATION
+
+WAIT_S = 10.0
+"""How long `latestOffset` waits for something new. Each cluster gives a row a second, so it is rarely used up."""
+ROWS_PER_BATCH = 2_000
+"""Observation rows in one micro-batch at most: a long absence is caught up with in bites."""
+
+OBSERVATION_ARROW = pa.schema(
+    [
+        pa.field("cluster", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("observed_at_ms", pa.int64(), nullable=False),
+        pa.field("base_offset", pa.int64()),
+        pa.field("last_offset", pa.int64()),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("high_watermark", pa.int64()),
+        pa.field("payload", pa.binary(), nullable=False),
+        pa.field("sequence", pa.int64(), nullable=False),
+    ]
+)
+
+
+def observations_to_arrow(rows: Sequence[Observation]) -> pa.RecordBatch:
+    """Observations as one Arrow batch, in `OBSERVATION_ARROW`."""
+    columns = [[getattr(row, name) for row in rows] for name in OBSERVATION_ARROW.names]
+    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, OBSERVATION_ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=OBSERVATION_ARROW)
+
+
+class Rows(InputPartition):
+    """Some consecutive rows of the journal, carried whole, as one Arrow IPC message."""
+
+    def __init__(self, value: bytes) -> None:
+        """`value` is an Arrow IPC stream of one batch."""
+        super().__init__(value)
+
+
+class JournalSource(DataSource):
+    """`spark.readStream.format("kraftwatch-journal").option("path", DIR)`: observations in recorded order.
+
+    Options: `path`, the journal's folder on the driver's machine.
+    """
+
+    options: MutableMapping[str, str]
+    NAME: ClassVar[str] = "kraftwatch-journal"
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name in `readStream.format`."""
+        return cls.NAME
+
+    def schema(self) -> StructType:
+        """The one schema of an observation."""
+        return OBSERVATION
+
+    def streamReader(self, schema: StructType) -> "JournalStreamReader":
+        """A reader that holds the path only: it is pickled to the planner."""
+        return JournalStreamReader(Path(self.options["path"]))
+
+
+class JournalStreamReader(DataSourceStreamReader):
+    """Offsets are `{"journal": id, "sequence": next row}`: another journal at the same place is refused."""
+
+    def __init__(self, path: Path) -> None:
+        """`path` is the journal's folder; it is opened at first use, in the planner."""
+        self._path = path
+        self._journal: Journal | None = None
+
+    def _opened(self) -> Journal:
+        if self._journal is None:
+            self._journal = Journal(self._path)
+        return self._journal
+
+    def initialOffset(self) -> dict[str, str | int]:
+        """The oldest row that the journal still holds."""
+        journal = self._opened()
+        return {"journal": journal.journal_id, "sequence": journal.first()}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """A bite, so that catching up shows progress and keeps memory bounded."""
+        return ReadMaxRows(ROWS_PER_BATCH)
+
+    def latestOffset(self, start: dict[str, str | int], limit: ReadLimit) -> dict[str, str | int]:
+        """The end of what is published, waiting for more when there is nothing behind `start`."""
+        journal = self._checked(start)
+        begin = int(start["sequence"])
+        end = journal.wait_beyond(begin, WAIT_S)
+        match limit:
+            case ReadMaxRows():
+                end = min(end, begin + limit.max_rows)
+            case ReadAllAvailable():
+                pass
+        return {"journal": journal.journal_id, "sequence": end}
+
+    def partitions(self, start: dict[str, str | int], end: dict[str, str | int]) -> Sequence[InputPartition]:
+        """One partition that carries the rows themselves."""
+        journal = self._checked(start)
+        rows = list(journal.read(int(start["sequence"]), int(end["sequence"])))
+        if not rows:
+            return []
+        batch = observations_to_arrow(rows)
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_stream(out, batch.schema) as writer:
+            writer.write_batch(batch)
+        return [Rows(out.getvalue().to_pybytes())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows that the partition carries; runs on any executor."""
+        with pa.ipc.open_stream(partition.value) as stream:
+            yield from stream
+
+    def commit(self, end: dict[str, str | int]) -> None:
+        """Everything below `end` was told: the recorder may let go of it."""
+        self._checked(end).commit(int(end["sequence"]))
+
+    def _checked(self, offset: dict[str, str | int]) -> Journal:
+        journal = self._opened()
+        if offset["journal"] != journal.journal_id:
+            raise JournalError(
+                f"{self._path} is journal {journal.journal_id}, but the checkpoint was planned on journal "
+                f"{offset['journal']}: restore the journal that belongs to this checkpoint, or start with a new one"
+            )
+        return journal

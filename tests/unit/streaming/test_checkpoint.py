@@ -1,0 +1,103 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from connectors.errors import UsageError
+from connectors.journal.recorder import Recorder
+from connectors.observation import Kind, Observation
+from streaming.checkpoint import Checkpoint
+
+
+def test_two_jobs_cannot_hold_one_checkpoint(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path / "checkpoint")
+    refusal = pytest.raises(UsageError, match=r"still in use after 0 s: another kraftwatch")
+    with checkpoint.held(), refusal, checkpoint.held(wait_s=0):
+        raise AssertionError("held twice")
+
+
+def test_the_lock_is_free_again_afterwards(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path / "checkpoint")
+    with checkpoint.held():
+        pass
+    with checkpoint.held(wait_s=0):
+        assert checkpoint.folder.is_dir()
+
+
+def test_a_checkpoint_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+
+    refusal = pytest.raises(UsageError, match=r"checkpoint .*file/below: not a directory")
+    with refusal, Checkpoint(folder=tmp_path / "file" / "below").held():
+        raise AssertionError("made below a file")
+
+
+def test_cluster_ids_are_remembered(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    assert checkpoint.cluster_ids() == {}
+
+    checkpoint.record_cluster_ids({"prod": "A"})
+
+    assert checkpoint.cluster_ids() == {"prod": "A"}
+
+
+def test_a_damaged_identity_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text("{")
+
+    with pytest.raises(UsageError, match=r"cluster\.json cannot be read: restore it"):
+        Checkpoint(folder=tmp_path).cluster_ids()
+
+
+def test_a_journal_as_spark_planned_it(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    journal_id = record(checkpoint.journal, rows=3)
+    planned(checkpoint, journal=journal_id, sequence=3)
+
+    checkpoint.check_journal()
+
+
+def test_a_journal_that_ends_before_what_was_planned_is_refused(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    planned(checkpoint, journal=record(checkpoint.journal, rows=3), sequence=4)
+
+    with pytest.raises(UsageError, match="is not the one that spark/ was planned on"):
+        checkpoint.check_journal()
+
+
+def test_another_journal_is_refused(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    record(checkpoint.journal, rows=9)
+    planned(checkpoint, journal="another", sequence=3)
+
+    with pytest.raises(UsageError, match="is not the one that spark/ was planned on"):
+        checkpoint.check_journal()
+
+
+def test_a_missing_journal_is_refused(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    planned(checkpoint, journal="any", sequence=3)
+
+    with pytest.raises(UsageError, match="has Spark's offsets but no journal"):
+        checkpoint.check_journal()
+
+
+def test_a_torn_offset_file_is_passed_over(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    planned(checkpoint, journal=record(checkpoint.journal, rows=3), sequence=3)
+    (checkpoint.spark / "offsets" / "1").write_text("v1\n")
+
+    checkpoint.check_journal()
+
+
+def record(folder: Path, *, rows: int) -> str:
+    with Recorder(folder) as recorder:
+        recorder.append([Observation(cluster="prod", kind=Kind.UNSEEN, observed_at_ms=1)] * rows)
+        recorder.publish()
+        return recorder.journal_id
+
+
+def planned(checkpoint: Checkpoint, *, journal: str, sequence: int) -> None:
+    offsets = checkpoint.spark / "offsets"
+    offsets.mkdir(parents=True)
+    line = json.dumps({"journal": journal, "sequence": sequence})
+    (offsets / "0").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{line}')

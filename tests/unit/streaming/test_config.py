@@ -1,0 +1,107 @@
+from pathlib import Path
+
+import pytest
+
+from connectors.errors import UsageError
+from rules.quorum import Vantage
+from streaming.config import ClusterSection, Config, checked, host_port, load
+
+BAD = sorted((Path(__file__).parent / "bad_config").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_each_mistake_is_one_sentence_that_the_file_itself_foretells(path: Path) -> None:
+    expected = path.read_text().splitlines()[0].removeprefix("# ")
+
+    with pytest.raises(UsageError) as mistake:
+        load(path)
+
+    said = str(mistake.value)
+    assert said.startswith(f"{path}: ")
+    assert expected in said
+    assert "\n" not in said
+    assert "do-not-print-me" not in said
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--config: cannot read .*nowhere\.yaml: no such file or directory"):
+        load(tmp_path / "nowhere.yaml")
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "binary.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+
+    with pytest.raises(UsageError, match="it is not UTF-8 text"):
+        load(path)
+
+
+def test_a_whole_configuration(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("a certificate")
+    (tmp_path / "password").write_text("s3cret\n")
+    path = tmp_path / "kraftwatch.yaml"
+    path.write_text(
+        f"""
+        clusters:
+          - name: prod
+            bootstrap: ["c1.example:9093", "[::1]:9094"]
+            vantage: outside
+            security_protocol: SASL_SSL
+            ssl_cafile: {tmp_path / "ca.pem"}
+            sasl_mechanism: PLAIN
+            sasl_plain_username: monitor
+            sasl_plain_password_file: {tmp_path / "password"}
+            resolve: {{c1.example: 127.0.0.1}}
+        thresholds: {{no-leader: {{hold: 7}}}}
+        """
+    )
+
+    config = load(path)
+    cluster = config.clusters[0].cluster()
+
+    assert cluster.bootstrap == (("c1.example", 9093), ("::1", 9094))
+    assert cluster.options["sasl_plain_password"] == "s3cret"
+    assert cluster.options["security_protocol"] == "SASL_SSL"
+    assert cluster.resolve == {"c1.example": "127.0.0.1"}
+    assert config.clusters[0].vantage is Vantage.OUTSIDE
+    assert config.overrides() == {"no-leader.hold": 7.0}
+
+
+def test_a_password_shows_nowhere() -> None:
+    config = checked(
+        {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"], "sasl_plain_password": "s3cret"}]}, "test"
+    )
+
+    assert "s3cret" not in repr(config)
+    assert "s3cret" not in repr(config.clusters[0].cluster())
+
+
+@pytest.mark.parametrize("name", ["ssl_cafile", "ssl_keyfile", "hosts_file", "sasl_plain_password_file"])
+def test_a_named_file_that_cannot_be_read_is_named_with_its_key(name: str, tmp_path: Path) -> None:
+    section = ClusterSection.model_validate(
+        {"name": "prod", "bootstrap": ["c1:9093"], name: tmp_path / "missing"},
+    )
+
+    with pytest.raises(UsageError, match=f"cluster prod: {name}: cannot read .*missing: no such file"):
+        section.cluster()
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"), [("c1:9093", ("c1", 9093)), ("[::1]:9", ("::1", 9)), ("10.0.0.1:65535", ("10.0.0.1", 65535))]
+)
+def test_host_port(text: str, pair: tuple[str, int]) -> None:
+    assert host_port(text) == pair
+
+
+@pytest.mark.parametrize("text", ["c1", ":9093", "c1:", "c1:0", "c1:x", "c1:65536", ""])
+def test_what_is_no_host_port(text: str) -> None:
+    with pytest.raises(ValueError, match="is not HOST:PORT"):
+        host_port(text)
+
+
+def test_defaults_are_those_that_the_documents_name() -> None:
+    config = Config.model_validate({"clusters": [{"name": "a", "bootstrap": ["h:1"]}]})
+
+    assert config.sinks == ("console",)
+    assert config.master == "local[2]"
+    assert config.listen is None

@@ -1,0 +1,38 @@
+import pytest
+
+from connectors.cluster import Cluster
+from connectors.errors import UnseenError, UsageError
+from rules.quorum import Reason
+from streaming.preflight import identified
+
+PROD = Cluster(name="prod", bootstrap=(("c1", 9093),))
+
+
+def answers(cluster_id: str) -> object:
+    return lambda cluster, timeout_s: cluster_id
+
+
+def is_silent(cluster: Cluster, timeout_s: float) -> str:
+    raise UnseenError(Reason.UNRESOLVABLE, "c1: no such name")
+
+
+def test_a_new_checkpoint_takes_the_id_that_answers() -> None:
+    assert identified([PROD], {}, answers("MkU3OEVBNTcwNTJENDM2Qg")) == {"prod": "MkU3OEVBNTcwNTJENDM2Qg"}  # type: ignore[arg-type]  # a lambda
+
+
+def test_the_same_cluster_again() -> None:
+    assert identified([PROD], {"prod": "A"}, answers("A")) == {"prod": "A"}  # type: ignore[arg-type]  # a lambda
+
+
+def test_a_known_cluster_that_does_not_answer_is_watched_all_the_same() -> None:
+    assert identified([PROD], {"prod": "A"}, is_silent) == {"prod": "A"}
+
+
+def test_an_unknown_cluster_that_does_not_answer_is_refused_with_the_reason() -> None:
+    with pytest.raises(UsageError, match=r"cluster prod: none of c1:9093 could be asked \(unresolvable: .*no recorded"):
+        identified([PROD], {}, is_silent)
+
+
+def test_another_cluster_at_the_same_address_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"answers as cluster B, but this checkpoint belongs to cluster A; nothing"):
+        identified([PROD], {"prod": "A"}, answers("B"))  # type: ignore[arg-type]  # a lambda

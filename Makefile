@@ -26,6 +26,22 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY) ## a real quorum hurt and healed, scene by scene, told by the streaming job
 	@$(BIN)/kraftwatch demo
 
+test: $(READY) check ## every test: the pure core, real Spark, a real Kafka on loopback
+	@$(BIN)/pytest --durations=15
+
+check: $(READY) ## format, lint, types, import contracts, the house's own rules: under a minute
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/pytest --quiet tests/unit/test_house.py
+
+bench: $(READY) ## what the idle job costs, and how fast the core decodes and replays
+	@$(BIN)/python -m tests.bench
+
+goldens: $(READY) ## write the goldens again; read every difference before you commit it
+	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit tests/scripts
+
 lock: $(READY) ## write requirements.lock again from pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock
 

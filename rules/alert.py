@@ -32,7 +32,11 @@ class Alert:
     started_at_ms: Millis
     """observed_at of the row that first showed the condition."""
     due_at_ms: Millis
-    """When it could be told at the earliest: first sight plus hold (firing), last sight plus clear (resolved)."""
+    """When it could be told at the earliest.
+
+    Firing: first sight plus hold, less what it had stood by its evidence's own clock. Resolved: the first row
+    without it plus clear. A change of severity: the row that showed it (less severe: that row plus clear).
+    """
     observed_at_ms: Millis
     """observed_at of the row that made this transition."""
     offset: Offset | None

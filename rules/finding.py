@@ -3,12 +3,16 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rules.quorum import Millis, Quorum
 
-Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | None"
-"""What evidence is made of: exactly what JSON can say."""
+if TYPE_CHECKING:
+    Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | None"
+    """What evidence is made of: exactly what JSON can say."""
+else:
+    # Readers of annotations (pydantic) cannot follow an alias that names itself.
+    Plain = Any
 
 
 class Severity(StrEnum):
@@ -68,6 +72,19 @@ class Threshold:
     unit: str
     meaning: str
     """What the operator gets by changing it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """Everything the rules say of one quorum at one moment, in stable order."""
+
+    findings: tuple[Finding, ...] = ()
+    unknown: tuple[CannotTell, ...] = ()
+    not_applicable: tuple[NotApplicable, ...] = ()
+
+    def knows(self, rule: str, subject: str) -> bool:
+        """Whether the absence of a finding of this rule on this subject means that all is well with it."""
+        return not any(gap.rule == rule and gap.subject in (None, subject) for gap in self.unknown)
 
 
 HOLD = "hold"

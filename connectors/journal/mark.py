@@ -14,7 +14,7 @@ from crc32c import crc32c
 
 from connectors.errors import JournalError
 
-_SLOT = struct.Struct(">4sI16sQQQQ")
+_SLOT = struct.Struct(">4sI16sQQ")
 _CHECKED_FROM = 8
 _MAGIC = b"KWM1"
 _SLOT_BYTES = 512  # A slot does not share a disk sector with the other.
@@ -23,14 +23,10 @@ _FILE_BYTES = 2 * _SLOT_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Everything below `sequence` counts. `segment` and `position` say where that row's bytes begin."""
+    """Everything below `sequence` counts."""
 
     journal_id: str
     sequence: int
-    segment: int = 0
-    """The first sequence of the segment file."""
-    position: int = 0
-    """Byte offset in the segment file."""
 
 
 def read(path: Path) -> Mark | None:
@@ -79,9 +75,7 @@ def write(path: Path, mark: Mark, *, sync: bool = False) -> None:
 
 
 def _pack(mark: Mark, counter: int) -> bytes:
-    checked = _SLOT.pack(
-        _MAGIC, 0, bytes.fromhex(mark.journal_id), counter, mark.sequence, mark.segment, mark.position
-    )[_CHECKED_FROM:]
+    checked = _SLOT.pack(_MAGIC, 0, bytes.fromhex(mark.journal_id), counter, mark.sequence)[_CHECKED_FROM:]
     return _MAGIC + crc32c(checked).to_bytes(4, "big") + checked
 
 
@@ -93,7 +87,7 @@ def _newest(content: bytes) -> tuple[int, Mark] | None:
 def _unpack(slot: bytes) -> tuple[int, Mark] | None:
     if len(slot) < _SLOT.size:
         return None
-    magic, checksum, journal_id, counter, sequence, segment, position = _SLOT.unpack(slot)
+    magic, checksum, journal_id, counter, sequence = _SLOT.unpack(slot)
     if magic != _MAGIC or crc32c(slot[_CHECKED_FROM:]) != checksum:
         return None
-    return counter, Mark(journal_id=journal_id.hex(), sequence=sequence, segment=segment, position=position)
+    return counter, Mark(journal_id=journal_id.hex(), sequence=sequence)

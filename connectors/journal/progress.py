@@ -4,18 +4,12 @@ It is folded row by row. Every segment is headed by the progress of all clusters
 last segment alone is enough to know it again after a crash, whatever was deleted before.
 """
 
-import struct
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from connectors.metadata.batches import FRAME, HEADER, Batch
 from connectors.observation import Kind, Observation
 
-# A v2 record batch: base offset, length after this field, partition leader epoch; then magic, CRC, attributes.
-_BATCH = struct.Struct(">qii")
-_BATCH_LENGTH_FROM = 12
-_ATTRIBUTES_AT = 21
-_RECORDS_AT = 61
-_CONTROL_BIT = 0x20
 _SNAPSHOT_FOOTER = 4
 """org.apache.kafka.common.record.ControlRecordType.SNAPSHOT_FOOTER."""
 
@@ -88,7 +82,7 @@ def _after_records(progress: Progress, row: Observation) -> Progress:
         moved = progress.next_offset != next_offset
         return replace(progress, next_offset=next_offset, last_epoch=None if moved else progress.last_epoch)
     batch = _last_batch(row.payload)
-    epoch = row.leader_epoch if batch is None else _BATCH.unpack_from(batch)[2]
+    epoch = row.leader_epoch if batch is None else batch.leader_epoch
     return replace(progress, next_offset=next_offset, last_epoch=epoch)
 
 
@@ -116,26 +110,27 @@ def _after_piece(progress: Progress, row: Observation) -> Progress:
     return replace(progress, snapshot=snapshot)
 
 
-def _last_batch(payload: bytes) -> bytes | None:
+def _last_batch(payload: bytes) -> Batch | None:
     """The last of the whole batches that `payload` consists of; None if it is no such thing."""
-    at = begin = 0
-    while at < len(payload):
-        if at + _RECORDS_AT > len(payload):
+    at, header = 0, None
+    while at + HEADER.size <= len(payload):
+        header = Batch(at, *HEADER.unpack_from(payload, at))
+        if header.length < HEADER.size - FRAME:
             return None
-        begin, at = at, at + _BATCH_LENGTH_FROM + max(0, _BATCH.unpack_from(payload, at)[1])
-    return payload[begin:] if payload and at == len(payload) else None
+        at = header.end
+    return header if at == len(payload) else None
 
 
 def _ends_with_footer(payload: bytes) -> bool:
     batch = _last_batch(payload)
-    if batch is None or not int.from_bytes(batch[_ATTRIBUTES_AT : _ATTRIBUTES_AT + 2], "big") & _CONTROL_BIT:
+    if batch is None or not batch.is_control:
         return False
     # The record before its key: length, attributes (one byte), timestamp delta, offset delta, key length.
-    at = _after_varint(batch, _RECORDS_AT) + 1
+    at = _after_varint(payload, batch.body) + 1
     for _ in range(3):
-        at = _after_varint(batch, at)
+        at = _after_varint(payload, at)
     # A control record's key: version, type, two bytes each.
-    return int.from_bytes(batch[at + 2 : at + 4], "big") == _SNAPSHOT_FOOTER
+    return int.from_bytes(payload[at + 2 : at + 4], "big") == _SNAPSHOT_FOOTER
 
 
 def _after_varint(content: bytes, at: int) -> int:

@@ -162,7 +162,7 @@ class Recorder:
         # Unsynced: should a power cut take the mark, recovery finds the rows themselves, which are synced.
         mark.write(
             self._directory / PUBLISHED,
-            Mark(journal_id=self._journal_id, sequence=self._next, segment=self._first, position=self._position),
+            Mark(journal_id=self._journal_id, sequence=self._next),
             sync=sync,
         )
         self._published = self._next

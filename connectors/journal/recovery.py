@@ -100,7 +100,8 @@ def _active(directory: Path, first: int, published: Mark, sealed: Sequence[Seale
     path = segment.path_of(directory, first)
     with path.open("rb") as file:
         header = segment.read_header(file, path)
-        floor = _floor(path, header, published)
+        if header.journal_id != published.journal_id:
+            raise segment.damaged(path, 0, "it belongs to another journal")
         position = indexed_at = header.rows_at
         end, progress, torn = first, dict(header.progress), None
         segment.cut_index(path)
@@ -113,12 +114,11 @@ def _active(directory: Path, first: int, published: Mark, sealed: Sequence[Seale
                 position, end = after, row.sequence + 1
         except BadFrameError as bad:
             torn = bad
-    if position < floor or end < published.sequence:
-        raise segment.damaged(path, position, torn.reason if torn is not None else "it is cut short")
+    if end < published.sequence:
+        raise segment.damaged(path, position, torn.reason if torn is not None else f"row {end} is missing")
     torn_bytes = path.stat().st_size - position
     _settle(path, position)
-    settled = Mark(journal_id=published.journal_id, sequence=end, segment=first, position=position)
-    mark.write(directory / PUBLISHED, settled, sync=True)
+    mark.write(directory / PUBLISHED, Mark(journal_id=published.journal_id, sequence=end), sync=True)
     return Recovered(
         journal_id=published.journal_id,
         sealed=sealed,
@@ -129,17 +129,6 @@ def _active(directory: Path, first: int, published: Mark, sealed: Sequence[Seale
         progress=progress,
         torn_bytes=torn_bytes,
     )
-
-
-def _floor(path: Path, header: segment.Header, published: Mark) -> int:
-    """The byte offset in the last segment below which everything was published."""
-    if header.journal_id != published.journal_id:
-        raise segment.damaged(path, 0, "it belongs to another journal")
-    if published.segment == header.first and published.position:
-        return published.position
-    if published.sequence == header.first:
-        return header.rows_at
-    raise segment.damaged(path, 0, f"it begins at row {header.first}, but rows up to {published.sequence} are known")
 
 
 def _settle(path: Path, position: int) -> None:

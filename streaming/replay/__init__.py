@@ -1,1 +1,1 @@
-"""Events to a Quorum: pure."""
+"""Replay: events of one cluster, in order, become a `rules.quorum.Quorum`. Pure: time is an input."""

@@ -1,0 +1,166 @@
+"""A Log being replayed: its image, its partitions, and the transaction that is still open in it (KIP-868)."""
+
+from dataclasses import dataclass, field, replace
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+
+from connectors.event import (
+    At,
+    BrokerChanged,
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerRegistered,
+    ElrCleared,
+    FeatureLevelSet,
+    KRaftVersionSet,
+    LeaderChanged,
+    PartitionChanged,
+    PartitionSet,
+    TopicCreated,
+    TopicRemoved,
+    TransactionBegan,
+    TransactionEnded,
+    VotersSet,
+)
+from rules.quorum import Epoch, Millis, Offset
+from streaming.replay import registrations, voters
+from streaming.replay.image import Image
+from streaming.replay.partitions import Origin, Partitions
+
+Control: TypeAlias = LeaderChanged | KRaftVersionSet | VotersSet
+PartitionRecord: TypeAlias = PartitionChanged | PartitionSet
+TopicRecord: TypeAlias = TopicCreated | TopicRemoved | ElrCleared
+Registration: TypeAlias = FeatureLevelSet | ControllerRegistered | BrokerRegistered | BrokerChanged | BrokerUnregistered
+Data: TypeAlias = PartitionRecord | TopicRecord | Registration
+Record: TypeAlias = Control | Data | TransactionBegan | TransactionEnded
+
+METADATA_VERSION = "metadata.version"
+
+
+@dataclass(slots=True, kw_only=True)
+class Transaction:
+    """An open transaction: its records count only once its end record has come."""
+
+    began: At
+    name: str | None
+    held: list[Annotated[Data, Field(discriminator="type")]] = field(default_factory=list)
+
+
+class Log:
+    """One life of the metadata log, or one snapshot of it.
+
+    Invariant: `position` is the last offset whose whole observation was applied (in a snapshot: within its file);
+    `epoch` is the newest epoch of an applied record, exactly, because each epoch begins with a LeaderChangeMessage.
+    """
+
+    __slots__ = ("epoch", "image", "origin", "partitions", "position", "transaction")
+
+    def __init__(
+        self,
+        *,
+        image: Image | None = None,
+        partitions: Partitions | None = None,
+        position: Offset = Offset(-1),  # noqa: B008 - an int
+        epoch: Epoch = Epoch(-1),  # noqa: B008 - an int
+        origin: Origin | None = None,
+        transaction: Transaction | None = None,
+    ) -> None:
+        self.image = image or Image()
+        self.partitions = partitions or Partitions()
+        self.position = position
+        self.epoch = epoch
+        self.origin = origin
+        self.transaction = transaction
+
+    def apply(self, record: Record) -> None:
+        """Apply one record, or hold it back while a transaction is open. Control records are never held."""
+        at = record.at
+        if self.origin is None and at.leader_epoch > self.epoch:
+            self.epoch = at.leader_epoch
+        match record:
+            case PartitionChanged() | PartitionSet():
+                self._hold_or_apply(record)
+            case LeaderChanged() | KRaftVersionSet() | VotersSet():
+                self._control(record, self.origin or at)
+            case TransactionBegan():
+                # Kafka refuses a second begin; the first one never ended, so what it held never counted.
+                self.transaction = Transaction(began=at, name=record.name)
+            case TransactionEnded():
+                self._end(record)
+            case _:
+                self._hold_or_apply(record)
+
+    def settle(self, *, last_offset: Offset | None = None, newest_timestamp_ms: Millis | None = None) -> None:
+        """End of an observation: the image takes up the recoveries, and how far the log is read."""
+        image = self.image
+        recovering = self.partitions.recovering
+        if last_offset is not None and last_offset > self.position:
+            self.position = last_offset
+            image = replace(
+                image,
+                last_offset=last_offset,
+                newest_timestamp_ms=image.newest_timestamp_ms if newest_timestamp_ms is None else newest_timestamp_ms,
+                recovering=recovering,
+            )
+        elif recovering is not image.recovering:
+            image = replace(image, recovering=recovering)
+        self.image = image
+
+    def _end(self, ended: TransactionEnded) -> None:
+        transaction, self.transaction = self.transaction, None
+        if transaction is not None and not ended.aborted:
+            for record in transaction.held:
+                self._data(record)
+
+    def _hold_or_apply(self, record: Data) -> None:
+        if self.transaction is None:
+            self._data(record)
+        else:
+            self.transaction.held.append(record)
+
+    def _data(self, record: Data) -> None:
+        match record:
+            case PartitionChanged():
+                self.partitions.change(record, self.origin or record.at)
+            case PartitionSet():
+                self.partitions.set(record, self.origin or record.at)
+            case TopicCreated():
+                self.partitions.create(record.topic_id, record.name)
+            case TopicRemoved():
+                self.partitions.remove(record.topic_id)
+            case ElrCleared():
+                self.partitions.clear_elr(record.topic)
+            case _:
+                self._registration(record, self.origin or record.at)
+
+    def _control(self, record: Control, origin: At | Origin) -> None:
+        image = self.image
+        match record:
+            case LeaderChanged():
+                image = replace(image, leader_id=record.leader_id, leader_epoch=Epoch(origin.leader_epoch))
+                if origin.offset == 0 and self.origin is None:
+                    # The very first record of a log that was never compacted.
+                    image = replace(image, complete=True)
+            case KRaftVersionSet():
+                image = replace(image, kraft_version=record.version)
+            case VotersSet():
+                committed = voters.voter_set(record, origin)
+                image = replace(image, committed=committed, gone=voters.gone(image, committed))
+        self.image = image
+
+    def _registration(self, record: Registration, origin: At | Origin) -> None:
+        image = self.image
+        match record:
+            case FeatureLevelSet():
+                if record.name == METADATA_VERSION:
+                    image = replace(image, metadata_version=record.level)
+            case ControllerRegistered():
+                image = replace(image, controllers=registrations.with_controller(image.controllers, record, origin))
+            case BrokerRegistered():
+                image = replace(image, brokers=registrations.with_broker(image.brokers, record, origin))
+            case BrokerChanged():
+                image = replace(image, brokers=registrations.with_change(image.brokers, record))
+            case BrokerUnregistered():
+                image = replace(image, brokers={k: v for k, v in image.brokers.items() if k != record.id})
+        self.image = image

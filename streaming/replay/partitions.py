@@ -1,0 +1,179 @@
+"""Partitions: every partition the log speaks of, and which of them are RECOVERING (KIP-704).
+
+All partitions are kept, because a PartitionChangeRecord carries only what changes: what the in-sync
+replicas were before an unclean election is known only to who remembered them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from connectors.event import At, PartitionChanged, PartitionSet
+from rules.quorum import Epoch, Millis, NodeId, Offset, Recovery, TopicId
+from streaming.replay import topics
+from streaming.replay.topics import Assignment, Topic
+
+
+class Origin(NamedTuple):
+    """Where and when a snapshot's records stand at the latest: at its last contained offset."""
+
+    offset: Offset
+    leader_epoch: Epoch
+    timestamp_ms: Millis
+
+
+class Partitions:
+    """Topics by id, and the partitions whose leader is recovering.
+
+    What changes often is small: `recovering` is in the blob's hot part; the topics are unpacked only when an
+    event touches them and packed again only after a change.
+    """
+
+    __slots__ = ("_interned", "_packed", "_recovering", "_shown", "_topics")
+
+    def __init__(self, *, recovering: tuple[Recovery, ...] = (), packed: bytes | None = None) -> None:
+        self._topics: dict[TopicId, Topic] | None = {} if packed is None else None
+        self._packed = packed
+        self._recovering: dict[tuple[TopicId, int], Recovery] = {(r.topic_id, r.partition): r for r in recovering}
+        self._shown: tuple[Recovery, ...] | None = recovering
+        self._interned: dict[tuple[NodeId, ...], tuple[NodeId, ...]] = {}
+
+    @property
+    def recovering(self) -> tuple[Recovery, ...]:
+        """Partitions whose leader is recovering, in the order of topic name, topic id, partition."""
+        if self._shown is None:
+            order = sorted(self._recovering.values(), key=lambda r: (r.topic or "", r.topic_id, r.partition))
+            self._shown = tuple(order)
+        return self._shown
+
+    @property
+    def topics(self) -> Mapping[TopicId, Topic]:
+        """Every topic by its id."""
+        return self._opened()
+
+    def pack(self) -> bytes:
+        """All topics as bytes; the very bytes they came from while nothing has touched them."""
+        if self._packed is None:
+            self._packed = topics.pack(self._opened())
+        return self._packed
+
+    def create(self, topic_id: TopicId, name: str) -> None:
+        """TopicRecord: a topic has this name."""
+        self._topic(topic_id).name = name
+
+    def remove(self, topic_id: TopicId) -> None:
+        """RemoveTopicRecord: the topic and its partitions are gone."""
+        removed = self._touched().pop(topic_id, None)
+        if removed is None or not self._recovering:
+            return
+        for partition in removed.partitions:
+            self._settle((topic_id, partition))
+
+    def clear_elr(self, name: str | None) -> None:
+        """ClearElrRecord: the ELRs of the topic with this name (None: of every topic) are forgotten (KIP-966)."""
+        for topic in self._touched().values():
+            if name is not None and topic.name != name:
+                continue
+            for partition, held in topic.partitions.items():
+                if held.elr:
+                    topic.partitions[partition] = held._replace(elr=())
+
+    def set(self, event: PartitionSet, origin: At | Origin) -> None:
+        """PartitionRecord: a partition, whole."""
+        topic = self._topic(event.topic_id)
+        before = topic.partitions.get(event.partition)
+        replicas = self._intern(event.replicas)
+        topic.partitions[event.partition] = now = Assignment(
+            replicas=replicas,
+            isr=replicas if event.isr == replicas else self._intern(event.isr),
+            elr=event.elr,
+            leader=event.leader,
+        )
+        if event.recovering or self._recovering:
+            self._recover(
+                (event.topic_id, event.partition), topic.name, before, now, origin, recovering=event.recovering
+            )
+
+    def change(self, event: PartitionChanged, origin: At | Origin) -> None:
+        """PartitionChangeRecord: what it leaves out is unchanged."""
+        topic = self._topic(event.topic_id)
+        before = topic.partitions.get(event.partition)
+        replicas, isr, elr, leader = before or _UNKNOWN
+        if event.replicas is not None:
+            replicas = self._intern(event.replicas)
+        if event.isr is not None:
+            isr = replicas if event.isr == replicas else self._intern(event.isr)
+        if event.elr is not None:
+            elr = event.elr
+        if event.leader_set:
+            leader = event.leader
+        topic.partitions[event.partition] = now = Assignment(replicas, isr, elr, leader)
+        if event.recovering is not None or self._recovering:
+            self._recover(
+                (event.topic_id, event.partition), topic.name, before, now, origin, recovering=event.recovering
+            )
+
+    def _recover(
+        self,
+        key: tuple[TopicId, int],
+        topic: str | None,
+        before: Assignment | None,
+        now: Assignment,
+        origin: At | Origin,
+        *,
+        recovering: bool | None,
+    ) -> None:
+        """Keep the list of recovering partitions true after one of them, or one that may join them, changed."""
+        held = self._recovering.get(key)
+        if recovering is False:
+            self._settle(key)
+        elif held is not None:
+            # Already recovering: since when, and what was in sync before, stay what they were.
+            self._recovering[key] = replace(held, replicas=now.replicas, isr=now.isr, leader=now.leader)
+            self._shown = None
+        elif recovering:
+            self._recovering[key] = Recovery(
+                topic_id=key[0],
+                topic=topic,
+                partition=key[1],
+                replicas=now.replicas,
+                isr=now.isr,
+                leader=now.leader,
+                since_offset=origin.offset,
+                since_timestamp_ms=origin.timestamp_ms,
+                at_least=isinstance(origin, Origin),
+                previous_isr=before.isr if before else None,
+                previous_elr=before.elr if before else None,
+            )
+            self._shown = None
+
+    def _settle(self, key: tuple[TopicId, int]) -> None:
+        if self._recovering.pop(key, None) is not None:
+            self._shown = None
+
+    def _opened(self) -> dict[TopicId, Topic]:
+        if self._topics is None:
+            self._topics = topics.unpack(self._packed or b"")
+        return self._topics
+
+    def _touched(self) -> dict[TopicId, Topic]:
+        opened = self._opened()
+        self._packed = None
+        return opened
+
+    def _topic(self, topic_id: TopicId) -> Topic:
+        opened = self._touched()
+        topic = opened.get(topic_id)
+        if topic is None:
+            topic = opened[topic_id] = Topic()
+        return topic
+
+    def _intern(self, nodes: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
+        """One tuple for all partitions with the same replicas: there are far fewer of those than partitions."""
+        if len(self._interned) > _INTERNED:
+            self._interned.clear()
+        return self._interned.setdefault(nodes, nodes)
+
+
+_INTERNED = 50_000
+_UNKNOWN = Assignment((), (), (), None)

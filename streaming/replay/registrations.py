@@ -1,0 +1,54 @@
+"""Registrations: controllers and brokers as the log knows them, and the brokers' liveness."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from connectors.event import At, BrokerChanged, BrokerRegistered, ControllerRegistered
+from rules.quorum import BrokerRegistration, ControllerRegistration, Millis, NodeId, Offset
+from streaming.replay.partitions import Origin
+
+
+def with_controller(
+    known: Mapping[NodeId, ControllerRegistration], event: ControllerRegistered, origin: At | Origin
+) -> dict[NodeId, ControllerRegistration]:
+    """RegisterControllerRecord: written at every controller start; no record takes one away."""
+    registration = ControllerRegistration(
+        id=event.id,
+        incarnation_id=event.incarnation_id,
+        endpoints=event.endpoints,
+        offset=Offset(origin.offset),
+        timestamp_ms=Millis(origin.timestamp_ms),
+    )
+    return {**known, event.id: registration}
+
+
+def with_broker(
+    known: Mapping[NodeId, BrokerRegistration], event: BrokerRegistered, origin: At | Origin
+) -> dict[NodeId, BrokerRegistration]:
+    """RegisterBrokerRecord: replaces the former registration whole."""
+    registration = BrokerRegistration(
+        id=event.id,
+        incarnation_id=event.incarnation_id,
+        endpoints=event.endpoints,
+        fenced=event.fenced,
+        in_controlled_shutdown=event.in_controlled_shutdown,
+        offset=Offset(origin.offset),
+    )
+    return {**known, event.id: registration}
+
+
+def with_change(
+    known: Mapping[NodeId, BrokerRegistration], event: BrokerChanged
+) -> Mapping[NodeId, BrokerRegistration]:
+    """BrokerRegistrationChangeRecord: what it leaves out is unchanged; of an unknown broker it says nothing."""
+    held = known.get(event.id)
+    if held is None:
+        return known
+    changed = replace(
+        held,
+        fenced=held.fenced if event.fenced is None else event.fenced,
+        in_controlled_shutdown=(
+            held.in_controlled_shutdown if event.in_controlled_shutdown is None else event.in_controlled_shutdown
+        ),
+    )
+    return {**known, event.id: changed}

@@ -1,0 +1,92 @@
+"""Sight: which looks fail now, and what the newest look at each endpoint showed."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from connectors.event import EndpointProbed, Unseen
+from rules.quorum import Failure, Millis, NodeId, Probe, Reason, Sight
+
+FAILURE_MS = Millis(60_000)
+"""A failure that was not seen again for this long is over: nobody looks there any more."""
+LOST_MS = Millis(3_600_000)
+"""Loss of committed metadata is no state that a later success mends: it is remembered this long."""
+PROBE_MS = Millis(600_000)
+"""A probe that was not repeated for this long says nothing any more."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Looks:
+    """Failures by sight and endpoint, and probes by `NODE@HOST:PORT`."""
+
+    failures: dict[str, Failure] = field(default_factory=dict)
+    probes: dict[str, Probe] = field(default_factory=dict)
+
+    def forget(self, now_ms: Millis) -> None:
+        """Drop what is too old to speak of now."""
+        old = [name for name, failure in self.failures.items() if now_ms - failure.last_at_ms > _remembered(failure)]
+        for name in old:
+            del self.failures[name]
+        if any(now_ms - probe.observed_at_ms > PROBE_MS for probe in self.probes.values()):
+            self.probes = {k: v for k, v in self.probes.items() if now_ms - v.observed_at_ms <= PROBE_MS}
+
+    def failed(self, event: Unseen, now_ms: Millis) -> None:
+        """A look failed: the run of failures of this sight at this endpoint begins or goes on."""
+        name = _name(event.sight, event.endpoint, event.reason)
+        held = self.failures.get(name)
+        self.failures[name] = Failure(
+            sight=event.sight,
+            endpoint=event.endpoint,
+            reason=event.reason,
+            detail=event.detail,
+            first_at_ms=now_ms if held is None else held.first_at_ms,
+            last_at_ms=now_ms,
+        )
+
+    def log_seen(self) -> None:
+        """The log was served. It is followed at one place at a time, so this ends every failure to see it."""
+        for name, failure in list(self.failures.items()):
+            if failure.sight is Sight.LOG and failure.reason is not Reason.METADATA_LOST:
+                del self.failures[name]
+
+    def quorum_seen(self, endpoint: str) -> None:
+        """DescribeQuorum was answered at this endpoint."""
+        self._succeeded(Sight.QUORUM, endpoint)
+
+    def probed(self, event: EndpointProbed, now_ms: Millis) -> None:
+        """A look at an endpoint, whatever it showed, took place."""
+        probe = Probe(
+            observed_at_ms=now_ms,
+            node=event.node,
+            endpoint=event.endpoint,
+            resolution=event.resolution,
+            addresses=event.addresses,
+            connection=event.connection,
+            answer=event.answer,
+            answered_by=event.answered_by,
+            detail=event.detail,
+        )
+        self.probes = {**self.probes, f"{event.node}@{event.endpoint}": probe}
+        self._succeeded(Sight.PROBE, str(event.endpoint))
+
+    def keep_probes(self, known: Collection[tuple[NodeId, str]]) -> None:
+        """Drop the probes of endpoints that no voter, registration or node of the quorum has any more."""
+        if any((probe.node, str(probe.endpoint)) not in known for probe in self.probes.values()):
+            self.probes = {k: v for k, v in self.probes.items() if (v.node, str(v.endpoint)) in known}
+
+    @property
+    def standing(self) -> tuple[Failure, ...]:
+        """The failures, in the order of sight, endpoint, reason."""
+        return tuple(self.failures[name] for name in sorted(self.failures))
+
+    def _succeeded(self, sight: Sight, endpoint: str) -> None:
+        for place in (endpoint, ""):
+            self.failures.pop(_name(sight, place), None)
+
+
+def _name(sight: Sight, endpoint: str, reason: Reason | None = None) -> str:
+    # The loss of metadata stands beside the newest failure of its place, which would else hide it.
+    return f"{sight} {endpoint} lost" if reason is Reason.METADATA_LOST else f"{sight} {endpoint}"
+
+
+def _remembered(failure: Failure) -> Millis:
+    return LOST_MS if failure.reason is Reason.METADATA_LOST else FAILURE_MS

@@ -22,6 +22,7 @@ from rules.quorum import Millis, Quorum
 from rules.text import spelled
 
 _WORSE = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
+_NEVER = Millis(0)
 _NO_RULE = Thresholds(values={HOLD: 0.0, CLEAR: 10.0})
 """For an alert whose rule is no more: it clears like any other."""
 
@@ -51,7 +52,7 @@ class Standing:
 class Book:
     """The life of every condition of one cluster: plain data, kept between judgements."""
 
-    now_ms: Millis = Millis(0)
+    now_ms: Millis = _NEVER
     """The newest moment that was judged: an older one changes nothing (re-delivery is normal)."""
     standings: Mapping[str, Standing] = field(default_factory=dict)
     """By `RULE SUBJECT`."""

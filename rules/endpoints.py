@@ -1,0 +1,165 @@
+"""Where each voter is recorded to be, and whether that still leads to it.
+
+A voter's endpoint is *stale* when its name is gone, or it leads elsewhere (another node, another cluster,
+no Kafka), or the controller registered itself with another endpoint, or it refuses connections although
+the voter fetches, that is lives. Refused while not fetching is *down*. A resolver that fails, a
+time-out, a login that is refused say nothing against the endpoint: they say that we cannot see it.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rules.finding import Thresholds
+from rules.progress import Liveness, liveness, same
+from rules.quorum import Answer, Connection, Endpoint, NodeId, Poll, Probe, Quorum, Resolution, Vantage, Voter
+from rules.sight import fresh_probe
+
+
+class Flaw(StrEnum):
+    """What makes an endpoint stale."""
+
+    NAME_GONE = "name-gone"
+    LEADS_ELSEWHERE = "leads-elsewhere"
+    REGISTRATION_DIFFERS = "registration-differs"
+    REFUSED_WHILE_FETCHING = "refused-while-fetching"
+
+    @property
+    def by_probe(self) -> bool:
+        """Seen by probing from where the monitor stands, as opposed to told by the log."""
+        return self is not Flaw.REGISTRATION_DIFFERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Everything that is known of one voter's recorded endpoint."""
+
+    voter: Voter
+    endpoint: Endpoint | None
+    """The one other voters dial; None when the VotersRecord names none."""
+    registered: Endpoint | None
+    """The endpoint of the same listener in the controller's newest registration."""
+    probe: Probe | None
+    """The newest look, if fresh."""
+    liveness: Liveness
+    flaws: tuple[Flaw, ...]
+    blind: str | None
+    """Why the look tells nothing, where it does not."""
+
+    @property
+    def refused(self) -> bool:
+        """Nobody listens there."""
+        return self.probe is not None and self.probe.connection is Connection.REFUSED
+
+    @property
+    def leads(self) -> bool:
+        """Nothing is known that would keep another voter from reaching this one there."""
+        return not self.flaws and not self.refused
+
+    @property
+    def subject(self) -> str:
+        """The name of this voter in findings: it outlives a change of directory."""
+        return f"voter {self.voter.key.id}"
+
+
+def looks(quorum: Quorum, poll: Poll | None, thresholds: Thresholds) -> tuple[Look, ...]:
+    """One look for each committed voter, in order of node id.
+
+    Args:
+        quorum: with its committed voter set.
+        poll: by which to judge who fetches: a fresh one, or None.
+        thresholds: `silent` and `probe_age`.
+    """
+    voters = quorum.committed.voters if quorum.committed else ()
+    ordered = sorted(voters, key=lambda voter: voter.key.id)
+    return tuple(_look(quorum, poll, voter, thresholds) for voter in ordered)
+
+
+def _look(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Thresholds) -> Look:
+    alive = liveness(quorum, poll, voter.key, thresholds)
+    if not voter.endpoints:
+        return Look(
+            voter=voter,
+            endpoint=None,
+            registered=None,
+            probe=None,
+            liveness=alive,
+            flaws=(),
+            blind="the VotersRecord names no endpoint for it",
+        )
+    endpoint = voter.endpoints[0]
+    probe = fresh_probe(quorum, probe_key(voter.key.id, endpoint), thresholds)
+    registered = None if _moved_in(quorum, poll, voter, thresholds) else _registered(quorum, voter.key.id, endpoint)
+    return Look(
+        voter=voter,
+        endpoint=endpoint,
+        registered=registered,
+        probe=probe,
+        liveness=alive,
+        flaws=_flaws(endpoint, registered, probe, alive),
+        blind=_blind(probe, quorum.vantage),
+    )
+
+
+def probe_key(node: NodeId, endpoint: Endpoint) -> str:
+    """The key of `Quorum.probes`."""
+    return f"{node}@{endpoint}"
+
+
+def _registered(quorum: Quorum, node: NodeId, endpoint: Endpoint) -> Endpoint | None:
+    registration = quorum.controllers.get(node)
+    named = registration.endpoints if registration else ()
+    return next((each for each in named if each.listener.lower() == endpoint.listener.lower()), None)
+
+
+def _moved_in(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Thresholds) -> bool:
+    """Another directory under this id fetches: the registration is that one's, not this voter's."""
+    rows = poll.observers if poll else ()
+    return any(
+        row.key.id == voter.key.id
+        and not same(row.key, voter.key)
+        and liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING
+        for row in rows
+    )
+
+
+def _flaws(endpoint: Endpoint, registered: Endpoint | None, probe: Probe | None, alive: Liveness) -> tuple[Flaw, ...]:
+    flaws = []
+    if registered and (registered.host.lower(), registered.port) != (endpoint.host.lower(), endpoint.port):
+        flaws.append(Flaw.REGISTRATION_DIFFERS)
+    if probe is None:
+        return tuple(flaws)
+    if probe.resolution is Resolution.NAME_GONE:
+        flaws.append(Flaw.NAME_GONE)
+    if probe.connection is Connection.REFUSED and alive is Liveness.FETCHING:
+        flaws.append(Flaw.REFUSED_WHILE_FETCHING)
+    if elsewhere(probe):
+        flaws.append(Flaw.LEADS_ELSEWHERE)
+    return tuple(flaws)
+
+
+def elsewhere(probe: Probe) -> str | None:
+    """Who else answers at this endpoint, in words; None when nobody else is known to."""
+    match probe.answer:
+        case Answer.OTHER_CLUSTER:
+            return "a node of another cluster"
+        case Answer.OTHER_NODE:
+            return "another node" if probe.answered_by is None else f"node {probe.answered_by}"
+        case Answer.NOT_KAFKA:
+            return "something that does not speak Kafka"
+        case Answer.THIS_CLUSTER:
+            other = probe.answered_by is not None and probe.answered_by != probe.node
+            return f"node {probe.answered_by}" if other else None
+        case Answer.NO_ANSWER | Answer.NOT_ALLOWED | Answer.NOT_ASKED:
+            return None
+
+
+def _blind(probe: Probe | None, vantage: Vantage) -> str | None:
+    if probe is None:
+        return "no recent look at its endpoint"
+    if probe.resolution is Resolution.RESOLVER_FAILED:
+        return f"the resolver here failed on {probe.endpoint.host}"
+    unconnected = probe.connection in (Connection.TIMED_OUT, Connection.UNREACHABLE)
+    if unconnected and vantage is Vantage.INSIDE:
+        return f"{probe.endpoint}: {probe.connection.value} from here"
+    # From outside a connection is not expected to succeed: resolution alone is judged.
+    return None

@@ -1,0 +1,127 @@
+"""The lines of a remedy: Kafka's own commands, filled in for this cluster.
+
+Each line is one shell command, or one sentence that begins with `#`. `$BOOTSTRAP` appears only where no
+endpoint is known that could answer; `$NODE_PROPERTIES` is the configuration file of the node named.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+
+from rules.endpoints import elsewhere, probe_key
+from rules.quorum import Answer, Connection, Endpoint, NodeId, Probe, Quorum, ReplicaKey, Resolution
+
+UNKNOWN_BOOTSTRAP = "$BOOTSTRAP"
+QUORUM_TOOL = "kafka-metadata-quorum.sh"
+
+
+def remove_controller(quorum: Quorum, key: ReplicaKey) -> str:
+    """The command that takes one (id, directory id) out of the voter set (KIP-853)."""
+    bootstrap = controller_bootstrap(quorum, besides=key.id)
+    return (
+        f"{QUORUM_TOOL} --bootstrap-controller {bootstrap} remove-controller "
+        f"--controller-id {key.id} --controller-directory-id {key.directory_id}"
+    )
+
+
+def add_controller(quorum: Quorum, node: NodeId) -> tuple[str, str]:
+    """Where to run it, and the command that makes a running controller a voter (KIP-853)."""
+    bootstrap = controller_bootstrap(quorum, besides=node)
+    return (
+        f"# On controller {node}'s host, with its own configuration file as $NODE_PROPERTIES",
+        f"{QUORUM_TOOL} --bootstrap-controller {bootstrap} --command-config $NODE_PROPERTIES add-controller",
+    )
+
+
+def describe_status(quorum: Quorum, besides: NodeId | None = None) -> str:
+    """The command that shows leader, voters and their endpoints."""
+    return f"{QUORUM_TOOL} --bootstrap-controller {controller_bootstrap(quorum, besides=besides)} describe --status"
+
+
+def controller_bootstrap(quorum: Quorum, *, besides: NodeId | None = None) -> str:
+    """HOST:PORT of a controller that answers as far as is known; the leader's if that is one of them.
+
+    Where every name is gone, the address the leader's name last resolved to stands in for it.
+    """
+    named = [(node, endpoint) for node, endpoint in _controllers(quorum) if node != besides]
+    answering = [str(endpoint) for node, endpoint in named if _known(quorum, node, endpoint) is _Known.ANSWERS]
+    untried = [str(endpoint) for node, endpoint in named if _known(quorum, node, endpoint) is _Known.UNTRIED]
+    for address in (*answering, *untried, *_configured(quorum, named)):
+        return address
+    for _, endpoint in named:
+        if addresses := quorum.addresses.get(endpoint.host):
+            return f"{_bracketed(addresses[0])}:{endpoint.port}"
+    return UNKNOWN_BOOTSTRAP
+
+
+def broker_bootstrap(quorum: Quorum, preferred: Iterable[NodeId] = ()) -> str:
+    """HOST:PORT of a broker that is alive by the log: one of `preferred` if any of them is."""
+    order = [*preferred, *sorted(quorum.brokers)]
+    for node in order:
+        broker = quorum.brokers.get(node)
+        if broker and broker.alive and broker.endpoints:
+            return str(broker.endpoints[0])
+    return UNKNOWN_BOOTSTRAP
+
+
+class _Known(Enum):
+    """What is known of an endpoint, before a command is sent there."""
+
+    ANSWERS = "answers"
+    UNTRIED = "untried"
+    BAD = "bad"
+
+
+def _controllers(quorum: Quorum) -> list[tuple[NodeId, Endpoint]]:
+    """Every endpoint a controller is known by: the leader's first, then by node id; recorded, polled, registered."""
+    known: dict[tuple[NodeId, Endpoint], None] = {}
+    for voter in quorum.committed.voters if quorum.committed else ():
+        known.update({(voter.key.id, endpoint): None for endpoint in voter.endpoints[:1]})
+    for node, endpoints in quorum.poll.nodes.items() if quorum.poll else ():
+        known.update({(node, endpoint): None for endpoint in endpoints[:1]})
+    for node, registration in quorum.controllers.items():
+        known.update({(node, endpoint): None for endpoint in _controller_listener(quorum, registration.endpoints)})
+    leader = quorum.poll.leader_id if quorum.poll else quorum.leader_id
+    return sorted(known, key=lambda pair: (pair[0] != leader, pair[0]))
+
+
+def _controller_listener(quorum: Quorum, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
+    """Of a registration's listeners those that voters are dialled at."""
+    voters = quorum.committed.voters if quorum.committed else ()
+    names = {endpoint.listener for voter in voters for endpoint in voter.endpoints[:1]}
+    return [endpoint for endpoint in endpoints if endpoint.listener in names]
+
+
+def _known(quorum: Quorum, node: NodeId, endpoint: Endpoint) -> _Known:
+    probe = quorum.probes.get(probe_key(node, endpoint))
+    if probe is not None:
+        return _by(probe)
+    gone = any(each.resolution is Resolution.NAME_GONE for each in _probes_of(quorum, endpoint.host))
+    failing = any(failure.endpoint == str(endpoint) for failure in quorum.failures)
+    return _Known.BAD if gone or failing else _Known.UNTRIED
+
+
+def _by(probe: Probe) -> _Known:
+    if probe.connection is Connection.ACCEPTED and elsewhere(probe) is None and probe.answer is not Answer.NO_ANSWER:
+        return _Known.ANSWERS
+    return _Known.BAD
+
+
+def _probes_of(quorum: Quorum, host: str) -> list[Probe]:
+    return [probe for probe in quorum.probes.values() if probe.endpoint.host == host]
+
+
+def _configured(quorum: Quorum, named: Iterable[tuple[NodeId, Endpoint]]) -> list[str]:
+    """The configured addresses that nothing speaks against: not failing, no broker's, and not judged already."""
+    judged = {str(endpoint) for _, endpoint in named}
+    brokers = {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints}
+    failing = {failure.endpoint for failure in quorum.failures}
+    gone = {probe.endpoint.host for probe in quorum.probes.values() if probe.resolution is Resolution.NAME_GONE}
+    return [
+        address
+        for address in quorum.bootstrap
+        if address not in judged | brokers | failing and address.rpartition(":")[0] not in gone
+    ]
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

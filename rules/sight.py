@@ -1,0 +1,123 @@
+"""What is seen of a quorum right now, how fresh it is, and whether somebody leads."""
+
+from dataclasses import dataclass
+
+from rules.finding import CannotTell, NotApplicable, Threshold, Thresholds
+from rules.quorum import Failure, Millis, Poll, Probe, Quorum, Reason, Sight
+from rules.text import spelled
+
+POLL_AGE = Threshold(
+    name="poll_age",
+    default=10.0,
+    unit="s",
+    meaning="how old the newest DescribeQuorum answer may be: with an older one the rule says that it cannot tell. "
+    "Polls come every second, so the default forgives nine lost ones",
+)
+PROBE_AGE = Threshold(
+    name="probe_age",
+    default=30.0,
+    unit="s",
+    meaning="how old the newest look at an endpoint may be: an older one says nothing. "
+    "Looks come every 5 s, so the default forgives five lost ones",
+)
+SILENT = Threshold(
+    name="silent",
+    default=10.0,
+    unit="s",
+    meaning="a replica whose last fetch is older than this, by the leader's clock, counts as not fetching. "
+    "An idle replica fetches at least twice a second; the default is five times controller.quorum.fetch.timeout.ms",
+)
+_BEHIND = 1_000
+"""Records that may be missing between what we applied and the high watermark before we call it catching up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaderless:
+    """The newest news of the quorum is that nobody leads it."""
+
+    answered: tuple[str, ...]
+    """HOST:PORT of the nodes that answered and know no leader; empty when all refuse."""
+    refused: tuple[str, ...]
+    """HOST:PORT of the controllers that refuse connections."""
+    failures: tuple[Failure, ...]
+    """The failed looks that say so."""
+
+
+def fresh_poll(quorum: Quorum, thresholds: Thresholds) -> Poll | None:
+    """The newest DescribeQuorum answer, unless it is too old to judge by."""
+    poll = quorum.poll
+    if poll is None or quorum.now_ms - poll.observed_at_ms > thresholds.ms(POLL_AGE.name):
+        return None
+    return poll
+
+
+def no_fresh_poll(rule: str, quorum: Quorum, subject: str | None = None) -> CannotTell:
+    """The answer of a rule that needs a poll and has none."""
+    if quorum.poll is None:
+        return CannotTell(rule=rule, subject=subject, why="DescribeQuorum has not been answered yet")
+    age = spelled(quorum.now_ms - quorum.poll.observed_at_ms)
+    return CannotTell(rule=rule, subject=subject, why=f"DescribeQuorum was last answered {age} ago")
+
+
+def fresh_probe(quorum: Quorum, name: str, thresholds: Thresholds) -> Probe | None:
+    """The newest probe under this key (`NODE@HOST:PORT`), unless it is too old to judge by."""
+    probe = quorum.probes.get(name)
+    if probe is None or quorum.now_ms - probe.observed_at_ms > thresholds.ms(PROBE_AGE.name):
+        return None
+    return probe
+
+
+def catching_up(rule: str, quorum: Quorum) -> CannotTell | None:
+    """The answer of a rule that judges by the log while we have not read all of it; None when we have."""
+    if quorum.last_offset is None:
+        return CannotTell(rule=rule, subject=None, why="nothing of the metadata log has been read yet")
+    missing = 0 if quorum.high_watermark is None else quorum.high_watermark - 1 - quorum.last_offset
+    if missing > _BEHIND:
+        return CannotTell(rule=rule, subject=None, why=f"{missing} committed records are still to be read")
+    return None
+
+
+def static_quorum(rule: str, quorum: Quorum) -> CannotTell | NotApplicable | None:
+    """The answer of a rule that needs a committed VotersRecord (KIP-853) where there is none; None where there is."""
+    if quorum.kraft_version == 0:
+        why = "kraft.version is 0: a static quorum has no VotersRecord and no directory ids"
+        return NotApplicable(rule=rule, why=why)
+    if quorum.committed is None:
+        return CannotTell(rule=rule, subject=None, why="no committed VotersRecord has been read yet")
+    return None
+
+
+def last_seen_at_ms(quorum: Quorum) -> Millis | None:
+    """When the quorum itself (a leader) last answered us anything: a fetch or a DescribeQuorum."""
+    seen = [quorum.log_seen_at_ms, quorum.poll.observed_at_ms if quorum.poll else None]
+    return max((at for at in seen if at is not None), default=None)
+
+
+def leaderless(quorum: Quorum) -> Leaderless | None:
+    """Whether the newest news is that nobody leads: some node says so, or all configured controllers refuse.
+
+    None means: a leader answered since, or we cannot see (time-outs, no resolution, not allowed).
+    """
+    last = last_seen_at_ms(quorum)
+    news = [
+        failure
+        for failure in quorum.failures
+        if failure.sight is not Sight.PROBE and (last is None or failure.last_at_ms >= last)
+    ]
+    saying = [failure for failure in news if failure.reason in (Reason.NO_LEADER, Reason.NOT_READY)]
+    refusing = [failure for failure in news if failure.reason is Reason.REFUSED]
+    answered = tuple(sorted({failure.endpoint for failure in saying}))
+    refused = tuple(sorted({failure.endpoint for failure in refusing}))
+    if answered:
+        return Leaderless(answered=answered, refused=refused, failures=(*saying, *refusing))
+    brokers = _broker_endpoints(quorum)
+    asked = {failure.endpoint for failure in news if failure.endpoint} | set(quorum.bootstrap)
+    controllers = asked - brokers
+    if refused and controllers and controllers <= set(refused):
+        return Leaderless(answered=(), refused=refused, failures=tuple(refusing))
+    return None
+
+
+def _broker_endpoints(quorum: Quorum) -> set[str]:
+    # A combined node's controller listener is no broker endpoint: brokers register only their own listeners.
+    return {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints}

@@ -149,7 +149,8 @@ def scan(chunk: Chunk, *, expected: int | None = None) -> Iterator[Scanned]:
                 yield BadBatch(position, after - position, batch.base_offset, reason, batch)
         else:
             expected = None
-            yield BadBatch(position, after - position, fields[0], "the CRC-32C does not match: the batch is damaged")
+            offset = fields[0] if fields[0] >= 0 else None
+            yield BadBatch(position, after - position, offset, "the CRC-32C does not match: the batch is damaged")
         position = after
 
 

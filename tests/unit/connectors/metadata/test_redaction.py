@@ -1,0 +1,152 @@
+"""Redaction: nothing secret passes, nothing else is lost, and lengths, offsets and CRCs stay right."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from metadata_bytes import batch, batch_of, control, data, noop, record, tagged, text, tinylog, tinysnapshot, uvarint
+
+from connectors.metadata.batches import BadBatch, Batch, scan
+from connectors.metadata.redaction import blanked
+
+SECRET = "hunter2-" + "x" * 200
+CONFIG = b"\x04" + text("1") + text("listener.name.tls.ssl.keystore.password") + text(SECRET)
+SECRET_BYTES = SECRET.encode()
+
+
+def compact(content: bytes) -> bytes:
+    return uvarint(len(content) + 1) + content
+
+
+def times(count: int) -> bytes:
+    return bytes(8 * count)
+
+
+SCRAM = text("alice") + b"\x01" + compact(SECRET_BYTES) * 3 + (4096).to_bytes(4, "big") + b"\0"
+TOKEN = text(SECRET) + text(SECRET) + uvarint(3) + text(SECRET) + text(SECRET) + times(3) + text(SECRET) + b"\0"
+
+
+def test_a_config_value_is_starred_and_everything_around_it_stays() -> None:
+    before = batch([noop(), data(4, 0, CONFIG + b"\0"), noop()], base_offset=40)
+
+    after = blanked(before)
+
+    assert after[:17] == before[:17]
+    assert after[21:] == before[21:].replace(SECRET_BYTES, b"*" * len(SECRET))
+    (whole,) = scan(after)
+    assert isinstance(whole, Batch), "the CRC is right again"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(data(4, 0, CONFIG + b"\0"), id="ConfigRecord"),
+        pytest.param(data(11, 0, SCRAM), id="UserScramCredentialRecord"),
+        pytest.param(data(10, 0, TOKEN), id="DelegationTokenRecord"),
+        pytest.param(data(26, 0, text(SECRET) + b"\0"), id="RemoveDelegationTokenRecord"),
+        pytest.param(data(4, 1, CONFIG + b"\0"), id="a later version of a bearing record"),
+        pytest.param(data(99, 0, CONFIG + b"\0"), id="a record type nobody knows"),
+        pytest.param(data(300, 0, CONFIG + b"\0"), id="a record type of two bytes"),
+        pytest.param(data(4, 0, CONFIG + b"\0", frame=2), id="another frame version"),
+        pytest.param(data(4, 0, CONFIG + tagged(t7=SECRET_BYTES)), id="a tagged field nobody knows"),
+        pytest.param(data(4, 0, CONFIG + b"\2\1\1a\1\1b" + SECRET_BYTES), id="tagged fields out of order"),
+        pytest.param(data(4, 0, CONFIG), id="a body that ends early"),
+        pytest.param(data(4, 0, CONFIG + b"\0" + SECRET_BYTES), id="a body with too much"),
+        pytest.param(b"\x81\x00\x04\x00" + CONFIG + b"\0", id="a varint longer than it need be"),
+        pytest.param(SECRET_BYTES, id="no record at all"),
+    ],
+)
+def test_no_secret_passes(value: bytes) -> None:
+    before = batch([noop(), value], base_offset=3) + batch([noop()], base_offset=5)
+
+    after = blanked(before)
+
+    assert SECRET_BYTES not in after
+    assert b"hunter" not in after
+    assert len(after) == len(before)
+    assert all(isinstance(item, Batch) for item in scan(after, expected=3))
+    assert blanked(after) is after
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(batch([data(4, 0, CONFIG + b"\0")], attributes=2), id="compressed"),
+        pytest.param(batch([data(4, 0, CONFIG + b"\0")], last_offset_delta=9), id="a record count that cannot be"),
+        pytest.param(batch([data(4, 0, CONFIG + b"\0")], base_offset=77), id="a base offset that jumps"),
+        pytest.param(batch([data(4, 0, CONFIG + b"\0")])[:-1], id="torn"),
+        pytest.param(batch([data(4, 0, CONFIG + b"\0")])[:200], id="torn in the middle of the secret"),
+        pytest.param(batch([data(4, 0, CONFIG + b"\0")]) + SECRET_BYTES, id="rubbish behind it"),
+        pytest.param(batch([control(9, SECRET_BYTES)]), id="a control record nobody knows"),
+        pytest.param(batch([(b"\0", SECRET_BYTES)]), id="a control record without a type"),
+        pytest.param(batch_of(record(noop(), 0, key=SECRET_BYTES), 1), id="a key"),
+        pytest.param(batch_of(record(noop(), 0, headers=b"\2\2k" + SECRET_BYTES), 1), id="headers"),
+        pytest.param(batch_of(record(noop(), 7) + SECRET_BYTES, 1), id="bytes behind the last record"),
+        pytest.param(batch_of(record(data(4, 0, CONFIG), 5), 1), id="an offset delta that cannot be"),
+        pytest.param(batch_of(b"\xfe\x7f" + SECRET_BYTES, 1), id="a record longer than its batch"),
+        pytest.param(batch_of(uvarint(400) + SECRET_BYTES, 1), id="a record that is none"),
+    ],
+)
+def test_what_cannot_be_read_loses_its_body(before: bytes) -> None:
+    start = batch([noop()], base_offset=0)
+
+    after = blanked(start + before)
+
+    assert b"hunter" not in after
+    assert b"xxxx" not in after
+    assert len(after) == len(start + before)
+    assert after[: len(start)] == start
+    assert blanked(after) is after
+
+
+def test_a_damaged_batch_stays_damaged_and_the_next_is_still_found() -> None:
+    damaged = bytearray(batch([data(4, 0, CONFIG + b"\0")], base_offset=0))
+    damaged[-3] ^= 4
+
+    bad, good = scan(blanked(bytes(damaged) + batch([noop()], base_offset=1)))
+
+    assert isinstance(bad, BadBatch)
+    assert bad.reason == "the CRC-32C does not match: the batch is damaged"
+    assert isinstance(good, Batch)
+
+
+def test_a_log_with_nothing_to_blank_is_given_back_itself() -> None:
+    quiet = b"".join(batch([noop()], base_offset=offset) for offset in range(50))
+
+    assert blanked(quiet) is quiet
+
+
+@pytest.mark.parametrize("kafkas", [tinylog, tinysnapshot])
+def test_kafkas_own_files_lose_their_config_values_and_nothing_else(kafkas: type) -> None:
+    before, sidecar = kafkas()
+
+    after = blanked(before)
+
+    assert len(after) == len(before)
+    changed = sum(one != other for one, other in zip(before, after, strict=True))
+    starred = after.count(b"*") - before.count(b"*")
+    assert 0 < changed <= starred + 4 * len(list(scan(before)))
+    assert all(isinstance(item, Batch) for item in scan(after))
+    assert starred >= sidecar["by_type"]["CONFIG_RECORD"]
+    assert blanked(after) is after
+
+
+@given(st.binary(max_size=300), st.integers(0, 400), st.integers(0, 7))
+def test_whatever_is_damaged_nothing_secret_passes(noise: bytes, at: int, bit: int) -> None:
+    log = bytearray(
+        batch([noop()]) + batch([data(4, 0, CONFIG + b"\0")], base_offset=1) + batch([noop()], base_offset=2)
+    )
+    log[at % len(log)] ^= 1 << bit
+
+    after = blanked(bytes(log) + noise)
+
+    assert len(after) == len(log) + len(noise)
+    assert b"xxxxxxxxxxxxxxxx" not in after or b"xxxxxxxxxxxxxxxx" in noise
+    assert blanked(after) == after
+
+
+@given(st.lists(st.binary(max_size=80), min_size=1, max_size=6))
+def test_any_values_at_all_leave_a_log_of_whole_batches(values: list[bytes]) -> None:
+    after = blanked(batch(values))
+
+    assert all(isinstance(item, Batch) for item in scan(after))
+    assert blanked(after) is after

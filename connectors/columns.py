@@ -1,0 +1,237 @@
+"""EventColumns: events as a table of plain columns, the shape in which they travel through Arrow.
+
+Two kinds of event are nearly all of a log, PartitionSet and PartitionChanged: their fields stand in columns of
+their own. Every other event stands whole in `body`, as JSON; its columns only repeat where in the log it was.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, SupportsInt, TypeAlias, assert_never
+
+from connectors.event import (
+    At,
+    BrokerChanged,
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerRegistered,
+    ElrCleared,
+    EndpointProbed,
+    Event,
+    FeatureLevelSet,
+    KRaftVersionSet,
+    LeaderChanged,
+    LogAdvanced,
+    PartitionChanged,
+    PartitionSet,
+    QuorumPolled,
+    SnapshotBegan,
+    SnapshotEnded,
+    TopicCreated,
+    TopicRemoved,
+    TransactionBegan,
+    TransactionEnded,
+    Undecodable,
+    Unseen,
+    VotersSet,
+    from_json,
+    to_json,
+)
+from rules.quorum import Epoch, Millis, NodeId, Offset, TopicId
+
+PARTITION_SET: Final = "partition-set"
+PARTITION_CHANGED: Final = "partition-changed"
+
+
+class Row(NamedTuple):
+    """One event. A tuple, because a snapshot of a big cluster is a million of them."""
+
+    type: str
+    """The event's `type`."""
+    offset: int | None
+    leader_epoch: int | None
+    timestamp_ms: int | None
+    snapshot: bool
+    topic_id: str | None = None
+    partition: int | None = None
+    replicas: list[int] | None = None
+    """None = unchanged, as with `isr`, `elr` and `recovering`; always there in a PartitionSet."""
+    isr: list[int] | None = None
+    elr: list[int] | None = None
+    leader: int | None = None
+    leader_set: bool | None = None
+    partition_leader_epoch: int | None = None
+    recovering: bool | None = None
+    body: bytes | None = None
+    """`connectors.event.to_json` of the event; None for the two partition types."""
+
+
+COLUMNS: Final = ("ordinal", *Row._fields)
+"""The names of the columns, in order. `ordinal` counts the events of one observation from 0."""
+
+Columns: TypeAlias = Mapping[str, Sequence[Any]]
+
+
+class EventColumns:
+    """A growing table of events, in order."""
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+        """Tuples with the fields of Row in its order: whoever has a partition's fields appends here, without
+        the detour by a dataclass."""
+        for event in events:
+            self.append(event)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def append(self, event: Event) -> None:
+        """Add one event at the end."""
+        self.rows.append(row_of(event))
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Every column by name, all of the same length; lists hold ints, None is absent."""
+        if not self.rows:
+            return {name: [] for name in COLUMNS}
+        turned = [list(column) for column in zip(*self.rows, strict=True)]
+        return dict(zip(COLUMNS, ([*range(len(self.rows))], *turned), strict=True))
+
+    def events(self) -> Iterator[Event]:
+        """The events, as they were appended."""
+        return events_of(self.columns())
+
+
+def row_of(event: Event) -> Row:
+    """One event as a row."""
+    match event:
+        case PartitionSet():
+            return Row(
+                *_at(event.type, event.at),
+                topic_id=event.topic_id,
+                partition=event.partition,
+                replicas=list(event.replicas),
+                isr=list(event.isr),
+                elr=list(event.elr),
+                leader=event.leader,
+                leader_set=True,
+                partition_leader_epoch=event.partition_leader_epoch,
+                recovering=event.recovering,
+            )
+        case PartitionChanged():
+            return Row(
+                *_at(event.type, event.at),
+                topic_id=event.topic_id,
+                partition=event.partition,
+                replicas=None if event.replicas is None else list(event.replicas),
+                isr=None if event.isr is None else list(event.isr),
+                elr=None if event.elr is None else list(event.elr),
+                leader=event.leader,
+                leader_set=event.leader_set,
+                recovering=event.recovering,
+            )
+        case LogAdvanced():
+            place = (event.type, event.last_offset, event.leader_epoch, event.newest_timestamp_ms, False)
+            return Row(*place, body=to_json(event))
+        case Undecodable():
+            return Row(event.type, event.offset, None, None, snapshot=False, body=to_json(event))
+        case QuorumPolled() | EndpointProbed() | Unseen():
+            return Row(event.type, None, None, None, snapshot=False, body=to_json(event))
+        case (
+            SnapshotBegan()
+            | SnapshotEnded()
+            | LeaderChanged()
+            | KRaftVersionSet()
+            | VotersSet()
+            | FeatureLevelSet()
+            | ControllerRegistered()
+            | BrokerRegistered()
+            | BrokerChanged()
+            | BrokerUnregistered()
+            | TopicCreated()
+            | TopicRemoved()
+            | ElrCleared()
+            | TransactionBegan()
+            | TransactionEnded()
+        ):
+            return Row(*_at(event.type, event.at), body=to_json(event))
+        case _:
+            assert_never(event)
+
+
+def events_of(columns: Columns) -> Iterator[Event]:
+    """The events that a table holds, in its order; the inverse of `EventColumns.columns`.
+
+    Args:
+        columns: the columns by name, as lists or as they come back from Arrow or pandas: there absent may be NaN,
+            a list an array, and a number a float (exact up to 2**53) or a numpy scalar. `ordinal` may be missing.
+
+    Raises:
+        pydantic.ValidationError: a `body` is no event (a ValueError).
+    """
+    for values in zip(*(columns[name] for name in Row._fields), strict=True):
+        row = Row(*values)
+        if row.type == PARTITION_SET:
+            yield _partition_set(row)
+        elif row.type == PARTITION_CHANGED:
+            yield _partition_changed(row)
+        else:
+            assert row.body is not None
+            yield from_json(bytes(row.body))
+
+
+def _partition_set(row: Row) -> PartitionSet:
+    return PartitionSet(
+        at=_place(row),
+        topic_id=TopicId(str(row.topic_id)),
+        partition=_int(row.partition),
+        replicas=_nodes(row.replicas),
+        isr=_nodes(row.isr),
+        elr=_nodes(row.elr),
+        leader=_leader(row.leader),
+        partition_leader_epoch=_int(row.partition_leader_epoch),
+        recovering=bool(row.recovering),
+    )
+
+
+def _partition_changed(row: Row) -> PartitionChanged:
+    return PartitionChanged(
+        at=_place(row),
+        topic_id=TopicId(str(row.topic_id)),
+        partition=_int(row.partition),
+        replicas=None if _absent(row.replicas) else _nodes(row.replicas),
+        isr=None if _absent(row.isr) else _nodes(row.isr),
+        elr=None if _absent(row.elr) else _nodes(row.elr),
+        leader=_leader(row.leader),
+        leader_set=bool(row.leader_set),
+        recovering=None if _absent(row.recovering) else bool(row.recovering),
+    )
+
+
+def _at(type_: str, at: At) -> tuple[str, int, int, int, bool]:
+    return type_, at.offset, at.leader_epoch, at.timestamp_ms, at.snapshot
+
+
+def _place(row: Row) -> At:
+    return At(
+        offset=Offset(_int(row.offset)),
+        leader_epoch=Epoch(_int(row.leader_epoch)),
+        timestamp_ms=Millis(_int(row.timestamp_ms)),
+        snapshot=bool(row.snapshot),
+    )
+
+
+def _absent(value: object) -> bool:
+    """None, or what pandas makes of it."""
+    return value is None or (isinstance(value, float) and value != value)
+
+
+def _int(value: SupportsInt | None) -> int:
+    assert value is not None
+    return int(value)
+
+
+def _leader(value: SupportsInt | None) -> NodeId | None:
+    return None if value is None or _absent(value) else NodeId(int(value))
+
+
+def _nodes(values: Iterable[SupportsInt] | None) -> tuple[NodeId, ...]:
+    assert values is not None
+    return tuple(NodeId(int(value)) for value in values)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from rules.quorum import (
     BrokerRegistration,
     ControllerRegistration,
+    Endpoint,
     Epoch,
     Millis,
     NodeId,
@@ -54,7 +55,9 @@ class Image:
     @property
     def endpoints(self) -> set[tuple[NodeId, str]]:
         """Each node with each HOST:PORT where the log says it can be reached."""
-        voters = self.committed.voters if self.committed is not None else ()
-        listed = [(voter.key.id, voter.endpoints) for voter in voters]
-        listed += [(one.id, one.endpoints) for one in (*self.controllers.values(), *self.brokers.values())]
+        listed: list[tuple[NodeId, tuple[Endpoint, ...]]] = []
+        if self.committed is not None:
+            listed += [(voter.key.id, voter.endpoints) for voter in self.committed.voters]
+        listed += [(one.id, one.endpoints) for one in self.controllers.values()]
+        listed += [(one.id, one.endpoints) for one in self.brokers.values()]
         return {(node, str(endpoint)) for node, endpoints in listed for endpoint in endpoints}

@@ -160,7 +160,7 @@ class Log:
             case BrokerRegistered():
                 image = replace(image, brokers=registrations.with_broker(image.brokers, record, origin))
             case BrokerChanged():
-                image = replace(image, brokers=registrations.with_change(image.brokers, record))
+                image = replace(image, brokers=registrations.with_change(image.brokers, record, origin))
             case BrokerUnregistered():
                 image = replace(image, brokers={k: v for k, v in image.brokers.items() if k != record.id})
         self.image = image

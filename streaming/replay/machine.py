@@ -110,7 +110,7 @@ class Machine:
         if sequence <= self.sequence:
             return False
         self.sequence = sequence
-        self.now_ms = Millis(max(self.now_ms, observed_at_ms))
+        self.now_ms = max(self.now_ms, observed_at_ms)
         self._quorum = None
         self.looks.forget(self.now_ms)
         self.leadership.forget(self.now_ms)
@@ -305,6 +305,7 @@ class Machine:
             brokers=shown.brokers,
             recovering=shown.recovering,
             probes=self.looks.probes,
+            addresses=self.looks.addresses,
             failures=self.looks.standing,
             bootstrap=self.bootstrap,
         )

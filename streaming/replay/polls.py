@@ -59,12 +59,13 @@ def _history(held: ReplicaHistory | None, replica: Replica, leader: Replica | No
             last_leader_epoch=poll.leader_epoch,
             samples=(sample,),
         )
-    told = replica.log_end_offset is not None
+    # The epoch goes with the offset: a voter that fell silent keeps the epoch its log really ended in.
+    moved = replica.log_end_offset is not None and replica.log_end_offset != held.last_log_end_offset
     return replace(
         held,
         last_seen_at_ms=now_ms,
-        last_log_end_offset=replica.log_end_offset if told else held.last_log_end_offset,
-        last_leader_epoch=Epoch(poll.leader_epoch) if told else held.last_leader_epoch,
+        last_log_end_offset=replica.log_end_offset if moved else held.last_log_end_offset,
+        last_leader_epoch=Epoch(poll.leader_epoch) if moved else held.last_leader_epoch,
         samples=_thinned(held.samples, sample),
     )
 

@@ -26,6 +26,7 @@ def with_broker(
     known: Mapping[NodeId, BrokerRegistration], event: BrokerRegistered, origin: At | Origin
 ) -> dict[NodeId, BrokerRegistration]:
     """RegisterBrokerRecord: replaces the former registration whole."""
+    held = known.get(event.id)
     registration = BrokerRegistration(
         id=event.id,
         incarnation_id=event.incarnation_id,
@@ -33,22 +34,32 @@ def with_broker(
         fenced=event.fenced,
         in_controlled_shutdown=event.in_controlled_shutdown,
         offset=Offset(origin.offset),
+        alive_since_timestamp_ms=_alive_since(held, origin, fenced=event.fenced),
     )
     return {**known, event.id: registration}
 
 
 def with_change(
-    known: Mapping[NodeId, BrokerRegistration], event: BrokerChanged
+    known: Mapping[NodeId, BrokerRegistration], event: BrokerChanged, origin: At | Origin
 ) -> Mapping[NodeId, BrokerRegistration]:
     """BrokerRegistrationChangeRecord: what it leaves out is unchanged; of an unknown broker it says nothing."""
     held = known.get(event.id)
     if held is None:
         return known
+    fenced = held.fenced if event.fenced is None else event.fenced
     changed = replace(
         held,
-        fenced=held.fenced if event.fenced is None else event.fenced,
+        fenced=fenced,
+        alive_since_timestamp_ms=_alive_since(held, origin, fenced=fenced),
         in_controlled_shutdown=(
             held.in_controlled_shutdown if event.in_controlled_shutdown is None else event.in_controlled_shutdown
         ),
     )
     return {**known, event.id: changed}
+
+
+def _alive_since(held: BrokerRegistration | None, origin: At | Origin, *, fenced: bool) -> Millis | None:
+    """The log's time of the record that last unfenced this broker."""
+    if fenced:
+        return None
+    return held.alive_since_timestamp_ms if held is not None and held.alive else Millis(origin.timestamp_ms)

@@ -1,10 +1,10 @@
 """Sight: which looks fail now, and what the newest look at each endpoint showed."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from connectors.event import EndpointProbed, Unseen
-from rules.quorum import Failure, Millis, NodeId, Probe, Reason, Sight
+from rules.quorum import Failure, Millis, NodeId, Probe, Reason, Resolution, Sight
 
 FAILURE_MS = Millis(60_000)
 """A failure that was not seen again for this long is over: nobody looks there any more."""
@@ -16,10 +16,12 @@ PROBE_MS = Millis(600_000)
 
 @dataclass(slots=True, kw_only=True)
 class Looks:
-    """Failures by sight and endpoint, and probes by `NODE@HOST:PORT`."""
+    """Failures by sight and endpoint, probes by `NODE@HOST:PORT`, and what the probed names last resolved to."""
 
     failures: dict[str, Failure] = field(default_factory=dict)
     probes: dict[str, Probe] = field(default_factory=dict)
+    addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By host: kept when its name is gone, because somebody will have to give it back."""
 
     def forget(self, now_ms: Millis) -> None:
         """Drop what is too old to speak of now."""
@@ -27,7 +29,7 @@ class Looks:
         for name in old:
             del self.failures[name]
         if any(now_ms - probe.observed_at_ms > PROBE_MS for probe in self.probes.values()):
-            self.probes = {k: v for k, v in self.probes.items() if now_ms - v.observed_at_ms <= PROBE_MS}
+            self._keep(lambda probe: now_ms - probe.observed_at_ms <= PROBE_MS)
 
     def failed(self, event: Unseen, now_ms: Millis) -> None:
         """A look failed: the run of failures of this sight at this endpoint begins or goes on."""
@@ -66,17 +68,24 @@ class Looks:
             detail=event.detail,
         )
         self.probes = {**self.probes, f"{event.node}@{event.endpoint}": probe}
+        if event.resolution is Resolution.RESOLVED and self.addresses.get(event.endpoint.host) != event.addresses:
+            self.addresses = {**self.addresses, event.endpoint.host: event.addresses}
         self._succeeded(Sight.PROBE, str(event.endpoint))
 
     def keep_probes(self, known: Collection[tuple[NodeId, str]]) -> None:
         """Drop the probes of endpoints that no voter, registration or node of the quorum has any more."""
         if any((probe.node, str(probe.endpoint)) not in known for probe in self.probes.values()):
-            self.probes = {k: v for k, v in self.probes.items() if (v.node, str(v.endpoint)) in known}
+            self._keep(lambda probe: (probe.node, str(probe.endpoint)) in known)
 
     @property
     def standing(self) -> tuple[Failure, ...]:
         """The failures, in the order of sight, endpoint, reason."""
         return tuple(self.failures[name] for name in sorted(self.failures))
+
+    def _keep(self, wanted: Callable[[Probe], bool]) -> None:
+        self.probes = {name: probe for name, probe in self.probes.items() if wanted(probe)}
+        hosts = {probe.endpoint.host for probe in self.probes.values()}
+        self.addresses = {host: found for host, found in self.addresses.items() if host in hosts}
 
     def _succeeded(self, sight: Sight, endpoint: str) -> None:
         for place in (endpoint, ""):

@@ -27,6 +27,8 @@ _CONTROL_BIT: Final = 0x20
 _FRAME: Final = Struct(">qi")
 _SHORT: Final = (0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 """Stands for a header that is cut off."""
+_LARGEST: Final = 2**62
+"""Of offsets and timestamps: whatever is added to them stays within 64 bits."""
 _CRC: Final = Struct(">I")
 
 Chunk: TypeAlias = bytes | memoryview
@@ -178,6 +180,10 @@ def _refusal(batch: Batch, expected: int | None) -> str | None:
         return f"compressed with {batch.compression}, which KRaft never writes: not read"
     if batch.last_offset_delta != batch.record_count - 1 or batch.record_count < 1:
         return f"{batch.record_count} records cannot have the last offset delta {batch.last_offset_delta}"
+    if not 0 <= batch.base_offset <= _LARGEST:
+        return f"the base offset {batch.base_offset} cannot be"
+    if not (-1 <= batch.base_timestamp <= _LARGEST and -1 <= batch.max_timestamp <= _LARGEST):
+        return f"the timestamps {batch.base_timestamp} and {batch.max_timestamp} cannot be"
     if expected is not None and batch.base_offset != expected:
         return f"base offset {batch.base_offset} where {expected} follows"
     return None

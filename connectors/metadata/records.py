@@ -17,6 +17,7 @@ NOOP_SIZE: Final = 72
 NOOP: Final = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, 20, 0, 0, 0))
 """What stands behind the header of such a batch: length, attributes, timestamp and offset delta, no key, value."""
 _LONGEST_VARINT: Final = 10
+_LARGEST_DELTA: Final = 2**61
 _CONTROL_KEY: Final = 4
 
 
@@ -163,9 +164,11 @@ def _inside(chunk: bytes, start: int, position: int, end: int, delta: int) -> Fr
     fault = None
     if headers != 0 or position != end:
         fault = "not a record: headers or bytes behind the value, where KRaft writes none"
+    elif not -_LARGEST_DELTA <= timestamp_delta <= _LARGEST_DELTA:
+        fault = f"not a record: a timestamp delta of {timestamp_delta}"
     elif said != delta:
         fault = f"not a record: offset delta {said} where {delta} belongs"
-    return Framed(start, end, delta, timestamp_delta, key, value, inside, fault)
+    return Framed(start, end, delta, 0 if fault else timestamp_delta, key, value, inside, fault)
 
 
 def _varint(chunk: bytes, position: int) -> tuple[int, int]:

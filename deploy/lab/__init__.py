@@ -1,1 +1,1 @@
-"""A real KRaft quorum on loopback, as a library. Imports nothing of ours."""
+"""A real Kafka quorum on loopback, as a library: it imports nothing else of this project."""

@@ -1,0 +1,161 @@
+"""One node of the lab: its roles, ports, folder and configuration; and its process while it runs."""
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deploy.lab.errors import LabError
+from deploy.lab.jvm import Jvm
+from deploy.lab.process import Program
+
+LOOPBACK = "127.0.0.1"
+CONTROLLER, BROKER = "CONTROLLER", "PLAINTEXT"
+"""The listeners' names."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """A controller, broker or both. A port is None where it has no such role."""
+
+    id: int
+    folder: Path
+    controller_port: int | None
+    broker_port: int | None
+    host: str = LOOPBACK
+    """What its controller listener advertises: 127.0.0.1 or a name of the lab. It binds 127.0.0.1 either way."""
+    program: Program | None = field(default=None, repr=False)
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether `controller` is among its process.roles."""
+        return self.controller_port is not None
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether `broker` is among its process.roles."""
+        return self.broker_port is not None
+
+    @property
+    def endpoint(self) -> str:
+        """HOST:PORT, as advertised, of its controller listener; of its broker listener where it has no other."""
+        return self.broker_endpoint if self.controller_port is None else f"{self.host}:{self.controller_port}"
+
+    @property
+    def broker_endpoint(self) -> str:
+        """HOST:PORT of its broker listener."""
+        return f"{LOOPBACK}:{self.broker_port}"
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Every port it listens on."""
+        return tuple(port for port in (self.controller_port, self.broker_port) if port is not None)
+
+    @property
+    def properties_file(self) -> Path:
+        """Its configuration, what a remedy calls $NODE_PROPERTIES."""
+        return self.folder / "server.properties"
+
+    @property
+    def log_file(self) -> Path:
+        """What it logged since the lab began, over all its starts."""
+        return self.folder / "server.log"
+
+    @property
+    def data(self) -> Path:
+        """Its one log directory: metadata log, partitions, meta.properties."""
+        return self.folder / "data"
+
+    @property
+    def metadata_log(self) -> Path:
+        """The directory of its `__cluster_metadata-0`: .log segments and .checkpoint files."""
+        return self.data / "__cluster_metadata-0"
+
+    @property
+    def directory_id(self) -> str:
+        """The directory id that its disk holds now, 22 characters.
+
+        Raises:
+            LabError: it was never formatted.
+        """
+        meta = self.data / "meta.properties"
+        lines = meta.read_text(encoding="utf-8").splitlines() if meta.exists() else []
+        for line in lines:
+            key, _, value = line.partition("=")
+            if key.strip() == "directory.id":
+                return value.strip()
+        raise LabError(f"node {self.id} has no directory id: {meta} holds none")
+
+    @property
+    def running(self) -> bool:
+        """Whether its process is there; a paused one is."""
+        return self.program is not None and self.program.alive
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of its JVM, or None while it does not run."""
+        return self.program.pid if self.program is not None and self.running else None
+
+    def configure(self, bootstrap: str, extra: Mapping[str, str]) -> None:
+        """Writes its server.properties; a running node goes on with what it read at its start."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        text = "".join(f"{key}={value}\n" for key, value in {**self._properties(bootstrap), **extra}.items())
+        self.properties_file.write_text(text, encoding="utf-8")
+
+    def _properties(self, bootstrap: str) -> dict[str, str]:
+        roles, bound, advertised = [], [], []
+        if self.is_controller:
+            roles.append("controller")
+            bound.append(f"{CONTROLLER}://{LOOPBACK}:{self.controller_port}")
+            advertised.append(f"{CONTROLLER}://{self.endpoint}")
+        if self.is_broker:
+            roles.append("broker")
+            bound.append(f"{BROKER}://{self.broker_endpoint}")
+            advertised.append(f"{BROKER}://{self.broker_endpoint}")
+        properties = {
+            "process.roles": ",".join(roles),
+            "node.id": str(self.id),
+            "controller.quorum.bootstrap.servers": bootstrap,
+            "controller.listener.names": CONTROLLER,
+            "listeners": ",".join(bound),
+            "advertised.listeners": ",".join(advertised),
+            "listener.security.protocol.map": f"{CONTROLLER}:PLAINTEXT,{BROKER}:PLAINTEXT",
+            "log.dirs": str(self.data),
+            "auto.create.topics.enable": "false",
+            "group.initial.rebalance.delay.ms": "0",
+            "offsets.topic.num.partitions": "1",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "num.network.threads": "1",
+            "num.io.threads": "2",
+        }
+        return properties | ({"inter.broker.listener.name": BROKER} if self.is_broker else {})
+
+    def launch(self, jvm: Jvm, *, held: bool) -> None:
+        """Starts its process and returns at once.
+
+        Raises:
+            LabError: it runs already.
+        """
+        if self.running:
+            raise LabError(f"node {self.id} runs already (pid {self.pid})")
+        self.program = Program(
+            jvm.node(self.properties_file), log=self.log_file, mark=str(self.properties_file), held=held
+        )
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal to its process.
+
+        Raises:
+            LabError: it does not run.
+        """
+        if self.program is None or not self.program.alive:
+            raise LabError(f"node {self.id} does not run, so it can get no {number.name}")
+        self.program.signal(number)
+
+    def last_words(self, lines: int = 12) -> str:
+        """The end of its log, for the sentence that says why it did not come up."""
+        text = self.log_file.read_text(encoding="utf-8", errors="replace") if self.log_file.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])

@@ -1,0 +1,102 @@
+"""Who is in the lab: the nodes, their numbers, ports and names, and the configuration they share."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from deploy.lab.errors import LabError
+from deploy.lab.names import DOMAIN, Names
+from deploy.lab.node import LOOPBACK, Node
+from deploy.lab.ports import free_port
+
+FIRST_BROKER = 101
+
+
+class Roster:
+    """Controllers are numbered from 1, combined nodes follow them, brokers from 101."""
+
+    def __init__(self, folder: Path, *, names: Names | None, extra: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._names = names
+        self._extra = dict(extra)
+        self._nodes: dict[int, Node] = {}
+        self._ports_ever: set[int] = set()
+
+    def __iter__(self) -> Iterator[Node]:
+        """The nodes, by number."""
+        return iter(self._nodes[id_] for id_ in sorted(self._nodes))
+
+    def __getitem__(self, id_: int) -> Node:
+        """The node of this number.
+
+        Raises:
+            LabError: there is none.
+        """
+        if id_ not in self._nodes:
+            raise LabError(f"the lab has no node {id_}; it has {', '.join(map(str, sorted(self._nodes)))}")
+        return self._nodes[id_]
+
+    @property
+    def controllers(self) -> list[Node]:
+        """Nodes with the controller role, combined ones too."""
+        return [node for node in self if node.is_controller]
+
+    @property
+    def brokers(self) -> list[Node]:
+        """Nodes with the broker role, combined ones too."""
+        return [node for node in self if node.is_broker]
+
+    @property
+    def bootstrap(self) -> list[str]:
+        """What controller.quorum.bootstrap.servers lists."""
+        return [node.endpoint for node in self.controllers]
+
+    def populate(self, *, controllers: int, combined: int, brokers: int) -> None:
+        """Adds the nodes that a lab begins with, and configures them."""
+        for id_ in range(1, controllers + combined + 1):
+            self._add(id_, controller=True, broker=id_ > controllers)
+        for id_ in range(FIRST_BROKER, FIRST_BROKER + brokers):
+            self._add(id_, controller=False, broker=True)
+        self.configure()
+
+    def add_controller(self) -> Node:
+        """Adds one further controller under the next free number, and tells every configuration of it."""
+        node = self._add(max(node.id for node in self.controllers) + 1, controller=True, broker=False)
+        self.configure()
+        return node
+
+    def move(self, ids: Sequence[int]) -> None:
+        """Gives these nodes ports that nobody in the lab ever had."""
+        for node in map(self.__getitem__, ids):
+            node.controller_port = self._port() if node.is_controller else None
+            node.broker_port = self._port() if node.is_broker else None
+        self.configure()
+
+    def rename(self, id_: int, name: str) -> None:
+        """Advertises another name for a controller."""
+        self[id_].host = name
+        self.configure()
+
+    def configure(self) -> None:
+        """Writes every node's server.properties."""
+        bootstrap = ",".join(self.bootstrap)
+        for node in self:
+            node.configure(bootstrap, self._extra)
+
+    def _add(self, id_: int, *, controller: bool, broker: bool) -> Node:
+        host = LOOPBACK
+        if self._names is not None and controller:
+            host = f"c{id_}.{DOMAIN}"
+            self._names.add(host)
+        self._nodes[id_] = Node(
+            id=id_,
+            folder=self._folder / f"node-{id_}",
+            controller_port=self._port() if controller else None,
+            broker_port=self._port() if broker else None,
+            host=host,
+        )
+        return self._nodes[id_]
+
+    def _port(self) -> int:
+        port = free_port(self._ports_ever)
+        self._ports_ever.add(port)
+        return port

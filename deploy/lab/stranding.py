@@ -1,0 +1,57 @@
+"""Partitions whose leader was elected uncleanly and whose recovery never ends (KIP-704)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deploy.lab import topics, wire
+from deploy.lab.errors import LabError
+
+if TYPE_CHECKING:
+    from deploy.lab.quorum import Lab
+
+FENCING_TIMEOUT_S = 60.0
+"""How long a killed broker may take to be fenced: broker.session.timeout.ms (9 s by default) and some."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stranded:
+    """Topics in RECOVERING, the broker that leads them now, and the dead one that has what was lost."""
+
+    topics: tuple[str, ...]
+    leader: int
+    dead: int
+
+
+def strand(lab: "Lab", names: Sequence[str], *, partitions: int) -> Stranded:
+    """Kills the follower, writes what it misses, kills the leader, starts the follower, elects it uncleanly.
+
+    Kafka 4 does not do the last by itself: with KIP-966 the dead leader stays the eligible one.
+    """
+    running = [id_ for id_ in lab.brokers if lab.node(id_).running and not lab.node(id_).is_controller]
+    if len(running) < 2:
+        raise LabError(f"partitions are stranded between two running brokers of their own, and there are {running}")
+    ahead, behind = running[:2]
+    for name in names:
+        if not wire.partitions(_port(lab, ahead), name):
+            lab.create_topic(name, assignment=[[ahead, behind]] * partitions)
+            topics.wait_for_isr(_port(lab, ahead), name, frozenset({ahead, behind}), timeout_s=FENCING_TIMEOUT_S)
+    lab.kill(behind)
+    counts = {
+        name: topics.wait_for_isr(_port(lab, ahead), name, frozenset({ahead}), timeout_s=FENCING_TIMEOUT_S)
+        for name in names
+    }
+    for name in names:
+        lab.produce(name, 10 * counts[name])
+    lab.kill(ahead)
+    lab.start(behind)
+    topics.elect_unclean([lab.node(behind).broker_endpoint], counts, timeout_s=FENCING_TIMEOUT_S)
+    for name in names:
+        topics.wait_for_isr(_port(lab, behind), name, frozenset({behind}), timeout_s=FENCING_TIMEOUT_S)
+    return Stranded(topics=tuple(names), leader=behind, dead=ahead)
+
+
+def _port(lab: "Lab", broker: int) -> int:
+    port = lab.node(broker).broker_port
+    assert port is not None
+    return port

@@ -1,0 +1,92 @@
+"""Topics of the lab: made, written to, and stranded in RECOVERING. Through librdkafka: a JVM takes seconds."""
+
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import ElectionType, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from deploy.lab import wire
+from deploy.lab.errors import LabError
+from deploy.lab.patience import until
+
+REQUEST_TIMEOUT_S = 30.0
+
+
+def _client(bootstrap: Sequence[str]) -> dict[str, str | int]:
+    # log_level 0: librdkafka would tell stderr of each broker that a scene has stopped on purpose.
+    return {"bootstrap.servers": ",".join(bootstrap), "log_level": 0, "client.id": "kraftwatch-lab"}
+
+
+def create(
+    bootstrap: Sequence[str],
+    name: str,
+    *,
+    partitions: int,
+    replication: int,
+    configs: Mapping[str, str],
+    assignment: Sequence[Sequence[int]] | None,
+) -> None:
+    """Creates a topic; `assignment` lists the replicas of each partition and wins over both numbers."""
+    placed = {"replica_assignment": [list(replicas) for replicas in assignment]} if assignment else {}
+    counted = {"num_partitions": len(assignment)} if assignment else {"num_partitions": partitions}
+    factor = {} if assignment else {"replication_factor": replication}
+    topic = NewTopic(name, config=dict(configs), **counted, **factor, **placed)
+    admin = AdminClient(_client(bootstrap))  # named, because its requests die with it
+    try:
+        admin.create_topics([topic], operation_timeout=REQUEST_TIMEOUT_S)[name].result(REQUEST_TIMEOUT_S + 5)
+    except (KafkaException, TimeoutError) as error:
+        raise LabError(f"could not create topic {name}: {error}") from error
+
+
+def produce(bootstrap: Sequence[str], topic: str, count: int) -> None:
+    """Writes `count` records with acks=all, spread over the partitions, and waits until all are acknowledged."""
+    failed: list[str] = []
+
+    def delivered(error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            failed.append(str(error))
+
+    producer = Producer(_client(bootstrap) | {"acks": "all", "message.timeout.ms": int(REQUEST_TIMEOUT_S * 1000)})
+    for number in range(count):
+        producer.produce(topic, key=str(number), value=f"record {number}", on_delivery=delivered)
+        producer.poll(0)
+    left = producer.flush(REQUEST_TIMEOUT_S + 5)
+    if failed or left:
+        raise LabError(f"{len(failed) + left} of {count} records to topic {topic} failed: {(failed or ['timeout'])[0]}")
+
+
+def elect_unclean(bootstrap: Sequence[str], topics: Mapping[str, int], *, timeout_s: float) -> None:
+    """An unclean election for every partition of these topics (name -> number of partitions).
+
+    Asked again until each partition got a leader by it: while the last leader is not yet fenced,
+    Kafka answers that no election is needed.
+
+    Raises:
+        LabError: a partition could not be elected in time.
+    """
+    admin = AdminClient(_client(bootstrap))
+    open_ones = {(name, number) for name, count in topics.items() for number in range(count)}
+
+    def elect() -> bool:
+        asked = [TopicPartition(name, number) for name, number in sorted(open_ones)]
+        try:
+            answers = admin.elect_leaders(ElectionType.UNCLEAN, asked, request_timeout=10.0).result(15)
+        except KafkaException:
+            return False
+        open_ones.difference_update((one.topic, one.partition) for one, error in answers.items() if error is None)
+        return not open_ones
+
+    until(elect, timeout_s=timeout_s, what=f"unclean elections of {', '.join(sorted(topics))}")
+
+
+def wait_for_isr(port: int, topic: str, isr: frozenset[int], *, timeout_s: float) -> int:
+    """Waits until every partition of `topic` has exactly these in-sync replicas; returns how many there are.
+
+    `port` is that of a running broker.
+    """
+
+    def look() -> int | None:
+        seen = wire.partitions(port, topic)
+        return len(seen) if seen and all(one.isr == isr for one in seen.values()) else None
+
+    return until(look, timeout_s=timeout_s, what=f"in-sync replicas {sorted(isr)} of topic {topic}")

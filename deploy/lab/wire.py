@@ -1,0 +1,141 @@
+"""What the lab asks its nodes itself, over one short connection each: no JVM is started for it."""
+
+import base64
+import socket
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin.cluster import DescribeQuorumRequest, DescribeQuorumResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from deploy.lab.errors import LabError
+
+ANSWER_WITHIN_S = 2.0
+_CLIENT_ID = "kraftwatch-lab"
+_DESCRIBE_QUORUM_V2, _METADATA_V9 = 2, 9
+_NONE = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """A row of DescribeQuorum: the leader's view of one replica."""
+
+    id: int
+    directory_id: str
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumState:
+    """What the leader answers to DescribeQuorum v2 about `__cluster_metadata-0`."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[ReplicaState, ...]
+    observers: tuple[ReplicaState, ...]
+
+    @property
+    def voter_ids(self) -> frozenset[int]:
+        """The node ids of the leader's latest voter set."""
+        return frozenset(voter.id for voter in self.voters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """A partition as one broker's metadata shows it; `leader` None while it has none."""
+
+    leader: int | None
+    isr: frozenset[int]
+    replicas: frozenset[int]
+
+
+def quorum_state(port: int) -> QuorumState | None:
+    """The quorum as the node listening on 127.0.0.1:`port` leads it; None if it does not lead or answer."""
+    topic = DescribeQuorumRequest.TopicData
+    request = DescribeQuorumRequest[_DESCRIBE_QUORUM_V2](
+        topics=[topic(topic_name="__cluster_metadata", partitions=[topic.PartitionData(partition_index=0)])]
+    )
+    answer = _ask(port, request, DescribeQuorumResponse, _DESCRIBE_QUORUM_V2)
+    if answer is None or answer.error_code != _NONE or not answer.topics:
+        return None
+    partition = answer.topics[0].partitions[0]
+    if partition.error_code != _NONE or partition.leader_id < 0:
+        return None
+    return QuorumState(
+        leader_id=partition.leader_id,
+        leader_epoch=partition.leader_epoch,
+        high_watermark=partition.high_watermark,
+        voters=tuple(map(_replica, partition.current_voters)),
+        observers=tuple(map(_replica, partition.observers)),
+    )
+
+
+def live_brokers(port: int) -> frozenset[int]:
+    """The unfenced brokers as the broker listening on 127.0.0.1:`port` knows them; empty if it does not answer."""
+    answer = _ask(port, MetadataRequest[_METADATA_V9](topics=[]), MetadataResponse, _METADATA_V9)
+    return frozenset() if answer is None else frozenset(broker.node_id for broker in answer.brokers)
+
+
+def partitions(port: int, topic: str) -> Mapping[int, PartitionState]:
+    """The partitions of a topic, by number, as that broker knows them; empty if it knows or answers nothing."""
+    asked = MetadataRequest[_METADATA_V9](
+        topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+    )
+    answer = _ask(port, asked, MetadataResponse, _METADATA_V9)
+    return {
+        partition.partition_index: PartitionState(
+            leader=partition.leader_id if partition.leader_id >= 0 else None,
+            isr=frozenset(partition.isr_nodes),
+            replicas=frozenset(partition.replica_nodes),
+        )
+        for described in (() if answer is None else answer.topics)
+        for partition in described.partitions
+    }
+
+
+def listens(port: int) -> bool:
+    """Whether something accepts connections on 127.0.0.1:`port`."""
+    try:
+        socket.create_connection(("127.0.0.1", port), ANSWER_WITHIN_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def _replica(row: Any) -> ReplicaState:
+    return ReplicaState(
+        id=row.replica_id, directory_id=_uuid(row.replica_directory_id), log_end_offset=row.log_end_offset
+    )
+
+
+def _uuid(value: Any) -> str:
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def _ask(port: int, request: Any, response: Any, version: int) -> Any:
+    """The decoded answer, or None when nobody answered in time."""
+    request.with_header(correlation_id=1, client_id=_CLIENT_ID)
+    try:
+        with socket.create_connection(("127.0.0.1", port), ANSWER_WITHIN_S) as connection:
+            connection.sendall(request.encode(header=True, framed=True))
+            (size,) = struct.unpack(">i", _exactly(connection, 4))
+            answer = _exactly(connection, size)
+    except OSError:
+        return None
+    try:
+        return response.decode(answer, version=version, header=True)
+    except (ValueError, IndexError, struct.error) as error:
+        raise LabError(f"the node on port {port} answered {request.name} with bytes that do not decode") from error
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    received = bytearray()
+    while len(received) < size:
+        more = connection.recv(size - len(received))
+        if not more:
+            raise ConnectionError("closed before the whole answer was there")
+        received += more
+    return bytes(received)

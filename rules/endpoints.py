@@ -6,13 +6,16 @@ the voter fetches, that is lives. Refused while not fetching is *down*. A resolv
 time-out, a login that is refused say nothing against the endpoint: they say that we cannot see it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rules.finding import Thresholds
-from rules.progress import Liveness, liveness, same
+from rules.progress import Liveness, liveness, same, silence_ms
 from rules.quorum import Answer, Connection, Endpoint, NodeId, Poll, Probe, Quorum, Resolution, Vantage, Voter
 from rules.sight import fresh_probe
+
+_SLACK_MS = 500
+"""What a poll takes on its way: a fetch must be later than the look by more than this to be after it."""
 
 
 class Flaw(StrEnum):
@@ -74,6 +77,14 @@ def looks(quorum: Quorum, poll: Poll | None, thresholds: Thresholds) -> tuple[Lo
     return tuple(_look(quorum, poll, voter, thresholds) for voter in ordered)
 
 
+def remembered(quorum: Quorum, thresholds: Thresholds) -> tuple[Look, ...]:
+    """The voters' endpoints as they look now, and who was alive when the quorum was last described."""
+    return tuple(
+        replace(look, liveness=liveness(quorum, quorum.poll, look.voter.key, thresholds))
+        for look in looks(quorum, None, thresholds)
+    )
+
+
 def _look(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Thresholds) -> Look:
     alive = liveness(quorum, poll, voter.key, thresholds)
     if not voter.endpoints:
@@ -88,6 +99,7 @@ def _look(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Threshold
         )
     endpoint = voter.endpoints[0]
     probe = fresh_probe(quorum, probe_key(voter.key.id, endpoint), thresholds)
+    fetched_since = alive is Liveness.FETCHING and _fetched_since(quorum, poll, voter, probe)
     registered = None if _moved_in(quorum, poll, voter, thresholds) else _registered(quorum, voter.key.id, endpoint)
     return Look(
         voter=voter,
@@ -95,8 +107,8 @@ def _look(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Threshold
         registered=registered,
         probe=probe,
         liveness=alive,
-        flaws=_flaws(endpoint, registered, probe, alive),
-        blind=_blind(probe, quorum.vantage),
+        flaws=_flaws(endpoint, registered, probe, fetched_since=fetched_since),
+        blind=_blind(probe, quorum.vantage) or _undecided(probe, alive, fetched_since=fetched_since),
     )
 
 
@@ -122,7 +134,17 @@ def _moved_in(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Thres
     )
 
 
-def _flaws(endpoint: Endpoint, registered: Endpoint | None, probe: Probe | None, alive: Liveness) -> tuple[Flaw, ...]:
+def _fetched_since(quorum: Quorum, poll: Poll | None, voter: Voter, probe: Probe | None) -> bool:
+    """The voter fetched after that look: it lived, whatever the look found. Killed a moment ago it did not."""
+    silence = silence_ms(quorum, poll, voter.key) if poll else None
+    if poll is None or probe is None or silence is None:
+        return False
+    return poll.observed_at_ms - silence > probe.observed_at_ms + _SLACK_MS
+
+
+def _flaws(
+    endpoint: Endpoint, registered: Endpoint | None, probe: Probe | None, *, fetched_since: bool
+) -> tuple[Flaw, ...]:
     flaws = []
     if registered and (registered.host.lower(), registered.port) != (endpoint.host.lower(), endpoint.port):
         flaws.append(Flaw.REGISTRATION_DIFFERS)
@@ -130,7 +152,7 @@ def _flaws(endpoint: Endpoint, registered: Endpoint | None, probe: Probe | None,
         return tuple(flaws)
     if probe.resolution is Resolution.NAME_GONE:
         flaws.append(Flaw.NAME_GONE)
-    if probe.connection is Connection.REFUSED and alive is Liveness.FETCHING:
+    if probe.connection is Connection.REFUSED and fetched_since:
         flaws.append(Flaw.REFUSED_WHILE_FETCHING)
     if elsewhere(probe):
         flaws.append(Flaw.LEADS_ELSEWHERE)
@@ -151,6 +173,31 @@ def elsewhere(probe: Probe) -> str | None:
             return f"node {probe.answered_by}" if other else None
         case Answer.NO_ANSWER | Answer.NOT_ALLOWED | Answer.NOT_ASKED:
             return None
+
+
+def seen_there(look: Look) -> str:
+    """What the newest look at a voter's recorded endpoint found, in words."""
+    probe = look.probe
+    if probe is None:
+        return "not looked at lately"
+    if probe.resolution is Resolution.NAME_GONE:
+        return "the name is gone"
+    if probe.resolution is Resolution.RESOLVER_FAILED:
+        return "the resolver here failed"
+    if probe.connection is Connection.ACCEPTED:
+        return f"{elsewhere(probe)} answers" if elsewhere(probe) else "accepts connections"
+    return {
+        Connection.REFUSED: "refuses connections",
+        Connection.TIMED_OUT: "connecting timed out",
+        Connection.UNREACHABLE: "unreachable",
+    }.get(probe.connection, "not tried")
+
+
+def _undecided(probe: Probe | None, alive: Liveness, *, fetched_since: bool) -> str | None:
+    """A refusal is stale if the voter fetches, down if it is silent, and neither until that is known."""
+    if probe is None or probe.connection is not Connection.REFUSED or fetched_since or alive is Liveness.SILENT:
+        return None
+    return f"{probe.endpoint} refuses connections, and whether the voter still fetches is not known yet"
 
 
 def _blind(probe: Probe | None, vantage: Vantage) -> str | None:

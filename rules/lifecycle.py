@@ -10,7 +10,7 @@ How a finding lives:
   before that: it goes on firing, and nothing is told.
 
 Unknown is not healthy: while the rule cannot tell, a firing alert stays as it is and its clearing starts
-anew, and a pending one waits, for as long as `clear` at most.
+anew, and a pending one waits, for ten seconds at most.
 """
 
 from collections.abc import Mapping
@@ -23,6 +23,8 @@ from rules.text import spelled
 
 _WORSE = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
 _NEVER = Millis(0)
+_PATIENCE_MS = 10_000
+"""How long a pending condition may be out of sight and still count as having stood."""
 _NO_RULE = Thresholds(values={HOLD: 0.0, CLEAR: 10.0})
 """For an alert whose rule is no more: it clears like any other."""
 
@@ -89,7 +91,7 @@ def advance(
         if judgement.knows(standing.rule, standing.subject):
             kept, alert = _absent(standing, quorum, numbers)
         else:
-            kept, alert = _unknown(standing, quorum, numbers), None
+            kept, alert = _unknown(standing, quorum), None
         if kept:
             standings[key] = kept
         alerts += [alert] if alert else []
@@ -166,11 +168,10 @@ def _absent(standing: Standing, quorum: Quorum, thresholds: Thresholds) -> tuple
     return None, alert
 
 
-def _unknown(standing: Standing, quorum: Quorum, thresholds: Thresholds) -> Standing | None:
+def _unknown(standing: Standing, quorum: Quorum) -> Standing | None:
     if standing.told is not None:
         return replace(standing, clearing_since_ms=None)
-    unseen = quorum.now_ms - standing.last_seen_at_ms
-    return standing if unseen <= thresholds.ms(CLEAR) else None
+    return standing if quorum.now_ms - standing.last_seen_at_ms <= _PATIENCE_MS else None
 
 
 def _firing(standing: Standing, finding: Finding, quorum: Quorum, *, due: Millis) -> Alert:

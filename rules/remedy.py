@@ -1,14 +1,16 @@
 """The lines of a remedy: Kafka's own commands, filled in for this cluster.
 
 Each line is one shell command, or one sentence that begins with `#`. `$BOOTSTRAP` appears only where no
-endpoint is known that could answer; `$NODE_PROPERTIES` is the configuration file of the node named.
+endpoint is known that could answer; `$NODE_PROPERTIES` is the configuration file of the node named. Whatever comes
+from the cluster is quoted for the shell: people will paste these lines.
 """
 
+import shlex
 from collections.abc import Iterable
 from enum import Enum
 
 from rules.endpoints import elsewhere, probe_key
-from rules.quorum import Answer, Connection, Endpoint, NodeId, Probe, Quorum, ReplicaKey, Resolution
+from rules.quorum import Answer, Connection, Endpoint, NodeId, Probe, Quorum, Reason, ReplicaKey, Resolution
 
 UNKNOWN_BOOTSTRAP = "$BOOTSTRAP"
 QUORUM_TOOL = "kafka-metadata-quorum.sh"
@@ -19,7 +21,7 @@ def remove_controller(quorum: Quorum, key: ReplicaKey) -> str:
     bootstrap = controller_bootstrap(quorum, besides=key.id)
     return (
         f"{QUORUM_TOOL} --bootstrap-controller {bootstrap} remove-controller "
-        f"--controller-id {key.id} --controller-directory-id {key.directory_id}"
+        f"--controller-id {key.id} --controller-directory-id {shlex.quote(str(key.directory_id))}"
     )
 
 
@@ -46,10 +48,10 @@ def controller_bootstrap(quorum: Quorum, *, besides: NodeId | None = None) -> st
     answering = [str(endpoint) for node, endpoint in named if _known(quorum, node, endpoint) is _Known.ANSWERS]
     untried = [str(endpoint) for node, endpoint in named if _known(quorum, node, endpoint) is _Known.UNTRIED]
     for address in (*answering, *untried, *_configured(quorum, named)):
-        return address
+        return shlex.quote(address)
     for _, endpoint in named:
         if addresses := quorum.addresses.get(endpoint.host):
-            return f"{_bracketed(addresses[0])}:{endpoint.port}"
+            return shlex.quote(f"{_bracketed(addresses[0])}:{endpoint.port}")
     return UNKNOWN_BOOTSTRAP
 
 
@@ -59,7 +61,7 @@ def broker_bootstrap(quorum: Quorum, preferred: Iterable[NodeId] = ()) -> str:
     for node in order:
         broker = quorum.brokers.get(node)
         if broker and broker.alive and broker.endpoints:
-            return str(broker.endpoints[0])
+            return shlex.quote(str(broker.endpoints[0]))
     return UNKNOWN_BOOTSTRAP
 
 
@@ -96,8 +98,13 @@ def _known(quorum: Quorum, node: NodeId, endpoint: Endpoint) -> _Known:
     if probe is not None:
         return _by(probe)
     gone = any(each.resolution is Resolution.NAME_GONE for each in _probes_of(quorum, endpoint.host))
-    failing = any(failure.endpoint == str(endpoint) for failure in quorum.failures)
-    return _Known.BAD if gone or failing else _Known.UNTRIED
+    return _Known.BAD if gone or str(endpoint) in _failing(quorum) else _Known.UNTRIED
+
+
+def _failing(quorum: Quorum) -> set[str]:
+    """Where looks fail now. A node that says it knows no leader does answer."""
+    answers = (Reason.NO_LEADER, Reason.NOT_READY)
+    return {failure.endpoint for failure in quorum.failures if failure.reason not in answers}
 
 
 def _by(probe: Probe) -> _Known:
@@ -114,12 +121,11 @@ def _configured(quorum: Quorum, named: Iterable[tuple[NodeId, Endpoint]]) -> lis
     """The configured addresses that nothing speaks against: not failing, no broker's, and not judged already."""
     judged = {str(endpoint) for _, endpoint in named}
     brokers = {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints}
-    failing = {failure.endpoint for failure in quorum.failures}
     gone = {probe.endpoint.host for probe in quorum.probes.values() if probe.resolution is Resolution.NAME_GONE}
     return [
         address
         for address in quorum.bootstrap
-        if address not in judged | brokers | failing and address.rpartition(":")[0] not in gone
+        if address not in judged | brokers | _failing(quorum) and address.rpartition(":")[0] not in gone
     ]
 
 

@@ -27,6 +27,13 @@ SILENT = Threshold(
     meaning="a replica whose last fetch is older than this, by the leader's clock, counts as not fetching. "
     "An idle replica fetches at least twice a second; the default is five times controller.quorum.fetch.timeout.ms",
 )
+SEEN_AGE = Threshold(
+    name="seen_age",
+    default=10.0,
+    unit="s",
+    meaning="how old the newest answer of a leader may be before our view counts as stale. An idle quorum answers "
+    "about twice a second, so the default is twenty answers missed",
+)
 _BEHIND = 1_000
 """Records that may be missing between what we applied and the high watermark before we call it catching up."""
 
@@ -77,14 +84,18 @@ def catching_up(rule: str, quorum: Quorum) -> CannotTell | None:
     return None
 
 
-def static_quorum(rule: str, quorum: Quorum) -> CannotTell | NotApplicable | None:
-    """The answer of a rule that needs a committed VotersRecord (KIP-853) where there is none; None where there is."""
-    if quorum.kraft_version == 0:
+def no_voters_record(rule: str, quorum: Quorum) -> CannotTell | NotApplicable | None:
+    """The answer of a rule that needs a committed VotersRecord (KIP-853) where there is none; None where there is.
+
+    A log that was read to its end and holds no KRaftVersionRecord is one of a Kafka before 3.9: version 0.
+    """
+    behind = catching_up(rule, quorum)
+    if behind is not None or quorum.committed is not None:
+        return behind
+    if not quorum.kraft_version:
         why = "kraft.version is 0: a static quorum has no VotersRecord and no directory ids"
         return NotApplicable(rule=rule, why=why)
-    if quorum.committed is None:
-        return CannotTell(rule=rule, subject=None, why="no committed VotersRecord has been read yet")
-    return None
+    return CannotTell(rule=rule, subject=None, why="no committed VotersRecord has been read yet")
 
 
 def last_seen_at_ms(quorum: Quorum) -> Millis | None:

@@ -1,0 +1,152 @@
+"""kraftwatch itself cannot see what it should: nothing can be said of the quorum, neither good nor bad.
+
+What it means
+    Subject `quorum`: the metadata log, DescribeQuorum or both have not been answered for a while, and nobody said
+    that there is no leader: attempts time out, names do not resolve, a login fails, something is not allowed. Blind to
+    both is critical, because from here it cannot be told from an outage; blind to one is a warning, because half of
+    the rules cannot judge. Subject `names`: the resolver here fails, so vanished names would not be noticed.
+    Subject `rule NAME`: that rule failed. Alerts told before stay as they were: blind is not healthy.
+
+Evidence
+    What was last seen when, and every attempt that fails now: what was asked where, the reason, since when.
+
+What to do
+    Follow the reason. Look first at the monitor's own host and network; then ask the quorum from another place.
+
+What not to do
+    Do not restart controllers because of this alert alone.
+
+Thresholds
+    hold (30 s) and clear (10 s). seen_age (10 s): older than that is stale. probe_age (30 s): likewise for endpoints.
+"""
+
+from collections.abc import Iterable
+
+from rules.finding import Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.quorum import Failure, Millis, Quorum, Reason, Resolution, Sight, Vantage
+from rules.remedy import describe_status
+from rules.sight import PROBE_AGE, SEEN_AGE, leaderless
+from rules.text import listed, spelled
+
+ID = "monitor-blind"
+
+ADVICE: dict[Reason, str] = {
+    Reason.UNRESOLVABLE: "Look up the controllers' names on the monitor's host: {where} does not resolve there",
+    Reason.RESOLVER_FAILED: "Mend name resolution on the monitor's host: it failed on {where}",
+    Reason.REFUSED: "See whether the controllers at {where} run: they refuse connections",
+    Reason.TIMED_OUT: "Look at the network between the monitor and {where}, and whether the processes there hang",
+    Reason.UNREACHABLE: "Look at routes and firewalls between the monitor and {where}",
+    Reason.CLOSED: "See in the log of {where} why it closes the monitor's connections",
+    Reason.NO_LEADER: "See why {where} knows no leader while others do not say so",
+    Reason.NOT_READY: "Wait until {where} has started: its authorizer is not ready",
+    Reason.DENIED: "Allow the monitor's principal DESCRIBE and CLUSTER_ACTION on the cluster: {where} denies it",
+    Reason.NOT_AUTHENTICATED: "Mend the monitor's login: {where} does not accept it",
+    Reason.TLS_FAILED: "Mend the TLS settings between the monitor and {where}: certificate, authority or host name",
+    Reason.WRONG_CLUSTER: "Correct the configured addresses: {where} belongs to another cluster",
+    Reason.UNSUPPORTED: "See which Kafka runs at {where}: it does not support what was asked",
+    Reason.UNDECODABLE: "Report this as a fault of kraftwatch: what {where} answered could not be read",
+    Reason.METADATA_LOST: "Find out who restored or rebuilt {where}: committed metadata that was read before is gone",
+    Reason.INTERRUPTED: "Look why kraftwatch's gatherer was restarted: see its own log",
+}
+
+
+def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+    """At most one finding about our sight of the quorum, and one about names."""
+    yield from _quorum(quorum, thresholds)
+    yield from _names(quorum, thresholds)
+
+
+def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[Finding]:
+    ages = {
+        "metadata log": _age(quorum, quorum.log_seen_at_ms),
+        "DescribeQuorum": _age(quorum, quorum.poll.observed_at_ms if quorum.poll else None),
+    }
+    stale = [name for name, age in ages.items() if age is None or age > thresholds.ms(SEEN_AGE.name)]
+    if not stale or leaderless(quorum) is not None:
+        return
+    wholly = len(stale) == len(ages)
+    sights = {"metadata log": Sight.LOG, "DescribeQuorum": Sight.QUORUM}
+    failures = [each for each in quorum.failures if each.sight in {sights[name] for name in stale}]
+    critical = wholly and quorum.vantage is Vantage.INSIDE
+    yield Finding(
+        rule=ID,
+        subject="quorum",
+        severity=Severity.CRITICAL if critical else Severity.WARNING,
+        summary=_summary(ages, stale, failures),
+        evidence={
+            "vantage": quorum.vantage.value,
+            **{f"{name}_seen": _ago(age) for name, age in ages.items()},
+            "last_committed_offset": quorum.last_offset,
+            "failing": [_failure(quorum, each) for each in _worst(failures)],
+        },
+        remedy=(*_advice(failures), "# Ask the quorum from another host as well", describe_status(quorum)),
+    )
+
+
+def _summary(ages: dict[str, Millis | None], stale: list[str], failures: list[Failure]) -> str:
+    said = listed(f"{name} (last answer {_ago(ages[name])})" for name in stale)
+    reasons = listed(sorted({f"{each.reason.value} at {each.endpoint or 'no address'}" for each in failures}), 4)
+    lost = "nothing can be said of the quorum" if len(stale) == len(ages) else "part of the rules cannot judge"
+    return f"kraftwatch cannot see {said}: {lost}; {reasons if failures else 'no attempt was reported'}"
+
+
+def _names(quorum: Quorum, thresholds: Thresholds) -> Iterable[Finding]:
+    limit = quorum.now_ms - thresholds.ms(PROBE_AGE.name)
+    failed = [
+        probe
+        for _, probe in sorted(quorum.probes.items())
+        if probe.resolution is Resolution.RESOLVER_FAILED and probe.observed_at_ms >= limit
+    ]
+    if not failed:
+        return
+    hosts = sorted({probe.endpoint.host for probe in failed})
+    yield Finding(
+        rule=ID,
+        subject="names",
+        severity=Severity.WARNING,
+        summary=f"the resolver on the monitor's host fails on {listed(hosts, 4)}: "
+        "whether the voters' names still exist cannot be told",
+        evidence={
+            "vantage": quorum.vantage.value,
+            "hosts": [*hosts],
+            "said": [*sorted({probe.detail for probe in failed if probe.detail})],
+        },
+        remedy=("# Mend name resolution on the monitor's host: its resolver gives no answer, which is not NXDOMAIN",),
+    )
+
+
+def _age(quorum: Quorum, at: Millis | None) -> Millis | None:
+    return None if at is None else Millis(quorum.now_ms - at)
+
+
+def _ago(age: Millis | None) -> str:
+    return "never" if age is None else f"{spelled(age)} ago"
+
+
+def _worst(failures: list[Failure]) -> list[Failure]:
+    return sorted(failures, key=lambda each: (each.first_at_ms, each.sight, each.endpoint))[:16]
+
+
+def _failure(quorum: Quorum, failure: Failure) -> dict[str, Plain]:
+    return {
+        "sight": failure.sight.value,
+        "endpoint": failure.endpoint,
+        "reason": failure.reason.value,
+        "since": _ago(Millis(quorum.now_ms - failure.first_at_ms)),
+        "detail": failure.detail[:200],
+    }
+
+
+def _advice(failures: list[Failure]) -> Iterable[str]:
+    for reason in sorted({each.reason for each in failures}):
+        where = listed(sorted({each.endpoint for each in failures if each.reason is reason and each.endpoint}), 4)
+        yield "# " + ADVICE[reason].format(where=where)
+
+
+RULE = Rule(
+    id=ID,
+    title="kraftwatch cannot see the quorum",
+    text=__doc__ or "",
+    thresholds=(hold(30.0), clear(), SEEN_AGE, PROBE_AGE),
+    judge=judge,
+)

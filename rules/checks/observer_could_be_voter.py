@@ -1,0 +1,164 @@
+"""A controller follows the quorum as an observer and could be one of its voters.
+
+What it means
+    A controller registered itself, fetches the metadata log, and is no voter: it was started and never added, or it
+    was removed more than five minutes ago and still runs. It costs as much as a voter and protects nothing. Brokers
+    are observers too: they never register as controllers and are never meant here. A controller whose disk was
+    replaced is `voter-disk-replaced`'s, not this rule's.
+
+Evidence
+    The observer's key; how it keeps up, judged on a window of polls by the leader's clock; what promoting it, and all
+    that wait, would do to the number of failures the quorum tolerates. An even number of voters tolerates no more than
+    the odd number below it.
+
+What to do
+    Where promoting gains something (warning), add it. Where it gains nothing alone (info), keep it as a spare on
+    purpose, or add it together with another one. Where it lags, find out why first.
+
+What not to do
+    Do not promote a replica that lags: until it has caught up it counts for the majority and does not vote.
+
+Thresholds
+    hold (5 min) and clear (10 s). removed_for (300 s): a voter removed more recently is not named, because Kafka lists
+    it as an observer for that long. ready_lag (2 s) and window (30 samples): caught up this closely in each. silent
+    (10 s), poll_age (10 s), half_done (a day).
+"""
+
+from collections.abc import Iterable
+
+from rules.finding import CannotTell, Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.progress import Liveness, Readiness, liveness, readiness
+from rules.quorum import NodeId, Poll, Quorum, Replica, VoterSet
+from rules.remedy import add_controller
+from rules.replacement import HALF_DONE, half_done
+from rules.sight import POLL_AGE, SILENT, fresh_poll, no_fresh_poll, no_voters_record
+from rules.text import counted, listed, spelled
+
+ID = "observer-could-be-voter"
+READY_LAG = Threshold(
+    name="ready_lag",
+    default=2.0,
+    unit="s",
+    meaning="an observer that was never further behind the leader is ready; the default is "
+    "controller.quorum.fetch.timeout.ms",
+)
+WINDOW = Threshold(
+    name="window", default=30.0, unit="samples", meaning="how many of the newest polls are judged; one comes a second"
+)
+REMOVED_FOR = Threshold(
+    name="removed_for",
+    default=300.0,
+    unit="s",
+    meaning="a voter removed more recently is not named: the leader lists it as an observer for 300 s",
+)
+
+
+def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+    """One finding an observer that could be promoted."""
+    hindrance = no_voters_record(ID, quorum)
+    if hindrance is not None:
+        yield hindrance
+        return
+    poll, committed = fresh_poll(quorum, thresholds), quorum.committed
+    if poll is None or poll.leader is None or committed is None:
+        yield no_fresh_poll(ID, quorum)
+        return
+    waiting = _waiting(quorum, committed, poll, thresholds)
+    ready = [row for row in waiting if liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING]
+    for row in waiting:
+        if row in ready:
+            yield _finding(quorum, committed, poll, row, ready, thresholds)
+        else:
+            yield CannotTell(rule=ID, subject=_subject(row), why=f"observer {row.key} does not fetch now")
+
+
+def _waiting(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thresholds) -> list[Replica]:
+    voters = committed.ids | {row.key.id for row in poll.voters}
+    just_removed = {
+        removal.key.id
+        for removal in quorum.removals
+        if quorum.now_ms - removal.removed_at_ms < thresholds.ms(REMOVED_FOR.name)
+    }
+    return [
+        row
+        for row in sorted(poll.observers, key=lambda row: (row.key.id, row.key.directory_id or ""))
+        if row.key.id in quorum.controllers
+        and row.key.id not in voters | just_removed
+        and half_done(quorum, row.key, thresholds) is None
+    ]
+
+
+def _subject(row: Replica) -> str:
+    return f"observer {row.key}"
+
+
+def _finding(
+    quorum: Quorum, committed: VoterSet, poll: Poll, row: Replica, waiting: list[Replica], thresholds: Thresholds
+) -> Finding:
+    history = quorum.histories.get(row.key)
+    samples = history.samples if history else ()
+    window = int(thresholds[WINDOW.name])
+    state = readiness(samples, limit_ms=thresholds.ms(READY_LAG.name), window=window)
+    n, together = len(committed.voters), len(committed.voters) + len(waiting)
+    gains = tolerated(together) > tolerated(n)
+    silent = [
+        voter.key.id for voter in committed.voters if liveness(quorum, poll, voter.key, thresholds) is Liveness.SILENT
+    ]
+    newest = samples[-1] if samples else None
+    return Finding(
+        rule=ID,
+        subject=_subject(row),
+        severity=Severity.WARNING if gains else Severity.INFO,
+        summary=f"controller {row.key.id} is an observer ({_kept_up(state)}) and could be a voter: "
+        f"{n} voters tolerate {counted(tolerated(n), 'failure')}, with it {n + 1} tolerate {tolerated(n + 1)}"
+        + (f", with all {len(waiting)} that wait {together} tolerate {tolerated(together)}" * (len(waiting) > 1)),
+        evidence={
+            "observer": str(row.key),
+            "keeps_up": state.value,
+            "samples_judged": min(window, len(samples)),
+            "records_behind": newest.lag if newest else None,
+            "behind": spelled(newest.lag_ms) if newest and newest.lag_ms is not None else None,
+            "registered_at_offset": quorum.controllers[row.key.id].offset,
+            "voters": n,
+            "majority": committed.majority,
+            "voters_silent": [*silent],
+            "failures_tolerated": tolerated(n),
+            "failures_tolerated_with_it": tolerated(n + 1),
+            "observers_waiting": [str(each.key) for each in waiting],
+            "failures_tolerated_with_all": tolerated(together),
+            "leader": poll.leader_id,
+            "leader_epoch": poll.leader_epoch,
+        },
+        remedy=(*_first(row, state, n, silent), *add_controller(quorum, row.key.id)),
+    )
+
+
+def tolerated(voters: int) -> int:
+    """How many of so many voters may fail with a majority left."""
+    return max(0, voters - (voters // 2 + 1))
+
+
+def _kept_up(state: Readiness) -> str:
+    return "how it keeps up is not known yet" if state is Readiness.UNKNOWN else state.value
+
+
+def _first(row: Replica, state: Readiness, n: int, silent: list[NodeId]) -> Iterable[str]:
+    if state in (Readiness.CATCHING_UP, Readiness.LAGGING):
+        yield f"# Wait until controller {row.key.id} has caught up: now it is {state.value}"
+    if silent:
+        yield f"# Voter {listed(silent)} does not fetch: if it is gone for good, remove it before adding this one"
+    elif tolerated(n + 1) <= tolerated(n):
+        yield (
+            f"# Adding controller {row.key.id} alone gains nothing: {n + 1} voters tolerate "
+            f"{counted(tolerated(n + 1), 'failure')}; add it together with another one, or keep it as a spare"
+        )
+
+
+RULE = Rule(
+    id=ID,
+    title="An observer could be a voter",
+    text=__doc__ or "",
+    thresholds=(hold(300.0), clear(), REMOVED_FOR, READY_LAG, WINDOW, SILENT, POLL_AGE, HALF_DONE),
+    judge=judge,
+    silenced_by=("no-leader",),
+)

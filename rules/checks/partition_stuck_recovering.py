@@ -1,0 +1,240 @@
+"""Partitions whose leader was elected outside the in-sync replicas have not recovered.
+
+What it means
+    After an unclean election a partition is RECOVERING (KIP-704) until its in-sync replicas change next, normally
+    seconds later, when another replica joins. No client, metric or Kafka tool shows this state; clients are not
+    refused meanwhile. It lasts when no other replica joins. Critical: a broker that holds a replica is alive
+    and does not join. Warning: no other replica is alive (or one has only just come back). Info: the topic has one
+    replica, and then the state stays until that changes, by Kafka's design.
+
+Evidence
+    One alert a topic, with its partitions: leader, in-sync replicas, the other replicas and how they are; since
+    which record, and for how long by the log's own clock; who was in sync before (and eligible, KIP-966): records
+    that only those acknowledged *may* be lost. How many were lost the log does not tell.
+
+What to do
+    Bring the other replica back, or give the partition one that lives: its joining ends the state. A replica that
+    comes back cuts its log to the leader's: if its records matter, copy its directory before you start it.
+
+What not to do
+    Do not stop the leader: it holds the only in-sync copy. Do not hold another unclean election.
+
+Thresholds
+    hold (60 s, by the log's clock) and clear (10 s). join (30 s): how long a live replica may take to join before
+    it counts as not joining. seen_age (10 s): without the log the rule cannot tell.
+"""
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+
+from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.quorum import Millis, NodeId, Quorum, Recovery
+from rules.remedy import broker_bootstrap
+from rules.sight import SEEN_AGE, catching_up
+from rules.text import counted, listed, spelled
+
+ID = "partition-stuck-recovering"
+JOIN = Threshold(
+    name="join",
+    default=30.0,
+    unit="s",
+    meaning="how long a live replica may take to join before it counts as not joining: a restarted broker took 19 s "
+    "with Kafka's defaults",
+)
+_SHOWN = 20
+"""Partitions listed one by one; the rest is counted."""
+_WORSE = (Severity.INFO, Severity.WARNING, Severity.CRITICAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """One partition, judged."""
+
+    recovery: Recovery
+    standing_ms: Millis
+    others: dict[NodeId, str]
+    """The replicas that could join, and how each is."""
+    severity: Severity
+
+    def in_state(self, *states: str) -> set[NodeId]:
+        """The other replicas in one of these states."""
+        return {node for node, state in self.others.items() if state in states}
+
+
+ALIVE = "alive, does not join"
+JOINING = "alive, may be joining"
+LEAVING = "shutting down"
+FENCED = "fenced"
+UNREGISTERED = "not registered"
+
+
+def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+    """One finding a topic that has partitions in RECOVERING."""
+    behind = catching_up(ID, quorum)
+    if behind is not None:
+        yield behind
+        return
+    newest, seen = quorum.newest_timestamp_ms, quorum.log_seen_at_ms
+    if newest is None or seen is None or quorum.now_ms - seen > thresholds.ms(SEEN_AGE.name):
+        ago = "never" if seen is None else f"{spelled(quorum.now_ms - seen)} ago"
+        yield CannotTell(rule=ID, subject=None, why=f"the metadata log was last seen {ago}")
+        return
+    ordered = sorted(quorum.recovering, key=lambda each: (_name(each), each.topic_id, each.partition))
+    for _, of_topic in groupby(ordered, key=lambda each: each.topic_id):
+        yield _finding(quorum, [_case(quorum, newest, each, thresholds) for each in of_topic])
+
+
+def _name(recovery: Recovery) -> str:
+    return recovery.topic or f"with id {recovery.topic_id}"
+
+
+def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresholds) -> _Case:
+    standing = Millis(max(0, newest - recovery.since_timestamp_ms))
+    in_sync = {recovery.leader, *recovery.isr}
+    join = thresholds.ms(JOIN.name)
+    others = {
+        node: _state(quorum, newest, node, standing, join) for node in sorted(recovery.replicas) if node not in in_sync
+    }
+    if len(recovery.replicas) <= 1:
+        severity = Severity.INFO
+    else:
+        severity = Severity.CRITICAL if ALIVE in others.values() else Severity.WARNING
+    return _Case(recovery=recovery, standing_ms=standing, others=others, severity=severity)
+
+
+def _state(quorum: Quorum, newest: Millis, node: NodeId, standing: Millis, join: Millis) -> str:
+    broker = quorum.brokers.get(node)
+    if broker is None:
+        return UNREGISTERED
+    if broker.fenced:
+        return FENCED
+    if broker.in_controlled_shutdown:
+        return LEAVING
+    since = broker.alive_since_timestamp_ms
+    had = standing if since is None else min(standing, newest - since)
+    return ALIVE if had >= join else JOINING
+
+
+def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
+    severity = max((case.severity for case in cases), key=_WORSE.index)
+    oldest = max(cases, key=lambda case: case.standing_ms)
+    name = _name(cases[0].recovery)
+    return Finding(
+        rule=ID,
+        subject=f"topic {name}",
+        severity=severity,
+        summary=_summary(name, cases, oldest, severity),
+        evidence={
+            "topic": cases[0].recovery.topic,
+            "topic_id": cases[0].recovery.topic_id,
+            "partitions_recovering": len(cases),
+            "oldest": _stood(oldest),
+            "partitions": [_evidence(case) for case in cases[:_SHOWN]],
+            "partitions_not_listed": max(0, len(cases) - _SHOWN),
+            "may_be_lost": _may_be_lost(cases),
+            "clients_refused": False,
+        },
+        remedy=_remedy(quorum, name, cases),
+        standing_ms=oldest.standing_ms,
+    )
+
+
+def _stood(case: _Case) -> str:
+    return f"{'at least ' if case.recovery.at_least else ''}{spelled(case.standing_ms)}"
+
+
+def _summary(name: str, cases: list[_Case], oldest: _Case, severity: Severity) -> str:
+    what = (
+        f"{counted(len(cases), 'partition')} of topic {name} RECOVERING for {_stood(oldest)} after an unclean election"
+    )
+    alive = sorted({node for case in cases for node in case.in_state(ALIVE)})
+    joining = sorted({node for case in cases for node in case.in_state(JOINING)})
+    if severity is Severity.CRITICAL:
+        why = f"broker {listed(alive, 4)} is alive and does not join"
+    elif severity is Severity.INFO:
+        why = "with one replica the state stays until that changes"
+    elif joining:
+        why = f"broker {listed(joining, 4)} is back and has not joined yet"
+    else:
+        why = "no other replica is alive"
+    return f"{what}: {why}; acknowledged records may be lost, clients are not refused"
+
+
+def _evidence(case: _Case) -> dict[str, Plain]:
+    recovery = case.recovery
+    return {
+        "partition": recovery.partition,
+        "for": _stood(case),
+        "since_offset": recovery.since_offset,
+        "since_timestamp_ms": recovery.since_timestamp_ms,
+        "leader": recovery.leader,
+        "isr": [*recovery.isr],
+        "replicas": [*recovery.replicas],
+        "others": {str(node): state for node, state in case.others.items()},
+        "previous_isr": None if recovery.previous_isr is None else [*recovery.previous_isr],
+        "previous_elr": None if recovery.previous_elr is None else [*recovery.previous_elr],
+    }
+
+
+def _may_be_lost(cases: list[_Case]) -> str:
+    known = [case.recovery for case in cases if case.recovery.previous_isr is not None]
+    holders = sorted(
+        {
+            node
+            for recovery in known
+            for node in (*(recovery.previous_isr or ()), *(recovery.previous_elr or ()))
+            if node not in recovery.isr
+        }
+    )
+    if not holders:
+        return "records that the leader did not have when it was elected: the log no longer tells who was in sync"
+    return f"records that only broker {listed(holders, 6)} acknowledged: in sync, or eligible, before the election"
+
+
+def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
+    leaders = sorted({case.recovery.leader for case in cases if case.recovery.leader is not None})
+    alive = sorted({node for case in cases for node in case.in_state(ALIVE)})
+    joining = sorted({node for case in cases for node in case.in_state(JOINING)})
+    dead = sorted({node for case in cases for node in case.in_state(FENCED, UNREGISTERED, LEAVING)})
+    steps = []
+    if cases[0].recovery.topic is not None:
+        bootstrap = broker_bootstrap(quorum, leaders)
+        steps.append(f"kafka-topics.sh --bootstrap-server {bootstrap} --describe --topic {shlex.quote(name)}")
+    if leaders:
+        steps.append(f"# Keep broker {listed(leaders)} running meanwhile: it holds the only in-sync copy")
+    if joining:
+        steps.append(f"# Broker {listed(joining)} is back: give it half a minute to join")
+    if alive:
+        steps.append(
+            f"# See in the log of broker {listed(alive)} why it does not replicate (disk, quota, network to the "
+            "leader), then restart it: its joining ends the state"
+        )
+    if dead:
+        steps.append(
+            f"# If the records that only broker {listed(dead)} holds matter, copy its directories of these partitions "
+            "before it starts: when it is back it cuts them to the leader's log"
+        )
+        steps.append(f"# Start broker {listed(dead)} again: its joining ends the state")
+    if dead or any(case.severity is Severity.INFO for case in cases):
+        steps.append(_another_replica(dead))
+    return tuple(steps)
+
+
+def _another_replica(dead: list[NodeId]) -> str:
+    when = "If it never returns" if dead else "If the state is to end"
+    return (
+        f"# {when}, give the partitions a replica on another live broker with kafka-reassign-partitions.sh: "
+        "its joining ends the state"
+    )
+
+
+RULE = Rule(
+    id=ID,
+    title="Partitions stay RECOVERING",
+    text=__doc__ or "",
+    thresholds=(hold(60.0), clear(), JOIN, SEEN_AGE),
+    judge=judge,
+    silenced_by=("no-leader",),
+)

@@ -1,0 +1,207 @@
+"""The process: settings in, lock, loop, and an end when the leash is let go."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from connectors.cluster import Cluster
+from connectors.errors import JournalError, UsageError
+from connectors.event import Unseen
+from connectors.gather.fence import fenced
+from connectors.gather.recording import Recording
+from connectors.gather.rows import Rows, wall_ms
+from connectors.gather.settings import Settings, from_line
+from connectors.gather.stats import Stats
+from connectors.journal.recorder import Recorder
+from connectors.kafka.budget import Budget
+from connectors.kafka.client import Address, Client
+from connectors.kafka.follower import START, Follower
+from connectors.kafka.loop import Loop
+from connectors.kafka.probe import Probe
+from connectors.kafka.quorum_poll import QuorumPoll
+from connectors.kafka.resolver import Resolver
+from connectors.kafka.tail import Resume
+from connectors.kafka.whereabouts import Whereabouts
+from connectors.kafka.wire import hush
+from rules.quorum import Reason, Sight
+
+OK, USAGE, NO_JOURNAL = 0, 2, 3
+READY = "ready"
+_PUBLISH_EVERY_S = 1.0
+_LAST_WORDS_S = 5.0
+
+
+def main(stdin: BinaryIO, stdout: TextIO) -> int:
+    """Run until `stdin` ends.
+
+    Args:
+        stdin: one line of settings (`connectors.gather.settings`), then nothing: its end is ours.
+        stdout: gets one line: `ready`, or why not.
+
+    Returns:
+        The exit code: 0, 2 for settings that cannot be used, 3 for a journal that cannot be had or written.
+    """
+    try:
+        settings = from_line(stdin.readline())
+        logging.basicConfig(level=logging.INFO if settings.verbose else logging.WARNING, stream=sys.stderr)
+        hush()
+        with _recorder(settings) as recorder:
+            gatherer = Gatherer(settings, recorder)
+            _say(stdout, READY)
+            gatherer.run(stdin)
+    except JournalError as problem:
+        _say(stdout, str(problem))
+        return NO_JOURNAL
+    except UsageError as problem:
+        _say(stdout, str(problem))
+        return USAGE
+    return OK
+
+
+class Gatherer:
+    """Every cluster's follower, poll and probe in one loop."""
+
+    def __init__(self, settings: Settings, recorder: Recorder) -> None:
+        """Opens nothing yet.
+
+        Raises:
+            UsageError: a cluster's options cannot be used.
+        """
+        self._settings = settings
+        self._recorder = recorder
+        self._loop = Loop()
+        self._recording = Recording(recorder, self._loop, failed=self._loop.stop)
+        self._budgets = {cluster.name: Budget() for cluster in settings.clusters}
+        self._stats = Stats(settings.stats, recording=self._recording, budgets=self._budgets)
+        self._watches = [self._watch(cluster) for cluster in settings.clusters]
+
+    def run(self, leash: BinaryIO) -> None:
+        """Gather until the leash is let go or SIGTERM comes.
+
+        Raises:
+            JournalError: the journal cannot be written any more.
+        """
+        threading.Thread(target=_hold, args=(leash, self._loop), daemon=True, name="leash").start()
+        signal.signal(signal.SIGTERM, lambda *_: self._loop.stop())
+        # A Ctrl-C at the terminal reaches the whole group; when to end is the job's to say.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            self._loop.run(self._main)
+        finally:
+            for watch in self._watches:
+                watch.client.close()
+            self._loop.close()
+        if self._recording.failure is not None:
+            raise self._recording.failure
+
+    async def _main(self) -> None:
+        for watch in self._watches:
+            watch.start()
+        self._loop.spawn(self._tick())
+        await self._loop.until_stopped()
+
+    async def _tick(self) -> None:
+        while True:
+            await self._loop.sleep(_PUBLISH_EVERY_S)
+            self._recording.publish()
+            self._stats.write()
+
+    def _watch(self, cluster: Cluster) -> "_Watch":
+        progress = self._recorder.last(cluster.name)
+        resume = self._settings.resume.get(cluster.name)
+        if resume is None and progress is not None and progress.next_offset is not None:
+            # Without the epoch nobody could tell whether the log is still the same: begin at its start.
+            known = progress.last_epoch is not None
+            resume = Resume(offset=progress.next_offset, epoch=progress.last_epoch or 0) if known else START
+        return _Watch(
+            cluster,
+            loop=self._loop,
+            recording=self._recording,
+            budget=self._budgets[cluster.name],
+            start=resume or START,
+            last_seen_ms=None if progress is None else progress.observed_at_ms,
+        )
+
+
+class _Watch:
+    """One cluster."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        loop: Loop,
+        recording: Recording,
+        budget: Budget,
+        start: Resume,
+        last_seen_ms: int | None,
+    ) -> None:
+        self._cluster = cluster
+        self._loop = loop
+        self._resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
+        self.client = Client(loop, cluster, resolver=self._resolver, budget=budget)
+        configured = tuple(Address(host, port) for host, port in cluster.bootstrap)
+        self._where = Whereabouts(configured=configured, cluster_id=cluster.cluster_id)
+        self._rows = Rows(cluster.name, recording, self._where, not_before_ms=last_seen_ms or 0)
+        self._last_seen_ms = last_seen_ms
+        self._position = start
+        self._follower: Follower | None = None
+
+    def start(self) -> None:
+        """Begin to look."""
+        if self._last_seen_ms is not None:
+            blind_ms = max(0, wall_ms() - self._last_seen_ms)
+            detail = f"nobody was looking for {blind_ms} ms: the gatherer was started again"
+            self._rows.unseen(Unseen(sight=Sight.LOG, endpoint="", reason=Reason.INTERRUPTED, detail=detail))
+        for sight, run in ((Sight.LOG, self._follow), (Sight.QUORUM, self._poll), (Sight.PROBE, self._probe)):
+            self._loop.spawn(fenced(self._loop, self._cluster.name, sight, self._rows, run))
+
+    async def _follow(self) -> None:
+        if self._follower is not None:
+            self._position = self._follower.position
+        self._follower = Follower(self._loop, self.client, self._where, self._rows, start=self._position)
+        await self._follower.run()
+
+    async def _poll(self) -> None:
+        interval_ms = self._cluster.poll_interval_ms
+        await QuorumPoll(self._loop, self.client, self._where, self._rows, interval_ms=interval_ms).run()
+
+    async def _probe(self) -> None:
+        await Probe(
+            self._loop,
+            self.client,
+            self._where,
+            self._rows,
+            resolver=self._resolver,
+            interval_ms=self._cluster.probe_interval_ms,
+            timeout_ms=self._cluster.request_timeout_ms,
+        ).run()
+
+
+def _recorder(settings: Settings) -> Recorder:
+    options: dict[str, Any] = dict(settings.journal_options)
+    for name in ("segment_bytes", "keep_bytes"):
+        if name in options:
+            options[name] = int(options[name])
+    try:
+        return Recorder(Path(settings.journal), lock_timeout_s=settings.lock_timeout_s, **options)
+    except TypeError as problem:
+        raise UsageError(f"The gatherer's settings: journal_options: {problem}.") from problem
+
+
+def _hold(leash: BinaryIO, loop: Loop) -> None:
+    while leash.read(4096):
+        pass
+    loop.stop()
+    # Should the loop not come to its end, the leash still holds.
+    timer = threading.Timer(_LAST_WORDS_S, os._exit, args=(NO_JOURNAL,))
+    timer.daemon = True
+    timer.start()
+
+
+def _say(stdout: TextIO, line: str) -> None:
+    print(line, file=stdout, flush=True)

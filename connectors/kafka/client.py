@@ -1,0 +1,224 @@
+"""Ask one node one thing: connections, login, backoff and the sentence that says why not.
+
+kafka-python's KafkaConnection carries protocol, versions and SASL. Its manager is left out: after any error it
+starts an endless Metadata bootstrap, which controllers do not serve, and it forgets to back off after a failed
+login. What is left of a manager is here: one connection per (lane, address), and one backoff per address.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from connectors.cluster import Cluster
+from connectors.errors import UnseenError, UsageError
+from connectors.kafka.budget import Budget
+from connectors.kafka.failure import classify
+from connectors.kafka.loop import Loop, Outcome
+from connectors.kafka.resolver import Resolver
+from connectors.kafka.transport import connect, secure
+from connectors.kafka.wire import AbstractTokenProvider, KafkaConnection
+from rules.quorum import Reason, Sight
+
+OPTIONS = frozenset(
+    {
+        "client_id",
+        "security_protocol",
+        "ssl_cafile",
+        "ssl_certfile",
+        "ssl_keyfile",
+        "ssl_password",
+        "ssl_crlfile",
+        "ssl_check_hostname",
+        "sasl_mechanism",
+        "sasl_plain_username",
+        "sasl_plain_password",
+        "sasl_kerberos_name",
+        "sasl_kerberos_service_name",
+        "sasl_kerberos_domain_name",
+        "sasl_oauth_token_file",
+    }
+)
+"""The names `Cluster.options` may hold: kafka-python's own, and `sasl_oauth_token_file`, a file that holds an
+OAUTHBEARER token and is read again at each login."""
+SECRETS = frozenset({"ssl_password", "sasl_plain_password"})
+"""The options whose values are secrets."""
+_RECEIVE_BYTES = 64 * 1024 * 1024
+_GRACE_S = 1.0
+_PERSISTENT = frozenset({Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED})
+
+
+class Address(NamedTuple):
+    """Where a node can be asked."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """HOST:PORT."""
+        return f"{self.host}:{self.port}"
+
+
+class _Line(KafkaConnection):  # type: ignore[misc]
+    """A connection that counts what it sends."""
+
+    def __init__(self, net: Any, address: Address, budget: Budget, options: Mapping[str, Any]) -> None:
+        super().__init__(
+            net,
+            node_id=str(address),
+            receive_message_max_bytes=_RECEIVE_BYTES,
+            max_in_flight_requests_per_connection=2,
+            **options,
+        )
+        self.budget = budget
+        self.proven = False
+        """It has answered more than ApiVersions and a login."""
+
+    def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
+        self.budget.spend()
+        return super()._send_request(request, future=future, timeout_at=timeout_at)
+
+
+class _TokenFile(AbstractTokenProvider):  # type: ignore[misc]
+    """What kafka-python asks for an OAUTHBEARER token at each login."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = Path(path)
+
+    def token(self) -> str:
+        """The token as the file holds it now."""
+        try:
+            return self._path.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeError) as problem:
+            detail = f"our sasl_oauth_token_file {self._path} cannot be read"
+            raise UnseenError(Reason.NOT_AUTHENTICATED, detail) from problem
+
+    def extensions(self) -> dict[str, str]:
+        """None."""
+        return {}
+
+
+@dataclass(slots=True)
+class _Backoff:
+    failures: int
+    until: float
+    problem: UnseenError
+
+
+class Client:
+    """Asks the nodes of one cluster. All of it runs in the loop's thread."""
+
+    def __init__(self, loop: Loop, cluster: Cluster, *, resolver: Resolver, budget: Budget) -> None:
+        """Opens nothing yet.
+
+        Raises:
+            UsageError: an option that we do not know.
+        """
+        unknown = sorted(set(cluster.options) - OPTIONS)
+        if unknown:
+            known = ", ".join(sorted(OPTIONS))
+            raise UsageError(f"Cluster {cluster.name}: unknown option {unknown[0]!r}; the options are {known}.")
+        self._loop = loop
+        self._options = _for_kafka(cluster.options)
+        self.timeout_ms = cluster.request_timeout_ms
+        self._setup_s = cluster.request_timeout_ms / 1000
+        self._resolver = resolver
+        self._budget = budget
+        self._lines: dict[tuple[Sight, Address], Outcome[_Line]] = {}
+        self._backoff: dict[Address, _Backoff] = {}
+
+    async def ask(self, address: Address, request: Any, *, lane: Sight, timeout_ms: int | None = None) -> Any:
+        """Send a request and wait for its answer.
+
+        Args:
+            address: whom to ask.
+            request: a kafka-python request; its version is the newest that both sides know.
+            lane: requests of different lanes do not wait for each other.
+            timeout_ms: for the answer, once connected; the cluster's request timeout by default.
+
+        Raises:
+            UnseenError: nothing was seen. While the address is backed off, the failure before, again.
+        """
+        timeout_s = self._setup_s if timeout_ms is None else timeout_ms / 1000
+        line = await self._line(lane, address)
+        await self._budget.turn(self._loop)
+        answer = Outcome[Any](line.send_request(request, request_timeout_ms=timeout_s * 1000))
+        try:
+            result = await self._loop.within(answer, timeout_s + _GRACE_S)
+        except Exception as problem:
+            unseen = _unproven(line, classify(problem))
+            line.close(unseen)
+            if not line.proven:
+                self._back_off(address, unseen)
+            raise unseen from problem
+        line.proven = True
+        self._backoff.pop(address, None)
+        return result
+
+    def hang_up(self, lane: Sight, address: Address) -> None:
+        """Close a connection, if there is one."""
+        outcome = self._lines.pop((lane, address), None)
+        if outcome is not None and outcome.done and outcome.future.succeeded():
+            outcome.future.value.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        for lane, address in list(self._lines):
+            self.hang_up(lane, address)
+
+    async def _line(self, lane: Sight, address: Address) -> _Line:
+        key = (lane, address)
+        held = self._lines.get(key)
+        if held is not None and held.done and (held.future.failed() or held.future.value.closed):
+            del self._lines[key]
+            held = None
+        if held is None:
+            backoff = self._backoff.get(address)
+            if backoff is not None and backoff.until > self._loop.now():
+                raise UnseenError(backoff.problem.reason, backoff.problem.detail)
+            held = self._lines[key] = self._loop.spawn(self._open(address))
+        return await held.get()
+
+    async def _open(self, address: Address) -> _Line:
+        line: _Line | None = None
+        try:
+            addresses = await self._resolver.addresses(address.host)
+            deadline = self._loop.now() + self._setup_s
+            sock = await connect(self._loop, addresses, address.port, deadline=deadline)
+            transport = await secure(self._loop, sock, address.host, self._options, deadline=deadline)
+            line = _Line(self._loop.net, address, self._budget, self._options)
+            line.connection_made(transport)
+            await line.initialize(timeout_at=deadline)
+            await line.init_future
+        except Exception as problem:
+            unseen = classify(problem)
+            if line is not None:
+                line.close(unseen)
+            self._back_off(address, unseen)
+            raise unseen from problem
+        return line
+
+    def _back_off(self, address: Address, problem: UnseenError) -> None:
+        before = self._backoff.get(address)
+        failures = 1 if before is None else before.failures + 1
+        # A refused login is tried less often: it may lock the account, and a controller logs a stack for each.
+        first_s, most_s = (1.0, 5.0) if problem.reason in _PERSISTENT else (0.2, 1.0)
+        delay = min(most_s, first_s * 2 ** (failures - 1))
+        self._backoff[address] = _Backoff(failures, self._loop.now() + delay, problem)
+
+
+def _for_kafka(options: Mapping[str, Any]) -> dict[str, Any]:
+    ours = dict(options)
+    token_file = ours.pop("sasl_oauth_token_file", None)
+    if token_file is not None:
+        ours["sasl_oauth_token_provider"] = _TokenFile(str(token_file))
+    return {"client_id": "kraftwatch", **ours}
+
+
+def _unproven(line: _Line, problem: UnseenError) -> UnseenError:
+    """A listener that wants SASL answers ApiVersions and then hangs up on the first real request."""
+    if problem.reason is Reason.CLOSED and not line.proven and not line.sasl_enabled:
+        detail = "it answers ApiVersions and then hangs up: does this listener want SASL (security_protocol)?"
+        return UnseenError(Reason.NOT_AUTHENTICATED, detail)
+    return problem

@@ -1,0 +1,120 @@
+"""Identity: which cluster is it that answers there? Asked once, before anything of it is recorded."""
+
+from connectors.cluster import Cluster
+from connectors.errors import UnseenError
+from connectors.kafka.budget import Budget
+from connectors.kafka.client import Address, Client
+from connectors.kafka.loop import Loop
+from connectors.kafka.messages import cluster_described, describe_cluster, fetch, fetched
+from connectors.kafka.resolver import Resolver
+from connectors.kafka.sweep import Sweep
+from rules.quorum import Reason, Sight
+
+_AGAIN_S = 0.5
+_TELLING = (
+    Reason.WRONG_CLUSTER,
+    Reason.DENIED,
+    Reason.NOT_AUTHENTICATED,
+    Reason.TLS_FAILED,
+    Reason.NOT_READY,
+    Reason.UNDECODABLE,
+    Reason.UNSUPPORTED,
+    Reason.NO_LEADER,
+    Reason.UNRESOLVABLE,
+    Reason.RESOLVER_FAILED,
+    Reason.REFUSED,
+    Reason.CLOSED,
+    Reason.TIMED_OUT,
+    Reason.UNREACHABLE,
+)
+"""The most telling first."""
+_FINAL = frozenset({Reason.WRONG_CLUSTER, Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED})
+
+
+def identify(cluster: Cluster, timeout_s: float) -> str:
+    """Ask for a cluster's id, blocking: the look before a job starts.
+
+    Returns:
+        The id that the first node to answer tells; where none may tell, `cluster.cluster_id`, once a node has
+        taken it for its own or has answered at all.
+
+    Raises:
+        UnseenError: WRONG_CLUSTER when the id is not `cluster.cluster_id`; else the most telling reason why
+            nobody answered within `timeout_s`.
+        UsageError: an option that we do not know.
+    """
+    loop = Loop()
+    try:
+        resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
+        client = Client(loop, cluster, resolver=resolver, budget=Budget())
+        try:
+            return loop.run(lambda: _identify(loop, client, cluster, timeout_s))
+        finally:
+            client.close()
+    finally:
+        loop.close()
+
+
+async def ask_cluster_id(client: Client, address: Address) -> str:
+    """The id of the cluster a node belongs to, be it a controller or a broker.
+
+    Raises:
+        UnseenError: it does not answer or may not tell; a controller tells only with ALTER on CLUSTER.
+    """
+    try:
+        return cluster_described(await client.ask(address, describe_cluster(controllers=True), lane=Sight.QUORUM))
+    except UnseenError as problem:
+        if problem.reason is not Reason.UNSUPPORTED:
+            raise
+    return cluster_described(await client.ask(address, describe_cluster(controllers=False), lane=Sight.QUORUM))
+
+
+async def _identify(loop: Loop, client: Client, cluster: Cluster, timeout_s: float) -> str:
+    async def ask(address: Address) -> str:
+        try:
+            return await ask_cluster_id(client, address)
+        except UnseenError as problem:
+            if cluster.cluster_id is None or problem.reason not in (Reason.DENIED, Reason.UNSUPPORTED):
+                raise
+        return await _accepted(client, address, cluster.cluster_id)
+
+    sweep = Sweep(loop, ask)
+    addresses = [Address(host, port) for host, port in cluster.bootstrap]
+    deadline = loop.now() + timeout_s
+    while True:
+        found = await sweep.round(addresses, seconds=max(0.0, deadline - loop.now()), good=lambda _: True)
+        for address, verdict in found.items():
+            if isinstance(verdict, str):
+                return _expected(cluster, address, verdict)
+        failures = {address: verdict for address, verdict in found.items() if isinstance(verdict, UnseenError)}
+        address, worst = min(failures.items(), key=lambda one: _TELLING.index(one[1].reason))
+        final = all(problem.reason in _FINAL for problem in failures.values())
+        if final or loop.now() + _AGAIN_S >= deadline:
+            raise UnseenError(worst.reason, f"{address}: {worst.detail}")
+        await loop.sleep(_AGAIN_S)
+
+
+async def _accepted(client: Client, address: Address, cluster_id: str) -> str:
+    """The configured id, unless a controller says that it is not its own."""
+    request = fetch(
+        cluster_id=cluster_id,
+        leader_epoch=0,
+        offset=0,
+        last_epoch=0,
+        high_watermark=None,
+        max_wait_ms=0,
+        max_bytes=1,
+    )
+    try:
+        fetched(await client.ask(address, request, lane=Sight.LOG))
+    except UnseenError as problem:
+        if problem.reason not in (Reason.DENIED, Reason.UNSUPPORTED):
+            raise
+    return cluster_id
+
+
+def _expected(cluster: Cluster, address: Address, found: str) -> str:
+    if cluster.cluster_id not in (None, found):
+        detail = f"{address} belongs to cluster {found}, not to {cluster.cluster_id}"
+        raise UnseenError(Reason.WRONG_CLUSTER, detail)
+    return found

@@ -1,0 +1,1 @@
+"""Message descriptions that kafka-python lacks, in Kafka's own schema language."""

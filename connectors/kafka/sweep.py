@@ -1,0 +1,66 @@
+"""A sweep: ask several addresses the same thing side by side, and never wait for the silent ones."""
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Generic, TypeVar
+
+from connectors.errors import UnseenError
+from connectors.kafka.client import Address
+from connectors.kafka.loop import Loop, Outcome
+from rules.quorum import Reason
+
+T = TypeVar("T")
+
+
+class Sweep(Generic[T]):
+    """Rounds of asking. An address that has not answered the round before is not asked again meanwhile."""
+
+    def __init__(self, loop: Loop, ask: Callable[[Address], Coroutine[Any, Any, T]]) -> None:
+        self._loop = loop
+        self._ask = ask
+        self._pending: dict[Address, tuple[Outcome[T], float]] = {}
+
+    @property
+    def pending(self) -> frozenset[Address]:
+        """Asked, and silent so far."""
+        return frozenset(self._pending)
+
+    async def round(
+        self, addresses: Iterable[Address], *, seconds: float, good: Callable[[T], bool]
+    ) -> "dict[Address, T | UnseenError]":
+        """Ask them all.
+
+        Args:
+            addresses: whom.
+            seconds: no longer than this; who is silent until then is TIMED_OUT in this round.
+            good: an answer that ends the round at once.
+
+        Returns:
+            Each address with its answer, or why there is none.
+
+        Raises:
+            Exception: what asking raised and is no UnseenError.
+        """
+        wanted = tuple(addresses)
+        started = self._loop.now()
+        for address in wanted:
+            if address not in self._pending:
+                self._pending[address] = (self._loop.spawn(self._ask(address)), started)
+        outcomes = [self._pending[address][0] for address in wanted]
+
+        def enough() -> bool:
+            done = [one for one in outcomes if one.done]
+            return len(done) == len(outcomes) or any(one.succeeded and good(one.value) for one in done)
+
+        await self._loop.until(enough, outcomes, seconds)
+        return {address: await self._verdict(address) for address in wanted}
+
+    async def _verdict(self, address: Address) -> "T | UnseenError":
+        outcome, since = self._pending[address]
+        if not outcome.done:
+            waited_ms = round((self._loop.now() - since) * 1000)
+            return UnseenError(Reason.TIMED_OUT, f"no answer yet after {waited_ms} ms")
+        del self._pending[address]
+        try:
+            return await outcome.get()
+        except UnseenError as problem:
+            return problem

@@ -48,3 +48,9 @@ class JournalInUseError(JournalError):
 
     code = "journal-in-use"
     retriable = True
+
+
+class LedgerError(KraftwatchError):
+    """The ledger of what was told cannot be read or written: says which file, and what to do."""
+
+    code = "ledger"

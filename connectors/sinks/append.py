@@ -1,0 +1,30 @@
+"""An append: bytes at the end of a file, on the disk, or as if it had not been tried."""
+
+import os
+from contextlib import suppress
+
+
+def append(descriptor: int, content: bytes, size_bytes: int) -> None:
+    """Write `content` behind the file's `size_bytes` bytes and sync it. The file is open with O_APPEND.
+
+    Raises:
+        OSError: it could not be written whole; the file is cut back to what it was, if that is possible.
+    """
+    left = memoryview(content)
+    try:
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(descriptor, size_bytes)
+        raise
+
+
+def sync_directory(path: str | os.PathLike[str]) -> None:
+    """Make names created or renamed in the folder survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,51 @@
+"""Asking: one call to one sink, with a deadline that holds whatever the sink does.
+
+The call runs in a thread of its own, because no deadline reaches into a blocked write or a dead name service. A
+call that misses the deadline is left behind; its answer is taken when it comes, and the sink is not asked again
+before that.
+"""
+
+from collections.abc import Sequence
+from threading import Thread
+
+from connectors.sinks.redaction import redact
+from connectors.sinks.sink import Outcome, Retry, Sink
+from rules.alert import Alert
+from rules.quorum import Millis
+
+
+class Asking:
+    """A call that has begun."""
+
+    def __init__(self, sink: Sink, alerts: Sequence[Alert], *, sent_at_ms: Millis, deadline_s: float) -> None:
+        """Begin it."""
+        self.alerts = alerts
+        self._sink = sink
+        self._sent_at_ms = sent_at_ms
+        self._deadline_s = deadline_s
+        self._outcomes: Sequence[Outcome] = ()
+        self._crash: BaseException | None = None
+        self._thread = Thread(target=self._run, name=f"telling {sink.name}", daemon=True)
+        self._thread.start()
+
+    def answer(self, timeout_s: float) -> Sequence[Outcome] | None:
+        """One outcome for each alert; None when the sink has not answered yet."""
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            return None
+        if self._crash is not None:
+            raise self._crash
+        return self._outcomes
+
+    def _run(self) -> None:
+        try:
+            outcomes = self._sink.tell(self.alerts, sent_at_ms=self._sent_at_ms, deadline_s=self._deadline_s)
+        except Exception as error:  # noqa: BLE001 - the fence around one sink: its fault is not the others'
+            outcomes = [Retry(reason=redact(f"{type(error).__name__}: {error}"))] * len(self.alerts)
+        except BaseException as error:  # noqa: BLE001 - raised again where somebody waits
+            self._crash = error
+            return
+        if len(outcomes) != len(self.alerts):
+            reason = f"the sink gave {len(outcomes)} answers to {len(self.alerts)} alerts"
+            outcomes = [Retry(reason=reason)] * len(self.alerts)
+        self._outcomes = outcomes

@@ -1,0 +1,216 @@
+"""The ledger: what is to be told and what was told, in one file beside the checkpoint.
+
+An alert is in the ledger, on the disk, before any sink is asked. It is known by `Alert.key`, so a batch that comes
+again after a crash records nothing new. Every line stands for itself: one that a crash tore or a disk damaged is
+passed over. A lost alert comes again with its batch, and a lost "told" means telling it again, which sinks bear.
+
+It stays bounded: alerts that are too old or too many are forgotten, told or not, but never the newest word on an
+alert that is still firing.
+"""
+
+import logging
+import os
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from connectors.errors import LedgerError
+from connectors.sinks import entry
+from connectors.sinks.append import append, sync_directory
+from connectors.sinks.entry import Entry, Opened, Recorded, Told
+from connectors.sinks.line import Key
+from rules.alert import Alert, AlertState
+from rules.quorum import Millis
+
+_LOG = logging.getLogger(__name__)
+_DAY_S = 86_400.0
+_REWRITE_FACTOR = 2
+_REWRITE_SLACK = 1_000
+
+
+class Ledger:
+    """Opened by one process at a time, the one that delivers."""
+
+    def __init__(self, path: Path, *, keep_entries: int = 10_000, keep_s: float = 30 * _DAY_S) -> None:
+        """Read the ledger, or begin it.
+
+        Args:
+            path: the file; its folder is made if it is not there.
+            keep_entries: the newest so many alerts are remembered.
+            keep_s: no alert is remembered longer, by the clock that `record` is given.
+
+        Raises:
+            LedgerError: the file cannot be read or written.
+        """
+        self._path = path
+        self._keep_entries = keep_entries
+        self._keep_ms = round(keep_s * 1000)
+        self._alerts: dict[int, Recorded] = {}
+        self._number_of: dict[Key, int] = {}
+        self._newest_of: dict[str, int] = {}
+        self._untold: dict[str, dict[int, None]] = {}
+        self._next = 0
+        self._lines = 0
+        self._descriptor = -1
+        self._torn = False
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._read()
+            self._rewrite()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def open_sink(self, sink: str) -> None:
+        """Make a sink known. A new one is told what is still firing, and everything from now on.
+
+        Raises:
+            LedgerError: the file cannot be written.
+        """
+        if sink not in self._untold:
+            self._append([Opened(sink=sink)])
+
+    def record(self, alerts: Sequence[Alert], now_ms: Millis) -> Sequence[Alert]:
+        """Take in the alerts that are new, for every known sink; on the disk when this returns, in this order.
+
+        Raises:
+            LedgerError: the file cannot be written; none of them was taken in.
+        """
+        fresh: dict[Key, Alert] = {}
+        for alert in alerts:
+            if alert.key not in self._number_of:
+                fresh.setdefault(alert.key, alert)
+        self._append(
+            [
+                Recorded(number=self._next + at, recorded_at_ms=now_ms, alert=alert)
+                for at, alert in enumerate(fresh.values())
+            ]
+        )
+        self._forget(now_ms)
+        return tuple(fresh.values())
+
+    def pending(self, sink: str) -> Sequence[Alert]:
+        """What a known sink is still to be told, oldest first."""
+        return [self._alerts[number].alert for number in self._untold[sink]]
+
+    def told(self, sink: str, keys: Collection[Key]) -> None:
+        """Note that a sink is done with these alerts: it has them, or refused them for good.
+
+        Raises:
+            LedgerError: the file cannot be written.
+        """
+        numbers = (self._number_of[key] for key in keys if key in self._number_of)
+        self._append([Told(number=number, sink=sink) for number in numbers if number in self._untold[sink]])
+
+    def firing(self) -> Sequence[Alert]:
+        """The newest word on every alert that is not resolved, oldest first."""
+        return [self._alerts[number].alert for number in sorted(self._still_firing())]
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _read(self) -> None:
+        try:
+            content = self._path.read_bytes()
+        except FileNotFoundError:
+            return
+        bad = 0
+        for line in content.splitlines():
+            found = entry.from_line(line)
+            if found is None:
+                bad += 1
+            else:
+                self._apply(found)
+        if bad:
+            _LOG.warning("%s had %d torn or damaged lines; they were passed over.", self._path, bad)
+
+    def _apply(self, found: Entry) -> None:
+        match found:
+            case Recorded(number=number, alert=alert):
+                self._next = max(self._next, number + 1)
+                self._alerts[number] = found
+                self._number_of[alert.key] = number
+                self._newest_of[alert.fingerprint] = number
+                for untold in self._untold.values():
+                    untold[number] = None
+            case Told(number=number, sink=sink):
+                self._next = max(self._next, number + 1)
+                self._untold.get(sink, {}).pop(number, None)
+            case Opened(sink=sink):
+                self._untold[sink] = dict.fromkeys(sorted(self._still_firing()))
+
+    def _still_firing(self) -> set[int]:
+        newest = self._newest_of.values()
+        return {number for number in newest if self._alerts[number].alert.state is AlertState.FIRING}
+
+    def _append(self, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
+        content = b"".join(entry.to_line(each) for each in entries)
+        try:
+            if self._torn:
+                self._rewrite()
+            self._torn = True
+            append(self._descriptor, content, os.fstat(self._descriptor).st_size)
+            self._torn = False
+        except OSError as error:
+            raise self._failed(error) from error
+        self._lines += len(entries)
+        for each in entries:
+            self._apply(each)
+
+    def _forget(self, now_ms: Millis) -> None:
+        """Drop what is too old or too many; write the file anew when most of its lines are of no more use."""
+        excess = len(self._alerts) - self._keep_entries
+        firing: set[int] | None = None
+        given_up = 0
+        for at, (number, each) in enumerate(list(self._alerts.items())):
+            if at >= excess and each.recorded_at_ms >= now_ms - self._keep_ms:
+                break
+            firing = self._still_firing() if firing is None else firing
+            if number not in firing:
+                given_up += self._drop(number)
+        if given_up:
+            _LOG.warning("%d alerts could not be told for so long that they were given up.", given_up)
+        if self._lines > _REWRITE_FACTOR * len(self._alerts) * (1 + len(self._untold)) + _REWRITE_SLACK:
+            try:
+                self._rewrite()
+            except OSError as error:
+                raise self._failed(error) from error
+
+    def _drop(self, number: int) -> bool:
+        """Forget one alert; whether some sink was still to be told."""
+        alert = self._alerts.pop(number).alert
+        del self._number_of[alert.key]
+        if self._newest_of[alert.fingerprint] == number:
+            del self._newest_of[alert.fingerprint]
+        waiting = [untold for untold in self._untold.values() if number in untold]
+        for untold in waiting:
+            del untold[number]
+        return bool(waiting)
+
+    def _rewrite(self) -> None:
+        """Replace the file by one that says the same in the fewest lines."""
+        entries = list(self._entries())
+        unfinished = self._path.with_name(self._path.name + ".new")
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        try:
+            append(descriptor, b"".join(entry.to_line(each) for each in entries), 0)
+            unfinished.replace(self._path)
+            sync_directory(self._path.parent)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self.close()
+        self._descriptor, self._lines, self._torn = descriptor, len(entries), False
+
+    def _entries(self) -> Iterator[Entry]:
+        # Sinks first, so that every alert after them is to be told to all, and what is told is said last.
+        yield from (Opened(sink=sink) for sink in self._untold)
+        yield from self._alerts.values()
+        for sink, untold in self._untold.items():
+            yield from (Told(number=number, sink=sink) for number in self._alerts if number not in untold)
+
+    def _failed(self, error: OSError) -> LedgerError:
+        return LedgerError(f"The ledger {self._path} cannot be used: {error.strerror}; mend that and start again.")

@@ -1,0 +1,19 @@
+"""Redaction: what an error's text may say of the place it came from."""
+
+import re
+
+_URL = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?:[^\s/@]*@)?(?P<host>[^\s/?#'\"]*)(?P<rest>[^\s'\")]*)")
+_NAMED = re.compile(
+    r"(?i)\b(?P<name>[\w.-]*(?:password|passwd|secret|token|api[_-]?key|routing[_-]?key|authorization))"
+    r"(?P<sign>['\"]?\s*[=:]\s*)(?:(?:bearer|basic)\s+)?(?P<value>'[^']*'|\"[^\"]*\"|[^\s,;&]+)"
+)
+_HIDDEN = "***"
+
+
+def redact(text: str) -> str:
+    """The text without user names, passwords, paths and queries of URLs, and without values named as secrets.
+
+    The path goes too: that of a web hook is its password.
+    """
+    hosts_only = _URL.sub(lambda url: f"{url['scheme']}{url['host']}{'/' + _HIDDEN if url['rest'] else ''}", text)
+    return _NAMED.sub(lambda named: f"{named['name']}{named['sign']}{_HIDDEN}", hosts_only)

@@ -1,194 +1,21 @@
 """The lab: a real Kafka quorum on loopback, and every way of hurting and mending it."""
 
-import base64
-import signal
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from deploy.lab import topics, wire
+from deploy.lab import topics
 from deploy.lab.disks import format_disk, wipe_disk
 from deploy.lab.errors import LabError
-from deploy.lab.jars import KAFKA_VERSION, kafka_jars
-from deploy.lab.jvm import Jvm
-from deploy.lab.names import Names
 from deploy.lab.node import Node
-from deploy.lab.patience import until
-from deploy.lab.roster import Roster
+from deploy.lab.running import RunningQuorum
 from deploy.lab.stranding import Stranded, strand
-from deploy.lab.tools import Tools
-
-START_TIMEOUT_S = 90.0
-STOP_TIMEOUT_S = 60.0
-CHANGE_TIMEOUT_S = 60.0
 
 
-class Lab:
-    """A quorum of `controllers`, `combined` nodes and `brokers`; a context manager.
+class Lab(RunningQuorum):
+    """A quorum with the verbs that hurt and mend it; see `RunningQuorum` for its making, its processes and its state.
 
-    Entering brings it up and returns when it answers; leaving kills every process and leaves the folder,
-    logs included. Whatever else ends this Python process ends them too, kill -9 included.
     Every verb is synchronous and bounded, and raises LabError with one sentence when it could not be done.
-    Not for use by several threads at once.
     """
-
-    def __init__(
-        self,
-        directory: Path,
-        *,
-        controllers: int = 3,
-        brokers: int = 2,
-        combined: int = 0,
-        version: str = KAFKA_VERSION,
-        properties: Mapping[str, str] | None = None,
-        named: bool = False,
-        held: bool = True,
-    ) -> None:
-        """`directory` is made if need be and must hold no lab; `properties` go into every node's configuration.
-
-        `named`: controllers advertise names that only the lab's hosts file knows, instead of 127.0.0.1.
-        `held=False`: the processes outlive this one (see `deploy.lab.standing`).
-        """
-        if controllers + combined < 1 or min(controllers, brokers, combined) < 0:
-            raise LabError("a lab needs at least one controller or combined node, and no negative number of any")
-        self.directory = directory.absolute()
-        self.version = version
-        self.cluster_id = _new_uuid()
-        self._counts = {"controllers": controllers, "combined": combined, "brokers": brokers}
-        self._properties = dict(properties or {})
-        self._named = named
-        self._held = held
-
-    def __enter__(self) -> Self:
-        """Brings it up; kills what it has started if that fails."""
-        jars = kafka_jars(self.version)
-        if self.directory.exists() and any(self.directory.glob("node-*")):
-            raise LabError(f"{self.directory} holds a lab already: give it a folder of its own")
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._names = Names(self.directory / "hosts") if self._named else None
-        self._roster = Roster(self.directory, names=self._names, extra=self._properties)
-        self._jvm = Jvm(jars=jars, folder=self.directory, hosts_file=self.hosts_file)
-        self._jvm.prepare()
-        self.tools = Tools(jvm=self._jvm, roster=self._roster)
-        try:
-            self._roster.populate(**self._counts)
-            self._format_all()
-            self.start(*(node.id for node in self._roster))
-            self.await_state(self._whole, what="all voters and brokers in the quorum", timeout_s=START_TIMEOUT_S)
-        except BaseException:
-            self.end()
-            raise
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
-    ) -> None:
-        """Kills every process."""
-        self.end()
-
-    # ---- what is there
-
-    @property
-    def controllers(self) -> list[int]:
-        """Node ids with the controller role: voters and observers, running or not."""
-        return [node.id for node in self._roster.controllers]
-
-    @property
-    def brokers(self) -> list[int]:
-        """Node ids with the broker role, running or not."""
-        return [node.id for node in self._roster.brokers]
-
-    @property
-    def bootstrap(self) -> list[str]:
-        """HOST:PORT of every controller, as its configuration advertises it now."""
-        return self._roster.bootstrap
-
-    @property
-    def broker_bootstrap(self) -> list[str]:
-        """HOST:PORT of every broker."""
-        return [node.broker_endpoint for node in self._roster.brokers]
-
-    def node(self, id_: int) -> Node:
-        """One node: endpoint, directory_id, properties_file, log_file, pid, metadata_log."""
-        return self._roster[id_]
-
-    @property
-    def names(self) -> Names:
-        """The name service of a lab that is `named`: `drop` and `add` names."""
-        if self._names is None:
-            raise LabError("this lab uses addresses, not names: make it with named=True")
-        return self._names
-
-    @property
-    def hosts_file(self) -> Path | None:
-        """What a monitor is given as its hosts file; None unless `named`."""
-        return None if self._names is None else self._names.file
-
-    @property
-    def state(self) -> wire.QuorumState | None:
-        """The quorum as its leader answers now; None while no running controller leads."""
-        for node in self._roster.controllers:
-            if node.running and node.controller_port is not None:
-                state = wire.quorum_state(node.controller_port)
-                if state is not None:
-                    return state
-        return None
-
-    def await_state(
-        self, wanted: Callable[[wire.QuorumState], bool], *, what: str, timeout_s: float = CHANGE_TIMEOUT_S
-    ) -> wire.QuorumState:
-        """Waits until the leader answers a state that is `wanted`, and returns it."""
-
-        def look() -> wire.QuorumState | None:
-            state = self.state
-            return state if state is not None and wanted(state) else None
-
-        return until(look, timeout_s=timeout_s, what=what)
-
-    # ---- processes
-
-    def start(self, *ids: int, wait: bool = True) -> None:
-        """Starts nodes side by side.
-
-        With `wait`, returns when each controller accepts connections (it needs no leader for that) and each
-        broker is unfenced (it needs one: without a quorum, say wait=False).
-        """
-        for id_ in ids:
-            self.node(id_).launch(self._jvm, held=self._held)
-        for id_ in ids if wait else ():
-            node = self.node(id_)
-            until(lambda node=node: _answers(node), timeout_s=START_TIMEOUT_S, what=f"node {id_} ({node.log_file})")  # type: ignore[misc]
-
-    def stop(self, *ids: int) -> None:
-        """SIGTERM, and waits for the clean end, for which a broker needs a quorum: it hands its leaderships over."""
-        self._signal(ids, signal.SIGTERM)
-        self._await_end(ids, STOP_TIMEOUT_S)
-
-    def kill(self, *ids: int) -> None:
-        """SIGKILL, all at once."""
-        self._signal(ids, signal.SIGKILL)
-        self._await_end(ids, STOP_TIMEOUT_S)
-
-    def pause(self, *ids: int) -> None:
-        """SIGSTOP: the process stays, its sockets stay open, nothing answers."""
-        self._signal(ids, signal.SIGSTOP)
-
-    def resume(self, *ids: int) -> None:
-        """SIGCONT."""
-        self._signal(ids, signal.SIGCONT)
-
-    def end(self) -> None:
-        """Kills every process that is left."""
-        for node in self._roster:
-            with suppress(LabError):
-                node.signal(signal.SIGKILL)
-        for node in self._roster:
-            if node.program is not None:
-                node.program.kill()
 
     # ---- disks, endpoints, names (of nodes that are stopped)
 
@@ -298,25 +125,6 @@ class Lab:
 
     # ---- inside
 
-    def _format_all(self) -> None:
-        voters = [(node, _new_uuid()) for node in self._roster.controllers]
-        initial = [f"{node.id}@{node.endpoint}:{directory}" for node, directory in voters]
-        with ThreadPoolExecutor(max_workers=4) as pool:
-            formatted = [
-                pool.submit(
-                    format_disk, self._jvm, node, self.cluster_id, initial=initial if node.is_controller else ()
-                )
-                for node in self._roster
-            ]
-            for one in formatted:
-                one.result()
-
-    def _whole(self, state: wire.QuorumState) -> bool:
-        # A replica that has not fetched yet has no log end offset (-1).
-        voters = {voter.id for voter in state.voters if voter.log_end_offset >= 0}
-        observers = {observer.id for observer in state.observers if observer.log_end_offset >= 0}
-        return set(self.controllers) <= voters and set(self.brokers) <= voters | observers
-
     def _await_observer(self, node: Node) -> None:
         key = (node.id, node.directory_id)
         self.await_state(
@@ -324,34 +132,7 @@ class Lab:
             what=f"observer {node.id}-{node.directory_id} fetching",
         )
 
-    def _signal(self, ids: Sequence[int], number: signal.Signals) -> None:
-        for id_ in ids:
-            self.node(id_).signal(number)
-
-    def _await_end(self, ids: Sequence[int], timeout_s: float) -> None:
-        for id_ in ids:
-            program = self.node(id_).program
-            if program is not None and not program.wait(timeout_s):
-                raise LabError(f"node {id_} did not end within {timeout_s:g} s ({self.node(id_).log_file})")
-
     def _stopped(self, ids: Sequence[int], what: str) -> None:
         for id_ in ids:
             if self.node(id_).running:
                 raise LabError(f"node {id_} runs: stop it before {what}")
-
-
-def _answers(node: Node) -> bool:
-    """Whether it takes requests; raises LabError when its process has ended."""
-    if not node.running:
-        raise LabError(f"node {node.id} ended while it started; the end of {node.log_file}:\n{node.last_words()}")
-    if node.controller_port is not None and not wire.listens(node.controller_port):
-        return False
-    return node.broker_port is None or node.id in wire.live_brokers(node.broker_port)
-
-
-def _new_uuid() -> str:
-    """22 characters of URL-safe base64, none that begins with `-`, which tools would take for an option."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text

@@ -45,7 +45,7 @@ def strand(lab: "Lab", names: Sequence[str], *, partitions: int) -> Stranded:
         lab.produce(name, 10 * counts[name])
     lab.kill(ahead)
     lab.start(behind)
-    topics.elect_unclean([lab.node(behind).broker_endpoint], counts, timeout_s=FENCING_TIMEOUT_S)
+    topics.elect_unclean(_port(lab, behind), counts, timeout_s=FENCING_TIMEOUT_S)
     for name in names:
         topics.wait_for_isr(_port(lab, behind), name, frozenset({behind}), timeout_s=FENCING_TIMEOUT_S)
     return Stranded(topics=tuple(names), leader=behind, dead=ahead)

@@ -1,8 +1,8 @@
-"""Topics of the lab: made, written to, and stranded in RECOVERING. Through librdkafka: a JVM takes seconds."""
+"""Topics of the lab: made, written to, and stranded in RECOVERING. Without a JVM, which takes seconds."""
 
 from collections.abc import Mapping, Sequence
 
-from confluent_kafka import ElectionType, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy.lab import wire
@@ -55,25 +55,19 @@ def produce(bootstrap: Sequence[str], topic: str, count: int) -> None:
         raise LabError(f"{len(failed) + left} of {count} records to topic {topic} failed: {(failed or ['timeout'])[0]}")
 
 
-def elect_unclean(bootstrap: Sequence[str], topics: Mapping[str, int], *, timeout_s: float) -> None:
+def elect_unclean(port: int, topics: Mapping[str, int], *, timeout_s: float) -> None:
     """An unclean election for every partition of these topics (name -> number of partitions).
 
-    Asked again until each partition got a leader by it: while the last leader is not yet fenced,
-    Kafka answers that no election is needed.
+    Asked again, of the broker on `port`, until each partition got a leader by it: while the last leader
+    is not yet fenced, Kafka answers that no election is needed.
 
     Raises:
         LabError: a partition could not be elected in time.
     """
-    admin = AdminClient(_client(bootstrap))
     open_ones = {(name, number) for name, count in topics.items() for number in range(count)}
 
     def elect() -> bool:
-        asked = [TopicPartition(name, number) for name, number in sorted(open_ones)]
-        try:
-            answers = admin.elect_leaders(ElectionType.UNCLEAN, asked, request_timeout=10.0).result(15)
-        except KafkaException:
-            return False
-        open_ones.difference_update((one.topic, one.partition) for one, error in answers.items() if error is None)
+        open_ones.difference_update(wire.elect_unclean(port, open_ones))
         return not open_ones
 
     until(elect, timeout_s=timeout_s, what=f"unclean elections of {', '.join(sorted(topics))}")

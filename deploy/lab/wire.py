@@ -3,19 +3,21 @@
 import base64
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin.cluster import DescribeQuorumRequest, DescribeQuorumResponse
+from kafka.protocol.admin.topics import ElectLeadersRequest, ElectLeadersResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from deploy.lab.errors import LabError
 
 ANSWER_WITHIN_S = 2.0
 _CLIENT_ID = "kraftwatch-lab"
-_DESCRIBE_QUORUM_V2, _METADATA_V9 = 2, 9
+_DESCRIBE_QUORUM_V2, _METADATA_V9, _ELECT_LEADERS_V2 = 2, 9, 2
 _NONE = 0
+_UNCLEAN = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,8 @@ class QuorumState:
     high_watermark: int
     voters: tuple[ReplicaState, ...]
     observers: tuple[ReplicaState, ...]
+    endpoints: Mapping[int, tuple[str, ...]]
+    """HOST:PORT of each voter's listeners, as its VotersRecord has them."""
 
     @property
     def voter_ids(self) -> frozenset[int]:
@@ -70,6 +74,10 @@ def quorum_state(port: int) -> QuorumState | None:
         high_watermark=partition.high_watermark,
         voters=tuple(map(_replica, partition.current_voters)),
         observers=tuple(map(_replica, partition.observers)),
+        endpoints={
+            node.node_id: tuple(f"{listener.host}:{listener.port}" for listener in node.listeners)
+            for node in answer.nodes
+        },
     )
 
 
@@ -94,6 +102,30 @@ def partitions(port: int, topic: str) -> Mapping[int, PartitionState]:
         for described in (() if answer is None else answer.topics)
         for partition in described.partitions
     }
+
+
+def elect_unclean(port: int, asked: Collection[tuple[str, int]]) -> frozenset[tuple[str, int]]:
+    """Asks for an unclean election of these (topic, partition) and returns those that took place.
+
+    The broker listening on 127.0.0.1:`port` hands it to the controller. Written out here because
+    elect_leaders of confluent-kafka 2.16.1 raises SystemError when it is given a timeout.
+    """
+    topic = ElectLeadersRequest.TopicPartitions
+    numbers: dict[str, list[int]] = {}
+    for name, number in sorted(asked):
+        numbers.setdefault(name, []).append(number)
+    request = ElectLeadersRequest[_ELECT_LEADERS_V2](
+        election_type=_UNCLEAN,
+        topic_partitions=[topic(topic=name, partitions=listed) for name, listed in numbers.items()],
+        timeout_ms=int(ANSWER_WITHIN_S * 500),
+    )
+    answer = _ask(port, request, ElectLeadersResponse, _ELECT_LEADERS_V2)
+    return frozenset(
+        (result.topic, partition.partition_id)
+        for result in (() if answer is None else answer.replica_election_results)
+        for partition in result.partition_result
+        if partition.error_code == _NONE
+    )
 
 
 def listens(port: int) -> bool:

@@ -59,7 +59,13 @@ class Partitions:
 
     def create(self, topic_id: TopicId, name: str) -> None:
         """TopicRecord: a topic has this name."""
-        self._topic(topic_id).name = name
+        topic = self._topic(topic_id)
+        topic.name = name
+        for partition in topic.partitions if self._recovering else ():
+            held = self._recovering.get((topic_id, partition))
+            if held is not None:
+                self._recovering[topic_id, partition] = replace(held, topic=name)
+                self._shown = None
 
     def remove(self, topic_id: TopicId) -> None:
         """RemoveTopicRecord: the topic and its partitions are gone."""

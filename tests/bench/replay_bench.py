@@ -1,0 +1,175 @@
+"""What replay costs: python tests/bench/replay_bench.py [PARTITIONS]. Prints numbers, asserts none.
+
+CPU time of this process, garbage collector on, each figure from one run over fresh state.
+"""
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+
+from connectors.event import (
+    At,
+    LogAdvanced,
+    LogEvent,
+    PartitionChanged,
+    PartitionSet,
+    QuorumPolled,
+    SnapshotBegan,
+    SnapshotEnded,
+    TopicCreated,
+)
+from rules.quorum import DirectoryId, Epoch, Millis, NodeId, Offset, Replica, ReplicaKey, TopicId, Vantage
+from streaming.replay.machine import Machine
+
+PARTITIONS_A_TOPIC = 10
+BROKERS = 60
+
+
+def at(offset: int, *, snapshot: bool = False) -> At:
+    return At(offset=Offset(offset), leader_epoch=Epoch(1), timestamp_ms=Millis(offset), snapshot=snapshot)
+
+
+def replicas(number: int) -> tuple[NodeId, ...]:
+    return tuple(NodeId(100 + (number * step) % BROKERS) for step in (1, 7, 31))
+
+
+def snapshot(partitions: int) -> list[LogEvent]:
+    began = SnapshotBegan(
+        at=at(0, snapshot=True), end_offset=Offset(1), epoch=Epoch(1), last_contained_timestamp_ms=Millis(0)
+    )
+    events: list[LogEvent] = [began]
+    for number in range(partitions):
+        topic = TopicId(f"topic-id-{number // PARTITIONS_A_TOPIC:013d}")
+        if number % PARTITIONS_A_TOPIC == 0:
+            events.append(TopicCreated(at=at(len(events), snapshot=True), topic_id=topic, name=f"topic-{number}"))
+        where = replicas(number)
+        events.append(
+            PartitionSet(
+                at=at(len(events), snapshot=True),
+                topic_id=topic,
+                partition=number % PARTITIONS_A_TOPIC,
+                replicas=where,
+                isr=where,
+                elr=(),
+                leader=where[0],
+                partition_leader_epoch=0,
+                recovering=False,
+            )
+        )
+    footer = SnapshotEnded(at=at(len(events), snapshot=True), end_offset=Offset(1), epoch=Epoch(1))
+    return [*events, footer]
+
+
+def changes(partitions: int, count: int) -> list[LogEvent]:
+    events: list[LogEvent] = []
+    for number in range(count):
+        which = number * 7919 % partitions
+        where = replicas(which)
+        shrunk = number % 2 == 0
+        events.append(
+            PartitionChanged(
+                at=at(1 + number),
+                topic_id=TopicId(f"topic-id-{which // PARTITIONS_A_TOPIC:013d}"),
+                partition=which % PARTITIONS_A_TOPIC,
+                replicas=None,
+                isr=where[:2] if shrunk else where,
+                elr=None,
+                leader=where[0],
+                leader_set=True,
+                recovering=None,
+            )
+        )
+    return [*events, advanced(count)]
+
+
+def advanced(offset: int) -> LogAdvanced:
+    return LogAdvanced(
+        last_offset=Offset(offset),
+        leader_epoch=Epoch(1),
+        high_watermark=Offset(offset + 1),
+        newest_timestamp_ms=Millis(offset),
+    )
+
+
+def poll(now: int) -> QuorumPolled:
+    rows = tuple(
+        Replica(
+            key=ReplicaKey(id=NodeId(node), directory_id=DirectoryId(f"directory-id-{node:09d}")),
+            log_end_offset=Offset(now),
+            last_fetch_ms=Millis(now),
+            last_caught_up_ms=Millis(now),
+        )
+        for node in (1, 2, 3, *range(100, 100 + BROKERS))
+    )
+    return QuorumPolled(
+        cluster_id="cluster",
+        endpoint="c1:9093",
+        leader_id=NodeId(1),
+        leader_epoch=Epoch(1),
+        high_watermark=Offset(now),
+        voters=rows[:3],
+        observers=rows[3:],
+        nodes=(),
+    )
+
+
+def machine() -> Machine:
+    return Machine("bench", None, ("c1:9093",), Vantage.INSIDE)
+
+
+def recalled(blob: bytes) -> Machine:
+    return Machine.from_bytes(blob, cluster="bench", cluster_id=None, bootstrap=("c1:9093",), vantage=Vantage.INSIDE)
+
+
+def cpu(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def say(what: str, seconds: float, count: int = 0) -> None:
+    rate = f"  {count / seconds:12,.0f} events/s" if count else ""
+    print(f"{what:58} {seconds * 1000:10.2f} ms{rate}")  # noqa: T201 - a bench prints
+
+
+def main() -> None:
+    partitions = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    replay = machine()
+    whole = snapshot(partitions)
+    took = cpu(lambda: replay.apply(whole, sequence=1, observed_at_ms=Millis(1)))
+    say(f"a snapshot of {partitions:,} partitions", took, len(whole))
+    tail = changes(partitions, 200_000)
+    say(
+        "200,000 partition changes",
+        cpu(lambda: replay.apply(tail, sequence=2, observed_at_ms=Millis(2))),
+        len(tail),
+    )
+    blob = b""
+
+    def store() -> None:
+        nonlocal blob
+        blob = replay.to_bytes()
+
+    say("to_bytes, topics changed", cpu(store))
+    print(f"{'the blob':58} {len(blob) / 1e6:10.2f} MB")  # noqa: T201
+    back = recalled(blob)
+    say("opening the topics again", cpu(lambda: back.log.partitions.topics))
+    for second in range(120):
+        back.apply([poll(200_001 + second)], sequence=3 + second, observed_at_ms=Millis(1_000 * second))
+    idle = back.to_bytes()
+
+    def micro_batch() -> None:
+        for number in range(100):
+            one = recalled(idle)
+            one.apply([advanced(200_001)], sequence=1_000 + number, observed_at_ms=Millis(200_000))
+            one.apply([poll(200_200)], sequence=2_000 + number, observed_at_ms=Millis(200_001))
+            one.quorum()
+            one.to_bytes()
+
+    say(f"an idle micro-batch (read, 2 rows, write; {3 + BROKERS} replicas)", cpu(micro_batch) / 100)
+    print(f"{'peak memory':58} {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:10.0f} MiB")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,9 @@
+"""Hypothesis: the same few examples at every run; many random ones with KRAFTWATCH_EXHAUSTIVE=1."""
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("replay", deadline=None, derandomize=True, max_examples=60, database=None)
+settings.register_profile("replay-exhaustive", deadline=None, max_examples=3_000)
+settings.load_profile("replay-exhaustive" if os.environ.get("KRAFTWATCH_EXHAUSTIVE") else "replay")

@@ -1,0 +1,256 @@
+"""A Ledger writes a metadata log, event by event, and cuts it into observations, snapshots and polls."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from connectors.event import (
+    At,
+    BrokerChanged,
+    BrokerRegistered,
+    ControllerRegistered,
+    Event,
+    FeatureLevelSet,
+    KRaftVersionSet,
+    LeaderChanged,
+    LogAdvanced,
+    LogEvent,
+    NodeEndpoints,
+    PartitionChanged,
+    PartitionSet,
+    QuorumPolled,
+    SnapshotBegan,
+    SnapshotEnded,
+    TopicCreated,
+    TransactionBegan,
+    TransactionEnded,
+    Unseen,
+    VotersSet,
+)
+from rules.quorum import (
+    DirectoryId,
+    Endpoint,
+    Epoch,
+    Millis,
+    NodeId,
+    Offset,
+    Quorum,
+    Reason,
+    Replica,
+    ReplicaKey,
+    Sight,
+    TopicId,
+    Vantage,
+    Voter,
+)
+from streaming.replay.machine import Machine
+from streaming.replay.watch import Row
+
+START = Millis(1_000_000)
+RecordT = TypeVar("RecordT", bound=LogEvent)
+
+
+def ids(*nodes: int) -> tuple[NodeId, ...]:
+    return tuple(NodeId(node) for node in nodes)
+
+
+def key(name: str) -> ReplicaKey:
+    """`2-old` -> node 2 with directory id old; `2` -> without one."""
+    node, _, directory = name.partition("-")
+    return ReplicaKey(id=NodeId(int(node)), directory_id=DirectoryId(directory) if directory else None)
+
+
+def endpoint(node: int, port: int = 9093) -> Endpoint:
+    return Endpoint(listener="CONTROLLER", host=f"c{node}", port=port)
+
+
+def voter(name: str, port: int = 9093) -> Voter:
+    return Voter(key=key(name), endpoints=(endpoint(key(name).id, port),))
+
+
+def replica(name: str, end: int | None = 100, fetch: int | None = 0, caught_up: int | None = 0) -> Replica:
+    """A row of DescribeQuorum; times as milliseconds before the leader's now, which is 50,000."""
+    return Replica(
+        key=key(name),
+        log_end_offset=None if end is None else Offset(end),
+        last_fetch_ms=None if fetch is None else Millis(50_000 - fetch),
+        last_caught_up_ms=None if caught_up is None else Millis(50_000 - caught_up),
+    )
+
+
+def poll(*voters: Replica, leader: int = 1, epoch: int = 1, hw: int | None = None, **more: object) -> QuorumPolled:
+    polled = QuorumPolled(
+        cluster_id="cluster-id",
+        endpoint="c1:9093",
+        leader_id=NodeId(leader),
+        leader_epoch=Epoch(epoch),
+        high_watermark=None if hw is None else Offset(hw),
+        voters=voters,
+        observers=(),
+        nodes=tuple(NodeEndpoints(id=row.key.id, endpoints=(endpoint(row.key.id),)) for row in voters),
+    )
+    return replace(polled, **more)  # type: ignore[arg-type]
+
+
+def unseen(reason: Reason, place: str = "c1:9093", sight: Sight = Sight.LOG) -> Unseen:
+    return Unseen(sight=sight, endpoint=place, reason=reason, detail="in words")
+
+
+def machine() -> Machine:
+    return Machine("test", None, ("c1:9093", "c2:9093", "c3:9093"), Vantage.INSIDE)
+
+
+def again(blob: bytes) -> Machine:
+    bootstrap = ("c1:9093", "c2:9093", "c3:9093")
+    return Machine.from_bytes(blob, cluster="test", cluster_id=None, bootstrap=bootstrap, vantage=Vantage.INSIDE)
+
+
+def apply(to: Machine, rows: Iterable[Row]) -> Quorum:
+    for row in rows:
+        to.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
+    return to.quorum()
+
+
+@dataclass
+class Ledger:
+    """The next record goes to `offset` in `epoch` at `now_ms`; each observation comes a second after the last."""
+
+    offset: int = 0
+    epoch: int = 1
+    now_ms: int = START
+    sequence: int = 0
+    events: list[LogEvent] = field(default_factory=list)
+
+    def at(self) -> At:
+        at = At(offset=Offset(self.offset), leader_epoch=Epoch(self.epoch), timestamp_ms=Millis(self.now_ms))
+        self.offset += 1
+        return at
+
+    def write(self, event: RecordT) -> RecordT:
+        self.events.append(event)
+        return event
+
+    def leader(self, node: int, epoch: int | None = None) -> LeaderChanged:
+        self.epoch = self.epoch if epoch is None else epoch
+        return self.write(LeaderChanged(at=self.at(), leader_id=NodeId(node), voter_ids=()))
+
+    def kraft(self, version: int) -> KRaftVersionSet:
+        return self.write(KRaftVersionSet(at=self.at(), version=version))
+
+    def voters(self, *names: str) -> VotersSet:
+        return self.write(VotersSet(at=self.at(), voters=tuple(voter(name) for name in names)))
+
+    def feature(self, name: str, level: int) -> FeatureLevelSet:
+        return self.write(FeatureLevelSet(at=self.at(), name=name, level=level))
+
+    def controller(self, node: int, port: int = 9093) -> ControllerRegistered:
+        where = (endpoint(node, port),)
+        return self.write(
+            ControllerRegistered(at=self.at(), id=NodeId(node), incarnation_id=f"i{self.offset}", endpoints=where)
+        )
+
+    def broker(self, node: int, *, fenced: bool = True) -> BrokerRegistered:
+        return self.write(
+            BrokerRegistered(
+                at=self.at(),
+                id=NodeId(node),
+                incarnation_id=f"i{self.offset}",
+                endpoints=(Endpoint(listener="PLAINTEXT", host=f"b{node}", port=9092),),
+                fenced=fenced,
+                in_controlled_shutdown=False,
+            )
+        )
+
+    def broker_change(self, node: int, *, fenced: bool | None = None, shutdown: bool | None = None) -> BrokerChanged:
+        return self.write(BrokerChanged(at=self.at(), id=NodeId(node), fenced=fenced, in_controlled_shutdown=shutdown))
+
+    def topic(self, name: str) -> TopicCreated:
+        return self.write(TopicCreated(at=self.at(), topic_id=TopicId(f"id-of-{name}"), name=name))
+
+    def partition(
+        self, topic: str, number: int, *replicas: int, elr: tuple[int, ...] = (), recovering: bool = False
+    ) -> PartitionSet:
+        return self.write(
+            PartitionSet(
+                at=self.at(),
+                topic_id=TopicId(f"id-of-{topic}"),
+                partition=number,
+                replicas=ids(*replicas),
+                isr=ids(*replicas),
+                elr=ids(*elr),
+                leader=NodeId(replicas[0]),
+                partition_leader_epoch=0,
+                recovering=recovering,
+            )
+        )
+
+    def change(
+        self,
+        topic: str,
+        number: int,
+        *,
+        isr: tuple[int, ...] | None = None,
+        elr: tuple[int, ...] | None = None,
+        leader: int | None = None,
+        recovering: bool | None = None,
+    ) -> PartitionChanged:
+        return self.write(
+            PartitionChanged(
+                at=self.at(),
+                topic_id=TopicId(f"id-of-{topic}"),
+                partition=number,
+                replicas=None,
+                isr=None if isr is None else ids(*isr),
+                elr=None if elr is None else ids(*elr),
+                leader=None if leader is None else NodeId(leader),
+                leader_set=leader is not None,
+                recovering=recovering,
+            )
+        )
+
+    def begin(self) -> TransactionBegan:
+        return self.write(TransactionBegan(at=self.at(), name="t"))
+
+    def end(self, *, aborted: bool = False) -> TransactionEnded:
+        return self.write(TransactionEnded(at=self.at(), aborted=aborted))
+
+    def noops(self, count: int) -> None:
+        self.offset += count
+
+    def advanced(self, high_watermark: int | None) -> LogAdvanced:
+        return LogAdvanced(
+            last_offset=Offset(self.offset - 1) if self.offset else None,
+            leader_epoch=Epoch(self.epoch),
+            high_watermark=None if high_watermark is None else Offset(high_watermark),
+            newest_timestamp_ms=Millis(self.now_ms),
+        )
+
+    def row(self, *events: Event, after_ms: int = 1_000) -> Row:
+        """These events as the next observation."""
+        self.sequence += 1
+        self.now_ms += after_ms
+        return Row(self.sequence, Millis(self.now_ms), events)
+
+    def read(self, *, behind: int = 0, after_ms: int = 1_000) -> Row:
+        """What was written since, as one observation; the high watermark is `behind` records further on."""
+        events = (*self.events, self.advanced(self.offset + behind))
+        self.events = []
+        return self.row(*events, after_ms=after_ms)
+
+    def snapshot(self, events: Iterable[LogEvent], *, end_offset: int | None = None, pieces: int = 1) -> list[Row]:
+        """These records (their own place does not count) as a snapshot that ends at `end_offset`, in pieces."""
+        end = Offset(self.offset if end_offset is None else end_offset)
+        epoch, last = Epoch(self.epoch), Millis(self.now_ms)
+        place = At(offset=Offset(0), leader_epoch=epoch, timestamp_ms=last, snapshot=True)
+        inside = [
+            replace(event, at=replace(place, offset=Offset(number)))  # type: ignore[arg-type]
+            for number, event in enumerate(events, 1)
+        ]
+        footer_at = replace(place, offset=Offset(len(inside) + 1))
+        whole: list[LogEvent] = [
+            SnapshotBegan(at=place, end_offset=end, epoch=epoch, last_contained_timestamp_ms=last),
+            *inside,
+            SnapshotEnded(at=footer_at, end_offset=end, epoch=epoch),
+        ]
+        size = max(1, -(-len(whole) // pieces))
+        return [self.row(*whole[start : start + size]) for start in range(0, len(whole), size)]

@@ -1,0 +1,168 @@
+"""What looks show: polls, histories, probes, failures, and who leads by the newest evidence."""
+
+from ledger import START, Ledger, again, apply, endpoint, key, machine, poll, replica, unseen
+
+from connectors.event import EndpointProbed
+from rules.quorum import Answer, Connection, Endpoint, Millis, NodeId, Reason, Resolution, Sight, Vantage
+from streaming.replay.machine import Machine
+
+
+def probed(node: int, where: Endpoint, *addresses: str) -> EndpointProbed:
+    return EndpointProbed(
+        node=NodeId(node),
+        endpoint=where,
+        resolution=Resolution.RESOLVED if addresses else Resolution.NAME_GONE,
+        addresses=addresses,
+        connection=Connection.ACCEPTED if addresses else Connection.NOT_TRIED,
+        answer=Answer.NOT_ASKED,
+        answered_by=None,
+        detail="",
+    )
+
+
+def test_a_history_is_a_thinned_window_by_the_leaders_clock() -> None:
+    ledger, replay = Ledger(), machine()
+    rows = [
+        ledger.row(poll(replica("1-a", end=100), replica("2-b", end=90, fetch=40, caught_up=700))) for _ in range(180)
+    ]
+    quorum = apply(replay, rows)
+
+    history = quorum.histories[key("2-b")]
+    assert (history.first_seen_at_ms, history.last_seen_at_ms) == (START + 1_000, START + 180_000)
+    assert [(one.lag, one.lag_ms, one.fetch_age_ms) for one in history.samples] == [(10, 700, 40)] * 13
+    gaps = [b.observed_at_ms - a.observed_at_ms for a, b in zip(history.samples, history.samples[1:], strict=False)]
+    assert gaps[:-1] == [5_000] * 11
+    assert history.samples[-1].observed_at_ms == quorum.now_ms
+    assert quorum.histories[key("1-a")].samples[-1].lag_ms == 0
+
+
+def test_whoever_reached_the_leaders_end_has_no_lag_whatever_its_clock_says() -> None:
+    ledger, replay = Ledger(), machine()
+    quorum = apply(replay, [ledger.row(poll(replica("1-a"), replica("2-b", caught_up=900)))])
+
+    assert quorum.histories[key("2-b")].samples[0].lag_ms == 0
+
+
+def test_the_epoch_of_a_silent_voters_log_end_stays_that_of_its_first_sight() -> None:
+    ledger, replay = Ledger(), machine()
+    rows = [
+        ledger.row(poll(replica("1-a"), replica("2-b", end=77), epoch=3)),
+        ledger.row(poll(replica("1-a"), replica("2-b", end=77), epoch=4)),
+        ledger.row(poll(replica("1-a"), replica("2-b", end=None, fetch=None, caught_up=None), epoch=5)),
+    ]
+    history = apply(replay, rows).histories[key("2-b")]
+
+    assert (history.last_log_end_offset, history.last_leader_epoch) == (77, 3)
+    assert history.samples[-1].lag is None
+
+
+def test_a_replica_that_polls_no_longer_show_is_remembered_for_an_hour() -> None:
+    ledger, replay = Ledger(), machine()
+    rows = [ledger.row(poll(replica("1-a"), replica("2-b"))), ledger.row(poll(replica("1-a")))]
+    assert key("2-b") in apply(replay, rows).histories
+    assert key("2-b") not in apply(replay, [ledger.row(poll(replica("1-a")), after_ms=3_600_000)]).histories
+
+
+def test_a_poll_of_an_older_epoch_is_refuted_for_30_s() -> None:
+    ledger, replay = Ledger(), machine()
+    quorum = apply(replay, [ledger.row(poll(leader=2, epoch=5)), ledger.row(poll(leader=1, epoch=4))])
+    assert (quorum.leader_id, quorum.leader_epoch, quorum.poll.leader_epoch if quorum.poll else None) == (2, 5, 5)
+    quorum = apply(replay, [ledger.row(poll(leader=1, epoch=4), after_ms=31_000)])
+    assert (quorum.leader_id, quorum.leader_epoch) == (1, 4)
+
+
+def test_the_high_watermark_never_goes_back_within_an_epoch() -> None:
+    ledger, replay = Ledger(), machine()
+    assert apply(replay, [ledger.row(poll(epoch=1, hw=90)), ledger.row(poll(epoch=1, hw=80))]).high_watermark == 90
+    assert apply(replay, [ledger.row(poll(epoch=2, hw=85))]).high_watermark == 85
+
+
+def test_there_is_no_leader_when_a_majority_of_places_shows_none_and_one_says_so() -> None:
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    assert apply(replay, [ledger.read(), ledger.row(unseen(Reason.NO_LEADER, "c1:9093"))]).leader_id == 1
+    assert apply(replay, [ledger.row(unseen(Reason.TIMED_OUT, "c2:9093"))]).leader_id == 1
+    assert apply(replay, [ledger.row(unseen(Reason.REFUSED, "c3:9093"))]).leader_id is None
+    assert apply(again(replay.to_bytes()), []).leader_id is None
+    assert apply(replay, [ledger.row(poll(leader=2, epoch=2))]).leader_id == 2
+
+
+def test_refused_connections_alone_do_not_unseat_a_leader_and_a_served_log_proves_one() -> None:
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    first = ledger.read()
+    refused = [ledger.row(unseen(Reason.REFUSED, f"c{node}:9093")) for node in (1, 2, 3)]
+    assert apply(replay, [first, *refused]).leader_id == 1
+    assert apply(replay, [ledger.row(unseen(Reason.NOT_READY, "c1:9093"))]).leader_id is None
+    ledger.noops(1)
+    assert apply(replay, [ledger.read()]).leader_id == 1
+
+
+def test_doubts_that_nobody_repeats_are_forgotten() -> None:
+    replay = Machine("test", None, ("c1:9093",), Vantage.INSIDE)
+    ledger = Ledger()
+    quorum = apply(replay, [ledger.row(poll(leader=1)), ledger.row(unseen(Reason.NO_LEADER))])
+    assert quorum.leader_id is None
+    assert apply(replay, [ledger.row(unseen(Reason.TIMED_OUT), after_ms=61_000)]).leader_id == 1
+
+
+def test_a_run_of_failures_keeps_its_start_and_ends_with_success_at_its_place() -> None:
+    ledger, replay = Ledger(), machine()
+    sight = Sight.QUORUM
+    apply(replay, [ledger.row(unseen(Reason.REFUSED, sight=sight))])
+    (failure,) = apply(replay, [ledger.row(unseen(Reason.TIMED_OUT, sight=sight))]).failures
+    assert (failure.reason, failure.first_at_ms, failure.last_at_ms) == (
+        Reason.TIMED_OUT,
+        START + 1_000,
+        START + 2_000,
+    )
+    ledger.leader(1)
+    assert apply(replay, [ledger.read()]).failures == (failure,), "the log is another sight"
+    assert apply(replay, [ledger.row(poll(endpoint="c2:9093"))]).failures == (failure,)
+    assert apply(replay, [ledger.row(poll(endpoint="c1:9093"))]).failures == ()
+
+
+def test_a_served_log_ends_every_failure_to_see_it() -> None:
+    ledger, replay = Ledger(), machine()
+    rows = [ledger.row(unseen(Reason.REFUSED, "c2:9093")), ledger.row(unseen(Reason.UNRESOLVABLE, ""))]
+    assert len(apply(replay, rows).failures) == 2
+    ledger.leader(1)
+    assert apply(replay, [ledger.read()]).failures == ()
+
+
+def test_a_failure_that_is_not_repeated_is_dropped_after_a_minute() -> None:
+    ledger, replay = Ledger(), machine()
+    apply(replay, [ledger.row(unseen(Reason.REFUSED, "c2:9093", Sight.PROBE))])
+    assert apply(replay, [ledger.row(after_ms=60_000)]).failures
+    assert apply(replay, [ledger.row(after_ms=1)]).failures == ()
+
+
+def test_probes_of_endpoints_that_nobody_has_any_more_are_dropped() -> None:
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    ledger.voters("1-a", "2-b")
+    looks = [ledger.row(probed(1, endpoint(1), "10.0.0.1")), ledger.row(probed(2, endpoint(2), "10.0.0.2"))]
+    quorum = apply(replay, [*looks, ledger.read()])
+    assert set(quorum.probes) == {"1@c1:9093", "2@c2:9093"}
+    assert quorum.addresses == {"c1": ("10.0.0.1",), "c2": ("10.0.0.2",)}
+
+    quorum = apply(replay, [ledger.row(probed(2, endpoint(2)))])
+    assert quorum.probes["2@c2:9093"].resolution is Resolution.NAME_GONE
+    assert quorum.addresses["c2"] == ("10.0.0.2",), "a vanished name keeps its last address"
+
+    ledger.voters("1-a")
+    quorum = apply(replay, [ledger.read()])
+    assert set(quorum.probes) == {"1@c1:9093"}
+    assert set(quorum.addresses) == {"c1"}
+
+
+def test_a_probe_that_is_not_repeated_is_dropped_after_ten_minutes() -> None:
+    ledger, replay = Ledger(), machine()
+    apply(replay, [ledger.row(probed(1, endpoint(1), "10.0.0.1"))])
+    assert apply(replay, [ledger.row(after_ms=Millis(601_000))]).probes == {}
+
+
+def test_the_cluster_id_comes_from_the_first_poll_that_tells_it() -> None:
+    ledger, replay = Ledger(), machine()
+    assert apply(replay, [ledger.row(poll())]).cluster_id == "cluster-id"
+    assert apply(replay, [ledger.row(poll(cluster_id="other"))]).cluster_id == "cluster-id"

@@ -3,7 +3,7 @@
 cluster.json        which cluster ids this memory belongs to, by name
 journal/            every observation, in order (the gatherer writes)
 spark/              Spark's offsets, commits and state
-ledger/             what was told, and what is still to be told
+ledger.jsonl        what was told, and what is still to be told
 quarantine/         what did not decode
 lock                held by the running job
 """
@@ -42,7 +42,7 @@ class Checkpoint:
     @property
     def ledger(self) -> Path:
         """What was told."""
-        return self.folder / "ledger"
+        return self.folder / "ledger.jsonl"
 
     @property
     def quarantine(self) -> Path:

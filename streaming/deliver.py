@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Row
 
 from connectors.sinks.delivery import Delivery
 from rules.alert import Alert
+from rules.quorum import Millis
 
 ALERT: TypeAdapter[Alert] = TypeAdapter(Alert)
 """An Alert's JSON form between the step and here."""
@@ -58,7 +59,7 @@ class Deliver:
         for row in rows:
             if row.kind == QUARANTINE_KIND:
                 self._quarantine.put(f"{row.cluster}-{row.name}", row.body)
-        self._delivery.deliver(_alerts(rows), now_ms=round(time.time() * 1000))
+        self._delivery.deliver(_alerts(rows), now_ms=Millis(round(time.time() * 1000)))
         self.last_batch_at = time.monotonic()
 
 

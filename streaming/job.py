@@ -12,9 +12,10 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from connectors.cluster import Cluster
 from connectors.errors import KraftwatchError, UsageError
 from connectors.kafka.identity import identify
-from connectors.sinks import Sink, open_sink
 from connectors.sinks.delivery import Delivery
 from connectors.sinks.ledger import Ledger
+from connectors.sinks.opening import open_sink
+from connectors.sinks.sink import Sink
 from rules.evaluate import thresholds_for
 from streaming.checkpoint import Checkpoint
 from streaming.config import Config, host_port
@@ -64,8 +65,9 @@ def run(config: Config, *, say: Say) -> None:
         gatherer.start()
         stack.callback(gatherer.stop)
         say(f"gathering from {_names(clusters)}; starting Spark")
-        delivery = stack.enter_context(Delivery(Ledger(checkpoint.ledger), sinks))
-        deliver = Deliver(delivery, Quarantine(checkpoint.quarantine))
+        ledger = Ledger(checkpoint.ledger)
+        stack.callback(ledger.close)
+        deliver = Deliver(Delivery(ledger, sinks), Quarantine(checkpoint.quarantine))
         if config.listen is not None:
             address = host_port(config.listen)
             stack.enter_context(HealthServer(address, lambda: deliver.last_batch_at, lambda: gatherer.alive))

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
 from connectors.errors import JournalError
@@ -105,11 +105,8 @@ class JournalStreamReader(DataSourceStreamReader):
         journal = self._checked(start)
         begin = int(start["sequence"])
         end = journal.wait_beyond(begin, WAIT_S)
-        match limit:
-            case ReadMaxRows():
-                end = min(end, begin + limit.max_rows)
-            case ReadAllAvailable():
-                pass
+        if isinstance(limit, ReadMaxRows):
+            end = min(end, begin + limit.max_rows)
         return {"journal": journal.journal_id, "sequence": end}
 
     def partitions(self, start: dict[str, str | int], end: dict[str, str | int]) -> Sequence[InputPartition]:

@@ -1,0 +1,22 @@
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from streaming.session import session
+from streaming.source import JournalSource
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One real local Spark for all tests that need no Spark of their own."""
+    with warnings.catch_warnings():
+        # Py4J leaves sockets to the garbage collector.
+        warnings.simplefilter("ignore", ResourceWarning)
+        logs: Path = tmp_path_factory.mktemp("spark")
+        spark = session(master="local[2]", logs=logs, settings={})
+        spark.dataSource.register(JournalSource)
+        yield spark
+        spark.stop()

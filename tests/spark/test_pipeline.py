@@ -1,0 +1,150 @@
+"""The pipeline on a real Spark: observations from a journal become alerts in a file, once, in order."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from eventually import eventually
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from connectors.event import QuorumPolled, Unseen, to_json
+from connectors.journal.recorder import Recorder
+from connectors.observation import Kind, Observation
+from connectors.sinks.delivery import Delivery
+from connectors.sinks.jsonl import JsonlSink
+from connectors.sinks.ledger import Ledger
+from rules.quorum import Epoch, NodeId, Offset, Reason, Replica, ReplicaKey, Sight, Vantage
+from streaming.checkpoint import Checkpoint
+from streaming.deliver import Deliver, Quarantine
+from streaming.job import start
+from streaming.step import ClusterSettings, Step
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+START_MS = 1_800_000_000_000
+BOOTSTRAP = ("c1:9093", "c2:9093", "c3:9093")
+
+
+class Pipeline:
+    """A recorder that a test writes to, and the query that reads what it publishes."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.folder = folder
+        self.checkpoint = Checkpoint(folder=folder / "checkpoint")
+        self.spark = spark
+        self.now_ms = START_MS
+        self.query: StreamingQuery | None = None
+        self.recorder = Recorder(self.checkpoint.journal)
+        self.recorder.__enter__()
+
+    def go(self) -> None:
+        ledger = Ledger(self.checkpoint.ledger)
+        delivery = Delivery(ledger, [JsonlSink(self.folder / "alerts.jsonl")])
+        settings = ClusterSettings(cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
+        deliver = Deliver(delivery, Quarantine(self.checkpoint.quarantine))
+        self.query = start(self.spark, self.checkpoint, Step({"prod": settings}), deliver)
+
+    def stop(self) -> None:
+        if self.query is not None:
+            self.query.stop()
+        self.recorder.__exit__(None, None, None)
+
+    def observe(self, kind: Kind, *events: Unseen | QuorumPolled | bytes, seconds: float = 1) -> None:
+        """Record these at one moment, publish, and let time pass."""
+        payloads = [event if isinstance(event, bytes) else to_json(event) for event in events]
+        rows = [
+            Observation(cluster="prod", kind=kind, observed_at_ms=self.now_ms, payload=payload) for payload in payloads
+        ]
+        self.recorder.append(rows)
+        self.recorder.publish()
+        self.now_ms += round(seconds * 1000)
+
+    def told(self) -> list[dict[str, object]]:
+        if self.query is not None and self.query.exception() is not None:
+            raise self.query.exception()  # type: ignore[misc]  # it is not None
+        path = self.folder / "alerts.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+def pipeline(spark: SparkSession, tmp_path: Path) -> Iterator[Pipeline]:
+    pipeline = Pipeline(spark, tmp_path)
+    yield pipeline
+    pipeline.stop()
+
+
+def leaderless(endpoint: str) -> Unseen:
+    return Unseen(sight=Sight.QUORUM, endpoint=endpoint, reason=Reason.NO_LEADER, detail="knows no leader")
+
+
+def led() -> QuorumPolled:
+    key = ReplicaKey(id=NodeId(1), directory_id=None)
+    row = Replica(key=key, log_end_offset=Offset(9), last_fetch_ms=None, last_caught_up_ms=None)
+    return QuorumPolled(
+        cluster_id="id",
+        endpoint="c1:9093",
+        leader_id=NodeId(1),
+        leader_epoch=Epoch(3),
+        high_watermark=Offset(9),
+        voters=(row,),
+        observers=(),
+        nodes=(),
+    )
+
+
+def told_is(pipeline: Pipeline, *expected: tuple[str, str]) -> Callable[[], None]:
+    def check() -> None:
+        assert [(line["rule"], line["state"]) for line in pipeline.told()] == list(expected)
+
+    return check
+
+
+def test_no_leader_is_told_after_its_hold_and_resolved_after_its_clear(pipeline: Pipeline) -> None:
+    pipeline.go()
+    for _ in range(8):
+        pipeline.observe(Kind.UNSEEN, *map(leaderless, BOOTSTRAP))
+    eventually(told_is(pipeline, ("no-leader", "firing")), within_s=60)
+
+    for _ in range(14):
+        pipeline.observe(Kind.QUORUM, led())
+    eventually(told_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
+
+    firing, resolved = pipeline.told()
+    assert firing["severity"] == "critical"
+    assert firing["cluster_id"] == "id"
+    assert firing["fingerprint"] == resolved["fingerprint"]
+    assert firing["started_at"] == resolved["started_at"] == "2027-01-15T08:00:00.000Z"
+
+
+def test_a_query_that_starts_again_tells_nothing_twice_and_forgets_nothing(
+    spark: SparkSession, pipeline: Pipeline
+) -> None:
+    pipeline.go()
+    for _ in range(8):
+        pipeline.observe(Kind.UNSEEN, *map(leaderless, BOOTSTRAP))
+    eventually(told_is(pipeline, ("no-leader", "firing")), within_s=60)
+    assert pipeline.query is not None
+    pipeline.query.stop()
+
+    for _ in range(14):
+        pipeline.observe(Kind.QUORUM, led())
+    pipeline.go()
+
+    eventually(told_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
+
+
+def test_what_does_not_decode_goes_to_quarantine_and_the_stream_goes_on(pipeline: Pipeline) -> None:
+    pipeline.go()
+    pipeline.observe(Kind.QUORUM, b"{")
+    for _ in range(8):
+        pipeline.observe(Kind.UNSEEN, *map(leaderless, BOOTSTRAP))
+
+    eventually(told_is(pipeline, ("no-leader", "firing")), within_s=60)
+
+    (bad,) = pipeline.checkpoint.quarantine.iterdir()
+    said = json.loads(bad.read_text())
+    assert bad.name == "prod-0-0.json"
+    assert said["length"] == 1
+    assert "a quorum row is no event" in said["reason"]

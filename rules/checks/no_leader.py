@@ -22,6 +22,7 @@ What not to do
 
 Thresholds
     hold (5 s): longer than an election. clear (10 s). seen_age (10 s): how long a leader's last answer counts.
+    For the evidence: silent (10 s), when a voter counted as not fetching, and probe_age (30 s), what is too old.
 """
 
 from collections.abc import Iterable

@@ -1,0 +1,381 @@
+"""A healthy quorum, and the ways to hurt it: each function takes a Quorum and gives a worse one.
+
+Three controllers (or n), the highest id leads; two brokers; names `cN.test`; the monitor stands inside.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from rules.evaluate import evaluate, thresholds_for
+from rules.finding import Finding, Judgement
+from rules.quorum import (
+    Answer,
+    BrokerRegistration,
+    Connection,
+    ControllerRegistration,
+    DirectoryId,
+    Endpoint,
+    Epoch,
+    Failure,
+    LagSample,
+    Millis,
+    NodeId,
+    Offset,
+    Poll,
+    Probe,
+    Quorum,
+    Reason,
+    Recovery,
+    Replica,
+    ReplicaHistory,
+    ReplicaKey,
+    Resolution,
+    Sight,
+    TopicId,
+    Voter,
+    VoterRemoval,
+    VoterSet,
+)
+
+NOW = Millis(1_790_000_000_000)
+LOG_END = Offset(10_000)
+EPOCH = Epoch(7)
+TOPIC = TopicId("dG9waWMtb3JkZXJzAAAAAA")
+
+
+def key(node: int, directory: str | None = None) -> ReplicaKey:
+    """Replica N with a directory id of 22 characters."""
+    return ReplicaKey(id=NodeId(node), directory_id=DirectoryId((directory or f"dirOf{node}").ljust(22, "A")))
+
+
+def endpoint(node: int, host: str | None = None, port: int = 9093) -> Endpoint:
+    return Endpoint(listener="CONTROLLER", host=host or f"c{node}.test", port=port)
+
+
+def healthy(voters: int = 3) -> Quorum:
+    """Everything is well: nobody has anything to say."""
+    ids = range(1, voters + 1)
+    rows = tuple(row(key(node)) for node in ids)
+    return Quorum(
+        cluster="prod",
+        cluster_id="Zm9yLXRlc3RzLW9ubHkhIQ",
+        now_ms=NOW,
+        kraft_version=1,
+        committed=VoterSet(
+            voters=tuple(Voter(key=key(node), endpoints=(endpoint(node),)) for node in ids),
+            offset=Offset(40),
+            leader_epoch=Epoch(2),
+            timestamp_ms=Millis(NOW - 86_400_000),
+        ),
+        leader_id=NodeId(voters),
+        leader_epoch=EPOCH,
+        high_watermark=LOG_END,
+        last_offset=Offset(LOG_END - 1),
+        newest_timestamp_ms=Millis(NOW - 300),
+        log_seen_at_ms=Millis(NOW - 100),
+        poll=Poll(
+            observed_at_ms=Millis(NOW - 200),
+            leader_id=NodeId(voters),
+            leader_epoch=EPOCH,
+            high_watermark=LOG_END,
+            voters=rows,
+            observers=(row(key(101)), row(key(102))),
+            nodes={NodeId(node): (endpoint(node),) for node in ids},
+        ),
+        histories={key(node): history(key(node)) for node in ids},
+        controllers={NodeId(node): registration(node) for node in ids},
+        brokers={NodeId(node): broker(node) for node in (101, 102)},
+        probes=dict(_probe(node) for node in ids),
+        addresses={f"c{node}.test": (f"10.0.0.{node}",) for node in ids},
+        bootstrap=tuple(str(endpoint(node)) for node in ids),
+    )
+
+
+def row(replica: ReplicaKey, *, lag_ms: int = 0, fetched_ago_ms: int | None = 0, end: int | None = LOG_END) -> Replica:
+    """A row of DescribeQuorum; the leader's clock says NOW."""
+    return Replica(
+        key=replica,
+        log_end_offset=None if end is None else Offset(end),
+        last_fetch_ms=None if fetched_ago_ms is None else Millis(NOW - fetched_ago_ms),
+        last_caught_up_ms=None if fetched_ago_ms is None else Millis(NOW - max(lag_ms, fetched_ago_ms)),
+    )
+
+
+def history(
+    replica: ReplicaKey, *, lags: Iterable[int] = (0,) * 30, end: int = LOG_END, epoch: int = EPOCH
+) -> ReplicaHistory:
+    """One sample a second, newest now; each lag in milliseconds, and as many records."""
+    newest_first = enumerate(reversed(tuple(lags)))
+    samples = [
+        LagSample(
+            observed_at_ms=Millis(NOW - 200 - 1_000 * age),
+            lag=lag,
+            lag_ms=Millis(lag),
+            fetch_age_ms=Millis(min(lag, 300)),
+        )
+        for age, lag in newest_first
+    ]
+    return ReplicaHistory(
+        key=replica,
+        first_seen_at_ms=Millis(NOW - 3_600_000),
+        last_seen_at_ms=Millis(NOW - 200),
+        last_log_end_offset=Offset(end),
+        last_leader_epoch=Epoch(epoch),
+        samples=tuple(reversed(samples)),
+    )
+
+
+def registration(node: int, at: Endpoint | None = None) -> ControllerRegistration:
+    return ControllerRegistration(
+        id=NodeId(node),
+        incarnation_id=f"incarnation-{node}",
+        endpoints=(at or endpoint(node),),
+        offset=Offset(50 + node),
+        timestamp_ms=Millis(NOW - 80_000_000),
+    )
+
+
+def broker(node: int, *, fenced: bool = False, alive_for_ms: int | None = 3_600_000) -> BrokerRegistration:
+    return BrokerRegistration(
+        id=NodeId(node),
+        incarnation_id=f"incarnation-{node}",
+        endpoints=(Endpoint(listener="PLAINTEXT", host=f"b{node}.test", port=9092),),
+        fenced=fenced,
+        in_controlled_shutdown=False,
+        offset=Offset(60),
+        alive_since_timestamp_ms=None if alive_for_ms is None or fenced else Millis(NOW - 300 - alive_for_ms),
+    )
+
+
+def _probe(node: int, at: Endpoint | None = None) -> tuple[str, Probe]:
+    where = at or endpoint(node)
+    return f"{node}@{where}", Probe(
+        observed_at_ms=Millis(NOW - 2_000),
+        node=NodeId(node),
+        endpoint=where,
+        resolution=Resolution.RESOLVED,
+        addresses=(f"10.0.0.{node}",),
+        connection=Connection.ACCEPTED,
+        answer=Answer.THIS_CLUSTER,
+        answered_by=NodeId(node),
+    )
+
+
+# What can go wrong with an endpoint.
+
+
+def probed(
+    quorum: Quorum,
+    node: int,
+    *,
+    resolution: Resolution = Resolution.RESOLVED,
+    connection: Connection = Connection.ACCEPTED,
+    answer: Answer = Answer.THIS_CLUSTER,
+    answered_by: int | None = None,
+    ago_ms: int = 2_000,
+) -> Quorum:
+    """The newest look at a voter's recorded endpoint found this."""
+    name, probe = _probe(node)
+    seen = replace(
+        probe,
+        resolution=resolution,
+        addresses=("10.0.0.9",) if resolution is Resolution.RESOLVED else (),
+        connection=connection,
+        answer=answer,
+        answered_by=None if answered_by is None else NodeId(answered_by),
+        observed_at_ms=Millis(NOW - ago_ms),
+    )
+    return replace(quorum, probes={**quorum.probes, name: seen})
+
+
+def name_gone(quorum: Quorum, *nodes: int) -> Quorum:
+    for node in nodes:
+        quorum = probed(
+            quorum,
+            node,
+            resolution=Resolution.NAME_GONE,
+            connection=Connection.NOT_TRIED,
+            answer=Answer.NOT_ASKED,
+        )
+    return quorum
+
+
+def resolver_fails(quorum: Quorum, *nodes: int) -> Quorum:
+    for node in nodes:
+        quorum = probed(
+            quorum,
+            node,
+            resolution=Resolution.RESOLVER_FAILED,
+            connection=Connection.NOT_TRIED,
+            answer=Answer.NOT_ASKED,
+        )
+    return quorum
+
+
+def refuses(quorum: Quorum, *nodes: int, ago_ms: int = 2_000) -> Quorum:
+    for node in nodes:
+        quorum = probed(quorum, node, connection=Connection.REFUSED, answer=Answer.NOT_ASKED, ago_ms=ago_ms)
+    return quorum
+
+
+def registered_elsewhere(quorum: Quorum, *nodes: int, port: int = 19093) -> Quorum:
+    """The controllers started with a new endpoint, and the voter set does not say so."""
+    changed = {NodeId(node): registration(node, endpoint(node, port=port)) for node in nodes}
+    return replace(quorum, controllers={**quorum.controllers, **changed})
+
+
+# What can go wrong with a replica.
+
+
+def silent(quorum: Quorum, node: int, *, for_ms: int = 120_000, end: int = 9_000, epoch: int = EPOCH) -> Quorum:
+    """A voter stopped fetching that long ago, its log ending there."""
+    assert quorum.poll is not None
+    gone = row(key(node), fetched_ago_ms=for_ms, end=end)
+    voters = tuple(gone if each.key == key(node) else each for each in quorum.poll.voters)
+    histories = {**quorum.histories, key(node): history(key(node), lags=(for_ms,) * 5, end=end, epoch=epoch)}
+    return replace(quorum, poll=replace(quorum.poll, voters=voters), histories=histories)
+
+
+def observer(
+    quorum: Quorum,
+    node: int,
+    *,
+    directory: str | None = None,
+    registered: bool = True,
+    lags: Iterable[int] = (0,) * 30,
+    fetched_ago_ms: int = 0,
+) -> Quorum:
+    """A replica without a vote follows the log."""
+    assert quorum.poll is not None
+    replica, lags = key(node, directory), tuple(lags)
+    rows = (*quorum.poll.observers, row(replica, lag_ms=lags[-1], fetched_ago_ms=fetched_ago_ms))
+    controllers = {**quorum.controllers, **({NodeId(node): registration(node)} if registered else {})}
+    return replace(
+        quorum,
+        poll=replace(quorum.poll, observers=rows),
+        histories={**quorum.histories, replica: history(replica, lags=lags)},
+        controllers=controllers,
+    )
+
+
+def removed(quorum: Quorum, node: int, *, ago_ms: int, directory: str | None = None) -> Quorum:
+    """A voter was removed from the committed set."""
+    assert quorum.committed is not None
+    assert quorum.poll is not None
+    left = tuple(voter for voter in quorum.committed.voters if voter.key.id != node)
+    rows = tuple(each for each in quorum.poll.voters if each.key.id != node)
+    removal = VoterRemoval(key=key(node, directory), removed_at_ms=Millis(NOW - ago_ms))
+    return replace(
+        quorum,
+        committed=replace(quorum.committed, voters=left),
+        poll=replace(quorum.poll, voters=rows),
+        removals=(*quorum.removals, removal),
+    )
+
+
+# What can go wrong with the quorum, and with our sight of it.
+
+
+def failing(
+    quorum: Quorum, reason: Reason, *endpoints: str, sight: Sight = Sight.LOG, detail: str = "", ago_ms: int = 0
+) -> Quorum:
+    """Looks at these places fail now, since a while."""
+    failures = [
+        Failure(
+            sight=sight,
+            endpoint=each,
+            reason=reason,
+            detail=detail,
+            first_at_ms=Millis(NOW - 20_000),
+            last_at_ms=Millis(NOW - ago_ms),
+        )
+        for each in endpoints
+    ]
+    return replace(quorum, failures=(*quorum.failures, *failures))
+
+
+def unseen_for(quorum: Quorum, log_ms: int | None = 14_000, poll_ms: int | None = 14_000) -> Quorum:
+    """The log, and DescribeQuorum, last answered that long ago; None: as it was."""
+    if log_ms is not None:
+        quorum = replace(quorum, log_seen_at_ms=Millis(NOW - log_ms))
+    if poll_ms is not None and quorum.poll is not None:
+        quorum = replace(quorum, poll=replace(quorum.poll, observed_at_ms=Millis(NOW - poll_ms)))
+    return quorum
+
+
+def leaderless(quorum: Quorum, *said_by: int) -> Quorum:
+    """These controllers answer that they know no leader; the last one answered 14 s ago."""
+    return failing(unseen_for(quorum), Reason.NO_LEADER, *(str(endpoint(node)) for node in said_by))
+
+
+def all_refuse(quorum: Quorum) -> Quorum:
+    """No controller listens anywhere."""
+    return failing(unseen_for(quorum), Reason.REFUSED, *quorum.bootstrap)
+
+
+def static(quorum: Quorum) -> Quorum:
+    """A quorum by controller.quorum.voters: no VotersRecord, no directory ids."""
+    return replace(quorum, kraft_version=0, committed=None)
+
+
+# What can go wrong with partitions.
+
+
+def recovering(
+    quorum: Quorum,
+    *partitions: int,
+    replicas: tuple[int, ...] = (101, 102),
+    leader: int | None = 102,
+    for_ms: int = 75_000,
+    topic: str | None = "orders",
+    topic_id: TopicId = TOPIC,
+    at_least: bool = False,
+    previous_isr: tuple[int, ...] | None = (101,),
+) -> Quorum:
+    """An unclean election left these partitions RECOVERING."""
+    added = [
+        Recovery(
+            topic_id=topic_id,
+            topic=topic,
+            partition=partition,
+            replicas=tuple(NodeId(node) for node in replicas),
+            isr=() if leader is None else (NodeId(leader),),
+            leader=None if leader is None else NodeId(leader),
+            since_offset=Offset(9_500 + partition),
+            since_timestamp_ms=Millis(NOW - 300 - for_ms),
+            at_least=at_least,
+            previous_isr=None if previous_isr is None else tuple(NodeId(node) for node in previous_isr),
+            previous_elr=None if previous_isr is None else (),
+        )
+        for partition in partitions
+    ]
+    return replace(quorum, recovering=(*quorum.recovering, *added))
+
+
+def with_broker(quorum: Quorum, node: int, *, fenced: bool = False, alive_for_ms: int | None = 3_600_000) -> Quorum:
+    return replace(
+        quorum, brokers={**quorum.brokers, NodeId(node): broker(node, fenced=fenced, alive_for_ms=alive_for_ms)}
+    )
+
+
+# Asking.
+
+
+def judged(quorum: Quorum, overrides: Mapping[str, float] | None = None) -> Judgement:
+    """What all rules say, with their defaults or these thresholds."""
+    return evaluate(quorum, thresholds_for(overrides or {}))
+
+
+def findings(quorum: Quorum, rule: str) -> list[Finding]:
+    """What one rule found."""
+    return [finding for finding in judged(quorum).findings if finding.rule == rule]
+
+
+def told(quorum: Quorum) -> list[str]:
+    """Everything found, as `severity rule: subject`."""
+    return [f"{each.severity} {each.rule}: {each.subject}" for each in judged(quorum).findings]
+
+
+def unknown(quorum: Quorum) -> list[tuple[str, str | None]]:
+    """What cannot be told, as (rule, subject)."""
+    return [(gap.rule, gap.subject) for gap in judged(quorum).unknown]

@@ -1,0 +1,161 @@
+"""Rules are found, fenced and ordered; overrides are checked."""
+
+import pkgutil
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from rules import checks
+from rules.evaluate import RULES, ThresholdError, evaluate, thresholds_for
+from rules.finding import CannotTell, Finding, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.quorum import Offset, Quorum
+from tests.unit.rules.situation import (
+    healthy,
+    judged,
+    leaderless,
+    name_gone,
+    recovering,
+    refuses,
+    static,
+    told,
+    unknown,
+    unseen_for,
+)
+
+
+def test_a_file_is_a_rule_and_its_name_is_the_id() -> None:
+    files = {module.name.replace("_", "-") for module in pkgutil.iter_modules(checks.__path__)}
+    assert set(RULES) == files
+    assert list(RULES) == sorted(files)
+
+
+HOLDS = {
+    "stale-voter-endpoint": 30,
+    "observer-could-be-voter": 300,
+    "voter-disk-replaced": 60,
+    "partition-stuck-recovering": 60,
+    "no-leader": 5,
+    "monitor-blind": 30,
+}
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_every_rule_has_its_page_and_its_thresholds(rule: Rule) -> None:
+    headings = ["What it means", "Evidence", "What to do", "What not to do", "Thresholds"]
+    lines = rule.text.splitlines()
+    assert [line for line in lines if line in headings] == headings
+    numbers = {threshold.name: threshold.default for threshold in rule.thresholds}
+    assert len(numbers) == len(rule.thresholds)
+    assert numbers["hold"] == HOLDS[rule.id]
+    assert numbers["clear"] == 10
+    page = rule.text[rule.text.index("\nThresholds\n") :]
+    assert all(name in page for name in numbers), "the page names every threshold"
+    assert set(rule.silenced_by) <= set(RULES)
+
+
+@pytest.mark.parametrize("voters", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_nobody_complains_of_a_healthy_quorum(rule: Rule, voters: int) -> None:
+    judgement = evaluate(healthy(voters), thresholds_for({}), [rule])
+    assert judgement.findings == ()
+    assert judgement.unknown == ()
+    assert judgement.not_applicable == ()
+
+
+def test_a_static_quorum_is_not_applicable_rather_than_well() -> None:
+    judgement = judged(static(healthy()))
+    assert judgement.findings == ()
+    assert {each.rule for each in judgement.not_applicable} == {
+        "observer-could-be-voter",
+        "stale-voter-endpoint",
+        "voter-disk-replaced",
+    }
+
+
+def test_a_log_without_a_kraft_version_is_static_once_it_is_read() -> None:
+    old = replace(healthy(), kraft_version=None, committed=None)
+    assert judged(old).not_applicable
+    assert not judged(replace(old, last_offset=None)).not_applicable
+
+
+def test_what_is_still_being_read_is_not_judged() -> None:
+    behind = replace(recovering(name_gone(healthy(), 1, 2, 3), 0), last_offset=Offset(200))
+    assert told(behind) == []
+    assert {rule for rule, _ in unknown(behind)} == {
+        "observer-could-be-voter",
+        "partition-stuck-recovering",
+        "stale-voter-endpoint",
+        "voter-disk-replaced",
+    }
+
+
+def test_no_leader_silences_what_needs_one_and_not_the_endpoints() -> None:
+    # The replicas of `orders` cannot join while nobody leads; the endpoints are why nobody does.
+    hurt = leaderless(refuses(recovering(healthy(), 0), 1, 2), 3)
+    assert told(hurt) == [
+        "critical no-leader: quorum",
+        "critical stale-voter-endpoint: voter 1",
+        "critical stale-voter-endpoint: voter 2",
+    ]
+    assert {(rule, subject) for rule, subject in unknown(hurt) if subject is None} == {
+        ("observer-could-be-voter", None),
+        ("partition-stuck-recovering", None),
+        ("voter-disk-replaced", None),
+    }
+
+
+def broken(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[Verdict]:
+    yield Finding(rule="broken", subject="x", severity=Severity.INFO, summary="half a sentence", evidence={}, remedy=())
+    raise KeyError("voters")
+
+
+def test_a_rule_that_fails_is_told_and_the_others_go_on() -> None:
+    rule = Rule(id="broken", title="", text="", thresholds=(hold(1), clear()), judge=broken)
+    thresholds = {**thresholds_for({}), "broken": Thresholds(values={"hold": 1, "clear": 10})}
+    judgement = evaluate(name_gone(healthy(), 1), thresholds, [rule, *RULES.values()])
+
+    assert [(each.rule, each.subject, each.severity) for each in judgement.findings] == [
+        ("monitor-blind", "rule broken", Severity.WARNING),
+        ("stale-voter-endpoint", "voter 1", Severity.WARNING),
+    ]
+    assert judgement.findings[0].summary == "rule broken failed: KeyError: 'voters'"
+    assert judgement.unknown == (CannotTell(rule="broken", subject=None, why="the rule failed: KeyError: 'voters'"),)
+
+
+def test_the_same_quorum_gives_the_same_judgement() -> None:
+    hurt = recovering(name_gone(healthy(5), 4, 2), 3, 1)
+    assert judged(hurt) == judged(hurt)
+    assert [each.subject for each in judged(hurt).findings] == ["topic orders", "voter 2", "voter 4"]
+
+
+def test_overrides_reach_their_rule() -> None:
+    thresholds = thresholds_for({"no-leader.hold": 2, "voter-disk-replaced.silent": 4.5})
+    assert thresholds["no-leader"].ms("hold") == 2_000
+    assert thresholds["voter-disk-replaced"].ms("silent") == 4_500
+    assert thresholds["stale-voter-endpoint"].ms("silent") == 10_000
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("no-leadr.hold", 1, r"unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-leader'\?"),
+        ("no_leader.hold", 1, r"unknown rule 'no_leader' in 'no_leader.hold': did you mean 'no-leader'\?"),
+        ("xyz.hold", 1, r"unknown rule 'xyz' in 'xyz.hold': there are monitor-blind, .*, voter-disk-replaced"),
+        ("no-leader.hodl", 1, r"rule 'no-leader' has no threshold 'hodl': did you mean 'hold'\?"),
+        ("voter-disk-replaced.half-done", 1, r"rule .* has no threshold 'half-done': did you mean 'half_done'\?"),
+        ("no-leader", 1, r"rule 'no-leader' has no threshold '': there are hold, clear, .*"),
+        ("no-leader.hold", -1, "threshold 'no-leader.hold' cannot be -1: expected a number of 0 or more"),
+        ("no-leader.hold", float("nan"), "threshold 'no-leader.hold' cannot be nan: expected a number of 0 or more"),
+        ("no-leader.hold", float("inf"), "threshold 'no-leader.hold' cannot be inf: expected a number of 0 or more"),
+    ],
+)
+def test_a_bad_override_is_one_sentence(key: str, value: float, sentence: str) -> None:
+    with pytest.raises(ThresholdError, match=f"^{sentence}$") as refusal:
+        thresholds_for({key: value})
+    assert isinstance(refusal.value, ValueError)
+
+
+def test_a_stale_view_judges_nothing_by_polls() -> None:
+    assert ("voter-disk-replaced", None) in unknown(unseen_for(healthy(), log_ms=None, poll_ms=11_000))
+    assert unknown(unseen_for(healthy(), log_ms=None, poll_ms=9_000)) == []

@@ -5,6 +5,7 @@ outside is taken as markup or as a terminal's control code: names and details ar
 """
 
 from collections.abc import Sequence
+from io import StringIO
 from typing import TextIO
 
 from rich.console import Console
@@ -32,7 +33,7 @@ class ConsoleSink:
     def __init__(self, stream: TextIO) -> None:
         """`stream` is asked once whether it is a terminal; NO_COLOR and FORCE_COLOR are respected."""
         self._stream = stream
-        self._console = Console(file=stream, markup=False, highlight=False, emoji=False, soft_wrap=True)
+        self._terminal = Console(file=stream).is_terminal
 
     @property
     def name(self) -> str:
@@ -54,11 +55,11 @@ class ConsoleSink:
         return [Delivered()] * written
 
     def _write(self, text: Text) -> None:
-        # Captured and written here: rich ends the whole process when a pipe is broken.
-        with self._console.capture() as capture:
-            self._console.print(text, soft_wrap=True)
+        # Rendered apart and written here: rich ends the whole process when a pipe is broken.
+        styled = StringIO()
+        Console(file=styled, force_terminal=self._terminal, highlight=False).print(text, soft_wrap=True)
         encoding = self._stream.encoding or "utf-8"
-        self._stream.write(capture.get().encode(encoding, "replace").decode(encoding))
+        self._stream.write(styled.getvalue().encode(encoding, "replace").decode(encoding))
         self._stream.flush()
 
 

@@ -1,0 +1,49 @@
+"""Alerts for the sinks' tests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from connectors.sinks.sink import Delivered, Outcome
+from rules.alert import Alert, AlertState
+from rules.finding import Severity
+from rules.quorum import Millis, Offset
+
+NOON_MS = Millis(1_795_150_862_345)
+"""2026-11-20T05:01:02.345Z."""
+
+
+def alert(subject: str = "voter 2", *, started_at_ms: int = NOON_MS, resolved: bool = False, **changed: Any) -> Alert:
+    stated: dict[str, Any] = {
+        "cluster": "alpha",
+        "cluster_id": "kP1x",
+        "rule": "no-leader",
+        "subject": subject,
+        "severity": Severity.CRITICAL,
+        "state": AlertState.RESOLVED if resolved else AlertState.FIRING,
+        "summary": "Nobody leads.",
+        "evidence": {"leader_epoch": 7, "asked": ["c1:9093", "c2:9093"]},
+        "remedy": ("# Start a controller.", "bin/kafka-server-start.sh $NODE_PROPERTIES"),
+        "started_at_ms": Millis(started_at_ms),
+        "due_at_ms": Millis(started_at_ms + 5_000),
+        "observed_at_ms": Millis(started_at_ms + 5_000),
+        "offset": Offset(991),
+    }
+    return Alert(**{**stated, **changed})
+
+
+@dataclass
+class Recording:
+    """A sink that keeps what it is told, and answers as it is told to."""
+
+    name: str = "recording"
+    answers: list[Outcome] = field(default_factory=list)
+    """The answers to come, one for each alert; Delivered after them."""
+    told: list[Alert] = field(default_factory=list)
+    calls: int = 0
+
+    def tell(self, alerts: Sequence[Alert], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
+        self.calls += 1
+        outcomes = [self.answers.pop(0) if self.answers else Delivered() for _ in alerts]
+        self.told += [each for each, outcome in zip(alerts, outcomes, strict=True) if isinstance(outcome, Delivered)]
+        return outcomes

@@ -1,0 +1,150 @@
+"""What somebody reads at three in the morning."""
+
+import errno
+import io
+from typing import Any
+
+import pytest
+from sink_alerts import NOON_MS, alert
+
+from connectors.sinks.console import ConsoleSink
+from connectors.sinks.sink import Delivered, Retry
+from rules.alert import Alert
+from rules.finding import Severity
+
+LONG_COMMAND = "bin/kafka-metadata-quorum.sh --bootstrap-controller c1:9093 " + "--controller-id 2 " * 20
+
+EVIDENCE: dict[str, Any] = {
+    "vantage": "inside",
+    "could_win": False,
+    "isr": [1, 2, 3],
+    "lost": [],
+    "directory": None,
+    "fetch_age_ms": 185_000,
+    "newest_timestamp_ms": NOON_MS,
+    "voters": [
+        {"id": 2, "endpoint": "c2.kafka:9093", "resolution": "name-gone"},
+        {"id": 13, "endpoint": "c3:9093", "resolution": None},
+    ],
+    "blocked": {"by_candidate": {"1": ["2 unreachable"], "2": ["x" * 100, "y"]}, "epoch": 7},
+}
+
+
+def seen(*alerts: Alert, **stream: Any) -> str:
+    target = io.StringIO(**stream)
+    assert ConsoleSink(target).tell(alerts, sent_at_ms=NOON_MS, deadline_s=1) == [Delivered()] * len(alerts)
+    return target.getvalue()
+
+
+def test_a_firing_alert() -> None:
+    told = alert(evidence=EVIDENCE, remedy=("# Put the name c2.kafka back:", LONG_COMMAND))
+    assert seen(told) == (
+        " CRITICAL  alpha  no-leader  voter 2  2026-11-20T05:01:07.345Z\n"
+        "  Nobody leads.\n"
+        "  since 2026-11-20T05:01:02.345Z, 5.0 s ago, at offset 991\n"
+        "  vantage              inside\n"
+        "  could_win            no\n"
+        "  isr                  1, 2, 3\n"
+        "  lost                 none\n"
+        "  directory            unknown\n"
+        "  fetch_age_ms         3 min 5 s\n"
+        "  newest_timestamp_ms  2026-11-20T05:01:02.345Z\n"
+        "  voters               id  endpoint       resolution\n"
+        "                       2   c2.kafka:9093  name-gone\n"
+        "                       13  c3:9093        unknown\n"
+        "  blocked\n"
+        "    by_candidate\n"
+        "      1                2 unreachable\n"
+        f"      2                {'x' * 100}\n"
+        "                       y\n"
+        "    epoch              7\n"
+        "   1. Put the name c2.kafka back:\n"
+        f"   2. {LONG_COMMAND}\n"
+        "\n"
+    )
+
+
+def test_a_resolved_alert_is_short() -> None:
+    told = alert(evidence=EVIDENCE, resolved=True, offset=None)
+    assert seen(told) == (
+        " RESOLVED  alpha  no-leader  voter 2  2026-11-20T05:01:07.345Z\n  Nobody leads. (stood for 5.0 s)\n\n"
+    )
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("severity", "resolved", "style"),
+    [
+        (Severity.CRITICAL, False, "\x1b[1;37;41m CRITICAL \x1b[0m"),
+        (Severity.WARNING, False, "\x1b[1;30;43m WARNING \x1b[0m"),
+        (Severity.INFO, False, "\x1b[1;37;44m INFO \x1b[0m"),
+        (Severity.CRITICAL, True, "\x1b[1;30;42m RESOLVED \x1b[0m"),
+    ],
+)
+def test_a_terminal_gets_colours_and_no_line_of_ours_is_wrapped(
+    monkeypatch: pytest.MonkeyPatch, severity: Severity, resolved: bool, style: str
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal = Terminal()
+    told = alert(severity=severity, resolved=resolved, remedy=(LONG_COMMAND,))
+    ConsoleSink(terminal).tell([told], sent_at_ms=NOON_MS, deadline_s=1)
+    assert terminal.getvalue().startswith(style)
+    if not resolved:
+        assert LONG_COMMAND in terminal.getvalue()
+
+
+def test_names_from_outside_are_neither_markup_nor_control_codes() -> None:
+    hostile = "[bold red]x[/] :fire: \x1b[2J\x07\r\n\u202egnp\u200b"
+    shown = "[bold red]x[/] :fire: \\x1b[2J\\x07\\r\\n\\u202egnp\\u200b"
+    told = alert(
+        hostile,
+        cluster=hostile,
+        rule=hostile,
+        summary=hostile,
+        evidence={hostile: hostile, "deep": {hostile: {hostile: "x" * 100}}, "table": [{hostile: hostile}]},
+        remedy=("# " + hostile, "echo " + hostile.replace("\n", "")),
+    )
+    text = seen(told)
+    assert not set(text) & {"\x1b", "\x07", "\r", "\u202e", "\u200b"}
+    # Headline 3, summary, name and value, nested twice, a table's column and cell, the first step.
+    assert text.count(shown) == 11
+    assert "[bold red]x[/] :fire: " in seen(alert(summary=hostile, resolved=True))
+
+
+def test_a_command_of_several_lines_keeps_them() -> None:
+    assert "   1. cat <<END\nhello\nEND\n" in seen(alert(remedy=("cat <<END\nhello\nEND",)))
+
+
+def test_a_stream_that_cannot_say_a_character_says_a_question_mark() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    ConsoleSink(stream).tell([alert(summary="weg – für immer")], sent_at_ms=NOON_MS, deadline_s=1)
+    assert b"  weg ? f?r immer\n" in raw.getvalue()
+
+
+class BrokenPipe(io.StringIO):
+    taken = 0
+
+    def write(self, text: str) -> int:
+        if self.taken:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+        self.taken += 1
+        return len(text)
+
+
+def test_a_broken_pipe_is_a_retry_of_what_was_not_written() -> None:
+    outcomes = ConsoleSink(BrokenPipe()).tell([alert(), alert(), alert()], sent_at_ms=NOON_MS, deadline_s=1)
+    assert outcomes == [Delivered(), *[Retry(reason="the console cannot be written: Broken pipe")] * 2]
+
+
+def test_a_closed_stream_is_a_retry() -> None:
+    stream = io.StringIO()
+    sink = ConsoleSink(stream)
+    stream.close()
+    assert [type(outcome) for outcome in sink.tell([alert()], sent_at_ms=NOON_MS, deadline_s=1)] == [Retry]

@@ -1,0 +1,173 @@
+"""Record, tell, note: nothing is lost, and one sink's trouble is not the others'."""
+
+import errno
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event
+
+import pytest
+from sink_alerts import NOON_MS, Recording, alert
+
+from connectors.errors import LedgerError
+from connectors.sinks.delivery import Delivery, Tally
+from connectors.sinks.ledger import Ledger
+from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
+from rules.alert import Alert
+from rules.quorum import Millis
+
+FIRST, SECOND, OVER = alert("one"), alert("two"), alert("one", resolved=True)
+
+
+def later(seconds: float) -> Millis:
+    return Millis(NOON_MS + round(seconds * 1000))
+
+
+def delivery(path: Path, *sinks: Sink, deadline_s: float = 30) -> Delivery:
+    return Delivery(Ledger(path / "ledger"), sinks, deadline_s=deadline_s)
+
+
+def test_every_sink_is_told_once_and_in_order(tmp_path: Path) -> None:
+    one, two = Recording("one"), Recording("two")
+    telling = delivery(tmp_path, one, two)
+    report = telling.deliver([FIRST, SECOND], NOON_MS)
+    assert (report.recorded, report.sinks) == (2, {"one": Tally(delivered=2), "two": Tally(delivered=2)})
+    report = telling.deliver([SECOND, OVER], NOON_MS)
+    assert (report.recorded, report.sinks["one"]) == (1, Tally(delivered=1))
+    assert one.told == two.told == [FIRST, SECOND, OVER]
+
+
+def test_with_nothing_to_tell_nobody_is_asked(tmp_path: Path) -> None:
+    sink = Recording()
+    assert delivery(tmp_path, sink).deliver([], NOON_MS).sinks == {"recording": Tally()}
+    assert sink.calls == 0
+
+
+def test_what_could_not_be_told_is_tried_again_later_and_later(tmp_path: Path) -> None:
+    sink = Recording(answers=[Retry(reason="away")] * 4)
+    telling = delivery(tmp_path, sink)
+    assert telling.deliver([FIRST], NOON_MS).sinks["recording"] == Tally(retry=1, pending=1)
+    calls = []
+    for tenth in range(1, 200):
+        telling.deliver([], later(tenth / 10))
+        calls.append(sink.calls)
+    # After 1, 2, 4 and 8 seconds.
+    assert [calls.index(call) / 10 + 0.1 for call in (2, 3, 4, 5)] == pytest.approx([1, 3, 7, 15])
+    assert sink.told == [FIRST]
+
+
+def test_a_failing_sink_keeps_the_rest_in_order(tmp_path: Path) -> None:
+    sink = Recording(answers=[Delivered(), Retry(reason="away"), Retry(reason="away")])
+    telling = delivery(tmp_path, sink)
+    assert telling.deliver([FIRST, SECOND, OVER], NOON_MS).sinks["recording"] == Tally(delivered=1, retry=2, pending=2)
+    telling.deliver([], later(2))
+    assert sink.told == [FIRST, SECOND, OVER]
+
+
+def test_a_clock_set_back_does_not_silence_a_sink(tmp_path: Path) -> None:
+    sink = Recording(answers=[Retry(reason="away")])
+    telling = delivery(tmp_path, sink)
+    telling.deliver([FIRST], NOON_MS)
+    telling.deliver([], later(-3600))
+    assert sink.told == [FIRST]
+
+
+def test_what_is_refused_for_good_is_said_and_not_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sink = Recording(answers=[Rejected(reason="too long")])
+    telling = delivery(tmp_path, sink)
+    assert telling.deliver([FIRST], NOON_MS).sinks["recording"] == Tally(rejected=1)
+    assert "recording refused no-leader of alpha for good: too long" in caplog.text
+    telling.deliver([], later(100))
+    assert sink.calls == 1
+
+
+def test_a_restart_tells_what_was_left(tmp_path: Path) -> None:
+    delivery(tmp_path, Recording(answers=[Retry(reason="away")] * 2)).deliver([FIRST, SECOND], NOON_MS)
+    sink = Recording()
+    delivery(tmp_path, sink).deliver([], NOON_MS)
+    assert sink.told == [FIRST, SECOND]
+
+
+class Broken(Recording):
+    def tell(self, alerts: Sequence[Alert], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
+        raise RuntimeError("POST https://user:hunter2@hooks.example.com/T0/B1/s3cr3t failed, token=abc123")
+
+
+class Miscounting(Recording):
+    def tell(self, alerts: Sequence[Alert], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
+        return [Delivered()]
+
+
+def test_a_broken_sink_is_a_retry_without_its_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    good = Recording("good")
+    report = delivery(tmp_path, Broken("broken"), Miscounting("miscounting"), good).deliver([FIRST, SECOND], NOON_MS)
+    assert report.sinks["broken"] == report.sinks["miscounting"] == Tally(retry=2, pending=2)
+    assert good.told == [FIRST, SECOND]
+    assert "RuntimeError: POST https://hooks.example.com/*** failed, token=***" in caplog.text
+    assert not {"hunter2", "s3cr3t", "abc123"} & set(caplog.text.replace("/", " ").replace("=", " ").split())
+    assert "the sink gave 1 answers to 2 alerts" in caplog.text
+
+
+class Hanging(Recording):
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__("hanging")
+        self.let = Event()
+
+    def tell(self, alerts: Sequence[Alert], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
+        self.calls += 1
+        assert self.let.wait(30)
+        self.told += alerts
+        return [Delivered()] * len(alerts)
+
+
+def test_a_hanging_sink_costs_its_deadline_once_and_its_late_answer_counts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hanging, good = Hanging(), Recording("good")
+    telling = delivery(tmp_path, hanging, good, deadline_s=0.05)
+    assert telling.deliver([FIRST], NOON_MS).sinks["hanging"] == Tally(pending=1)
+    assert telling.deliver([SECOND], later(1)).sinks["hanging"] == Tally(pending=2)
+    assert hanging.calls == 1
+    assert good.told == [FIRST, SECOND]
+    assert "hanging has not answered within 0.05 s; the others go on without it" in caplog.text
+    hanging.let.set()
+    give_up_at = time.monotonic() + 30
+    while telling.deliver([], later(2)).sinks["hanging"].pending:
+        assert time.monotonic() < give_up_at
+    assert hanging.told == [FIRST, SECOND]
+
+
+def test_a_long_queue_is_told_in_pieces(tmp_path: Path) -> None:
+    sink = Recording()
+    telling = delivery(tmp_path, sink)
+    alerts = [alert(f"voter {at}") for at in range(700)]
+    assert telling.deliver(alerts, NOON_MS).sinks["recording"] == Tally(delivered=500, pending=200)
+    telling.deliver([], NOON_MS)
+    assert sink.told == alerts
+
+
+def test_a_full_disk_under_the_ledger_is_raised_and_nothing_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = Recording()
+    telling = delivery(tmp_path, sink)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(LedgerError, match="ledger cannot be used: No space left on device"):
+        telling.deliver([FIRST], NOON_MS)
+    monkeypatch.undo()
+    assert sink.calls == 0
+    # The batch comes again.
+    telling.deliver([FIRST], NOON_MS)
+    assert sink.told == [FIRST]
+
+
+def test_two_sinks_of_one_name_are_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="same name"):
+        delivery(tmp_path, Recording(), Recording())

@@ -1,0 +1,147 @@
+"""What was told and what is still to be told, across crashes."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sink_alerts import NOON_MS, alert
+
+from connectors.errors import LedgerError
+from connectors.sinks import entry
+from connectors.sinks.entry import Opened, Recorded, Told
+from connectors.sinks.ledger import Ledger
+from rules.finding import Severity
+from rules.quorum import Millis
+
+FIRST, SECOND, OVER = alert("one"), alert("two"), alert("one", resolved=True)
+DAY_MS = 86_400_000
+
+
+def opened(path: Path, *sinks: str, keep_entries: int = 10_000) -> Ledger:
+    ledger = Ledger(path, keep_entries=keep_entries)
+    for sink in sinks:
+        ledger.open_sink(sink)
+    return ledger
+
+
+@given(st.text(), st.floats(allow_nan=False, allow_infinity=False), st.none() | st.integers(0, 2**63))
+def test_an_entry_reads_back_as_it_was(text: str, number: float, offset: int | None) -> None:
+    of = alert(text, summary=text, evidence={text: [number, {"in": text}]}, remedy=(text,), offset=offset)
+    for each in (Recorded(number=3, recorded_at_ms=NOON_MS, alert=of), Told(number=3, sink=text), Opened(sink=text)):
+        line = entry.to_line(each)
+        assert line.count(b"\n") == 1
+        assert entry.from_line(line[:-1]) == each
+        for cut in range(len(line) - 1):
+            assert entry.from_line(line[:cut]) is None
+
+
+def test_every_sink_is_told_in_order_and_once(tmp_path: Path) -> None:
+    ledger = opened(tmp_path / "ledger", "a", "b")
+    assert ledger.record([FIRST, SECOND, FIRST], NOON_MS) == (FIRST, SECOND)
+    assert ledger.record([SECOND, OVER], NOON_MS) == (OVER,)
+    ledger.told("a", [FIRST.key, OVER.key])
+    assert ledger.pending("a") == [SECOND]
+    assert ledger.pending("b") == [FIRST, SECOND, OVER]
+    ledger.close()
+    again = opened(tmp_path / "ledger", "a", "b")
+    assert again.pending("a") == [SECOND]
+    assert again.pending("b") == [FIRST, SECOND, OVER]
+    assert again.record([FIRST, SECOND, OVER], NOON_MS) == ()
+    assert again.firing() == [SECOND]
+
+
+def test_a_change_of_severity_is_a_telling_of_its_own(tmp_path: Path) -> None:
+    ledger = opened(tmp_path / "ledger", "a")
+    worse = alert("one", severity=Severity.WARNING)
+    assert ledger.record([FIRST, worse], NOON_MS) == (FIRST, worse)
+
+
+def test_a_new_sink_is_told_what_is_still_firing_and_not_the_past(tmp_path: Path) -> None:
+    ledger = opened(tmp_path / "ledger", "a")
+    ledger.record([FIRST, SECOND, OVER], NOON_MS)
+    ledger.open_sink("b")
+    ledger.open_sink("a")
+    third = alert("three")
+    ledger.record([third], NOON_MS)
+    assert ledger.pending("b") == [SECOND, third]
+    assert ledger.pending("a") == [FIRST, SECOND, OVER, third]
+    ledger.close()
+    assert opened(tmp_path / "ledger").pending("b") == [SECOND, third]
+
+
+def test_a_ledger_cut_at_any_byte_loses_only_what_was_not_finished(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    ledger = opened(path, "a")
+    ledger.record([FIRST], NOON_MS)
+    before = len(path.read_bytes())
+    ledger.record([SECOND], NOON_MS)
+    ledger.close()
+    whole = path.read_bytes()
+    for cut in range(before, len(whole) + 1):
+        path.write_bytes(whole[:cut])
+        again = opened(path, "a")
+        finished = cut >= len(whole) - 1
+        assert again.pending("a") == ([FIRST, SECOND] if finished else [FIRST])
+        assert again.record([FIRST, SECOND], NOON_MS) == (() if finished else (SECOND,))
+        again.close()
+        assert opened(path, "a").pending("a") == [FIRST, SECOND]
+
+
+def test_a_damaged_line_costs_only_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "ledger"
+    ledger = opened(path, "a")
+    ledger.record([FIRST, SECOND], NOON_MS)
+    ledger.told("a", [FIRST.key, SECOND.key])
+    ledger.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], b"\x00" * 50 + b"\n", *lines[2:]]))
+    again = opened(path, "a")
+    assert "1 torn or damaged lines" in caplog.text
+    # It comes again with its batch, and does not take the number of the one that was told.
+    assert again.record([FIRST, SECOND], NOON_MS) == (FIRST,)
+    assert again.pending("a") == [FIRST]
+
+
+def test_old_and_excess_alerts_are_forgotten_but_never_what_is_firing(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    ledger = opened(path, "a", keep_entries=10)
+    ledger.record([FIRST], NOON_MS)
+    for at in range(3_000):
+        past = [alert(f"past {at}"), alert(f"past {at}", resolved=True)]
+        ledger.record(past, NOON_MS)
+        ledger.told("a", [each.key for each in past])
+        assert len(path.read_bytes().splitlines()) < 1_100
+    assert ledger.firing() == [FIRST]
+    assert ledger.pending("a") == [FIRST]
+    assert ledger.record([FIRST, alert("past 2999")], NOON_MS) == ()
+    # By age the others go too, and with them the memory of having told them.
+    ledger.record([SECOND], Millis(NOON_MS + 31 * DAY_MS))
+    assert ledger.record([FIRST, SECOND, alert("past 2999")], NOON_MS) == (alert("past 2999"),)
+
+
+def test_giving_up_on_what_a_dead_sink_was_never_told_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ledger = opened(tmp_path / "ledger", "dead", keep_entries=2)
+    ledger.record([alert("one"), alert("one", resolved=True), SECOND, alert("two", resolved=True)], NOON_MS)
+    assert "2 alerts could not be told for so long that they were given up" in caplog.text
+    assert len(ledger.pending("dead")) == 2
+
+
+def test_rewriting_says_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    ledger = opened(path, "a", "b")
+    ledger.record([FIRST, SECOND, OVER], NOON_MS)
+    ledger.told("b", [SECOND.key])
+    for _ in range(3):
+        again = opened(path)
+        assert (again.pending("a"), again.pending("b")) == ([FIRST, SECOND, OVER], [FIRST, OVER])
+        assert again.firing() == [SECOND]
+        again.close()
+
+
+def test_a_ledger_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LedgerError, match="file/ledger cannot be used: "):
+        Ledger(tmp_path / "file" / "ledger")
+    with pytest.raises(LedgerError, match="cannot be used: Is a directory"):
+        Ledger(tmp_path)

@@ -1,0 +1,189 @@
+"""Scripts in plain text: what is done to a quorum, and what is told of it. The whole pure core in one go.
+
+A script is blocks: comments (`#`) and commands, a line `----`, the expected output, an empty line. The commands
+are documented beside their code below. `KRAFTWATCH_REWRITE_GOLDENS=1 pytest tests/scripts` writes the output into
+the scripts: read each difference and understand it before you commit it.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from world import SECOND, START, World
+
+from rules.alert import Alert
+from rules.evaluate import evaluate, thresholds_for
+from rules.lifecycle import Book
+from rules.quorum import Reason, Vantage
+from streaming.replay.machine import Machine
+from streaming.replay.watch import Row, Watch
+
+SCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
+REWRITE = bool(os.environ.get("KRAFTWATCH_REWRITE_GOLDENS"))
+
+
+@dataclass
+class Play:
+    """One script's world and the watch that sees it."""
+
+    world: World = field(default_factory=World)
+    watch: Watch | None = None
+    vantage: Vantage = Vantage.INSIDE
+    kept: list[Row] = field(default_factory=list)
+
+    def run(self, line: str) -> Iterator[str]:
+        """One command's output."""
+        command, *arguments = line.split()
+        steps: dict[str, Callable[..., Iterator[str] | None]] = {
+            "voters": self.voters,
+            "outside": self.outside,
+            "tick": self.tick,
+            "quorum": self.quorum,
+            "findings": self.findings,
+            "kill": lambda *nodes: _each(self.world.stop, nodes),
+            "start": lambda *nodes: _each(self.world.start, nodes),
+            "move": self.move,
+            "wipe": lambda node, directory: self.world.wipe(int(node), directory),
+            "observer": lambda node: self.world.observe(int(node)),
+            "add-controller": lambda node: self.world.add(int(node)),
+            "remove-controller": lambda node: self.world.remove(int(node)),
+            "names": self.names,
+            "blind": self.blind,
+            "topic": self.topic,
+            "unclean": lambda partition, isr: self.change(partition, isr, recovering=True),
+            "recovered": lambda partition, isr: self.change(partition, isr, recovering=False),
+            "unfence": lambda node: self.world.unfence(int(node)),
+            "restart": self.restart,
+            "deliver-again": self.deliver_again,
+        }
+        yield from steps[command](*arguments) or ()
+
+    def voters(self, voters: str, word: str = "brokers", brokers: str = "") -> None:
+        """voters 1,2,3 brokers 101,102: a healthy quorum."""
+        assert word == "brokers"
+        self.world.begin(_numbers(voters), _numbers(brokers))
+
+    def outside(self) -> None:
+        """outside: the monitor stands outside the cluster's network and name service. Before the first tick."""
+        self.vantage = Vantage.OUTSIDE
+
+    def tick(self, duration: str) -> Iterator[str]:
+        """tick 30s: time passes; what is told meanwhile."""
+        for _ in range(_seconds(duration)):
+            rows = list(self.world.second())
+            self.kept += rows
+            yield from _told(self.watched().observe(rows))
+
+    def quorum(self) -> Iterator[str]:
+        """quorum: what is known, as `Machine.describe` says it."""
+        yield from self.watched().machine.describe().splitlines()
+
+    def findings(self) -> Iterator[str]:
+        """findings: the conditions that stand at this moment, held or not."""
+        watch = self.watched()
+        judgement = evaluate(watch.machine.quorum(), watch.thresholds)
+        for one in judgement.findings:
+            yield f"{one.severity} {one.rule} {one.subject}"
+
+    def move(self, node: str, place: str) -> None:
+        """move 2 HOST:PORT: stopped, its endpoint changed, started."""
+        self.world.stop(int(node))
+        host, _, port = place.partition(":")
+        self.world.nodes[int(node)].host, self.world.nodes[int(node)].port = host, int(port)
+        self.world.start(int(node))
+
+    def names(self, state: str) -> None:
+        """names gone, names back: the controllers' DNS names."""
+        self.world.names_gone = state == "gone"
+
+    def blind(self, reason: str) -> None:
+        """blind timed-out, blind no: every look fails for this reason."""
+        self.world.blind = None if reason == "no" else Reason(reason)
+
+    def topic(self, name: str, *partitions: str) -> None:
+        """topic orders 0:101,102 1:102,101: a topic with these replicas."""
+        numbered = (each.partition(":") for each in partitions)
+        self.world.topic(name, {int(number): tuple(_numbers(nodes)) for number, _, nodes in numbered})
+
+    def change(self, partition: str, isr: str, *, recovering: bool) -> None:
+        """unclean orders-0 102, recovered orders-0 101,102: an unclean election, and its end."""
+        name, _, number = partition.rpartition("-")
+        self.world.change(name, int(number), tuple(_numbers(isr)), recovering=recovering)
+
+    def restart(self) -> None:
+        """restart: the job is killed and comes back from its state; the gatherer's rows were recorded."""
+        blob, old = self.watched().to_bytes(), self.watched()
+        self.watch = Watch.of(
+            blob,
+            cluster="test",
+            cluster_id=None,
+            bootstrap=old.machine.bootstrap,
+            vantage=self.vantage,
+            thresholds=old.thresholds,
+        )
+
+    def deliver_again(self) -> Iterator[str]:
+        """deliver-again: everything recorded so far is delivered once more."""
+        yield from _told(self.watched().observe(self.kept))
+
+    def watched(self) -> Watch:
+        """The watch, which begins at its first use."""
+        if self.watch is None:
+            machine = Machine("test", None, self.world.bootstrap, self.vantage)
+            self.watch = Watch(machine, Book(), thresholds_for({}))
+        return self.watch
+
+
+def _told(alerts: tuple[Alert, ...]) -> Iterator[str]:
+    for alert in alerts:
+        at = (alert.observed_at_ms - START) / SECOND
+        began = (alert.started_at_ms - START) / SECOND
+        yield f"{at:.0f}s {alert.state} {alert.severity} {alert.rule} {alert.subject} (since {began:.0f}s)"
+
+
+def _each(what: Callable[[int], None], nodes: tuple[str, ...]) -> None:
+    for node in nodes:
+        what(int(node))
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",") if number]
+
+
+def _seconds(text: str) -> int:
+    return int(text[:-1]) * {"s": 1, "m": 60}[text[-1]]
+
+
+def blocks(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Each block's lines above and below its `----`."""
+    for block in text.strip("\n").split("\n\n"):
+        above, _, below = block.partition("\n----")
+        yield above.split("\n"), below.strip("\n").split("\n") if below.strip("\n") else []
+
+
+def played(text: str) -> str:
+    """The script with what really came out."""
+    play, written = Play(), []
+    for above, _ in blocks(text):
+        commands = [line for line in above if line and not line.startswith("#")]
+        output = [line for command in commands for line in play.run(command)]
+        if not commands:
+            written.append("\n".join(above))
+            continue
+        written.append("\n".join([*above, "----", *(output or ["nothing is told"])]))
+    return "\n\n".join(written) + "\n"
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_script(script: Path) -> None:
+    text = script.read_text()
+    result = played(text)
+    if REWRITE:
+        script.write_text(result)
+    assert result == text or REWRITE, f"{script.name}: KRAFTWATCH_REWRITE_GOLDENS=1 rewrites it; read the difference"
+
+
+def test_there_are_scripts() -> None:
+    assert len(SCRIPTS) >= 10

@@ -1,0 +1,381 @@
+"""A World: a KRaft quorum in miniature that answers a gatherer, second by second, without a network.
+
+It behaves as kafka-facts and Kafka itself do where the monitor looks: a NoOp record every half second, elections
+one to two seconds after a leader is gone, an observer that falls silent is listed for 300 s, a controller that
+moved rewrites its voter endpoint five seconds after it is back and finds a leader. It knows nothing of rules.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from connectors.event import (
+    At,
+    BrokerChanged,
+    BrokerRegistered,
+    ControllerRegistered,
+    EndpointProbed,
+    Event,
+    FeatureLevelSet,
+    KRaftVersionSet,
+    LeaderChanged,
+    LogAdvanced,
+    LogEvent,
+    NodeEndpoints,
+    PartitionChanged,
+    PartitionSet,
+    QuorumPolled,
+    TopicCreated,
+    Unseen,
+    VotersSet,
+)
+from rules.quorum import (
+    Answer,
+    Connection,
+    DirectoryId,
+    Endpoint,
+    Epoch,
+    Millis,
+    NodeId,
+    Offset,
+    Reason,
+    Replica,
+    ReplicaKey,
+    Resolution,
+    Sight,
+    TopicId,
+    Voter,
+)
+from streaming.replay.watch import Row
+
+START = Millis(1_700_000_000_000)
+LEADERS_CLOCK = 123_456
+"""How far the leader's clock is ahead of ours: whoever mixes the two sees nonsense."""
+SECOND = 1_000
+
+
+@dataclass
+class Node:
+    """A controller or broker process, and where it can be reached."""
+
+    id: int
+    directory: str
+    host: str
+    port: int
+    up: bool = True
+    broker: bool = False
+    stopped_at_ms: int | None = None
+    end_offset: int = 0
+    update_due_ms: int | None = None
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it listens now."""
+        return Endpoint(listener="PLAINTEXT" if self.broker else "CONTROLLER", host=self.host, port=self.port)
+
+    @property
+    def key(self) -> ReplicaKey:
+        """Who it is now: its directory may have changed."""
+        return ReplicaKey(id=NodeId(self.id), directory_id=DirectoryId(self.directory))
+
+
+@dataclass
+class Silent:
+    """A replica that was listed and fetches no more."""
+
+    end_offset: int
+    at_ms: int
+
+
+@dataclass
+class World:
+    """The quorum, and the rows its gatherer would record."""
+
+    now_ms: int = START
+    offset: int = 0
+    epoch: int = 0
+    leader: int | None = None
+    election_due_ms: int | None = None
+    voters: dict[int, Voter] = field(default_factory=dict)
+    nodes: dict[int, Node] = field(default_factory=dict)
+    silent: dict[ReplicaKey, Silent] = field(default_factory=dict)
+    isr: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    names_gone: bool = False
+    blind: Reason | None = None
+    pending: list[LogEvent] = field(default_factory=list)
+    sequence: int = 0
+
+    # --- what is done to it --------------------------------------------------------------------------------------
+
+    def begin(self, voters: list[int], brokers: list[int]) -> None:
+        """A healthy dynamic quorum with these voters and brokers, all up."""
+        for number in voters:
+            self.nodes[number] = Node(id=number, directory=f"dir{number}", host=f"c{number}.test", port=9093)
+        self._elect()
+        self.pending.append(KRaftVersionSet(at=self._at(), version=1))
+        self.voters = {number: self._voter(number) for number in voters}
+        self._write_voters()
+        self.pending.append(FeatureLevelSet(at=self._at(), name="metadata.version", level=27))
+        for number in voters:
+            self._register(self.nodes[number])
+        for number in brokers:
+            node = Node(id=number, directory=f"dir{number}", host=f"b{number}.test", port=9092, broker=True)
+            self.nodes[number] = node
+            self._register(node)
+
+    def stop(self, number: int) -> None:
+        """The process dies. A broker is fenced nine seconds later in Kafka; here at once."""
+        node = self.nodes[number]
+        node.up, node.stopped_at_ms = False, self.now_ms
+        self.silent[node.key] = Silent(node.end_offset, self.now_ms)
+        voting = [one for one in self.voters.values() if self.nodes[one.key.id].up]
+        if number == self.leader or len(voting) < len(self.voters) // 2 + 1:
+            # A leader that hears no majority resigns (KIP-595, check quorum).
+            self.leader, self.election_due_ms = None, self.now_ms + 2 * SECOND
+        if node.broker:
+            self.pending.append(
+                BrokerChanged(at=self._at(), id=NodeId(number), fenced=True, in_controlled_shutdown=None)
+            )
+
+    def start(self, number: int) -> None:
+        """The process is back, registers, and fetches when there is a leader."""
+        node = self.nodes[number]
+        node.up, node.stopped_at_ms = True, None
+        self.silent.pop(node.key, None)
+        voter = self.voters.get(number)
+        if voter is not None and voter.key == node.key and voter.endpoints[0] != node.endpoint:
+            node.update_due_ms = self.now_ms + 5 * SECOND
+        self._register(node)
+        if self.leader is None and self.election_due_ms is None:
+            self.election_due_ms = self.now_ms + 2 * SECOND
+
+    def wipe(self, number: int, directory: str) -> None:
+        """Stopped, its disk replaced, formatted without initial controllers, started."""
+        self.stop(number)
+        self.nodes[number].directory = directory
+        self.nodes[number].end_offset = 0
+        self.start(number)
+
+    def observe(self, number: int) -> None:
+        """A controller formatted without initial controllers starts: it could be a voter."""
+        self.nodes[number] = Node(id=number, directory=f"dir{number}", host=f"c{number}.test", port=9093)
+        self._register(self.nodes[number])
+
+    def add(self, number: int) -> None:
+        """add-controller."""
+        self.voters[number] = self._voter(number)
+        self._write_voters()
+
+    def remove(self, number: int) -> None:
+        """remove-controller."""
+        del self.voters[number]
+        self._write_voters()
+
+    def topic(self, name: str, partitions: dict[int, tuple[int, ...]]) -> None:
+        """A topic with these replicas, all in sync."""
+        topic_id = TopicId(f"id-of-{name}")
+        self.pending.append(TopicCreated(at=self._at(), topic_id=topic_id, name=name))
+        for number, replicas in partitions.items():
+            nodes = tuple(NodeId(node) for node in replicas)
+            self.isr[name, number] = replicas
+            self.pending.append(
+                PartitionSet(
+                    at=self._at(),
+                    topic_id=topic_id,
+                    partition=number,
+                    replicas=nodes,
+                    isr=nodes,
+                    elr=(),
+                    leader=nodes[0],
+                    partition_leader_epoch=0,
+                    recovering=False,
+                )
+            )
+
+    def change(self, name: str, number: int, isr: tuple[int, ...], *, recovering: bool | None) -> None:
+        """A PartitionChangeRecord: this ISR, led by its first."""
+        nodes = tuple(NodeId(node) for node in isr)
+        self.pending.append(
+            PartitionChanged(
+                at=self._at(),
+                topic_id=TopicId(f"id-of-{name}"),
+                partition=number,
+                replicas=None,
+                isr=nodes,
+                elr=None,
+                leader=nodes[0],
+                leader_set=True,
+                recovering=recovering,
+            )
+        )
+
+    def unfence(self, number: int) -> None:
+        """The active controller hears this broker's heartbeats."""
+        self.pending.append(BrokerChanged(at=self._at(), id=NodeId(number), fenced=False, in_controlled_shutdown=None))
+
+    # --- what the gatherer records -------------------------------------------------------------------------------
+
+    def second(self) -> Iterator[Row]:
+        """One second passes; the rows that are recorded in it."""
+        self.now_ms += SECOND
+        self._live()
+        looks: list[list[Event]] = []
+        if self.blind is not None:
+            looks += [[self._unseen(sight, place, self.blind)] for sight, place in self._asked()]
+        elif self.leader is None:
+            looks += [[self._unseen(sight, place, self._said(place))] for sight, place in self._asked()]
+        else:
+            looks += [self._records(), [self._poll()]]
+        if self.now_ms // SECOND % 5 == 0 and self.blind is None:
+            looks += [[self._probe(node, endpoint)] for node, endpoint in self._probed()]
+        for events in looks:
+            self.sequence += 1
+            yield Row(self.sequence, Millis(self.now_ms), events)
+
+    @property
+    def bootstrap(self) -> tuple[str, ...]:
+        """The first voters' endpoints, as configured."""
+        return tuple(f"c{number}.test:9093" for number in sorted(self.nodes) if not self.nodes[number].broker)
+
+    def _live(self) -> None:
+        due = self.election_due_ms is not None and self.now_ms >= self.election_due_ms
+        if self.leader is None and due and not self.names_gone:
+            self._elect()
+        if self.leader is None:
+            return
+        for node in self.nodes.values():
+            if node.update_due_ms is not None and self.now_ms >= node.update_due_ms:
+                node.update_due_ms = None
+                self.voters[node.id] = self._voter(node.id)
+                self._write_voters()
+        self.offset += 2
+        for node in self.nodes.values():
+            if node.up:
+                node.end_offset = self.offset
+        self.silent = {key: one for key, one in self.silent.items() if self.now_ms - one.at_ms < 300 * SECOND}
+
+    def _elect(self) -> None:
+        self.election_due_ms = None
+        alive = [n for n, node in self.nodes.items() if node.up and not node.broker and self._votes(node)]
+        if len(alive) >= len(self.voters) // 2 + 1 or not self.voters:
+            self.epoch += 1
+            self.leader = min(alive)
+            self.pending.append(LeaderChanged(at=self._at(), leader_id=NodeId(self.leader), voter_ids=()))
+
+    def _votes(self, node: Node) -> bool:
+        """A candidate's vote reaches it: it listens where the log says, or the quorum is only beginning."""
+        voter = self.voters.get(node.id)
+        if not self.voters:
+            return True
+        return voter is not None and voter.key == node.key and voter.endpoints[0] == node.endpoint
+
+    def _records(self) -> list[Event]:
+        events, self.pending = self.pending, []
+        advanced = LogAdvanced(
+            last_offset=Offset(self.offset - 1),
+            leader_epoch=Epoch(self.epoch),
+            high_watermark=Offset(self.offset),
+            newest_timestamp_ms=Millis(self.now_ms + LEADERS_CLOCK),
+        )
+        return [*events, advanced]
+
+    def _poll(self) -> QuorumPolled:
+        keys = {voter.key for voter in self.voters.values()}
+        fetching = {node.key for node in self.nodes.values() if node.up}
+        observers = sorted((fetching | set(self.silent)) - keys, key=lambda key: (key.id, key.directory_id or ""))
+        return QuorumPolled(
+            cluster_id="test-cluster-id",
+            endpoint=self._place(self.leader or 0),
+            leader_id=NodeId(self.leader or 0),
+            leader_epoch=Epoch(self.epoch),
+            high_watermark=Offset(self.offset),
+            voters=tuple(self._row(voter.key) for voter in self.voters.values()),
+            observers=tuple(self._row(key) for key in observers),
+            nodes=tuple(NodeEndpoints(id=v.key.id, endpoints=v.endpoints) for v in self.voters.values()),
+        )
+
+    def _row(self, key: ReplicaKey) -> Replica:
+        node = self.nodes.get(key.id)
+        now = self.now_ms + LEADERS_CLOCK
+        if node is not None and node.up and node.key == key:
+            age = 0 if node.id == self.leader else 20
+            seen = Millis(now - age)
+            return Replica(key=key, log_end_offset=Offset(self.offset), last_fetch_ms=seen, last_caught_up_ms=seen)
+        silent = self.silent.get(key)
+        last = None if silent is None else Millis(silent.at_ms + LEADERS_CLOCK)
+        end = None if silent is None else Offset(silent.end_offset)
+        return Replica(key=key, log_end_offset=end, last_fetch_ms=last, last_caught_up_ms=last)
+
+    def _asked(self) -> list[tuple[Sight, str]]:
+        return [(sight, place) for place in self.bootstrap for sight in (Sight.LOG, Sight.QUORUM)]
+
+    def _said(self, place: str) -> Reason:
+        if self.names_gone:
+            return Reason.UNRESOLVABLE
+        listening = any(node.up and str(node.endpoint) == place for node in self.nodes.values())
+        return Reason.NO_LEADER if listening else Reason.REFUSED
+
+    def _unseen(self, sight: Sight, place: str, reason: Reason) -> Unseen:
+        return Unseen(sight=sight, endpoint=place, reason=reason, detail=f"{reason} at {place}")
+
+    def _probed(self) -> list[tuple[int, Endpoint]]:
+        listed = [(voter.key.id, endpoint) for voter in self.voters.values() for endpoint in voter.endpoints]
+        return [(int(node), endpoint) for node, endpoint in listed]
+
+    def _probe(self, node: int, endpoint: Endpoint) -> EndpointProbed:
+        there = next((n for n in self.nodes.values() if n.up and n.endpoint == endpoint), None)
+        connection = Connection.ACCEPTED if there is not None else Connection.REFUSED
+        answer = Answer.NOT_ASKED
+        if there is not None:
+            answer = Answer.THIS_CLUSTER if there.id == node else Answer.OTHER_NODE
+        return EndpointProbed(
+            node=NodeId(node),
+            endpoint=endpoint,
+            resolution=Resolution.NAME_GONE if self.names_gone else Resolution.RESOLVED,
+            addresses=() if self.names_gone else (f"10.0.0.{node}",),
+            connection=Connection.NOT_TRIED if self.names_gone else connection,
+            answer=Answer.NOT_ASKED if self.names_gone else answer,
+            answered_by=NodeId(there.id) if there is not None and not self.names_gone else None,
+            detail="",
+        )
+
+    # --- records -------------------------------------------------------------------------------------------------
+
+    def _at(self) -> At:
+        at = At(
+            offset=Offset(self.offset),
+            leader_epoch=Epoch(self.epoch),
+            timestamp_ms=Millis(self.now_ms + LEADERS_CLOCK),
+        )
+        self.offset += 1
+        return at
+
+    def _voter(self, number: int) -> Voter:
+        node = self.nodes[number]
+        return Voter(key=node.key, endpoints=(node.endpoint,))
+
+    def _write_voters(self) -> None:
+        self.voters = dict(sorted(self.voters.items()))
+        self.pending.append(VotersSet(at=self._at(), voters=tuple(self.voters.values())))
+
+    def _register(self, node: Node) -> None:
+        incarnation = f"incarnation-{node.id}-{self.offset}"
+        if node.broker:
+            self.pending.append(
+                BrokerRegistered(
+                    at=self._at(),
+                    id=NodeId(node.id),
+                    incarnation_id=incarnation,
+                    endpoints=(node.endpoint,),
+                    fenced=False,
+                    in_controlled_shutdown=False,
+                )
+            )
+            return
+        self.pending.append(
+            ControllerRegistered(
+                at=self._at(), id=NodeId(node.id), incarnation_id=incarnation, endpoints=(node.endpoint,)
+            )
+        )
+
+    def _place(self, number: int) -> str:
+        return str(self.nodes[number].endpoint)

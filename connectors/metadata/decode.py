@@ -14,7 +14,7 @@ from connectors.event import At, Event, LogAdvanced, SnapshotBegan, SnapshotEnde
 from connectors.metadata.batches import BadBatch, Batch, Scanned, scan
 from connectors.metadata.fields import Reader, Values, compiled, read
 from connectors.metadata.layout import RecordLayout, layouts
-from connectors.metadata.partitions import READERS, PartitionReader
+from connectors.metadata.partitions import READERS, PartitionReader, Unusual
 from connectors.metadata.records import FRAME_VERSION, Framed, control_type, framed, head, is_noop
 from connectors.metadata.redaction import BEARING
 from connectors.metadata.translation import CONTROL_TRANSLATORS, TRANSLATORS, Translator
@@ -104,8 +104,8 @@ def _batch(payload: bytes, batch: Batch, table: EventColumns, snapshot: Snapshot
                 type_, reader = by_hand[start]
                 try:
                     tail = reader(payload, at + 3, end)
-                except (IndexError, StructError, UndecodableError):
-                    # The reader made from the layout says what is wrong with it.
+                except (IndexError, StructError, Unusual):
+                    # The reader made from the layout says what it is, or what is wrong with it.
                     pass
                 else:
                     offset = batch.base_offset + record.delta

@@ -17,6 +17,7 @@ NOOP_SIZE: Final = 72
 NOOP: Final = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, 20, 0, 0, 0))
 """What stands behind the header of such a batch: length, attributes, timestamp and offset delta, no key, value."""
 _LONGEST_VARINT: Final = 10
+_LONGEST_HEAD: Final = 15
 _LARGEST_DELTA: Final = 2**61
 _CONTROL_KEY: Final = 4
 
@@ -74,18 +75,16 @@ def head(chunk: bytes, start: int, end: int) -> tuple[int, int, int]:
     Raises:
         UndecodableError: the value does not begin as a metadata record does.
     """
+    value = chunk[start : min(end, start + _LONGEST_HEAD)]
     try:
-        frame, position = uvarint(chunk, start)
+        frame, position = uvarint(value, 0)
         if frame != FRAME_VERSION:
             raise UndecodableError(f"frame version {frame} where {FRAME_VERSION} belongs")
-        api_key, position = uvarint(chunk, position)
-        version, position = uvarint(chunk, position)
+        api_key, position = uvarint(value, position)
+        version, position = uvarint(value, position)
     except IndexError:
-        position = end + 1
-        api_key = version = 0
-    if position > end:
-        raise UndecodableError("the value ends before its type and version")
-    return api_key, version, position
+        raise UndecodableError("the value ends before its type and version") from None
+    return api_key, version, start + position
 
 
 def control_type(chunk: bytes, key: tuple[int, int] | None) -> int:

@@ -29,6 +29,8 @@ async def fenced(
             said = "it ended"
         except Exception as problem:  # noqa: BLE001 - whatever it is, the other clusters go on
             said = told(problem)
+        if loop.ending:
+            return
         _LOG.error("Cluster %s: looking at its %s failed and is started again: %s", cluster, sight.value, said)
         output.unseen(
             Unseen(sight=sight, endpoint="", reason=Reason.INTERRUPTED, detail=f"a fault of the gatherer: {said}")

@@ -61,6 +61,8 @@ def classify(problem: BaseException) -> UnseenError:
         for cause in chain:
             if (found := rule(cause)) is not None:
                 return found
+    if isinstance(problem, kafka_errors.KafkaConnectionError | kafka_errors.Cancelled):
+        return UnseenError(Reason.CLOSED, "it closed the connection")
     return UnseenError(Reason.CLOSED, f"the connection ended: {type(problem).__name__}")
 
 

@@ -188,6 +188,7 @@ class Follower:
         self._choose(found)
         if self._where.leader is not None:
             return
+        self._next_sweep_at = max(self._next_sweep_at, self._loop.now() + _PAUSE_S)
         verdicts = {address: _without_leader(verdict) for address, verdict in found.items()}
         for address, problem in verdicts.items():
             self._output.unseen(_unseen(address, problem))
@@ -203,7 +204,8 @@ class Follower:
             hinted = self._where.heard(answer)
             if answer.error == 0:
                 self._where.leader = address
-            elif hinted is not None and hinted != address and hinted not in failed and not self._is_lost(answer):
+            elif hinted is not None and hinted not in failed and not self._is_lost(answer):
+                # A leader that only finds our epoch too old names itself.
                 self._where.leader = hinted
 
     async def _ask_who_leads(self, address: Address) -> FetchAnswer:

@@ -53,6 +53,8 @@ class Loop:
         self.net = NetworkSelector(slow_task_threshold_secs=0)
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="resolve")
         self._stopped = Future()
+        self.ending = False
+        """True from `stop` on: what breaks now breaks because we go."""
 
     def now(self) -> float:
         """Seconds of a clock that never goes back."""
@@ -158,9 +160,11 @@ class Loop:
             if not self._stopped.is_done:
                 self._stopped.success(None)
 
+        self.ending = True
         self.soon(settle)
 
     def close(self) -> None:
         """Cancel what runs and give the sockets back."""
+        self.ending = True
         self.net.close()
         self._pool.shutdown(wait=False, cancel_futures=True)

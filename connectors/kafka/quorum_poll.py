@@ -37,6 +37,8 @@ class QuorumPoll:
         self._sweep: Sweep[QuorumPolled] = Sweep(loop, self._ask)
         self._identify_at = 0.0
         self._everyone_at = 0.0
+        self._last: dict[Address, QuorumPolled | UnseenError] = {}
+        """What the newest round in vain gave: said again when no round is due yet, for the clock's sake."""
 
     async def run(self) -> None:
         """Poll until cancelled.
@@ -68,7 +70,8 @@ class QuorumPoll:
             self._where.learn(polled)
             self._output.polled(polled)
             return
-        for address, verdict in verdicts.items():
+        self._last = verdicts or self._last
+        for address, verdict in self._last.items():
             if isinstance(verdict, UnseenError):
                 self._output.unseen(
                     Unseen(sight=Sight.QUORUM, endpoint=str(address), reason=verdict.reason, detail=verdict.detail)

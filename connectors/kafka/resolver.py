@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from connectors.errors import UnseenError
-from connectors.kafka.loop import Loop
+from connectors.kafka.loop import Loop, Outcome
 from rules.quorum import Reason
 
 Lookup = Callable[[str], tuple[str, ...]]
@@ -61,7 +61,7 @@ def read_hosts(path: Path, host: str) -> tuple[str, ...]:
 
 
 class Resolver:
-    """One cluster's resolver. Every call looks again: nothing is cached."""
+    """One cluster's resolver. Every call looks again: no answer is kept."""
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class Resolver:
         self._hosts_file = None if hosts_file is None else Path(hosts_file)
         self._dns = dns
         self._timeout_s = timeout_s
+        self._asking: dict[str, Outcome[tuple[str, ...]]] = {}
 
     async def addresses(self, host: str) -> tuple[str, ...]:
         """The addresses of a host, at least one.
@@ -91,7 +92,10 @@ class Resolver:
             return (override,)
         if self._hosts_file is not None and (listed := read_hosts(self._hosts_file, host)):
             return listed
-        asked = self._loop.spawn(self._loop.in_thread(lambda: self._dns(host)))
+        asked = self._asking.get(host)
+        if asked is None or asked.done:
+            # One thread a name: a dead resolver must not fill the pool.
+            asked = self._asking[host] = self._loop.spawn(self._loop.in_thread(lambda: self._dns(host)))
         try:
             return await self._loop.within(asked, self._timeout_s)
         except TimeoutError as problem:

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from deploy.lab.errors import LabError
@@ -18,13 +18,26 @@ NO_FURTHER_LIMIT_S = 10.0
 """How long a process may take to be gone after SIGKILL."""
 
 
+def command_lines() -> Iterator[tuple[int, str]]:
+    """Pid and command line of every living process that can be seen; zombies do not live."""
+    if sys.platform == "linux":  # where `ps` may be missing
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                state = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+                words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+                if state not in {"Z", "X"}:
+                    yield int(folder.name), b" ".join(words).decode(errors="replace")
+        return
+    shown = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,command="], capture_output=True, text=True, check=True)
+    for line in shown.stdout.splitlines():
+        pid, _, command = line.strip().partition(" ")
+        yield int(pid), command
+
+
 def runs(pid: int, mark: str) -> bool:
     """Whether this pid is alive and its command line holds `mark`: pids are given again to others."""
-    shown = subprocess.run(
-        ["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    state, _, command = shown.stdout.strip().partition(" ")
-    return bool(state) and not state.startswith("Z") and mark in command
+    # The line is empty for an instant after exec: Linux closes the caller's pipe before it sets the line.
+    return any(number == pid and (mark in command or not command) for number, command in command_lines())
 
 
 class Program:
@@ -61,7 +74,8 @@ class Program:
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal; nothing if it has ended already."""
         if self.alive:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # ended just now
+                os.kill(self.pid, number)
 
     def wait(self, timeout_s: float) -> bool:
         """Whether it ended within `timeout_s`."""

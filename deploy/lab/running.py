@@ -55,6 +55,8 @@ class RunningQuorum:
         if controllers + combined < 1 or min(controllers, brokers, combined) < 0:
             raise LabError("a lab needs at least one controller or combined node, and no negative number of any")
         self.directory = directory.absolute()
+        if any(character in str(self.directory) for character in ",\\"):
+            raise LabError(f"{self.directory}: Kafka takes no comma and no backslash in a folder's name")
         self.version = version
         self.cluster_id = _new_uuid()
         self._counts = {"controllers": controllers, "combined": combined, "brokers": brokers}
@@ -129,13 +131,13 @@ class RunningQuorum:
 
     @property
     def state(self) -> wire.QuorumState | None:
-        """The quorum as its leader answers now; None while no running controller leads."""
-        for node in self._roster.controllers:
-            if node.running and node.controller_port is not None:
-                state = wire.quorum_state(node.controller_port)
-                if state is not None:
-                    return state
-        return None
+        """The quorum as its leader answers now; None while no running controller leads.
+
+        A controller that was paused believes for a moment that it still leads: the newest epoch is the truth.
+        """
+        ports = [node.controller_port for node in self._roster.controllers if node.running]
+        answers = [wire.quorum_state(port) for port in ports if port is not None]
+        return max(filter(None, answers), key=lambda state: state.leader_epoch, default=None)
 
     def await_state(
         self, wanted: Callable[[wire.QuorumState], bool], *, what: str, timeout_s: float = CHANGE_TIMEOUT_S

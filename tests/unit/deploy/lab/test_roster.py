@@ -1,0 +1,86 @@
+import socket
+from pathlib import Path
+
+import pytest
+
+from deploy.lab.errors import LabError
+from deploy.lab.names import Names
+from deploy.lab.node import Node
+from deploy.lab.ports import free_port
+from deploy.lab.roster import Roster
+
+
+def properties(node: Node) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in node.properties_file.read_text().splitlines())
+
+
+def test_controllers_count_from_1_combined_nodes_follow_and_brokers_count_from_101(tmp_path: Path) -> None:
+    roster = Roster(tmp_path, names=None, extra={})
+    roster.populate(controllers=2, combined=1, brokers=2)
+
+    assert [(node.id, properties(node)["process.roles"]) for node in roster] == [
+        (1, "controller"),
+        (2, "controller"),
+        (3, "controller,broker"),
+        (101, "broker"),
+        (102, "broker"),
+    ]
+    assert [node.id for node in roster.controllers] == [1, 2, 3]
+    assert [node.id for node in roster.brokers] == [3, 101, 102]
+
+
+def test_every_configuration_lists_every_controller_and_takes_the_callers_properties(tmp_path: Path) -> None:
+    roster = Roster(tmp_path, names=None, extra={"broker.session.timeout.ms": "3000", "num.io.threads": "4"})
+    roster.populate(controllers=3, combined=0, brokers=1)
+    roster.add_controller()
+
+    assert len(roster.bootstrap) == 4
+    for node in roster:
+        assert properties(node)["controller.quorum.bootstrap.servers"] == ",".join(roster.bootstrap)
+        assert properties(node)["broker.session.timeout.ms"] == "3000"
+        assert properties(node)["num.io.threads"] == "4"
+
+
+def test_a_moved_node_gets_a_port_that_nobody_had_and_the_others_learn_it(tmp_path: Path) -> None:
+    roster = Roster(tmp_path, names=None, extra={})
+    roster.populate(controllers=1, combined=1, brokers=1)
+    before = {port for node in roster for port in node.ports}
+    roster.move([2, 101])
+
+    assert before.isdisjoint({*roster[2].ports, *roster[101].ports})
+    assert set(roster[1].ports) <= before
+    assert roster[2].endpoint in properties(roster[101])["controller.quorum.bootstrap.servers"]
+
+
+def test_a_named_controller_advertises_its_name_and_binds_loopback(tmp_path: Path) -> None:
+    names = Names(tmp_path / "hosts")
+    roster = Roster(tmp_path, names=names, extra={})
+    roster.populate(controllers=1, combined=0, brokers=1)
+    port = roster[1].controller_port
+
+    assert names.known == {"c1.kraftwatch.invalid"}
+    assert properties(roster[1])["advertised.listeners"] == f"CONTROLLER://c1.kraftwatch.invalid:{port}"
+    assert properties(roster[1])["listeners"] == f"CONTROLLER://127.0.0.1:{port}"
+
+    roster.rename(1, "c1-new.kraftwatch.invalid")
+
+    assert roster.bootstrap == [f"c1-new.kraftwatch.invalid:{port}"]
+    assert properties(roster[101])["controller.quorum.bootstrap.servers"] == f"c1-new.kraftwatch.invalid:{port}"
+
+
+def test_an_unknown_node_is_named_together_with_those_there_are(tmp_path: Path) -> None:
+    roster = Roster(tmp_path, names=None, extra={})
+    roster.populate(controllers=1, combined=0, brokers=1)
+
+    with pytest.raises(LabError, match=r"^the lab has no node 7; it has 1, 101$"):
+        roster[7]
+
+
+def test_a_port_that_somebody_listens_on_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        monkeypatch.setattr("deploy.lab.ports.FIRST", port)
+        monkeypatch.setattr("deploy.lab.ports.LAST", port + 1)
+
+        with pytest.raises(LabError, match="no free port"):
+            free_port(set())

@@ -76,7 +76,7 @@ class Machine:
             vantage: where the monitor stands.
         """
         self.cluster = cluster
-        self.cluster_id = cluster_id
+        self.cluster_id = cluster_id or None
         self.bootstrap = bootstrap
         self.vantage = vantage
         self.sequence = -1

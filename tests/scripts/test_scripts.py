@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from world import SECOND, START, World
 
+from connectors.event import Unseen
 from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import Book
-from rules.quorum import Reason, Vantage
+from rules.quorum import Millis, Reason, Sight, Vantage
 from streaming.replay.machine import Machine
 from streaming.replay.watch import Row, Watch
 
@@ -55,6 +56,10 @@ class Play:
             "unclean": lambda partition, isr: self.change(partition, isr, recovering=True),
             "recovered": lambda partition, isr: self.change(partition, isr, recovering=False),
             "unfence": lambda node: self.world.unfence(int(node)),
+            "away": self.away,
+            "back": self.back,
+            "compact": self.compact,
+            "lose-metadata": self.lose_metadata,
             "restart": self.restart,
             "deliver-again": self.deliver_again,
         }
@@ -112,14 +117,43 @@ class Play:
         name, _, number = partition.rpartition("-")
         self.world.change(name, int(number), tuple(_numbers(isr)), recovering=recovering)
 
-    def restart(self) -> None:
-        """restart: the job is killed and comes back from its state; the gatherer's rows were recorded."""
+    def away(self) -> None:
+        """away: nobody gathers from now on, and nothing is recorded."""
+        self.world.away = True
+
+    def back(self) -> Iterator[str]:
+        """back: the gatherer is back and says that it was away."""
+        self.world.away = False
+        yield from self.said(Unseen(sight=Sight.LOG, endpoint="", reason=Reason.INTERRUPTED, detail="started again"))
+
+    def compact(self) -> None:
+        """compact: the log the gatherer did not read yet is gone; its next read is answered by a snapshot."""
+        self.world.compacted = True
+
+    def lose_metadata(self, offset: str) -> Iterator[str]:
+        """lose-metadata 50: the log is restored to offset 50, and the follower notices."""
+        self.world.lose_metadata(int(offset))
+        detail = f"what was committed from offset {offset} on is gone"
+        yield from self.said(
+            Unseen(sight=Sight.LOG, endpoint="c1.test:9093", reason=Reason.METADATA_LOST, detail=detail)
+        )
+
+    def said(self, event: Unseen) -> Iterator[str]:
+        """One row of its own."""
+        self.world.sequence += 1
+        row = Row(self.world.sequence, Millis(self.world.now_ms), (event,))
+        self.kept.append(row)
+        yield from _told(self.watched().observe([row]))
+
+    def restart(self, *bootstrap: str) -> None:
+        """restart [HOST:PORT...]: the job is killed and comes back from its state, perhaps reconfigured."""
         blob, old = self.watched().to_bytes(), self.watched()
+        self.world.asked = bootstrap
         self.watch = Watch.of(
             blob,
             cluster="test",
             cluster_id=None,
-            bootstrap=old.machine.bootstrap,
+            bootstrap=self.world.bootstrap,
             vantage=self.vantage,
             thresholds=old.thresholds,
         )

@@ -8,6 +8,8 @@ moved rewrites its voter endpoint five seconds after it is back and finds a lead
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from compaction import snapshot
+
 from connectors.event import (
     At,
     BrokerChanged,
@@ -101,7 +103,14 @@ class World:
     isr: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     names_gone: bool = False
     blind: Reason | None = None
+    asked: tuple[str, ...] = ()
+    """HOST:PORT of each configured controller; empty: those of the first voters."""
     pending: list[LogEvent] = field(default_factory=list)
+    """Written and not read by the gatherer yet."""
+    log: list[LogEvent] = field(default_factory=list)
+    away: bool = False
+    compacted: bool = False
+    """The gatherer's next read is answered by a snapshot."""
     sequence: int = 0
 
     # --- what is done to it --------------------------------------------------------------------------------------
@@ -111,10 +120,10 @@ class World:
         for number in voters:
             self.nodes[number] = Node(id=number, directory=f"dir{number}", host=f"c{number}.test", port=9093)
         self._elect()
-        self.pending.append(KRaftVersionSet(at=self._at(), version=1))
+        self._write(KRaftVersionSet(at=self._at(), version=1))
         self.voters = {number: self._voter(number) for number in voters}
         self._write_voters()
-        self.pending.append(FeatureLevelSet(at=self._at(), name="metadata.version", level=27))
+        self._write(FeatureLevelSet(at=self._at(), name="metadata.version", level=27))
         for number in voters:
             self._register(self.nodes[number])
         for number in brokers:
@@ -132,9 +141,7 @@ class World:
             # A leader that hears no majority resigns (KIP-595, check quorum).
             self.leader, self.election_due_ms = None, self.now_ms + 2 * SECOND
         if node.broker:
-            self.pending.append(
-                BrokerChanged(at=self._at(), id=NodeId(number), fenced=True, in_controlled_shutdown=None)
-            )
+            self._write(BrokerChanged(at=self._at(), id=NodeId(number), fenced=True, in_controlled_shutdown=None))
 
     def start(self, number: int) -> None:
         """The process is back, registers, and fetches when there is a leader."""
@@ -173,11 +180,11 @@ class World:
     def topic(self, name: str, partitions: dict[int, tuple[int, ...]]) -> None:
         """A topic with these replicas, all in sync."""
         topic_id = TopicId(f"id-of-{name}")
-        self.pending.append(TopicCreated(at=self._at(), topic_id=topic_id, name=name))
+        self._write(TopicCreated(at=self._at(), topic_id=topic_id, name=name))
         for number, replicas in partitions.items():
             nodes = tuple(NodeId(node) for node in replicas)
             self.isr[name, number] = replicas
-            self.pending.append(
+            self._write(
                 PartitionSet(
                     at=self._at(),
                     topic_id=topic_id,
@@ -194,7 +201,7 @@ class World:
     def change(self, name: str, number: int, isr: tuple[int, ...], *, recovering: bool | None) -> None:
         """A PartitionChangeRecord: this ISR, led by its first."""
         nodes = tuple(NodeId(node) for node in isr)
-        self.pending.append(
+        self._write(
             PartitionChanged(
                 at=self._at(),
                 topic_id=TopicId(f"id-of-{name}"),
@@ -208,9 +215,16 @@ class World:
             )
         )
 
+    def lose_metadata(self, offset: int) -> None:
+        """The log was restored to what it was at this offset, and a leader of an older epoch reads on from there."""
+        self.log = [record for record in self.log if record.at.offset < offset]  # type: ignore[union-attr]
+        self.pending = list(self.log)
+        self.offset = offset
+        self._elect()
+
     def unfence(self, number: int) -> None:
         """The active controller hears this broker's heartbeats."""
-        self.pending.append(BrokerChanged(at=self._at(), id=NodeId(number), fenced=False, in_controlled_shutdown=None))
+        self._write(BrokerChanged(at=self._at(), id=NodeId(number), fenced=False, in_controlled_shutdown=None))
 
     # --- what the gatherer records -------------------------------------------------------------------------------
 
@@ -219,12 +233,14 @@ class World:
         self.now_ms += SECOND
         self._live()
         looks: list[list[Event]] = []
+        if self.away:
+            return
         if self.blind is not None:
             looks += [[self._unseen(sight, place, self.blind)] for sight, place in self._asked()]
         elif self.leader is None:
             looks += [[self._unseen(sight, place, self._said(place))] for sight, place in self._asked()]
         else:
-            looks += [self._records(), [self._poll()]]
+            looks += [*self._records(), [self._poll()]]
         if self.now_ms // SECOND % 5 == 0 and self.blind is None:
             looks += [[self._probe(node, endpoint)] for node, endpoint in self._probed()]
         for events in looks:
@@ -233,8 +249,10 @@ class World:
 
     @property
     def bootstrap(self) -> tuple[str, ...]:
-        """The first voters' endpoints, as configured."""
-        return tuple(f"c{number}.test:9093" for number in sorted(self.nodes) if not self.nodes[number].broker)
+        """HOST:PORT of each configured controller."""
+        return self.asked or tuple(
+            f"c{number}.test:9093" for number in sorted(self.nodes) if not self.nodes[number].broker
+        )
 
     def _live(self) -> None:
         due = self.election_due_ms is not None and self.now_ms >= self.election_due_ms
@@ -259,7 +277,7 @@ class World:
         if len(alive) >= len(self.voters) // 2 + 1 or not self.voters:
             self.epoch += 1
             self.leader = min(alive)
-            self.pending.append(LeaderChanged(at=self._at(), leader_id=NodeId(self.leader), voter_ids=()))
+            self._write(LeaderChanged(at=self._at(), leader_id=NodeId(self.leader), voter_ids=()))
 
     def _votes(self, node: Node) -> bool:
         """A candidate's vote reaches it: it listens where the log says, or the quorum is only beginning."""
@@ -268,15 +286,29 @@ class World:
             return True
         return voter is not None and voter.key == node.key and voter.endpoints[0] == node.endpoint
 
-    def _records(self) -> list[Event]:
-        events, self.pending = self.pending, []
-        advanced = LogAdvanced(
-            last_offset=Offset(self.offset - 1),
+    def _records(self) -> Iterator[list[Event]]:
+        """What was written since the last read: at most four records an answer, or a snapshot in three pieces."""
+        if self.compacted:
+            self.compacted, self.pending = False, []
+            now = self.now_ms + LEADERS_CLOCK
+            whole = snapshot(self.log, end_offset=self.offset - 2, epoch=self.epoch, timestamp_ms=now - SECOND)
+            size = -(-len(whole) // 3)
+            for start in range(0, len(whole), size):
+                yield [*whole[start : start + size]]
+        while len(self.pending) > 4:
+            some, self.pending = self.pending[:4], self.pending[4:]
+            last = some[-1].at  # type: ignore[union-attr]
+            yield [*some, self._advanced(last.offset, last.timestamp_ms)]
+        some, self.pending = self.pending, []
+        yield [*some, self._advanced(self.offset - 1, self.now_ms + LEADERS_CLOCK)]
+
+    def _advanced(self, last_offset: int, timestamp_ms: int) -> LogAdvanced:
+        return LogAdvanced(
+            last_offset=Offset(last_offset),
             leader_epoch=Epoch(self.epoch),
             high_watermark=Offset(self.offset),
-            newest_timestamp_ms=Millis(self.now_ms + LEADERS_CLOCK),
+            newest_timestamp_ms=Millis(timestamp_ms),
         )
-        return [*events, advanced]
 
     def _poll(self) -> QuorumPolled:
         keys = {voter.key for voter in self.voters.values()}
@@ -338,6 +370,10 @@ class World:
             detail="",
         )
 
+    def _write(self, record: LogEvent) -> None:
+        self.pending.append(record)
+        self.log.append(record)
+
     # --- records -------------------------------------------------------------------------------------------------
 
     def _at(self) -> At:
@@ -355,12 +391,12 @@ class World:
 
     def _write_voters(self) -> None:
         self.voters = dict(sorted(self.voters.items()))
-        self.pending.append(VotersSet(at=self._at(), voters=tuple(self.voters.values())))
+        self._write(VotersSet(at=self._at(), voters=tuple(self.voters.values())))
 
     def _register(self, node: Node) -> None:
         incarnation = f"incarnation-{node.id}-{self.offset}"
         if node.broker:
-            self.pending.append(
+            self._write(
                 BrokerRegistered(
                     at=self._at(),
                     id=NodeId(node.id),
@@ -371,7 +407,7 @@ class World:
                 )
             )
             return
-        self.pending.append(
+        self._write(
             ControllerRegistered(
                 at=self._at(), id=NodeId(node.id), incarnation_id=incarnation, endpoints=(node.endpoint,)
             )

@@ -33,6 +33,7 @@ _ALERT = {
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants a client certificate (ssl_certfile)",
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not accept our client certificate (strange CA, or expired)",
     "TLSV1_ALERT_UNKNOWN_CA": "it does not know the CA of our client certificate",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "it ended the handshake: no client certificate (ssl_certfile), or no common cipher",
     "WRONG_VERSION_NUMBER": "it does not speak TLS",
     "RECORD_LAYER_FAILURE": "it does not speak TLS",
     "NO_CERTIFICATE_OR_CRL_FOUND": "a certificate file of ours holds no certificate",
@@ -128,6 +129,8 @@ def _ours(cause: BaseException) -> UnseenError | None:
 
 
 def _tls(cause: BaseException) -> UnseenError | None:
+    if isinstance(cause, ssl.SSLWantReadError | ssl.SSLWantWriteError):
+        return None  # only where a handshake waited when its time was up
     if isinstance(cause, ssl.SSLCertVerificationError):
         why = _CERTIFICATE.get(cause.verify_code, f"its certificate is not trusted ({cause.verify_message})")
         return UnseenError(Reason.TLS_FAILED, why)
@@ -152,7 +155,8 @@ def _login(cause: BaseException) -> UnseenError | None:
 
 
 def _socket(cause: BaseException) -> UnseenError | None:
-    if isinstance(cause, OSError) and cause.errno is not None and not isinstance(cause, TimeoutError):
+    # An SSLError's errno is none of the system's.
+    if isinstance(cause, OSError) and cause.errno is not None and not isinstance(cause, TimeoutError | ssl.SSLError):
         return of_errno(cause.errno, "it")
     return None
 

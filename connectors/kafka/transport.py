@@ -91,6 +91,9 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
             received, problem = self._sock_recv()
             if received:
                 self._deliver(received)
+            if received and problem is not None:
+                # Whoever waits for these bytes has its turn before it hears that there are no more.
+                await self._net.sleep(0)
             if problem is not None and not self._closed:
                 self.abort(error=problem)
 
@@ -110,6 +113,8 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
                 piece = self._sock.recv(_READ_BYTES)
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return b"".join(received), None
+            except ssl.SSLEOFError:
+                piece = b""
             except OSError as problem:
                 return b"".join(received), kafka_errors.KafkaConnectionError(problem)
             if not piece:

@@ -14,6 +14,7 @@ from rules.quorum import Answer, Connection, Endpoint, NodeId, Probe, Quorum, Re
 
 UNKNOWN_BOOTSTRAP = "$BOOTSTRAP"
 QUORUM_TOOL = "kafka-metadata-quorum.sh"
+_ANSWERS = (Reason.NO_LEADER, Reason.NOT_READY)
 
 
 def remove_controller(quorum: Quorum, key: ReplicaKey) -> str:
@@ -42,17 +43,17 @@ def describe_status(quorum: Quorum, besides: NodeId | None = None) -> str:
 def controller_bootstrap(quorum: Quorum, *, besides: NodeId | None = None) -> str:
     """HOST:PORT of a controller that answers as far as is known; the leader's if that is one of them.
 
-    Where every name is gone, the address the leader's name last resolved to stands in for it.
+    Where every name is gone, the address a name last resolved to stands in for it; where everything refuses, the
+    recorded endpoint is named, because that is where a controller will answer when it is back.
     """
-    named = [(node, endpoint) for node, endpoint in _controllers(quorum) if node != besides]
+    known = _controllers(quorum)
+    named = [(node, endpoint) for node, endpoint in known if node != besides]
     answering = [str(endpoint) for node, endpoint in named if _known(quorum, node, endpoint) is _Known.ANSWERS]
     untried = [str(endpoint) for node, endpoint in named if _known(quorum, node, endpoint) is _Known.UNTRIED]
-    for address in (*answering, *untried, *_configured(quorum, named)):
+    others = _configured(quorum, {str(endpoint) for _, endpoint in known})
+    for address in (*answering, *_leaderless(quorum), *untried, *others, *_stand_ins(quorum, named)):
         return shlex.quote(address)
-    for _, endpoint in named:
-        if addresses := quorum.addresses.get(endpoint.host):
-            return shlex.quote(f"{_bracketed(addresses[0])}:{endpoint.port}")
-    return UNKNOWN_BOOTSTRAP
+    return shlex.quote(str(named[0][1])) if named else UNKNOWN_BOOTSTRAP
 
 
 def broker_bootstrap(quorum: Quorum, preferred: Iterable[NodeId] = ()) -> str:
@@ -103,8 +104,7 @@ def _known(quorum: Quorum, node: NodeId, endpoint: Endpoint) -> _Known:
 
 def _failing(quorum: Quorum) -> set[str]:
     """Where looks fail now. A node that says it knows no leader does answer."""
-    answers = (Reason.NO_LEADER, Reason.NOT_READY)
-    return {failure.endpoint for failure in quorum.failures if failure.reason not in answers}
+    return {failure.endpoint for failure in quorum.failures if failure.reason not in _ANSWERS}
 
 
 def _by(probe: Probe) -> _Known:
@@ -117,15 +117,29 @@ def _probes_of(quorum: Quorum, host: str) -> list[Probe]:
     return [probe for probe in quorum.probes.values() if probe.endpoint.host == host]
 
 
-def _configured(quorum: Quorum, named: Iterable[tuple[NodeId, Endpoint]]) -> list[str]:
+def _leaderless(quorum: Quorum) -> list[str]:
+    """Where somebody answers that no leader is known: no broker says that."""
+    return sorted({each.endpoint for each in quorum.failures if each.reason in _ANSWERS and each.endpoint})
+
+
+def _configured(quorum: Quorum, judged: set[str]) -> list[str]:
     """The configured addresses that nothing speaks against: not failing, no broker's, and not judged already."""
-    judged = {str(endpoint) for _, endpoint in named}
     brokers = {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints}
     gone = {probe.endpoint.host for probe in quorum.probes.values() if probe.resolution is Resolution.NAME_GONE}
     return [
         address
         for address in quorum.bootstrap
         if address not in judged | brokers | _failing(quorum) and address.rpartition(":")[0] not in gone
+    ]
+
+
+def _stand_ins(quorum: Quorum, named: Iterable[tuple[NodeId, Endpoint]]) -> list[str]:
+    """The addresses that vanished names had."""
+    return [
+        f"{_bracketed(quorum.addresses[endpoint.host][0])}:{endpoint.port}"
+        for _, endpoint in named
+        if quorum.addresses.get(endpoint.host)
+        and any(probe.resolution is Resolution.NAME_GONE for probe in _probes_of(quorum, endpoint.host))
     ]
 
 

@@ -34,6 +34,9 @@ SEEN_AGE = Threshold(
     meaning="how old the newest answer of a leader may be before our view counts as stale. An idle quorum answers "
     "about twice a second, so the default is twenty answers missed",
 )
+_QUIET_MS = 1_000
+"""News that nobody leads must be newer than a leader's last answer by this: a node that is cut off from the others
+says so all the time, and an idle quorum answers twice a second."""
 _BEHIND = 1_000
 """Records that may be missing between what we applied and the high watermark before we call it catching up."""
 
@@ -113,7 +116,7 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     news = [
         failure
         for failure in quorum.failures
-        if failure.sight is not Sight.PROBE and (last is None or failure.last_at_ms >= last)
+        if failure.sight is not Sight.PROBE and (last is None or failure.last_at_ms >= last + _QUIET_MS)
     ]
     saying = [failure for failure in news if failure.reason in (Reason.NO_LEADER, Reason.NOT_READY)]
     refusing = [failure for failure in news if failure.reason is Reason.REFUSED]

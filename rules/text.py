@@ -80,8 +80,14 @@ def _flat(value: Plain) -> str:
         case bool():
             return "yes" if value else "no"
         case dict():
-            return ", ".join(f"{key.replace('_', ' ')} {_flat(each)}" for key, each in value.items())
+            pairs = (f"{key.replace('_', ' ')} {_inner(each)}" for key, each in value.items())
+            return ", ".join(pairs) if value else "none"
         case list():
-            return ", ".join(_flat(each) for each in value) if value else "none"
+            return ", ".join(_inner(each) for each in value) if value else "none"
         case _:
             return str(value)
+
+
+def _inner(value: Plain) -> str:
+    """Within another list: bracketed, so that its commas stay its own."""
+    return f"({_flat(value)})" if isinstance(value, dict | list) else _flat(value)

@@ -31,20 +31,20 @@ from rules.text import listed, spelled
 ID = "monitor-blind"
 
 ADVICE: dict[Reason, str] = {
-    Reason.UNRESOLVABLE: "Look up the controllers' names on the monitor's host: {where} does not resolve there",
+    Reason.UNRESOLVABLE: "Look up the controllers' names on the monitor's host: there is no answer for {where}",
     Reason.RESOLVER_FAILED: "Mend name resolution on the monitor's host: it failed on {where}",
-    Reason.REFUSED: "See whether the controllers at {where} run: they refuse connections",
+    Reason.REFUSED: "See what runs at {where}: connections are refused there",
     Reason.TIMED_OUT: "Look at the network between the monitor and {where}, and whether the processes there hang",
     Reason.UNREACHABLE: "Look at routes and firewalls between the monitor and {where}",
-    Reason.CLOSED: "See in the log of {where} why it closes the monitor's connections",
-    Reason.NO_LEADER: "See why {where} knows no leader while others do not say so",
-    Reason.NOT_READY: "Wait until {where} has started: its authorizer is not ready",
-    Reason.DENIED: "Allow the monitor's principal DESCRIBE and CLUSTER_ACTION on the cluster: {where} denies it",
-    Reason.NOT_AUTHENTICATED: "Mend the monitor's login: {where} does not accept it",
+    Reason.CLOSED: "See in the logs at {where} why the monitor's connections are closed",
+    Reason.NO_LEADER: "See why no leader is known at {where} while others do not say so",
+    Reason.NOT_READY: "Wait for the start of {where}: the authorizer is not ready there",
+    Reason.DENIED: "Allow the monitor's principal DESCRIBE and CLUSTER_ACTION on the cluster: it is denied at {where}",
+    Reason.NOT_AUTHENTICATED: "Mend the monitor's login: it is not accepted at {where}",
     Reason.TLS_FAILED: "Mend the TLS settings between the monitor and {where}: certificate, authority or host name",
-    Reason.WRONG_CLUSTER: "Correct the configured addresses: {where} belongs to another cluster",
-    Reason.UNSUPPORTED: "See which Kafka runs at {where}: it does not support what was asked",
-    Reason.UNDECODABLE: "Report this as a fault of kraftwatch: what {where} answered could not be read",
+    Reason.WRONG_CLUSTER: "Correct the configured addresses: another cluster answers at {where}",
+    Reason.UNSUPPORTED: "See which Kafka runs at {where}: what was asked is not supported there",
+    Reason.UNDECODABLE: "Report this as a fault of kraftwatch: what was answered at {where} could not be read",
     Reason.METADATA_LOST: "Find out who restored or rebuilt {where}: committed metadata that was read before is gone",
     Reason.INTERRUPTED: "Look why kraftwatch's gatherer was restarted: see its own log",
 }
@@ -133,7 +133,7 @@ def _failure(quorum: Quorum, failure: Failure) -> dict[str, Plain]:
         "endpoint": failure.endpoint,
         "reason": failure.reason.value,
         "since": _ago(Millis(quorum.now_ms - failure.first_at_ms)),
-        "detail": failure.detail[:200],
+        **({"detail": failure.detail[:200]} if failure.detail else {}),
     }
 
 

@@ -59,7 +59,7 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
 
 
 def _summary(quorum: Quorum, state: Leaderless, seen: tuple[Look, ...]) -> str:
-    said = f"{listed(state.answered, 3)} knows of none" if state.answered else "every configured controller refuses"
+    said = f"none is known at {listed(state.answered, 3)}" if state.answered else "every configured controller refuses"
     last = _last_leader(quorum)
     refusing = [look.voter.key.id for look in seen if look.refused]
     down = f"; {len(refusing)} of {len(seen)} voters' endpoints refuse connections" if refusing else ""

@@ -129,7 +129,7 @@ def _finding(
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
-        remedy=(*_first(row, state, n, silent), *add_controller(quorum, row.key.id)),
+        remedy=(*_first(row, state, committed, waiting, silent), *add_controller(quorum, row.key.id)),
     )
 
 
@@ -142,7 +142,10 @@ def _kept_up(state: Readiness) -> str:
     return "how it keeps up is not known yet" if state is Readiness.UNKNOWN else state.value
 
 
-def _first(row: Replica, state: Readiness, n: int, silent: list[NodeId]) -> Iterable[str]:
+def _first(
+    row: Replica, state: Readiness, committed: VoterSet, waiting: list[Replica], silent: list[NodeId]
+) -> Iterable[str]:
+    n, others = len(committed.voters), [each.key.id for each in waiting if each is not row]
     if state in (Readiness.CATCHING_UP, Readiness.LAGGING):
         yield f"# Wait until controller {row.key.id} has caught up: now it is {state.value}"
     if silent:
@@ -150,7 +153,8 @@ def _first(row: Replica, state: Readiness, n: int, silent: list[NodeId]) -> Iter
     elif tolerated(n + 1) <= tolerated(n):
         yield (
             f"# Adding controller {row.key.id} alone gains nothing: {n + 1} voters tolerate "
-            f"{counted(tolerated(n + 1), 'failure')}; add it together with another one, or keep it as a spare"
+            f"{counted(tolerated(n + 1), 'failure')}; add it together with "
+            f"{f'controller {listed(others)}' if others else 'another one'}, or keep it as a spare"
         )
 
 

@@ -48,6 +48,7 @@ class _Scene:
     looks: tuple[Look, ...]
     election: Electability
     severity: Severity
+    nobody_leads: bool
     dead_or_moved: bool
     """Nobody leads, a controller answers, and too many endpoints refuse."""
 
@@ -93,6 +94,7 @@ def _scene(quorum: Quorum, thresholds: Thresholds) -> _Scene:
         looks=seen,
         election=election,
         severity=_severity(quorum, seen, election, dead_or_moved=dead_or_moved),
+        nobody_leads=nobody is not None,
         dead_or_moved=dead_or_moved,
     )
 
@@ -162,7 +164,7 @@ def _evidence(scene: _Scene, look: Look) -> dict[str, Plain]:
         "seen_there": seen_there(look),
         "looked_at_ms": probe.observed_at_ms if probe else None,
         "resolved_to": list(probe.addresses) if probe else [],
-        "voter_is": look.liveness.value,
+        "voter_is": look.liveness.value + " when last described" * scene.nobody_leads,
         "leader": quorum.poll.leader_id if quorum.poll else None,
         "electable_if_all_restarted": election.electable,
         "majority": election.majority,

@@ -120,7 +120,7 @@ def _finding(quorum: Quorum, committed: VoterSet, poll: Poll, pair: _Pair, thres
             "voters_fetching": living,
             "majority": committed.majority,
             "voters_record_offset": committed.offset,
-            "removed_at_ms": pair.removed_at_ms,
+            **({} if pair.removed_at_ms is None else {"removed_at_ms": pair.removed_at_ms}),
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },

@@ -102,7 +102,12 @@ def row(replica: ReplicaKey, *, lag_ms: int = 0, fetched_ago_ms: int | None = 0,
 
 
 def history(
-    replica: ReplicaKey, *, lags: Iterable[int] = (0,) * 30, end: int = LOG_END, epoch: int = EPOCH
+    replica: ReplicaKey,
+    *,
+    lags: Iterable[int] = (0,) * 30,
+    end: int = LOG_END,
+    epoch: int = EPOCH,
+    silent: bool = False,
 ) -> ReplicaHistory:
     """One sample a second, newest now; each lag in milliseconds, and as many records."""
     newest_first = enumerate(reversed(tuple(lags)))
@@ -111,7 +116,7 @@ def history(
             observed_at_ms=Millis(NOW - 200 - 1_000 * age),
             lag=lag,
             lag_ms=Millis(lag),
-            fetch_age_ms=Millis(min(lag, 300)),
+            fetch_age_ms=Millis(lag if silent else 300),
         )
         for age, lag in newest_first
     ]
@@ -232,7 +237,10 @@ def silent(quorum: Quorum, node: int, *, for_ms: int = 120_000, end: int = 9_000
     assert quorum.poll is not None
     gone = row(key(node), fetched_ago_ms=for_ms, end=end)
     voters = tuple(gone if each.key == key(node) else each for each in quorum.poll.voters)
-    histories = {**quorum.histories, key(node): history(key(node), lags=(for_ms,) * 5, end=end, epoch=epoch)}
+    histories = {
+        **quorum.histories,
+        key(node): history(key(node), lags=(for_ms,) * 5, end=end, epoch=epoch, silent=True),
+    }
     return replace(quorum, poll=replace(quorum.poll, voters=voters), histories=histories)
 
 

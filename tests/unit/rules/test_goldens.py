@@ -1,0 +1,169 @@
+"""What the person paged reads: one rendered alert a file, for every rule and severity it has.
+
+`KRAFTWATCH_REWRITE_GOLDENS=1 pytest tests/unit/rules/test_goldens.py` (or `make goldens`) writes them again: read
+each difference before you commit it.
+"""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rules.alert import Alert, AlertState
+from rules.evaluate import RULES, evaluate, thresholds_for
+from rules.finding import Judgement, Rule
+from rules.lifecycle import Book, advance
+from rules.quorum import Answer, Millis, Quorum, Reason, Sight, Vantage
+from rules.text import rendered
+from tests.unit.rules.situation import (
+    all_refuse,
+    endpoint,
+    failing,
+    healthy,
+    leaderless,
+    name_gone,
+    observer,
+    probed,
+    recovering,
+    refuses,
+    registered_elsewhere,
+    removed,
+    resolver_fails,
+    silent,
+    unseen_for,
+    with_broker,
+)
+
+GOLDENS = Path(__file__).parent / "goldens"
+REWRITE = os.environ.get("KRAFTWATCH_REWRITE_GOLDENS") == "1"
+ALL = [str(endpoint(node)) for node in (1, 2, 3)]
+DISK = observer(silent(healthy(), 2), 2, directory="newDirOf2")
+DEAD_BROKER = with_broker(healthy(), 101, fenced=True)
+
+CASES: dict[str, tuple[str, Quorum]] = {
+    "stale-voter-endpoint.critical.names-gone": ("voter 2", name_gone(healthy(), 1, 2, 3)),
+    "stale-voter-endpoint.critical.dead-or-moved": (
+        "voter 1",
+        failing(unseen_for(refuses(healthy(), 1, 2, 3)), Reason.NO_LEADER, "c1.test:19093"),
+    ),
+    "stale-voter-endpoint.warning.name-gone": ("voter 1", name_gone(healthy(), 1)),
+    "stale-voter-endpoint.warning.registration-differs": ("voter 1", registered_elsewhere(healthy(), 1)),
+    "stale-voter-endpoint.warning.refused-while-fetching": ("voter 1", refuses(healthy(), 1)),
+    "stale-voter-endpoint.warning.leads-elsewhere": ("voter 1", probed(healthy(), 1, answer=Answer.OTHER_CLUSTER)),
+    "stale-voter-endpoint.warning.from-outside": (
+        "voter 3",
+        replace(name_gone(healthy(), 1, 2, 3), vantage=Vantage.OUTSIDE),
+    ),
+    "observer-could-be-voter.info": ("observer 4-dirOf4AAAAAAAAAAAAAAAA", observer(healthy(), 4)),
+    "observer-could-be-voter.info.lagging": (
+        "observer 4-dirOf4AAAAAAAAAAAAAAAA",
+        observer(healthy(), 4, lags=[60_000 + 1_000 * n for n in range(30)]),
+    ),
+    "observer-could-be-voter.warning": (
+        "observer 4-dirOf4AAAAAAAAAAAAAAAA",
+        observer(observer(healthy(), 4), 5),
+    ),
+    "voter-disk-replaced.warning": ("controller 2", DISK),
+    "voter-disk-replaced.warning.half-done": ("controller 2", removed(DISK, 2, ago_ms=4_000)),
+    "partition-stuck-recovering.critical": ("topic orders", recovering(healthy(), 0, 3)),
+    "partition-stuck-recovering.warning": ("topic orders", recovering(DEAD_BROKER, 0, 3)),
+    "partition-stuck-recovering.warning.back": (
+        "topic orders",
+        recovering(with_broker(healthy(), 101, alive_for_ms=4_000), 0, at_least=True, previous_isr=None),
+    ),
+    "partition-stuck-recovering.info": ("topic orders", recovering(healthy(), 0, replicas=(102,), previous_isr=None)),
+    "no-leader.critical": ("quorum", leaderless(refuses(healthy(), 1, 2), 3)),
+    "no-leader.critical.all-refuse": ("quorum", all_refuse(refuses(healthy(), 1, 2, 3))),
+    "no-leader.critical.no-votes": ("quorum", leaderless(healthy(), 1, 2, 3)),
+    "monitor-blind.critical": (
+        "quorum",
+        failing(failing(unseen_for(healthy()), Reason.TIMED_OUT, ALL[0]), Reason.UNRESOLVABLE, *ALL[1:]),
+    ),
+    "monitor-blind.warning": (
+        "quorum",
+        failing(
+            unseen_for(healthy(), log_ms=None, poll_ms=40_000),
+            Reason.DENIED,
+            ALL[2],
+            sight=Sight.QUORUM,
+            detail="CLUSTER_AUTHORIZATION_FAILED",
+        ),
+    ),
+    "monitor-blind.warning.names": ("names", resolver_fails(healthy(), 1, 2, 3)),
+}
+
+
+def alerts(quorum: Quorum) -> list[Alert]:
+    """Everything that fires when this quorum has stood as it is for long enough."""
+    thresholds = thresholds_for({f"{rule}.hold": 0 for rule in RULES})
+    return list(advance(Book(), evaluate(quorum, thresholds), quorum, thresholds)[1])
+
+
+def the_alert(case: str) -> Alert:
+    rule, severity, *_ = case.split(".")
+    subject, quorum = CASES[case]
+    (alert,) = [each for each in alerts(quorum) if each.rule == rule and each.subject == subject]
+    assert alert.severity == severity
+    # As it would be told after the rule's own hold.
+    stood = thresholds_for({})[rule].ms("hold")
+    return replace(alert, started_at_ms=Millis(alert.observed_at_ms - stood))
+
+
+def compared(name: str, text: str) -> None:
+    path = GOLDENS / f"{name}.txt"
+    if REWRITE:
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_the_operator_reads(case: str) -> None:
+    compared(case, rendered(the_alert(case)))
+
+
+def test_what_the_operator_reads_when_it_is_over() -> None:
+    fired = the_alert("voter-disk-replaced.warning")
+    thresholds = thresholds_for({"voter-disk-replaced.hold": 0})
+    _, quorum = CASES["voter-disk-replaced.warning"]
+    book, _ = advance(Book(), evaluate(quorum, thresholds), quorum, thresholds)
+    mended = replace(quorum, now_ms=Millis(fired.observed_at_ms + 100_000))
+    book, _ = advance(book, Judgement(), mended, thresholds)
+    later = replace(quorum, now_ms=Millis(mended.now_ms + 10_000))
+    _, (resolved,) = advance(book, Judgement(), later, thresholds)
+    assert resolved.state is AlertState.RESOLVED
+    compared("voter-disk-replaced.resolved", rendered(resolved))
+
+
+SEVERITIES = {
+    "stale-voter-endpoint": {"critical", "warning"},
+    "observer-could-be-voter": {"warning", "info"},
+    "voter-disk-replaced": {"warning"},
+    "partition-stuck-recovering": {"critical", "warning", "info"},
+    "no-leader": {"critical"},
+    "monitor-blind": {"critical", "warning"},
+}
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_every_severity_of_every_rule_has_a_golden(rule: Rule) -> None:
+    assert {case.split(".")[1] for case in CASES if case.startswith(f"{rule.id}.")} == SEVERITIES[rule.id]
+
+
+def test_no_golden_is_left_over() -> None:
+    assert {path.stem for path in GOLDENS.glob("*.txt")} == {*CASES, "voter-disk-replaced.resolved"}
+
+
+def steps() -> list[tuple[str, str]]:
+    return [(case, step) for case, (_, quorum) in CASES.items() for alert in alerts(quorum) for step in alert.remedy]
+
+
+@pytest.mark.parametrize(("case", "step"), steps())
+def test_a_step_is_one_command_or_one_sentence(case: str, step: str) -> None:
+    assert "\n" not in step
+    assert step.startswith(("# ", "kafka-metadata-quorum.sh ", "kafka-topics.sh ")), case
+    if step.startswith("#"):
+        assert ". " not in step, "one sentence"
+        assert not step.endswith(".")
+    assert "$BOOTSTRAP" not in step
+    assert {part for part in step.split() if part.startswith("$")} <= {"$NODE_PROPERTIES"}

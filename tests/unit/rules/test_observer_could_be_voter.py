@@ -1,0 +1,110 @@
+"""observer-could-be-voter: who is meant, who is not, and what promoting would gain."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.checks.observer_could_be_voter import tolerated
+from rules.finding import Severity
+from rules.quorum import Quorum
+from tests.unit.rules.situation import findings, healthy, key, observer, removed, silent, told, unknown
+
+RULE = "observer-could-be-voter"
+
+
+def test_a_waiting_controller() -> None:
+    (finding,) = findings(observer(healthy(), 4), RULE)
+    assert finding.subject == f"observer {key(4)}"
+    assert finding.severity is Severity.INFO
+    assert finding.evidence["keeps_up"] == "ready"
+    assert finding.remedy[0].startswith("# Adding controller 4 alone gains nothing: 4 voters tolerate 1 failure")
+    assert finding.remedy[-1] == (
+        "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093 --command-config $NODE_PROPERTIES add-controller"
+    )
+
+
+@pytest.mark.parametrize(
+    ("voters", "waiting", "severity", "before", "after"),
+    [
+        (1, (4,), "info", 0, 0),
+        (2, (4,), "warning", 0, 1),
+        (3, (4,), "info", 1, 1),
+        (4, (5,), "warning", 1, 2),
+        (3, (4, 5), "warning", 1, 1),
+        (1, (4, 5), "warning", 0, 0),
+    ],
+)
+def test_what_it_would_gain(voters: int, waiting: tuple[int, ...], severity: str, before: int, after: int) -> None:
+    quorum = healthy(voters)
+    for node in waiting:
+        quorum = observer(quorum, node)
+    found = findings(quorum, RULE)
+    assert [each.severity for each in found] == [severity] * len(waiting)
+    assert found[0].evidence["failures_tolerated"] == before
+    assert found[0].evidence["failures_tolerated_with_it"] == after
+
+
+@pytest.mark.parametrize(("voters", "failures"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 2), (7, 3)])
+def test_failures_tolerated(voters: int, failures: int) -> None:
+    assert tolerated(voters) == failures
+
+
+@pytest.mark.parametrize(
+    "quorum",
+    [
+        # Brokers, and whatever else never registered as a controller.
+        healthy(),
+        observer(healthy(), 103, registered=False),
+        # Removed less than 300 s ago: Kafka lists it as an observer for that long.
+        observer(removed(healthy(), 2, ago_ms=299_000), 2),
+        # Another directory of a voter's id: voter-disk-replaced speaks of that.
+        observer(silent(healthy(), 2), 2, directory="newDirOf2"),
+        observer(removed(silent(healthy(), 2), 2, ago_ms=400_000), 2, directory="newDirOf2"),
+    ],
+)
+def test_not_meant(quorum: Quorum) -> None:
+    assert findings(quorum, RULE) == []
+
+
+def test_a_voter_removed_long_ago_that_still_runs_is_meant() -> None:
+    assert len(findings(observer(removed(healthy(), 2, ago_ms=301_000), 2), RULE)) == 1
+
+
+def test_a_pending_voter_is_one_already() -> None:
+    """DescribeQuorum's voters are the leader's latest set: the change is on its way."""
+    quorum = observer(healthy(), 4)
+    assert quorum.poll is not None
+    joining = next(row for row in quorum.poll.observers if row.key.id == 4)
+    assert findings(replace(quorum, poll=replace(quorum.poll, voters=(*quorum.poll.voters, joining))), RULE) == []
+
+
+@pytest.mark.parametrize(
+    ("lags", "state", "first"),
+    [
+        ([0] * 30, "ready", "# Adding"),
+        ([1_900, 400] * 15, "ready", "# Adding"),
+        # One bad sample in the window: judged on the window, as Burrow does.
+        ([0] * 15 + [5_000] + [0] * 14, "lagging", "# Wait"),
+        ([60_000 - 1_000 * n for n in range(30)], "catching up", "# Wait"),
+        ([60_000 + 1_000 * n for n in range(30)], "lagging", "# Wait"),
+        # What was long ago does not count.
+        ([9_000] * 10 + [0] * 30, "ready", "# Adding"),
+        ([0, 0], "unknown", "# Adding"),
+    ],
+)
+def test_how_it_keeps_up(lags: list[int], state: str, first: str) -> None:
+    (finding,) = findings(observer(healthy(), 4, lags=lags), RULE)
+    assert finding.evidence["keeps_up"] == state
+    assert finding.remedy[0].startswith(first)
+
+
+def test_a_silent_voter_is_removed_first() -> None:
+    (finding,) = findings(observer(silent(healthy(), 1), 4), RULE)
+    assert finding.evidence["voters_silent"] == [1]
+    assert finding.remedy[0].startswith("# Voter 1 does not fetch: if it is gone for good, remove it before")
+
+
+def test_an_observer_that_stops_fetching_is_not_forgotten() -> None:
+    quorum = observer(healthy(), 4, fetched_ago_ms=30_000, lags=(30_000,) * 5)
+    assert told(quorum) == []
+    assert (RULE, f"observer {key(4)}") in unknown(quorum)

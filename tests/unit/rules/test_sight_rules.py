@@ -1,0 +1,125 @@
+"""no-leader and monitor-blind: told apart from each other, and from an election."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.checks.monitor_blind import ADVICE
+from rules.finding import Severity
+from rules.quorum import Quorum, Reason, Sight, Vantage
+from tests.unit.rules.situation import (
+    all_refuse,
+    endpoint,
+    failing,
+    findings,
+    healthy,
+    leaderless,
+    name_gone,
+    refuses,
+    resolver_fails,
+    silent,
+    told,
+    unknown,
+    unseen_for,
+    with_broker,
+)
+
+ALL = tuple(str(endpoint(node)) for node in (1, 2, 3))
+NO_LEADER = ["critical no-leader: quorum"]
+BLIND = ["critical monitor-blind: quorum"]
+HALF_BLIND = ["warning monitor-blind: quorum"]
+
+
+@pytest.mark.parametrize(
+    ("quorum", "said"),
+    [
+        (leaderless(healthy(), 1), NO_LEADER),
+        (failing(unseen_for(healthy()), Reason.NOT_READY, ALL[0]), NO_LEADER),
+        # One answers that there is none, the others do not answer at all.
+        (failing(leaderless(healthy(), 1), Reason.TIMED_OUT, *ALL[1:]), NO_LEADER),
+        # The newest news counts, if no leader answered about the same time.
+        (failing(unseen_for(healthy(), 1_100, 1_500), Reason.NO_LEADER, ALL[0]), NO_LEADER),
+        (failing(healthy(), Reason.NO_LEADER, ALL[0]), []),
+        (failing(unseen_for(healthy(), 1_100, 1_500), Reason.NO_LEADER, ALL[0], ago_ms=5_000), []),
+        (all_refuse(healthy()), NO_LEADER),
+        # Brokers in the configuration time out when nobody leads: controllers decide.
+        (
+            failing(
+                all_refuse(replace(healthy(), bootstrap=(*ALL, "b101.test:9092"))),
+                Reason.TIMED_OUT,
+                "b101.test:9092",
+                sight=Sight.QUORUM,
+            ),
+            NO_LEADER,
+        ),
+        (failing(unseen_for(healthy()), Reason.REFUSED, *ALL[:2]), BLIND),
+        (failing(failing(unseen_for(healthy()), Reason.REFUSED, *ALL[:2]), Reason.TIMED_OUT, ALL[2]), BLIND),
+        (failing(unseen_for(healthy()), Reason.TIMED_OUT, *ALL), BLIND),
+        (failing(unseen_for(healthy()), Reason.UNRESOLVABLE, *ALL), BLIND),
+        (failing(unseen_for(healthy()), Reason.NOT_AUTHENTICATED, *ALL), BLIND),
+        (failing(unseen_for(healthy()), Reason.WRONG_CLUSTER, *ALL), BLIND),
+        (unseen_for(healthy()), BLIND),
+        (replace(healthy(), poll=None, log_seen_at_ms=None), BLIND),
+        (failing(unseen_for(healthy(), poll_ms=None), Reason.DENIED, ALL[2]), HALF_BLIND),
+        (failing(unseen_for(healthy(), log_ms=None), Reason.DENIED, ALL[2], sight=Sight.QUORUM), HALF_BLIND),
+        # A look at one endpoint fails while a leader answers elsewhere.
+        (failing(healthy(), Reason.TIMED_OUT, ALL[0]), []),
+        (failing(healthy(), Reason.REFUSED, *ALL, sight=Sight.PROBE), []),
+        (resolver_fails(healthy(), 1, 2), ["warning monitor-blind: names"]),
+    ],
+)
+def test_told_apart(quorum: Quorum, said: list[str]) -> None:
+    assert told(quorum) == said
+
+
+def test_from_outside_blindness_is_a_warning() -> None:
+    assert told(replace(unseen_for(healthy()), vantage=Vantage.OUTSIDE)) == HALF_BLIND
+
+
+def test_blind_is_not_led() -> None:
+    assert ("no-leader", None) in unknown(unseen_for(healthy()))
+    assert ("no-leader", None) not in unknown(healthy())
+
+
+def test_the_dead_quorum_is_explained_from_what_was_recorded() -> None:
+    hurt = leaderless(refuses(silent(healthy(), 1, end=9_000, epoch=6), 1, 2), 3)
+    (finding,) = findings(hurt, "no-leader")
+    assert finding.severity is Severity.CRITICAL
+    assert "2 of 3 voters' endpoints refuse connections" in finding.summary
+    evidence = finding.evidence
+    assert evidence["last_leader"] == 3
+    assert evidence["last_committed_offset"] == 9_999
+    assert evidence["electable_if_refusing_voters_moved"] is True
+    assert evidence["electable_if_refusing_voters_are_dead"] is False
+    voters = evidence["voters"]
+    assert isinstance(voters, dict)
+    assert next(iter(voters.values())) == {
+        "recorded_endpoint": "c1.test:9093",
+        "seen_there": "refuses connections",
+        "when_last_described": "silent",
+        "log_end_offset": 9_000,
+        "log_end_epoch": 6,
+    }
+
+
+def test_what_to_do_names_the_endpoints() -> None:
+    (finding,) = findings(leaderless(name_gone(refuses(healthy(), 1), 2), 3), "no-leader")
+    assert finding.remedy == (
+        "# Start controller 1 so that it listens at c1.test:9093, or give it that endpoint back if it was moved",
+        "# Make c2.test resolve again (it was 10.0.0.2): controller 2 is recorded there",
+        "# A leader follows within seconds once 2 of the 3 voters run and reach each other at their recorded endpoints",
+        "# See who leads, when one does",
+        "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093 describe --status",
+    )
+
+
+def test_every_reason_has_its_advice() -> None:
+    assert set(ADVICE) == set(Reason)
+    hurt = failing(unseen_for(healthy()), Reason.DENIED, *ALL[:2], detail="CLUSTER_AUTHORIZATION_FAILED")
+    (finding,) = findings(hurt, "monitor-blind")
+    assert finding.remedy[0].startswith("# Allow the monitor's principal DESCRIBE and CLUSTER_ACTION")
+    assert "denied at c1.test:9093 and c2.test:9093" in finding.remedy[0]
+
+
+def test_a_broker_s_loss_is_not_ours() -> None:
+    assert told(with_broker(healthy(), 101, fenced=True)) == []

@@ -1,0 +1,104 @@
+"""voter-disk-replaced: one id, two directories; and the half-way house of its mending."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.finding import Severity
+from rules.quorum import Quorum
+from tests.unit.rules.situation import findings, healthy, key, observer, removed, silent, told, unknown
+
+RULE = "voter-disk-replaced"
+NEW = key(2, "newDirOf2")
+
+
+def replaced(quorum: Quorum | None = None, *, lag: int = 0) -> Quorum:
+    return observer(silent(quorum or healthy(), 2), 2, directory="newDirOf2", lags=(lag,) * 30)
+
+
+def half_done(*, ago_ms: int = 4_000, lag: int = 0) -> Quorum:
+    return removed(replaced(lag=lag), 2, ago_ms=ago_ms)
+
+
+def test_the_pair_is_named_and_mended_in_the_order_kafka_accepts() -> None:
+    (finding,) = findings(replaced(), RULE)
+    assert finding.subject == "controller 2"
+    assert finding.severity is Severity.WARNING
+    assert f"voter {key(2)} is silent while {NEW} fetches" in finding.summary
+    assert (finding.evidence["old"], finding.evidence["new"]) == (str(key(2)), str(NEW))
+    assert finding.remedy == (
+        "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093 remove-controller --controller-id 2 "
+        f"--controller-directory-id {key(2).directory_id}",
+        "# On controller 2's host, with its own configuration file as $NODE_PROPERTIES",
+        "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093 --command-config $NODE_PROPERTIES add-controller",
+    )
+
+
+def test_nobody_else_speaks_of_it() -> None:
+    assert told(replaced()) == ["warning voter-disk-replaced: controller 2"]
+    assert told(half_done()) == ["warning voter-disk-replaced: controller 2"]
+    assert told(half_done(ago_ms=3_600_000)) == ["warning voter-disk-replaced: controller 2"]
+
+
+def test_half_done_it_goes_on_and_only_the_second_step_is_left() -> None:
+    (finding,) = findings(half_done(), RULE)
+    assert "half-way" in finding.summary
+    assert finding.subject == "controller 2"
+    assert [step.split()[-1] for step in finding.remedy] == ["$NODE_PROPERTIES", "add-controller"]
+    assert not any("remove-controller" in step for step in finding.remedy)
+
+
+def test_it_waits_for_a_replica_that_lags() -> None:
+    (finding,) = findings(replaced(lag=9_000), RULE)
+    assert [step.split()[1] for step in finding.remedy] == [
+        "--bootstrap-controller",
+        "Wait",
+        "On",
+        "--bootstrap-controller",
+    ]
+    assert any(step.startswith("# Wait until") for step in findings(half_done(lag=9_000), RULE)[0].remedy)
+
+
+def test_it_is_over_when_the_new_directory_is_the_voter() -> None:
+    done = half_done()
+    assert done.committed is not None
+    voters = [replace(healthy().committed.voters[1], key=NEW)]  # type: ignore[union-attr]
+    assert (
+        findings(replace(done, committed=replace(done.committed, voters=(*done.committed.voters, *voters))), RULE) == []
+    )
+
+
+@pytest.mark.parametrize(
+    "quorum",
+    [
+        silent(healthy(), 2),
+        # The old directory still fetches: two processes quarrel over an id; nothing was replaced.
+        observer(healthy(), 2, directory="newDirOf2"),
+        # Brokers come and go with directories of their own.
+        observer(healthy(), 103, registered=False),
+        # A removed voter that still runs, with its own directory.
+        observer(removed(healthy(), 2, ago_ms=5_000), 2),
+        # Removed yesterday: whoever has that id now is an observer like any other.
+        half_done(ago_ms=2 * 86_400_000),
+    ],
+)
+def test_no_replacement(quorum: Quorum) -> None:
+    assert findings(quorum, RULE) == []
+    assert [gap for gap in unknown(quorum) if gap[0] == RULE] == []
+
+
+def test_a_replacement_that_stops_fetching_is_not_mended() -> None:
+    gone_again = observer(silent(healthy(), 2), 2, directory="newDirOf2", fetched_ago_ms=30_000, lags=(30_000,) * 5)
+    assert findings(gone_again, RULE) == []
+    assert (RULE, "controller 2") in unknown(gone_again)
+
+
+def test_a_leader_change_makes_no_voter_silent() -> None:
+    """-1 for everybody, and an observer with another directory of a voter that lives."""
+    quorum = observer(healthy(), 2, directory="newDirOf2")
+    assert quorum.poll is not None
+    voters = tuple(
+        row if row.key.id == 3 else replace(row, last_fetch_ms=None, last_caught_up_ms=None)
+        for row in quorum.poll.voters
+    )
+    assert findings(replace(quorum, poll=replace(quorum.poll, voters=voters)), RULE) == []

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from connectors.errors import UsageError
 from connectors.sinks.asking import Asking
 from connectors.sinks.ledger import Ledger
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
@@ -51,10 +52,12 @@ class Delivery:
 
         Raises:
             LedgerError: the ledger cannot be written.
-            ValueError: two sinks have the same name.
+            UsageError: two sinks have the same name.
         """
-        if len({sink.name for sink in sinks}) < len(sinks):
-            raise ValueError("two sinks have the same name")
+        names = [sink.name for sink in sinks]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise UsageError(f"The sink {twice} was given twice: give each one once.")
         self._ledger = ledger
         self._lines = [_Line(ledger, sink, deadline_s) for sink in sinks]
 

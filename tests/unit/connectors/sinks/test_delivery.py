@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 from sink_alerts import NOON_MS, Recording, alert
 
-from connectors.errors import LedgerError
+from connectors.errors import LedgerError, UsageError
 from connectors.sinks.delivery import Delivery, Tally
 from connectors.sinks.ledger import Ledger
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
@@ -169,5 +169,5 @@ def test_a_full_disk_under_the_ledger_is_raised_and_nothing_is_told(
 
 
 def test_two_sinks_of_one_name_are_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="same name"):
+    with pytest.raises(UsageError, match="The sink recording was given twice"):
         delivery(tmp_path, Recording(), Recording())

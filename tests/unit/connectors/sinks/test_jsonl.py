@@ -82,6 +82,20 @@ def test_a_full_disk_is_a_retry_and_leaves_no_half_line(tmp_path: Path, monkeypa
     assert told(path) == [FIRST.key, SECOND.key, THIRD.key]
 
 
+def test_a_file_emptied_under_us_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "alerts.jsonl"
+    sink, real = JsonlSink(path), os.write
+    tell(sink, FIRST)
+    os.truncate(path, 0)
+    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:9]) and 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        tell(sink, SECOND)
+    monkeypatch.undo()
+    # The half line that a fault of ours left behind is cut off as one that a crash left.
+    tell(sink, SECOND)
+    assert told(path) == [SECOND.key]
+
+
 def test_half_a_line_that_could_not_even_be_cut_off_is_cut_off_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,7 @@
 """What was told and what is still to be told, across crashes."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -107,17 +109,17 @@ def test_old_and_excess_alerts_are_forgotten_but_never_what_is_firing(tmp_path: 
     path = tmp_path / "ledger"
     ledger = opened(path, "a", keep_entries=10)
     ledger.record([FIRST], NOON_MS)
-    for at in range(3_000):
+    for at in range(600):
         past = [alert(f"past {at}"), alert(f"past {at}", resolved=True)]
         ledger.record(past, NOON_MS)
         ledger.told("a", [each.key for each in past])
         assert len(path.read_bytes().splitlines()) < 1_100
     assert ledger.firing() == [FIRST]
     assert ledger.pending("a") == [FIRST]
-    assert ledger.record([FIRST, alert("past 2999")], NOON_MS) == ()
+    assert ledger.record([FIRST, alert("past 599")], NOON_MS) == ()
     # By age the others go too, and with them the memory of having told them.
     ledger.record([SECOND], Millis(NOON_MS + 31 * DAY_MS))
-    assert ledger.record([FIRST, SECOND, alert("past 2999")], NOON_MS) == (alert("past 2999"),)
+    assert ledger.record([FIRST, SECOND, alert("past 599")], NOON_MS) == (alert("past 599"),)
 
 
 def test_giving_up_on_what_a_dead_sink_was_never_told_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -125,6 +127,28 @@ def test_giving_up_on_what_a_dead_sink_was_never_told_is_said(tmp_path: Path, ca
     ledger.record([alert("one"), alert("one", resolved=True), SECOND, alert("two", resolved=True)], NOON_MS)
     assert "2 alerts could not be told for so long that they were given up" in caplog.text
     assert len(ledger.pending("dead")) == 2
+
+
+def test_half_a_line_that_could_not_be_cut_off_spoils_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger"
+    ledger, real = opened(path, "a"), os.write
+
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def half(descriptor: int, data: bytes) -> int:
+        monkeypatch.setattr(os, "write", broken)
+        return real(descriptor, data[: len(data) // 2])
+
+    monkeypatch.setattr(os, "write", half)
+    monkeypatch.setattr(os, "ftruncate", broken)
+    with pytest.raises(LedgerError, match="Input/output error"):
+        ledger.record([FIRST], NOON_MS)
+    monkeypatch.undo()
+    assert ledger.pending("a") == []
+    assert ledger.record([FIRST, SECOND], NOON_MS) == (FIRST, SECOND)
+    ledger.close()
+    assert opened(path, "a").pending("a") == [FIRST, SECOND]
 
 
 def test_rewriting_says_the_same(tmp_path: Path) -> None:

@@ -203,6 +203,14 @@ def test_a_transaction_is_told_as_it_stands() -> None:
         (data(2, 0, b"\3\xff\xff" + TOPIC + b"\0"), "TopicRecord version 0 holds a string that is not UTF-8"),
         (CHANGE + tagged(t5=b"\7"), "PartitionChangeRecord has the leader recovery state 7, where 0 or 1 belongs"),
         (CHANGE + tagged(t1=b"\0"), "PartitionChangeRecord version 2 ends in the middle of a field"),
+        (
+            CHANGE + tagged(t1=bytes(5)),
+            "PartitionChangeRecord version 2 has the tagged field leader with 5 bytes where 4 belong",
+        ),
+        (
+            CHANGE + b"\2\5\1\0\5\1\1",
+            "PartitionChangeRecord version 2 has tagged fields out of order",
+        ),
         (CHANGED + tagged(t0=b"\5"), f"{REGISTRATION} has fenced 5 and inControlledShutdown 0, which mean nothing"),
         (b"\1", "the value ends before its type and version"),
         (b"", "the value ends before its type and version"),
@@ -256,6 +264,18 @@ def test_batches_that_cannot_be_read_are_quarantined_at_the_offset_where_they_sh
     assert crc.reason == "the CRC-32C does not match: the batch is damaged"
     assert (tail.offset, tail.length) == (4, len(torn))
     assert tail.reason == "the batch is torn: the rest of it is not there"
+
+
+def test_a_damaged_first_batch_is_quarantined_where_the_observation_begins() -> None:
+    """Redaction has to take its offset: nothing before it in the payload vouches for it."""
+    damaged = bytearray(batch([noop(), noop()], base_offset=30))
+    damaged[-1] ^= 1
+
+    bad, end = events(blanked(bytes(damaged)), base=30, last=31)
+
+    assert isinstance(bad, Undecodable)
+    assert (bad.offset, bad.length) == (30, len(damaged))
+    assert isinstance(end, LogAdvanced)
 
 
 def test_records_out_of_shape_are_quarantined_one_by_one() -> None:

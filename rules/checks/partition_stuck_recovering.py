@@ -58,10 +58,6 @@ class _Case:
     """The replicas that could join, and how each is."""
     severity: Severity
 
-    def in_state(self, *states: str) -> set[NodeId]:
-        """The other replicas in one of these states."""
-        return {node for node, state in self.others.items() if state in states}
-
 
 ALIVE = "alive, does not join"
 JOINING = "alive, may be joining"
@@ -82,18 +78,18 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         yield CannotTell(rule=ID, subject=None, why=f"the metadata log was last seen {ago}")
         return
     ordered = sorted(quorum.recovering, key=lambda each: (_name(each), each.topic_id, each.partition))
+    join = thresholds.ms(JOIN.name)
     for _, of_topic in groupby(ordered, key=lambda each: each.topic_id):
-        yield _finding(quorum, [_case(quorum, newest, each, thresholds) for each in of_topic])
+        yield _finding(quorum, [_case(quorum, newest, each, join) for each in of_topic])
 
 
 def _name(recovery: Recovery) -> str:
     return recovery.topic or f"with id {recovery.topic_id}"
 
 
-def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresholds) -> _Case:
+def _case(quorum: Quorum, newest: Millis, recovery: Recovery, join: Millis) -> _Case:
     standing = Millis(max(0, newest - recovery.since_timestamp_ms))
     in_sync = {recovery.leader, *recovery.isr}
-    join = thresholds.ms(JOIN.name)
     others = {
         node: _state(quorum, newest, node, standing, join) for node in sorted(recovery.replicas) if node not in in_sync
     }
@@ -121,11 +117,12 @@ def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
     severity = max((case.severity for case in cases), key=_WORSE.index)
     oldest = max(cases, key=lambda case: case.standing_ms)
     name = _name(cases[0].recovery)
+    others = _by_state(cases)
     return Finding(
         rule=ID,
         subject=f"topic {name}",
         severity=severity,
-        summary=_summary(name, cases, oldest, severity),
+        summary=_summary(name, cases, oldest, severity, others),
         evidence={
             "topic": cases[0].recovery.topic,
             "topic_id": cases[0].recovery.topic_id,
@@ -136,7 +133,7 @@ def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
             "may_be_lost": _may_be_lost(cases),
             "clients_refused": False,
         },
-        remedy=_remedy(quorum, name, cases),
+        remedy=_remedy(quorum, name, cases, others),
         standing_ms=oldest.standing_ms,
     )
 
@@ -145,14 +142,21 @@ def _stood(case: _Case) -> str:
     return f"{'at least ' if case.recovery.at_least else ''}{spelled(case.standing_ms)}"
 
 
-def _summary(name: str, cases: list[_Case], oldest: _Case, severity: Severity) -> str:
-    what = (
-        f"{counted(len(cases), 'partition')} of topic {name} RECOVERING for {_stood(oldest)} after an unclean election"
-    )
-    alive = sorted({node for case in cases for node in case.in_state(ALIVE)})
-    joining = sorted({node for case in cases for node in case.in_state(JOINING)})
+def _by_state(cases: list[_Case]) -> dict[str, list[NodeId]]:
+    """The other replicas of all these partitions, by how they are."""
+    found: dict[str, set[NodeId]] = {}
+    for case in cases:
+        for node, state in case.others.items():
+            found.setdefault(state, set()).add(node)
+    return {state: sorted(nodes) for state, nodes in found.items()}
+
+
+def _summary(name: str, cases: list[_Case], oldest: _Case, severity: Severity, others: dict[str, list[NodeId]]) -> str:
+    which = f"{counted(len(cases), 'partition')} of topic {name}"
+    what = f"{which} RECOVERING for {_stood(oldest)} after an unclean election"
+    alive, joining = others.get(ALIVE), others.get(JOINING)
     if severity is Severity.CRITICAL:
-        why = f"broker {listed(alive, 4)} is alive and does not join"
+        why = f"broker {listed(alive or (), 4)} is alive and does not join"
     elif severity is Severity.INFO:
         why = "with one replica the state stays until that changes"
     elif joining:
@@ -193,11 +197,10 @@ def _may_be_lost(cases: list[_Case]) -> str:
     return f"records that only broker {listed(holders, 6)} acknowledged: in sync, or eligible, before the election"
 
 
-def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
+def _remedy(quorum: Quorum, name: str, cases: list[_Case], others: dict[str, list[NodeId]]) -> tuple[str, ...]:
     leaders = sorted({case.recovery.leader for case in cases if case.recovery.leader is not None})
-    alive = sorted({node for case in cases for node in case.in_state(ALIVE)})
-    joining = sorted({node for case in cases for node in case.in_state(JOINING)})
-    dead = sorted({node for case in cases for node in case.in_state(FENCED, UNREGISTERED, LEAVING)})
+    alive, joining = others.get(ALIVE), others.get(JOINING)
+    dead = sorted({node for state in (FENCED, UNREGISTERED, LEAVING) for node in others.get(state, ())})
     steps = []
     if cases[0].recovery.topic is not None:
         bootstrap = broker_bootstrap(quorum, leaders)

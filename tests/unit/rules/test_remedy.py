@@ -1,0 +1,111 @@
+"""Commands are filled in with what is known to answer, and are safe to paste."""
+
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from rules.quorum import Answer, Endpoint, NodeId, Quorum, Reason
+from rules.remedy import add_controller, broker_bootstrap, controller_bootstrap, describe_status, remove_controller
+from rules.text import listed, spelled
+from tests.unit.rules.situation import (
+    all_refuse,
+    endpoint,
+    failing,
+    healthy,
+    key,
+    leaderless,
+    name_gone,
+    probed,
+    refuses,
+    registered_elsewhere,
+    with_broker,
+)
+
+
+def bare() -> Quorum:
+    """Nothing is known but the configuration."""
+    return replace(healthy(), committed=None, poll=None, controllers={}, probes={}, addresses={}, leader_id=None)
+
+
+@pytest.mark.parametrize(
+    ("quorum", "address"),
+    [
+        (healthy(), "c3.test:9093"),
+        (refuses(healthy(), 3), "c1.test:9093"),
+        (name_gone(healthy(), 3, 1), "c2.test:9093"),
+        (probed(healthy(), 3, answer=Answer.OTHER_CLUSTER), "c1.test:9093"),
+        (probed(healthy(), 3, answer=Answer.NO_ANSWER), "c1.test:9093"),
+        # The voter set is outdated, and the registration names where the leader is now.
+        (refuses(registered_elsewhere(healthy(), 1, 2, 3), 1, 2, 3), "c3.test:19093"),
+        (replace(name_gone(healthy(), 1, 2, 3), bootstrap=("10.9.9.9:9093",)), "10.9.9.9:9093"),
+        (replace(name_gone(healthy(), 1, 2, 3), bootstrap=("b101.test:9092",)), "10.0.0.3:9093"),
+        (replace(name_gone(healthy(), 1, 2, 3), addresses={"c2.test": ("fd00::2",)}), "'[fd00::2]:9093'"),
+        (failing(refuses(healthy(), 1, 2, 3), Reason.NO_LEADER, "c2.test:19093"), "c2.test:19093"),
+        (leaderless(healthy(), 1), "c3.test:9093"),
+        # Nothing answers anywhere: it will be there when it is back.
+        (all_refuse(refuses(healthy(), 1, 2, 3)), "c3.test:9093"),
+        (bare(), "c1.test:9093"),
+        (failing(bare(), Reason.TIMED_OUT, "c1.test:9093"), "c2.test:9093"),
+        (replace(bare(), bootstrap=()), "$BOOTSTRAP"),
+    ],
+)
+def test_a_controller_that_answers(quorum: Quorum, address: str) -> None:
+    assert controller_bootstrap(quorum) == address
+
+
+def test_not_the_one_that_is_being_mended() -> None:
+    assert controller_bootstrap(healthy(), besides=NodeId(3)) == "c1.test:9093"
+    assert "c3.test" not in describe_status(name_gone(healthy(), 1), besides=NodeId(3))
+
+
+def test_a_broker_that_lives() -> None:
+    assert broker_bootstrap(healthy(), (NodeId(102),)) == "b102.test:9092"
+    assert broker_bootstrap(with_broker(healthy(), 102, fenced=True), (NodeId(102),)) == "b101.test:9092"
+    assert broker_bootstrap(replace(healthy(), brokers={})) == "$BOOTSTRAP"
+
+
+def test_what_comes_from_the_cluster_is_quoted() -> None:
+    evil = Endpoint(listener="CONTROLLER", host="x; rm -rf /", port=1)
+    quorum = replace(bare(), bootstrap=(str(evil),))
+    commands = [
+        describe_status(quorum),
+        remove_controller(quorum, key(2, "$(reboot)")),
+        add_controller(quorum, NodeId(2))[1],
+    ]
+    for command in commands:
+        assert str(evil) in shlex.split(command)
+    assert "$(reboot)".ljust(22, "A") in shlex.split(commands[1])
+
+
+def test_the_placeholder_of_the_node_is_left_to_the_shell() -> None:
+    remark, command = add_controller(healthy(), NodeId(4))
+    assert remark.startswith("# On controller 4's host")
+    assert shlex.split(command)[3:] == ["--command-config", "$NODE_PROPERTIES", "add-controller"]
+    assert str(endpoint(3)) in command
+
+
+@pytest.mark.parametrize(
+    ("duration", "words"),
+    [
+        (-5, "0 ms"),
+        (0, "0 ms"),
+        (850, "850 ms"),
+        (1_000, "1 s"),
+        (75_999, "75 s"),
+        (120_000, "2 min"),
+        (7_199_000, "119 min"),
+        (7_200_000, "2 h"),
+        (172_800_000, "2 days"),
+    ],
+)
+def test_durations(duration: int, words: str) -> None:
+    assert spelled(duration) == words
+
+
+def test_lists() -> None:
+    assert listed([]) == "none"
+    assert listed([1]) == "1"
+    assert listed([1, 2]) == "1 and 2"
+    assert listed("abc") == "a, b and c"
+    assert listed(range(20), 3) == "0, 1, 2 and 17 more"

@@ -50,8 +50,8 @@ class Transaction:
 class Log:
     """One life of the metadata log, or one snapshot of it.
 
-    Invariant: `position` is the last offset whose whole observation was applied (in a snapshot: within its file);
-    `epoch` is the newest epoch of an applied record, exactly, because each epoch begins with a LeaderChangeMessage.
+    Invariant: `position` is the last offset whose whole observation was applied, and `epoch` the newest epoch of an
+    applied record, exactly, because each epoch begins with a LeaderChangeMessage. A snapshot has neither.
     """
 
     __slots__ = ("epoch", "image", "origin", "partitions", "position", "transaction")

@@ -171,7 +171,8 @@ class Machine:
     def _record(self, event: Record) -> None:
         at = event.at
         if at.snapshot:
-            if self.loading is not None and at.offset > self.loading.position:
+            # A piece that comes twice says the same twice: a snapshot's records are whole, never differences.
+            if self.loading is not None:
                 self.loading.apply(event)
             return
         log = self.log

@@ -84,6 +84,19 @@ def test_a_removal_in_a_stretch_of_old_log_is_as_old_as_the_log_says() -> None:
     assert removal.removed_at_ms == ledger.now_ms - 7_000
 
 
+def test_removals_one_after_the_other_in_one_observation_are_all_seen() -> None:
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    ledger.voters("1-a", "2-b", "3-c", "4-d")
+    ledger.voters("1-a", "2-b", "3-c")
+    ledger.now_ms += 5_000
+    ledger.voters("1-a", "2-b")
+    ledger.voters("1-a", "2-b", "3-new")
+
+    removals = apply(replay, [ledger.read()]).removals
+    assert [(removal.key, ledger.now_ms - removal.removed_at_ms) for removal in removals] == [(key("4-d"), 5_000)]
+
+
 def test_registrations_of_controllers_and_brokers() -> None:
     ledger, replay = Ledger(), machine()
     ledger.leader(1)

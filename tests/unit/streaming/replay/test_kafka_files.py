@@ -1,0 +1,63 @@
+"""Files that Kafka 4.3.1's own classes wrote, replayed: the state is the one their generator counted."""
+
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ledger import machine
+
+from connectors.columns import events_of
+from connectors.metadata.batches import Batch, scan
+from connectors.metadata.decode import decode
+from rules.quorum import Millis
+
+DATA = Path(__file__).parents[3] / "data" / "metadata"
+
+
+@pytest.mark.parametrize("name", ["tinylog.log", "tiny.checkpoint"])
+@pytest.mark.parametrize("piece_bytes", [50_000, 10_000_000], ids=["in pieces", "whole"])
+def test_the_state_is_the_one_the_generator_counted(name: str, piece_bytes: int) -> None:
+    payload = lzma.decompress((DATA / f"{name}.xz").read_bytes())
+    counted: dict[str, Any] = json.loads((DATA / f"{name}.json").read_text())
+    replay = machine()
+    for sequence, (first, last, piece) in enumerate(_pieces(payload, piece_bytes)):
+        snapshot = name.endswith(".checkpoint")
+        table = decode(
+            piece,
+            kind="snapshot" if snapshot else "records",
+            base_offset=24_001 if snapshot else first,
+            last_offset=None if snapshot else last,
+            leader_epoch=42 if snapshot else 7,
+            high_watermark=None if snapshot else 20_097,
+        )
+        replay.apply(events_of(table.columns()), sequence=sequence, observed_at_ms=Millis(sequence))
+
+    topics = replay.log.partitions.topics.values()
+    partitions = [held for topic in topics for held in topic.partitions.values()]
+    quorum = replay.quorum()
+    assert replay.undecodable == 0
+    assert quorum.last_offset == (24_000 if name.endswith(".checkpoint") else counted["last_offset"])
+    state = {
+        "topics": len(topics),
+        "partitions": len(partitions),
+        "recovering": len(quorum.recovering),
+        "sum_leader": sum(-1 if held.leader is None else held.leader for held in partitions),
+        "sum_isr_len": sum(len(held.isr) for held in partitions),
+    }
+    prefix = "" if name.endswith(".checkpoint") else "final_"
+    assert state == {each: counted[prefix + each] for each in state}
+
+
+def _pieces(payload: bytes, piece_bytes: int) -> list[tuple[int, int, bytes]]:
+    """(first offset, last offset, batches): whole batches, about so many bytes at a time."""
+    pieces: list[tuple[int, int, bytes]] = []
+    start, position, first = 0, 0, 0
+    for batch in scan(payload):
+        assert isinstance(batch, Batch)
+        position += batch.size
+        if position - start >= piece_bytes or position == len(payload):
+            pieces.append((first, batch.last_offset, payload[start:position]))
+            start, first = position, batch.last_offset + 1
+    return pieces

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 from rules.finding import CannotTell, Finding, Rule, Severity, Thresholds, Verdict, clear, hold
 from rules.progress import Liveness, lag_ms, liveness, same, silence_ms
-from rules.quorum import Millis, Poll, Quorum, Replica, ReplicaKey, VoterSet
+from rules.quorum import Millis, Poll, Quorum, Replica, ReplicaKey, Voter, VoterSet
 from rules.remedy import add_controller, remove_controller
 from rules.replacement import HALF_DONE, half_done
 from rules.sight import POLL_AGE, SILENT, fresh_poll, no_fresh_poll, no_voters_record
@@ -85,15 +85,22 @@ def _out_of_sight(
 ) -> Iterable[CannotTell]:
     """The new directory was seen and does not fetch now: not mended, and nothing to name as the pair's other half."""
     rows = {row.key: row for row in poll.observers}
-    for key in sorted({*rows, *quorum.histories}, key=lambda key: (key.id, key.directory_id or "")):
-        history = quorum.histories.get(key)
+    for key in sorted({*rows, *quorum.histories} - committed.keys, key=lambda key: (key.id, key.directory_id or "")):
         row = rows.get(key) or Replica(key=key, log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
-        recent = key in rows or (history is not None and key not in committed.keys)
-        if recent and key.id not in found and _pair(quorum, committed, poll, row, thresholds):
+        if key.id in found or _older(quorum, key, committed.by_id(key.id)):
+            continue
+        if _pair(quorum, committed, poll, row, thresholds):
             found.add(key.id)
             yield CannotTell(
                 rule=ID, subject=f"controller {key.id}", why=f"replica {key}, the replacement, does not fetch now"
             )
+
+
+def _older(quorum: Quorum, key: ReplicaKey, voter: Voter | None) -> bool:
+    """This directory was seen before the voter's own: it is what the voter replaced, and not the other way round."""
+    known = quorum.histories.get(key)
+    own = quorum.histories.get(voter.key) if voter else None
+    return known is not None and own is not None and known.first_seen_at_ms < own.first_seen_at_ms
 
 
 def _finding(quorum: Quorum, committed: VoterSet, poll: Poll, pair: _Pair, thresholds: Thresholds) -> Finding:

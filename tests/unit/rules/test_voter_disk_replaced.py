@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rules.finding import Severity
-from rules.quorum import Quorum
-from tests.unit.rules.situation import findings, healthy, key, observer, removed, silent, told, unknown
+from rules.quorum import Millis, Quorum
+from tests.unit.rules.situation import NOW, findings, healthy, key, observer, removed, silent, told, unknown
 
 RULE = "voter-disk-replaced"
 NEW = key(2, "newDirOf2")
@@ -102,3 +102,14 @@ def test_a_leader_change_makes_no_voter_silent() -> None:
         for row in quorum.poll.voters
     )
     assert findings(replace(quorum, poll=replace(quorum.poll, voters=voters)), RULE) == []
+
+
+def test_the_old_directory_is_no_replacement_of_the_new_one() -> None:
+    """After the mending the leader lists the old key for 300 s more; then the new voter restarts."""
+    quorum = observer(silent(healthy(), 2), 2, directory="oldDirOf2", fetched_ago_ms=200_000, lags=(200_000,) * 5)
+    old = key(2, "oldDirOf2")
+    before = replace(quorum.histories[old], first_seen_at_ms=Millis(NOW - 7_200_000))
+    known = replace(quorum, histories={**quorum.histories, old: before})
+    assert (RULE, "controller 2") in unknown(quorum)
+    assert (RULE, "controller 2") not in unknown(known)
+    assert findings(known, RULE) == []

@@ -48,12 +48,16 @@ class Alert:
         return fingerprint(self.cluster_id, self.rule, self.subject)
 
     @property
-    def key(self) -> tuple[str, str, str, Millis, str, str]:
-        """Identity of this transition: what makes telling it twice the same telling."""
-        return (self.cluster_id, self.rule, self.subject, self.started_at_ms, self.state, self.severity)
+    def key(self) -> tuple[str, str, str, Millis, str, str, Millis]:
+        """Identity of this transition: what makes telling it twice the same telling.
+
+        The row that made it is part of it: warning, critical and warning again are three transitions.
+        """
+        transition = (self.started_at_ms, self.state, self.severity, self.observed_at_ms)
+        return (self.cluster_id, self.rule, self.subject, *transition)
 
 
 def fingerprint(cluster_id: str, rule: str, subject: str) -> str:
     """The alert's identity as 16 hex digits of SHA-256 over its three parts."""
-    joined = "\x00".join((cluster_id, rule, subject)).encode()
+    joined = "\x00".join((cluster_id, rule, subject)).encode("utf-8", "backslashreplace")
     return hashlib.sha256(joined).hexdigest()[:16]

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -61,7 +62,9 @@ def run(config: Config, *, say: Say) -> None:
         checkpoint.check_journal()
         ids = identified(clusters, recorded, identify)
         checkpoint.record_cluster_ids({**recorded, **ids})
-        gatherer = Gatherer(clusters, journal=checkpoint.journal, logs=checkpoint.logs)
+        # With its id the gatherer asks as this cluster, and another one at the same address refuses.
+        known = [replace(cluster, cluster_id=ids[cluster.name]) for cluster in clusters]
+        gatherer = Gatherer(known, journal=checkpoint.journal, logs=checkpoint.logs)
         gatherer.start()
         stack.callback(gatherer.stop)
         say(f"gathering from {_names(clusters)}; starting Spark")

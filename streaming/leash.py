@@ -5,19 +5,18 @@ Its configuration (with the clusters' secrets) goes through the pipe: never on a
 """
 
 import contextlib
-import json
 import logging
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO
 
 from connectors.cluster import Cluster
 from connectors.errors import UsageError
+from connectors.gather.settings import Settings, to_line
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +29,8 @@ class Gatherer:
 
     def __init__(self, clusters: Sequence[Cluster], *, journal: Path, logs: Path) -> None:
         """`journal` is the folder to record in, `logs` the folder for its stderr and its statistics."""
-        self._settings = json.dumps(
-            {
-                "clusters": [asdict(cluster) for cluster in clusters],
-                "journal": str(journal),
-                "stats": str(logs / "gather-stats.json"),
-            }
+        self._settings = to_line(
+            Settings(clusters=tuple(clusters), journal=str(journal), stats=str(logs / "gather-stats.json"))
         )
         self._logs = logs
         self._process: subprocess.Popen[bytes] | None = None
@@ -91,7 +86,7 @@ class Gatherer:
         assert self._process.stdout is not None
         # One that died at once says why in its first line, or in its log.
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(self._settings.encode() + b"\n")
+            self._process.stdin.write(self._settings)
             self._process.stdin.flush()
         said = _first_line(self._process.stdout)
         if said != "ready":

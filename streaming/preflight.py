@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from connectors.cluster import Cluster
 from connectors.errors import UnseenError, UsageError
+from rules.quorum import Reason
 
 IDENTIFY_S = 10.0
 
@@ -42,6 +43,11 @@ def _ask(cluster: Cluster, identify: Identify, timeout_s: float) -> str | Unseen
 def _settled(cluster: Cluster, recorded: str | None, answer: str | UnseenError) -> str:
     hosts = ", ".join(f"{host}:{port}" for host, port in cluster.bootstrap)
     match answer:
+        case UnseenError() if answer.reason is Reason.WRONG_CLUSTER:
+            raise UsageError(
+                f"cluster {cluster.name}: {hosts} is not cluster {cluster.cluster_id} ({answer}); nothing was changed: "
+                "correct the address or the cluster_id"
+            )
         case UnseenError() if recorded is not None:
             return recorded
         case UnseenError():

@@ -14,7 +14,7 @@ from rules.alert import Alert
 from rules.finding import Plain
 from rules.quorum import Millis
 
-Key: TypeAlias = tuple[str, str, str, Millis, str, str]
+Key: TypeAlias = tuple[str, str, str, Millis, str, str, Millis]
 """`Alert.key`."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -60,6 +60,7 @@ def key_of(line: bytes) -> Key | None:
             started_at_ms,
             told["state"],
             told["severity"],
+            from_iso(told["observed_at"]),
         )
     except (ValueError, TypeError, KeyError):
         return None

@@ -1,1 +1,59 @@
 """`kraftwatch lab up|down`: a real local quorum to play with."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from connectors.errors import UsageError
+
+app = typer.Typer(help="A real Kafka quorum on this machine to play with.", no_args_is_help=True)
+
+Folder = Annotated[Path, typer.Option("--directory", help="The quorum's folder: data, logs, configurations.")]
+FOLDER = Path("kraftwatch-lab")
+
+
+@app.command()
+def up(
+    directory: Folder = FOLDER,
+    controllers: Annotated[int, typer.Option(min=0, help="Nodes with the controller role alone.")] = 3,
+    brokers: Annotated[int, typer.Option(min=0, help="Nodes with the broker role alone.")] = 2,
+    combined: Annotated[int, typer.Option(min=0, help="Nodes with both roles.")] = 0,
+    *,
+    named: Annotated[
+        bool, typer.Option("--named", help="Controllers advertise names that only a hosts file knows.")
+    ] = False,
+) -> None:
+    """Start a real Kafka quorum that stays until `lab down`; says how to reach and how to watch it.
+
+    The first time it fetches Kafka's jars (60 MB) from Maven Central into your cache folder.
+    """
+    from deploy.lab import standing
+    from deploy.lab.errors import LabError
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    try:
+        with console.status("starting the quorum"):
+            lab = standing.up(directory, controllers=controllers, brokers=brokers, combined=combined, named=named)
+    except LabError as problem:
+        raise UsageError(str(problem)) from None
+    hosts = "" if lab.hosts_file is None else f" --hosts-file {lab.hosts_file}"
+    console.print(f"Kafka {lab.version}, cluster {lab.cluster_id}, in {lab.directory}")
+    console.print(f"  controllers  {', '.join(lab.bootstrap)}")
+    console.print(f"  brokers      {', '.join(lab.broker_bootstrap) or 'none'}")
+    console.print(f"Watch it:  kraftwatch run --cluster lab={','.join(lab.bootstrap)}{hosts}")
+    console.print(f"End it:    kraftwatch lab down --directory {lab.directory}")
+
+
+@app.command()
+def down(directory: Folder = FOLDER) -> None:
+    """End every node of the quorum in a folder; the folder and its logs stay."""
+    from deploy.lab import standing
+    from deploy.lab.errors import LabError
+
+    try:
+        ended = standing.down(directory)
+    except LabError as problem:
+        raise UsageError(str(problem)) from None
+    Console(stderr=True, highlight=False).print(f"{ended} nodes ended; their logs are in {directory}")

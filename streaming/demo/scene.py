@@ -36,6 +36,8 @@ class Expectation:
 class Scene:
     """One scene, told the way an operator would meet it."""
 
+    name: str
+    """Three words for a table."""
     title: str
     story: str
     """What happens, in the words of the person who did it."""

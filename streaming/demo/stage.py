@@ -42,7 +42,7 @@ class Stage:
             resolved = self._resolved(scene, alert, mended_at)
             self.outcomes.append(
                 Outcome(
-                    scene=scene.title,
+                    scene=scene.name,
                     expectation=expectation,
                     told=alert,
                     after_hold_s=None if alert is None else self._after_hold(alert),

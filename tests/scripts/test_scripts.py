@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from world import SECOND, START, World
 
 from connectors.event import Unseen
 from rules.alert import Alert
@@ -20,6 +19,7 @@ from rules.lifecycle import Book
 from rules.quorum import Millis, Reason, Sight, Vantage
 from streaming.replay.machine import Machine
 from streaming.replay.watch import Row, Watch
+from tests.scripts.world import SECOND, START, World
 
 SCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
 REWRITE = bool(os.environ.get("KRAFTWATCH_REWRITE_GOLDENS"))

@@ -8,8 +8,6 @@ moved rewrites its voter endpoint five seconds after it is back and finds a lead
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from compaction import snapshot
-
 from connectors.event import (
     At,
     BrokerChanged,
@@ -48,6 +46,7 @@ from rules.quorum import (
     Voter,
 )
 from streaming.replay.watch import Row
+from tests.scripts.compaction import snapshot
 
 START = Millis(1_700_000_000_000)
 LEADERS_CLOCK = 123_456

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from eventually import eventually
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -20,6 +19,7 @@ from streaming.checkpoint import Checkpoint
 from streaming.deliver import Deliver, Quarantine
 from streaming.job import start
 from streaming.step import ClusterSettings, Step
+from tests.eventually import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 

@@ -7,9 +7,8 @@ import random
 import sys
 from pathlib import Path
 
-from journal_rows import batch, poll, records
-
 from connectors.journal.recorder import Recorder
+from tests.unit.connectors.journal.journal_rows import batch, poll, records
 
 
 def main(directory: Path, seed: int) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal_rows import poll
 
 from connectors.errors import JournalError
 from connectors.journal import mark
 from connectors.journal.journal import Journal
 from connectors.journal.mark import Mark
 from connectors.journal.recorder import Recorder
+from tests.unit.connectors.journal.journal_rows import poll
 
 
 @pytest.fixture(scope="module")

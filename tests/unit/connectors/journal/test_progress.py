@@ -3,10 +3,9 @@
 import json
 from functools import reduce
 
-from journal_rows import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, batch, piece, poll, records
-
 from connectors.journal.progress import Progress, SnapshotProgress, advance, from_json, to_json
 from connectors.observation import Observation
+from tests.unit.connectors.journal.journal_rows import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, batch, piece, poll, records
 
 
 def after(*rows: Observation) -> Progress:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal_rows import batch, poll, records
 
 from connectors.errors import JournalError, JournalInUseError
 from connectors.journal import mark, segment
@@ -17,6 +16,7 @@ from connectors.journal.journal import Journal
 from connectors.journal.mark import Mark
 from connectors.journal.recorder import Recorder
 from connectors.observation import Observation
+from tests.unit.connectors.journal.journal_rows import batch, poll, records
 
 
 def written(directory: Path, rows: int, *, segment_bytes: int = 1 << 20) -> list[Observation]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from metadata_bytes import uvarint
 
 from connectors.metadata.layout import FieldType, layouts
+from tests.unit.connectors.metadata.metadata_bytes import uvarint
 
 EVERY_RECORD = [
     pytest.param(layout.name, layout.type, version, fields, id=f"{layout.name} v{version}")

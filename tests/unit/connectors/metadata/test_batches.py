@@ -2,9 +2,9 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from metadata_bytes import batch, noop, tinylog
 
 from connectors.metadata.batches import HEADER, BadBatch, Batch, TornTail, scan
+from tests.unit.connectors.metadata.metadata_bytes import batch, noop, tinylog
 
 
 def test_a_batch_says_where_it_is_and_what_it_holds() -> None:

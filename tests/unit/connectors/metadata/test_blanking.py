@@ -3,10 +3,22 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from metadata_bytes import batch, batch_of, control, data, noop, record, tagged, text, tinylog, tinysnapshot, uvarint
 
 from connectors.metadata.batches import BadBatch, Batch, scan
 from connectors.metadata.redaction import blanked
+from tests.unit.connectors.metadata.metadata_bytes import (
+    batch,
+    batch_of,
+    control,
+    data,
+    noop,
+    record,
+    tagged,
+    text,
+    tinylog,
+    tinysnapshot,
+    uvarint,
+)
 
 SECRET = "hunter2-" + "x" * 200
 CONFIG = b"\x04" + text("1") + text("listener.name.tls.ssl.keystore.password") + text(SECRET)

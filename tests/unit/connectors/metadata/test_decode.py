@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metadata_bytes import batch, batch_of, control, data, noop, record, tagged, text, tinylog, tinysnapshot, uvarint
 
 from connectors.event import (
     Event,
@@ -25,6 +24,19 @@ from connectors.metadata.batches import Batch, scan
 from connectors.metadata.decode import decode
 from connectors.metadata.redaction import blanked
 from rules.quorum import Epoch, Offset
+from tests.unit.connectors.metadata.metadata_bytes import (
+    batch,
+    batch_of,
+    control,
+    data,
+    noop,
+    record,
+    tagged,
+    text,
+    tinylog,
+    tinysnapshot,
+    uvarint,
+)
 
 TOPIC = bytes(range(16))
 CHANGE = data(5, 2, bytes(4) + TOPIC)

@@ -5,8 +5,6 @@ from struct import error as StructError
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from metadata_bytes import batch, data
-from metadata_layouts import values, written
 
 from connectors.columns import row_of
 from connectors.errors import UndecodableError
@@ -17,6 +15,8 @@ from connectors.metadata.layout import layouts
 from connectors.metadata.partitions import READERS, Unusual
 from connectors.metadata.translation import TRANSLATORS
 from rules.quorum import Epoch, Millis, Offset
+from tests.unit.connectors.metadata.metadata_bytes import batch, data
+from tests.unit.connectors.metadata.metadata_layouts import values, written
 
 AT = At(offset=Offset(5), leader_epoch=Epoch(2), timestamp_ms=Millis(1000))
 BY_HAND = sorted(READERS)

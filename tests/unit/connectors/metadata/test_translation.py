@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metadata_bytes import batch, control, data
-from metadata_layouts import EVERY_RECORD, values, written
 
 from connectors.event import (
     At,
@@ -34,6 +32,8 @@ from connectors.metadata.layout import FieldType, layouts
 from connectors.metadata.redaction import BEARING
 from connectors.metadata.translation import TRANSLATORS
 from rules.quorum import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId, Voter
+from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
+from tests.unit.connectors.metadata.metadata_layouts import EVERY_RECORD, values, written
 
 AT = At(offset=Offset(8), leader_epoch=Epoch(3), timestamp_ms=Millis(1000))
 UUID = bytes(range(16))

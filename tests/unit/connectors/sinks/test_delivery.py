@@ -8,7 +8,6 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from sink_alerts import NOON_MS, Recording, alert
 
 from connectors.errors import LedgerError, UsageError
 from connectors.sinks.delivery import Delivery, Tally
@@ -16,6 +15,7 @@ from connectors.sinks.ledger import Ledger
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from rules.alert import Alert
 from rules.quorum import Millis
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
 
 FIRST, SECOND, OVER = alert("one"), alert("two"), alert("one", resolved=True)
 

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sink_alerts import NOON_MS, Recording, alert
 
 from connectors.sinks.delivery import Delivery
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.ledger import Ledger
 from connectors.sinks.line import key_of
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
 
 BATCHES = [
     [alert("one"), alert("two")],

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
-from sink_alerts import NOON_MS, alert
 
 from connectors.errors import UsageError
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.line import key_of, to_line
 from connectors.sinks.sink import Delivered, Outcome, Retry
 from rules.alert import Alert
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 FIRST, SECOND, THIRD = alert("one"), alert("two"), alert("one", resolved=True)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sink_alerts import NOON_MS, alert
 
 from connectors.errors import LedgerError
 from connectors.sinks import entry
@@ -15,6 +14,7 @@ from connectors.sinks.entry import Opened, Recorded, Told
 from connectors.sinks.ledger import Ledger
 from rules.finding import Severity
 from rules.quorum import Millis
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 FIRST, SECOND, OVER = alert("one"), alert("two"), alert("one", resolved=True)
 DAY_MS = 86_400_000

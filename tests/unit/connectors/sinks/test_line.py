@@ -5,10 +5,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sink_alerts import NOON_MS, alert
 
 from connectors.sinks.line import from_iso, iso, key_of, to_line
 from rules.quorum import Millis
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 
 def test_the_object_is_exactly_this() -> None:

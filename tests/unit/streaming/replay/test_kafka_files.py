@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger import machine
 
 from connectors.columns import events_of
 from connectors.metadata.batches import Batch, scan
 from connectors.metadata.decode import decode
 from rules.quorum import Millis
+from tests.unit.streaming.replay.ledger import machine
 
 DATA = Path(__file__).parents[3] / "data" / "metadata"
 

@@ -3,11 +3,22 @@
 from dataclasses import replace
 
 import pytest
-from ledger import START, Ledger, again, apply, endpoint, key, machine, poll, replica, unseen
 
 from connectors.event import BrokerUnregistered, Undecodable
 from rules.quorum import Millis, NodeId, Offset, Reason
 from streaming.replay.watch import Row
+from tests.unit.streaming.replay.ledger import (
+    START,
+    Ledger,
+    again,
+    apply,
+    endpoint,
+    key,
+    machine,
+    poll,
+    replica,
+    unseen,
+)
 
 
 def test_the_voters_record_is_the_whole_committed_set() -> None:

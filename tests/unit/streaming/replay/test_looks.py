@@ -1,10 +1,20 @@
 """What looks show: polls, histories, probes, failures, and who leads by the newest evidence."""
 
-from ledger import START, Ledger, again, apply, endpoint, key, machine, poll, replica, unseen
-
 from connectors.event import EndpointProbed
 from rules.quorum import Answer, Connection, Endpoint, Millis, NodeId, Reason, Resolution, Sight, Vantage
 from streaming.replay.machine import Machine
+from tests.unit.streaming.replay.ledger import (
+    START,
+    Ledger,
+    again,
+    apply,
+    endpoint,
+    key,
+    machine,
+    poll,
+    replica,
+    unseen,
+)
 
 
 def probed(node: int, where: Endpoint, *addresses: str) -> EndpointProbed:

@@ -5,12 +5,12 @@ import zlib
 from typing import Any
 
 import pytest
-from ledger import Ledger, again, apply, machine, poll, replica, unseen
 
 from connectors.errors import UsageError
 from rules.quorum import Reason, Vantage
 from streaming.replay import memory
 from streaming.replay.machine import Machine
+from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica, unseen
 
 
 def seen() -> Machine:

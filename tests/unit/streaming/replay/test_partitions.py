@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger import START, Ledger, again, apply, machine
 
 from connectors.event import ElrCleared, LogEvent, PartitionChanged, PartitionSet, TopicCreated, TopicRemoved
 from rules.quorum import Recovery, TopicId
 from streaming.replay.machine import Machine
+from tests.unit.streaming.replay.ledger import START, Ledger, again, apply, machine
 
 
 def started() -> tuple[Ledger, Machine]:

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger import Ledger, again, apply, machine, poll, replica, unseen
 
 from connectors.event import (
     BrokerRegistered,
@@ -17,6 +16,7 @@ from connectors.event import (
 )
 from rules.quorum import Millis, NodeId, Quorum, Reason, Sight, TopicId
 from streaming.replay.watch import Row
+from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica, unseen
 
 STEP = st.sampled_from(
     [

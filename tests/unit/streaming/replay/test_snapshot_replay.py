@@ -1,11 +1,10 @@
 """A snapshot takes the place of the log's state at its footer, be that many observations later."""
 
-from ledger import Ledger, again, apply, key, machine, poll, replica, unseen
-
 from connectors.event import SnapshotEnded
 from rules.quorum import NodeId, Reason, Sight
 from streaming.replay.machine import Machine
 from streaming.replay.watch import Row
+from tests.unit.streaming.replay.ledger import Ledger, again, apply, key, machine, poll, replica, unseen
 
 
 def started() -> tuple[Ledger, Machine]:

@@ -5,7 +5,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger import Ledger, poll, replica, unseen
 
 from connectors.errors import UsageError
 from rules.alert import Alert, AlertState
@@ -13,6 +12,7 @@ from rules.evaluate import thresholds_for
 from rules.quorum import Reason, Vantage
 from streaming.replay import watch as module
 from streaming.replay.watch import Row, Watch
+from tests.unit.streaming.replay.ledger import Ledger, poll, replica, unseen
 
 THRESHOLDS = thresholds_for({})
 ADDRESSES = ("c1:9093", "c2:9093", "c3:9093")

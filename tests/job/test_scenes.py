@@ -1,0 +1,119 @@
+"""Scenes on a real quorum, watched by the real job: what must be told, what must not, and what it costs the quorum."""
+
+import json
+
+import pytest
+
+from deploy.lab.quorum import Lab
+from streaming.demo.watcher import Told, Watcher
+from tests.eventually import eventually
+
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(240)]
+
+
+def spoken(watcher: Watcher, since: int) -> list[Told]:
+    return [told for told in watcher.told()[since:] if told.state == "firing"]
+
+
+def sees_a_leader(watcher: Watcher) -> None:
+    """Waits until a poll later than now has been judged: what stands is known to the job."""
+    seen = progress(watcher)
+
+    def more() -> None:
+        assert progress(watcher) > seen + 3
+
+    eventually(more, within_s=30)
+
+
+def progress(watcher: Watcher) -> int:
+    """How many rows the gatherer has recorded."""
+    stats = json.loads((watcher.checkpoint / "log" / "gather-stats.json").read_text())
+    rows: int = stats["rows"]
+    return rows
+
+
+def test_the_quorum_does_not_notice_that_it_is_watched(lab: Lab, watcher: Watcher) -> None:
+    sees_a_leader(watcher)
+
+    listed = {(row["NodeId"], row["DirectoryId"]) for row in lab.describe_replication()}
+
+    nodes = [lab.node(node) for node in (*lab.controllers, *lab.brokers)]
+    assert listed == {(str(node.id), node.directory_id) for node in nodes}
+
+
+def test_the_leader_killed_is_an_election_and_no_alarm(lab: Lab, watcher: Watcher) -> None:
+    since = len(watcher.told())
+    before = lab.await_state(lambda state: True, what="a leader")
+
+    lab.kill(before.leader_id)
+    lab.await_state(lambda state: state.leader_epoch > before.leader_epoch, what="another leader")
+    lab.start(before.leader_id)
+    lab.await_state(lambda state: all(voter.log_end_offset > 0 for voter in state.voters), what="all voters fetching")
+    sees_a_leader(watcher)
+
+    assert [told.rule for told in spoken(watcher, since)] == []
+
+
+def test_one_endpoint_moved_heals_without_a_critical_alert(lab: Lab, watcher: Watcher) -> None:
+    since = len(watcher.told())
+    leader = lab.await_state(lambda state: True, what="a leader").leader_id
+    node = next(node for node in lab.controllers if node != leader)
+
+    lab.stop(node)
+    lab.move_endpoint(node)
+    lab.start(node)
+    lab.await_state(
+        lambda state: lab.node(node).endpoint in state.endpoints.get(node, ()), what=f"voter {node}'s new endpoint"
+    )
+    watcher.wait_until_calm(within_s=30)
+
+    assert {told.severity for told in spoken(watcher, since)} <= {"warning"}
+
+
+def test_the_majority_stopped_and_continued(lab: Lab, watcher: Watcher) -> None:
+    since = len(watcher.told())
+    leader = lab.await_state(lambda state: True, what="a leader").leader_id
+    stopped = [leader, next(node for node in lab.controllers if node != leader)]
+
+    lab.pause(*stopped)
+    told = watcher.wait_for("no-leader", since=since, within_s=40)
+    lab.resume(*stopped)
+    watcher.wait_until_calm(within_s=40)
+
+    assert told.severity == "critical"
+    assert {each.rule for each in spoken(watcher, since)} <= {"no-leader"}
+
+
+def test_a_waiting_controller_is_promoted_with_the_printed_commands(lab: Lab, watcher: Watcher) -> None:
+    since = len(watcher.told())
+    node = lab.new_controller()
+
+    told = watcher.wait_for("observer-could-be-voter", subject=str(node), since=since, within_s=60)
+    for line in told.remedy:
+        lab.run_remedy(line, node_properties=lab.node(node).properties_file)
+    watcher.wait_for("observer-could-be-voter", "resolved", subject=str(node), since=since, within_s=40)
+
+    assert node in lab.await_state(lambda state: True, what="a leader").voter_ids
+    assert {each.rule for each in spoken(watcher, since)} == {"observer-could-be-voter"}
+
+
+def test_it_asks_no_more_than_it_may(watcher: Watcher) -> None:
+    stats = json.loads((watcher.checkpoint / "log" / "gather-stats.json").read_text())
+
+    # Over everything that the scenes above did to the quorum, its majority stopped included.
+    assert stats["clusters"]["test"]["busiest_second"] <= 20
+
+
+def test_an_idle_cluster_is_asked_at_most_eight_times_a_second(watcher: Watcher) -> None:
+    def counted() -> tuple[float, int]:
+        stats = json.loads((watcher.checkpoint / "log" / "gather-stats.json").read_text())
+        return stats["at_ms"] / 1000, stats["clusters"]["test"]["requests_sent"]
+
+    began_at, began = counted()
+
+    def long_enough() -> None:
+        assert counted()[0] - began_at > 15
+
+    eventually(long_enough, within_s=30)
+    ended_at, ended = counted()
+    assert (ended - began) / (ended_at - began_at) <= 8

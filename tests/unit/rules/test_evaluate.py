@@ -9,8 +9,9 @@ import pytest
 from rules import checks
 from rules.evaluate import RULES, ThresholdError, evaluate, thresholds_for
 from rules.finding import CannotTell, Finding, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.quorum import Offset, Quorum
+from rules.quorum import Offset, Quorum, Reason
 from tests.unit.rules.situation import (
+    failing,
     healthy,
     judged,
     leaderless,
@@ -103,6 +104,13 @@ def test_no_leader_silences_what_needs_one_and_not_the_endpoints() -> None:
         ("partition-stuck-recovering", None),
         ("voter-disk-replaced", None),
     }
+
+
+def test_what_is_silenced_is_unknown_at_once() -> None:
+    """Nobody leads since a second: the log and the polls are fresh enough to judge by, and would mislead."""
+    hurt = failing(unseen_for(recovering(healthy(), 0), 1_100, 1_500), Reason.NO_LEADER, "c1.test:9093")
+    assert told(recovering(healthy(), 0)) == ["critical partition-stuck-recovering: topic orders"]
+    assert told(hurt) == ["critical no-leader: quorum"]
 
 
 def broken(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[Verdict]:

@@ -84,6 +84,13 @@ def test_the_evidence_s_own_clock_counts_where_it_is_better() -> None:
     assert life.at(18, ill(stood_s=30)) == ["firing warning +0 due +18"]
 
 
+def test_the_evidence_s_own_clock_may_run_ahead_of_ours() -> None:
+    """The log was being read when we first looked: what it tells now is older than we thought."""
+    life = Life()
+    life.at(0, ill(stood_s=0))
+    assert life.at(4, ill(stood_s=45)) == ["firing warning +0 due +4"]
+
+
 def test_what_has_stood_long_fires_at_first_sight() -> None:
     assert Life().at(0, ill(stood_s=4_000)) == ["firing warning +0 due +0"]
 

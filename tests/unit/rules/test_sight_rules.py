@@ -45,7 +45,7 @@ HALF_BLIND = ["warning monitor-blind: quorum"]
         # Brokers in the configuration time out when nobody leads: controllers decide.
         (
             failing(
-                all_refuse(replace(healthy(), bootstrap=(*ALL, "b101.test:9092"))),
+                replace(all_refuse(healthy()), bootstrap=(*ALL, "b101.test:9092")),
                 Reason.TIMED_OUT,
                 "b101.test:9092",
                 sight=Sight.QUORUM,

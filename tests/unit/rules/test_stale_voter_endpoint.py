@@ -109,6 +109,8 @@ def test_not_stale(quorum: Quorum) -> None:
         replace(healthy(), probes={name: probe for name, probe in healthy().probes.items() if probe.node != 1}),
         # Refused a moment ago, and not one fetch since: killed just now, or alive: the next polls tell.
         refuses(healthy(), 1, ago_ms=100),
+        # A fetch that the poll shows a moment after the look may have been before it.
+        refuses(healthy(), 1, ago_ms=600),
         # Refused, and nobody tells whether it fetches.
         refuses(unseen_for(healthy(), log_ms=None, poll_ms=30_000), 1),
     ],

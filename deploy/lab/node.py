@@ -1,6 +1,5 @@
 """One node of the lab: its roles, ports, folder and configuration; and its process while it runs."""
 
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,15 +144,15 @@ class Node:
             jvm.node(self.properties_file), log=self.log_file, mark=str(self.properties_file), held=held
         )
 
-    def signal(self, number: signal.Signals) -> None:
-        """Sends a signal to its process.
+    def running_program(self) -> Program:
+        """Its process.
 
         Raises:
             LabError: it does not run.
         """
         if self.program is None or not self.program.alive:
-            raise LabError(f"node {self.id} does not run, so it can get no {number.name}")
-        self.program.signal(number)
+            raise LabError(f"node {self.id} does not run")
+        return self.program
 
     def last_words(self, lines: int = 12) -> str:
         """The end of its log, for the sentence that says why it did not come up."""

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.lab.errors import LabError
@@ -18,26 +19,36 @@ NO_FURTHER_LIMIT_S = 10.0
 """How long a process may take to be gone after SIGKILL."""
 
 
-def command_lines() -> Iterator[tuple[int, str]]:
-    """Pid and command line of every living process that can be seen; zombies do not live."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A process of this machine, as it is now: its command line, and the letter for its state (T: stopped)."""
+
+    pid: int
+    state: str
+    command: str
+
+
+def processes() -> Iterator[Seen]:
+    """Every living process that can be seen; zombies do not live."""
     if sys.platform == "linux":  # where `ps` may be missing
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 state = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
                 words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
                 if state not in {"Z", "X"}:
-                    yield int(folder.name), b" ".join(words).decode(errors="replace")
+                    yield Seen(int(folder.name), state, b" ".join(words).decode(errors="replace"))
         return
-    shown = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,command="], capture_output=True, text=True, check=True)
+    shown = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,stat=,command="], capture_output=True, text=True, check=True)
     for line in shown.stdout.splitlines():
-        pid, _, command = line.strip().partition(" ")
-        yield int(pid), command
+        pid, state, command = line.split(maxsplit=2)
+        if not state.startswith("Z"):
+            yield Seen(int(pid), state[0], command)
 
 
 def runs(pid: int, mark: str) -> bool:
     """Whether this pid is alive and its command line holds `mark`: pids are given again to others."""
     # The line is empty for an instant after exec: Linux closes the caller's pipe before it sets the line.
-    return any(number == pid and (mark in command or not command) for number, command in command_lines())
+    return any(one.pid == pid and (mark in one.command or not one.command) for one in processes())
 
 
 class Program:
@@ -76,6 +87,15 @@ class Program:
         if self.alive:
             with suppress(ProcessLookupError):  # ended just now
                 os.kill(self.pid, number)
+
+    def pause(self) -> None:
+        """SIGSTOP, and returns when every thread of it stands still."""
+        self.signal(signal.SIGSTOP)
+        until(
+            lambda: any(one.pid == self.pid and one.state == "T" for one in processes()),
+            timeout_s=NO_FURTHER_LIMIT_S,
+            what=f"process {self.pid} to stand still",
+        )
 
     def wait(self, timeout_s: float) -> bool:
         """Whether it ended within `timeout_s`."""
@@ -142,6 +162,7 @@ def output_of(command: Sequence[str], *, what: str, timeout_s: float) -> str:
         except subprocess.TimeoutExpired:
             raise LabError(f"{what} did not end within {timeout_s:g} s") from None
         if process.returncode != 0:
-            last = "\n".join(printed.strip().splitlines()[-12:])
+            said = [line for line in printed.strip().splitlines() if not line.startswith("\tat ")]
+            last = "\n".join(said[-12:])
             raise LabError(f"{what} failed with exit code {process.returncode}:\n{last}")
         return printed

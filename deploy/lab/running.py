@@ -176,7 +176,8 @@ class RunningQuorum:
 
     def pause(self, *ids: int) -> None:
         """SIGSTOP: the process stays, its sockets stay open, nothing answers."""
-        self._signal(ids, signal.SIGSTOP)
+        for id_ in ids:
+            self.node(id_).running_program().pause()
 
     def resume(self, *ids: int) -> None:
         """SIGCONT."""
@@ -186,7 +187,7 @@ class RunningQuorum:
         """Kills every process that is left."""
         for node in self._roster:
             with suppress(LabError):
-                node.signal(signal.SIGKILL)
+                node.running_program().signal(signal.SIGKILL)
         for node in self._roster:
             if node.program is not None:
                 node.program.kill()
@@ -214,7 +215,7 @@ class RunningQuorum:
 
     def _signal(self, ids: Sequence[int], number: signal.Signals) -> None:
         for id_ in ids:
-            self.node(id_).signal(number)
+            self.node(id_).running_program().signal(number)
 
     def _await_end(self, ids: Sequence[int], timeout_s: float) -> None:
         for id_ in ids:

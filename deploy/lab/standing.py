@@ -13,7 +13,7 @@ from pathlib import Path
 from deploy.lab.errors import LabError
 from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.patience import until
-from deploy.lab.process import command_lines
+from deploy.lab.process import processes
 from deploy.lab.quorum import Lab
 
 STATE_FILE = "lab.json"
@@ -104,7 +104,7 @@ def down(directory: Path) -> int:
 def _processes(directory: Path) -> list[int]:
     """The pids of the nodes whose configuration lies in this folder."""
     node = re.compile(rf" kafka\.Kafka {re.escape(str(directory))}/node-\d+/server\.properties$")
-    return [pid for pid, command in command_lines() if node.search(command)]
+    return [one.pid for one in processes() if node.search(one.command)]
 
 
 def _clear(directory: Path) -> None:

@@ -3,15 +3,19 @@
 import base64
 import socket
 import struct
+import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin.cluster import DescribeQuorumRequest, DescribeQuorumResponse
-from kafka.protocol.admin.topics import ElectLeadersRequest, ElectLeadersResponse
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
-
 from deploy.lab.errors import LabError
+
+with warnings.catch_warnings():
+    # kafka-python reads its schemas by a function that Python 3.11 and 3.12 call deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.protocol.admin.cluster import DescribeQuorumRequest, DescribeQuorumResponse
+    from kafka.protocol.admin.topics import ElectLeadersRequest, ElectLeadersResponse
+    from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 ANSWER_WITHIN_S = 2.0
 _CLIENT_ID = "kraftwatch-lab"

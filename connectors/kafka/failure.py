@@ -33,7 +33,7 @@ _ALERT = {
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants a client certificate (ssl_certfile)",
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not accept our client certificate (strange CA, or expired)",
     "TLSV1_ALERT_UNKNOWN_CA": "it does not know the CA of our client certificate",
-    "SSLV3_ALERT_HANDSHAKE_FAILURE": "it ended the handshake: no client certificate (ssl_certfile), or no common cipher",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "it ended the handshake: no client certificate (ssl_certfile)? no common cipher?",
     "WRONG_VERSION_NUMBER": "it does not speak TLS",
     "RECORD_LAYER_FAILURE": "it does not speak TLS",
     "NO_CERTIFICATE_OR_CRL_FOUND": "a certificate file of ours holds no certificate",

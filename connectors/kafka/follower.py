@@ -100,7 +100,7 @@ class Follower:
                 await self._loop.sleep(_SWEEP_S)
 
     async def _read(self, leader: Address) -> None:
-        request = self._request(max_wait_ms=self._wait_ms, offset=self._tail.next_offset, epoch=self._tail.last_epoch)
+        request = self._request(self._tail.asks(self._where.leader_epoch), max_wait_ms=self._wait_ms)
         answer = fetched(
             await self._client.ask(leader, request, lane=Sight.LOG, timeout_ms=self._wait_ms + self._client.timeout_ms)
         )
@@ -209,15 +209,16 @@ class Follower:
                 self._where.leader = hinted
 
     async def _ask_who_leads(self, address: Address) -> FetchAnswer:
-        request = self._request(max_wait_ms=0, offset=self._tail.released, epoch=self._tail.released_epoch, max_bytes=1)
+        # From the beginning: that is valid whatever the leader's epoch is.
+        request = self._request(START, max_wait_ms=0, max_bytes=1)
         return fetched(await self._client.ask(address, request, lane=Sight.LOG))
 
-    def _request(self, *, max_wait_ms: int, offset: int, epoch: int, max_bytes: int = MAX_BYTES) -> Any:
+    def _request(self, behind: Resume, *, max_wait_ms: int, max_bytes: int = MAX_BYTES) -> Any:
         return fetch(
             cluster_id=self._where.cluster_id,
             leader_epoch=self._where.leader_epoch,
-            offset=offset,
-            last_epoch=epoch,
+            offset=behind.offset,
+            last_epoch=behind.epoch,
             high_watermark=self._tail.high_watermark,
             max_wait_ms=max_wait_ms,
             max_bytes=max_bytes,

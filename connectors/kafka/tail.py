@@ -94,6 +94,16 @@ class Tail:
         """Epoch of the batch before `next_offset`: Fetch's LastFetchedEpoch."""
         return self._held[-1].leader_epoch if self._held else self.released_epoch
 
+    def asks(self, leader_epoch: int) -> Resume:
+        """What to fetch from a leader of this epoch: `next_offset` and `last_epoch`.
+
+        A leader of an epoch before ours refuses to hear of ours: it is asked for the beginning, for the sake of
+        its high watermark.
+        """
+        if leader_epoch < self.last_epoch:
+            return Resume(offset=0, epoch=0)
+        return Resume(offset=self.next_offset, epoch=self.last_epoch)
+
     @property
     def held_bytes(self) -> int:
         """How much waits for the high watermark."""
@@ -105,11 +115,14 @@ class Tail:
         Raises:
             UndecodableError: the bytes are not the batches that follow; nothing was taken.
         """
+        if answer.leader_epoch is not None and answer.leader_epoch < self.last_epoch:
+            found = SnapshotId(end_offset=answer.high_watermark or 0, epoch=answer.leader_epoch)
+            return self._deny(answer, found, "never heard of that epoch", now_ms=now_ms)
         if answer.diverging is not None:
-            return self._deny(answer, answer.diverging, "another log", now_ms=now_ms)
+            return self._deny(answer, answer.diverging, "has another log", now_ms=now_ms)
         if answer.snapshot is not None:
             if answer.snapshot.end_offset <= self.released and self.released > 0:
-                return self._deny(answer, answer.snapshot, "a snapshot that another epoch wrote", now_ms=now_ms)
+                return self._deny(answer, answer.snapshot, "has a snapshot that another epoch wrote", now_ms=now_ms)
             return Accepted(snapshot=answer.snapshot)
         self._doubt = None
         self._take(answer.records)
@@ -137,7 +150,7 @@ class Tail:
         return Accepted(
             lost=(
                 f"offset {self.released - 1} of epoch {self.released_epoch} was committed; the leader of epoch "
-                f"{answer.leader_epoch} has {what}: epoch {found.epoch} ends at offset {found.end_offset}"
+                f"{answer.leader_epoch} {what}: epoch {found.epoch} ends at offset {found.end_offset}"
             )
         )
 

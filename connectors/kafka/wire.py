@@ -20,9 +20,10 @@ with warnings.catch_warnings():
         DescribeClusterRequest,
         DescribeConfigsRequest,
         DescribeQuorumRequest,
+        DescribeQuorumResponse,
     )
     from kafka.protocol.api_message import ApiMessage
-    from kafka.protocol.consumer import FetchRequest
+    from kafka.protocol.consumer import FetchRequest, FetchResponse
 
     from connectors.kafka import schemas
 
@@ -61,7 +62,9 @@ __all__ = [
     "DescribeClusterRequest",
     "DescribeConfigsRequest",
     "DescribeQuorumRequest",
+    "DescribeQuorumResponse",
     "FetchRequest",
+    "FetchResponse",
     "FetchSnapshotRequest",
     "FetchSnapshotResponse",
     "Future",

@@ -79,7 +79,12 @@ def answer_api_versions(peer: socket.socket) -> None:
     key, version, correlation = read_request(peer)
     assert (key, version) == (API_VERSIONS, 4)
     apis = b"".join(struct.pack(">hhh", api, *versions) + b"\0" for api, versions in _APIS.items())
-    send(peer, correlation, struct.pack(">h", 0) + bytes([len(_APIS) + 1]) + apis + struct.pack(">i", 0) + b"\0", flexible=False)
+    send(
+        peer,
+        correlation,
+        struct.pack(">h", 0) + bytes([len(_APIS) + 1]) + apis + struct.pack(">i", 0) + b"\0",
+        flexible=False,
+    )
 
 
 def silent(peer: socket.socket) -> None:

@@ -1,7 +1,6 @@
 """Every way a node can fail us, against real sockets: each with its reason, its words, and no secret in them."""
 
 import logging
-import os
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
@@ -32,7 +31,7 @@ from connectors.kafka.resolver import Resolver
 from connectors.kafka.wire import hush
 from rules.quorum import Reason, Sight
 
-PASSWORD = "never-to-be-seen"  # noqa: S105
+PASSWORD = "never-to-be-seen"
 PLAIN = {
     "security_protocol": "SASL_PLAINTEXT",
     "sasl_mechanism": "PLAIN",
@@ -195,14 +194,14 @@ def test_the_name_is_checked_whatever_address_it_leads_to(loop: Loop, ca: Author
 
 def test_a_silent_tls_handshake_ends_by_its_deadline_and_leaks_nothing(loop: Loop, ca: Authority) -> None:
     """Stock kafka-python waits for ever, and after the peer is back still does."""
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     with FakeNode(silent).up() as port:
         client = client_of(loop, tls(ca))
         assert failure(loop, client, port).reason is Reason.TIMED_OUT
         client.close()
 
     def nothing_is_left() -> None:
-        assert len(os.listdir("/proc/self/fd")) <= before
+        assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
     eventually(nothing_is_left, within_s=5)
 
@@ -227,9 +226,7 @@ def test_a_replaced_certificate_file_is_read_at_the_next_connection(loop: Loop, 
                 await loop.sleep(0.1)
                 try:
                     request = describe_cluster(controllers=True)
-                    return cluster_described(
-                        await client.ask(Address("localhost", port), request, lane=Sight.QUORUM)
-                    )
+                    return cluster_described(await client.ask(Address("localhost", port), request, lane=Sight.QUORUM))
                 except UnseenError:
                     continue
 
@@ -258,9 +255,7 @@ def test_an_established_connection_that_falls_silent_is_given_up(loop: Loop) -> 
         assert failure(loop, client_of(loop, {}), port).reason is Reason.TIMED_OUT
 
 
-def test_kafka_pythons_loggers_stay_shut_whatever_the_verbosity(
-    loop: Loop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_kafka_pythons_loggers_stay_shut_whatever_the_verbosity(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger().setLevel(logging.DEBUG)
     hush()
     with FakeNode(refusing_login).up() as port:

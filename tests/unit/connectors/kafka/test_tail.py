@@ -172,6 +172,23 @@ def test_committed_metadata_is_lost_when_a_leader_that_commits_denies_it() -> No
     assert (got.base_offset, got.last_offset) == (0, 4)
 
 
+def test_a_leader_of_an_epoch_before_ours_is_asked_for_its_beginning_and_convicted_by_its_progress() -> None:
+    leader, tail = Leader(epoch=7), Tail(START)
+    leader.append(10)
+    leader.high_watermark = 10
+    read(tail, leader)
+    restored = Leader(epoch=3, batches=[(0, 4, 2)], high_watermark=4)
+
+    assert tail.asks(7) == Resume(offset=10, epoch=7)
+    assert tail.asks(3) == Resume(offset=0, epoch=0)
+    assert tail.accept(restored.answer(0, 0, most=1), now_ms=0).lost is None
+    restored.append(1)
+    restored.high_watermark = 5
+    lost = tail.accept(restored.answer(0, 0, most=1), now_ms=1).lost
+    assert lost is not None
+    assert "the leader of epoch 3 never heard of that epoch" in lost
+
+
 def test_a_leader_that_commits_nothing_is_believed_only_after_a_while() -> None:
     leader, tail = Leader(), Tail(START)
     lose(leader, tail, at=4)
@@ -193,18 +210,14 @@ def test_a_leader_cut_off_from_its_majority_is_forgotten_when_the_real_one_answe
 
 def test_a_snapshot_is_asked_for_when_the_log_no_longer_reaches_back() -> None:
     tail = Tail(Resume(offset=5, epoch=1))
-    answer = FetchAnswer(
-        error=0, leader_id=1, leader_epoch=2, leader=None, snapshot=SnapshotId(end_offset=50, epoch=2)
-    )
+    answer = FetchAnswer(error=0, leader_id=1, leader_epoch=2, leader=None, snapshot=SnapshotId(end_offset=50, epoch=2))
     assert tail.accept(answer, now_ms=0).snapshot == SnapshotId(end_offset=50, epoch=2)
     assert tail.accept(answer, now_ms=0).lost is None
 
 
 def test_a_snapshot_that_ends_below_what_was_committed_is_a_loss() -> None:
     tail = Tail(Resume(offset=500, epoch=1))
-    answer = FetchAnswer(
-        error=0, leader_id=1, leader_epoch=2, leader=None, snapshot=SnapshotId(end_offset=50, epoch=2)
-    )
+    answer = FetchAnswer(error=0, leader_id=1, leader_epoch=2, leader=None, snapshot=SnapshotId(end_offset=50, epoch=2))
     assert tail.accept(answer, now_ms=0).pause
     assert tail.accept(answer, now_ms=CONFIRM_MS).lost is not None
 
@@ -214,9 +227,7 @@ def test_a_torn_last_batch_is_read_again() -> None:
     leader.append(2)
     leader.append(2)
     answer = leader.answer(0, 0, most=9)
-    torn = FetchAnswer(
-        error=0, leader_id=1, leader_epoch=1, leader=None, high_watermark=0, records=answer.records[:-1]
-    )
+    torn = FetchAnswer(error=0, leader_id=1, leader_epoch=1, leader=None, high_watermark=0, records=answer.records[:-1])
     tail.accept(torn, now_ms=0)
     assert tail.next_offset == 2
 

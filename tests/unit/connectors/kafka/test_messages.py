@@ -1,0 +1,227 @@
+"""What goes over the wire: nobody's replica id, in every version; and what comes back, with absent as None."""
+
+import base64
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from connectors.errors import UnseenError
+from connectors.kafka.client import Address
+from connectors.kafka.messages import (
+    SnapshotId,
+    describe_quorum,
+    fetch,
+    fetch_snapshot,
+    fetched,
+    quorum_described,
+    snapshot_fetched,
+)
+from connectors.kafka.wire import (
+    DescribeQuorumResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+)
+from rules.quorum import Endpoint, Reason
+
+WHERE = Address("c1", 9093)
+
+
+def sent(version: int, **more: Any) -> Any:
+    settings: dict[str, Any] = {
+        "cluster_id": "the-cluster",
+        "leader_epoch": 4,
+        "offset": 10,
+        "last_epoch": 3,
+        "high_watermark": 9,
+        "max_wait_ms": 500,
+        "max_bytes": 1000,
+    }
+    request = fetch(**{**settings, **more})
+    return FetchRequest.decode(request.encode(version=version), version=version)
+
+
+@pytest.mark.parametrize("version", range(12, 19))
+def test_a_fetch_is_nobodys_in_every_version(version: int) -> None:
+    request = sent(version)
+    partition = request.topics[0].partitions[0]
+
+    assert request.replica_id == -1
+    assert request.replica_state is None or request.replica_state.replica_id == -1
+    assert partition.replica_directory_id is None
+    assert request.cluster_id == "the-cluster"
+    assert (partition.current_leader_epoch, partition.fetch_offset, partition.last_fetched_epoch) == (4, 10, 3)
+    if version >= 13:
+        assert request.topics[0].topic_id == UUID(int=1)
+    else:
+        assert request.topics[0].topic == "__cluster_metadata"
+    if version >= 18:
+        assert partition.high_watermark == 9
+
+
+def test_an_unknown_high_watermark_is_minus_one_not_unsupported() -> None:
+    assert sent(18, high_watermark=None).topics[0].partitions[0].high_watermark == -1
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_fetch_snapshot_is_nobodys_in_every_version(version: int) -> None:
+    request = fetch_snapshot(
+        cluster_id="the-cluster",
+        leader_epoch=4,
+        snapshot=SnapshotId(end_offset=50, epoch=3),
+        position=7,
+        max_bytes=1000,
+    )
+    read = FetchSnapshotRequest.decode(request.encode(version=version), version=version)
+    partition = read.topics[0].partitions[0]
+
+    assert (read.replica_id, read.cluster_id, partition.replica_directory_id) == (-1, "the-cluster", None)
+    assert (partition.snapshot_id.end_offset, partition.snapshot_id.epoch, partition.position) == (50, 3, 7)
+
+
+def fetch_answer(*, top: int = 0, error: int = 0, version: int = 17, endpoints: bool = True) -> Any:
+    kind = FetchResponse.FetchableTopicResponse.PartitionData
+    partition = kind(
+        partition_index=0,
+        error_code=error,
+        high_watermark=-1,
+        current_leader=kind.LeaderIdAndEpoch(leader_id=2, leader_epoch=7),
+        aborted_transactions=None,
+        records=b"",
+    )
+    topic = FetchResponse.FetchableTopicResponse(topic="", topic_id=UUID(int=1), partitions=[partition])
+    nodes = [FetchResponse.NodeEndpoint(node_id=2, host="c2", port=9093, rack=None)]
+    answer = FetchResponse(
+        throttle_time_ms=0,
+        error_code=top,
+        responses=[] if top else [topic],
+        **({"node_endpoints": nodes} if endpoints and version >= 16 else {}),
+    )
+    return FetchResponse.decode(answer.encode(version=version), version=version)
+
+
+def test_a_hint_names_the_leader_and_where_it_is() -> None:
+    answer = fetched(fetch_answer(error=74))
+    assert (answer.error, answer.leader_id, answer.leader_epoch) == (74, 2, 7)
+    assert answer.leader == Address("c2", 9093)
+    assert (answer.high_watermark, answer.diverging, answer.snapshot) == (None, None, None)
+
+
+@pytest.mark.parametrize(("version", "endpoints"), [(13, True), (17, False)])
+def test_a_hint_may_lack_the_address(version: int, endpoints: bool) -> None:
+    answer = fetched(fetch_answer(error=6, version=version, endpoints=endpoints))
+    assert (answer.leader_id, answer.leader) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("top", "error", "reason"),
+    [
+        (31, 0, Reason.DENIED),
+        (-1, 0, Reason.NOT_READY),
+        (104, 0, Reason.WRONG_CLUSTER),
+        (0, 100, Reason.UNSUPPORTED),
+        (0, 42, Reason.UNSUPPORTED),
+    ],
+)
+def test_errors_that_say_nothing_of_who_leads_have_their_reasons(top: int, error: int, reason: Reason) -> None:
+    with pytest.raises(UnseenError) as problem:
+        fetched(fetch_answer(top=top, error=error))
+    assert problem.value.reason is reason
+
+
+def test_a_piece_of_a_snapshot_is_read() -> None:
+    kind = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot
+    partition = kind(
+        index=0,
+        error_code=0,
+        snapshot_id=kind.SnapshotId(end_offset=50, epoch=3),
+        size=100,
+        position=7,
+        unaligned_records=b"abc",
+    )
+    topic = FetchSnapshotResponse.TopicSnapshot(name="x", partitions=[partition])
+    answer = FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=[topic])
+    read = snapshot_fetched(FetchSnapshotResponse.decode(answer.encode(version=1), version=1))
+    assert (read.error, read.size, read.position, read.records) == (0, 100, 7, b"abc")
+
+
+def quorum_answer(*, version: int = 2, top: int = 0, error: int = 0, leader: int = 1) -> Any:
+    state = DescribeQuorumResponse.TopicData.PartitionData.ReplicaState
+    replicas = [
+        state(
+            replica_id=1,
+            replica_directory_id=UUID(int=5),
+            log_end_offset=20,
+            last_fetch_timestamp=100,
+            last_caught_up_timestamp=100,
+        ),
+        state(
+            replica_id=2,
+            replica_directory_id=UUID(int=0),
+            log_end_offset=-1,
+            last_fetch_timestamp=-1,
+            last_caught_up_timestamp=-1,
+        ),
+    ]
+    partition = DescribeQuorumResponse.TopicData.PartitionData(
+        partition_index=0,
+        error_code=error,
+        error_message=None,
+        leader_id=leader,
+        leader_epoch=7,
+        high_watermark=-1,
+        current_voters=replicas,
+        observers=[],
+    )
+    listener = DescribeQuorumResponse.Node.Listener(name="CONTROLLER", host="c1", port=9093)
+    answer = DescribeQuorumResponse(
+        error_code=top,
+        error_message=None,
+        topics=[] if top else [DescribeQuorumResponse.TopicData(topic_name="x", partitions=[partition])],
+        nodes=[DescribeQuorumResponse.Node(node_id=1, listeners=[listener])],
+    )
+    return DescribeQuorumResponse.decode(answer.encode(version=version), version=version)
+
+
+def test_a_poll_says_none_where_kafka_says_minus_one_or_zero() -> None:
+    polled = quorum_described(quorum_answer(), cluster_id="the-cluster", address=WHERE)
+    known, unknown = polled.voters
+
+    expected = base64.urlsafe_b64encode(UUID(int=5).bytes).decode().rstrip("=")
+    assert (known.key.directory_id, known.log_end_offset, known.last_fetch_ms) == (expected, 20, 100)
+    assert (unknown.key.directory_id, unknown.log_end_offset, unknown.last_fetch_ms) == (None, None, None)
+    assert unknown.last_caught_up_ms is None
+    assert polled.high_watermark is None
+    assert polled.endpoint == "c1:9093"
+    assert polled.nodes[0].endpoints == (Endpoint(listener="CONTROLLER", host="c1", port=9093),)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_older_poll_has_neither_directories_nor_nodes(version: int) -> None:
+    polled = quorum_described(quorum_answer(version=version), cluster_id=None, address=WHERE)
+    assert polled.voters[0].key.directory_id is None
+    assert polled.nodes == ()
+    assert (polled.voters[0].last_fetch_ms is None) == (version == 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"error": 6}, Reason.NO_LEADER),
+        ({"leader": -1}, Reason.NO_LEADER),
+        ({"top": 31}, Reason.DENIED),
+        ({"top": -1}, Reason.NOT_READY),
+        ({"error": 7}, Reason.TIMED_OUT),
+    ],
+)
+def test_a_poll_without_a_quorum_has_its_reason(answer: dict[str, int], reason: Reason) -> None:
+    with pytest.raises(UnseenError) as problem:
+        quorum_described(quorum_answer(**answer), cluster_id=None, address=WHERE)
+    assert problem.value.reason is reason
+
+
+def test_a_poll_asks_for_the_one_partition() -> None:
+    topic = describe_quorum().topics[0]
+    assert (topic.topic_name, [one.partition_index for one in topic.partitions]) == ("__cluster_metadata", [0])

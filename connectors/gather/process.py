@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -16,6 +18,7 @@ from connectors.gather.recording import Recording
 from connectors.gather.rows import Rows, wall_ms
 from connectors.gather.settings import Settings, from_line
 from connectors.gather.stats import Stats
+from connectors.gather.wish import Wish, wish_from_line
 from connectors.journal.recorder import Recorder
 from connectors.kafka.budget import Budget
 from connectors.kafka.client import Address, Client
@@ -85,7 +88,7 @@ class Gatherer:
         Raises:
             JournalError: the journal cannot be written any more.
         """
-        threading.Thread(target=_hold, args=(leash, self._loop), daemon=True, name="leash").start()
+        threading.Thread(target=_hold, args=(leash, self._loop, self._wished), daemon=True, name="leash").start()
         signal.signal(signal.SIGTERM, lambda *_: self._loop.stop())
         # A Ctrl-C at the terminal reaches the whole group; when to end is the job's to say.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -97,6 +100,13 @@ class Gatherer:
             self._loop.close()
         if self._recording.failure is not None:
             raise self._recording.failure
+
+    def _wished(self, wish: Wish) -> None:
+        """Look at a cluster at a moment, and publish what is seen then at once."""
+        for watch in self._watches:
+            if watch.cluster == wish.cluster:
+                self._recording.wish(wish.cluster, wish.at_ms)
+                watch.wish((wish.at_ms - wall_ms()) / 1000)
 
     async def _main(self) -> None:
         for watch in self._watches:
@@ -150,6 +160,17 @@ class _Watch:
         self._last_seen_ms = last_seen_ms
         self._position = start
         self._follower: Follower | None = None
+        self._quorum_poll: QuorumPoll | None = None
+
+    @property
+    def cluster(self) -> str:
+        """The cluster's name."""
+        return self._cluster.name
+
+    def wish(self, seconds: float) -> None:
+        """Poll once more, so many seconds from now."""
+        if self._quorum_poll is not None:
+            self._quorum_poll.wish(seconds)
 
     def start(self) -> None:
         """Begin to look."""
@@ -168,7 +189,8 @@ class _Watch:
 
     async def _poll(self) -> None:
         interval_ms = self._cluster.poll_interval_ms
-        await QuorumPoll(self._loop, self.client, self._where, self._rows, interval_ms=interval_ms).run()
+        self._quorum_poll = QuorumPoll(self._loop, self.client, self._where, self._rows, interval_ms=interval_ms)
+        await self._quorum_poll.run()
 
     async def _probe(self) -> None:
         await Probe(
@@ -193,9 +215,13 @@ def _recorder(settings: Settings) -> Recorder:
         raise UsageError(f"The gatherer's settings: journal_options: {problem}.") from problem
 
 
-def _hold(leash: BinaryIO, loop: Loop) -> None:
-    while leash.read(4096):
-        pass
+def _hold(leash: BinaryIO, loop: Loop, wished: Callable[[Wish], None]) -> None:
+    for line in leash:
+        try:
+            wish = wish_from_line(line)
+        except ValueError:
+            continue
+        loop.soon(partial(wished, wish))
     loop.stop()
     # Should the loop not come to its end, the leash still holds.
     timer = threading.Timer(_LAST_WORDS_S, os._exit, args=(NO_JOURNAL,))

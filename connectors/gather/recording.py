@@ -34,14 +34,23 @@ class Recording:
         self.rows = 0
         """Rows appended since the start."""
         self.publications = 0
+        self._wished_ms: dict[str, int] = {}
+
+    def wish(self, cluster: str, at_ms: int) -> None:
+        """Hold the first row of this cluster that is observed at `at_ms` or later for urgent."""
+        self._wished_ms[cluster] = at_ms
 
     def add(self, row: Observation, *, urgent: bool) -> None:
         """Append a row. An urgent one is published before the loop sleeps, with all that came before it."""
-        if self.failure is not None:
-            return
+        if self.failure is not None or self._loop.ending:
+            return  # what fails while we go says nothing of the cluster
         self._attempt(lambda: self._recorder.append([row]))
         self.rows += 1
         self._published = False
+        wished_ms = self._wished_ms.get(row.cluster)
+        if wished_ms is not None and row.observed_at_ms >= wished_ms:
+            del self._wished_ms[row.cluster]
+            urgent = True
         if urgent and not self._waiting:
             # After whatever else this turn of the loop brings: several rows, one sync.
             self._waiting = True

@@ -18,8 +18,6 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from eventually import eventually
-from gathering import NAME, Gathering, cluster_of, gathering
 
 from connectors.errors import UnseenError
 from connectors.event import EndpointProbed, QuorumPolled, Unseen
@@ -29,6 +27,8 @@ from connectors.metadata.redaction import blanked
 from connectors.observation import Kind, Observation
 from deploy.lab.quorum import Lab
 from rules.quorum import Answer, Connection, Reason, Resolution, Sight
+from tests.eventually import eventually
+from tests.kafka.gathering import NAME, Gathering, cluster_of, gathering
 
 pytestmark = pytest.mark.lab
 PASSWORD = "planted-keystore-password"

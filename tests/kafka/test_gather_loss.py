@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from eventually import eventually
-from gathering import Gathering, cluster_of, gathering
 
 from connectors.event import Unseen
 from connectors.observation import Kind
 from deploy.lab.quorum import Lab
 from rules.quorum import Reason
+from tests.eventually import eventually
+from tests.kafka.gathering import Gathering, cluster_of, gathering
 
 pytestmark = pytest.mark.lab
 

@@ -7,19 +7,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from certificates import Authority, authority
-from eventually import eventually
-from fake_node import (
-    FakeNode,
-    answer_api_versions,
-    closing,
-    closing_after_api_versions,
-    describing_cluster,
-    read_request,
-    refusing_login,
-    saying,
-    silent,
-)
 
 from connectors.cluster import Cluster
 from connectors.errors import UnseenError, UsageError
@@ -30,6 +17,19 @@ from connectors.kafka.messages import cluster_described, describe_cluster
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.wire import hush
 from rules.quorum import Reason, Sight
+from tests.eventually import eventually
+from tests.unit.connectors.kafka.certificates import Authority, authority
+from tests.unit.connectors.kafka.fake_node import (
+    FakeNode,
+    answer_api_versions,
+    closing,
+    closing_after_api_versions,
+    describing_cluster,
+    read_request,
+    refusing_login,
+    saying,
+    silent,
+)
 
 PASSWORD = "never-to-be-seen"
 PLAIN = {

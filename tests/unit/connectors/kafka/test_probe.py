@@ -4,7 +4,6 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from fake_node import Behaviour, FakeNode, closing, refusing_login, saying, silent
 
 from connectors.cluster import Cluster
 from connectors.errors import UnseenError
@@ -30,6 +29,7 @@ from rules.quorum import (
     Resolution,
     Voter,
 )
+from tests.unit.connectors.kafka.fake_node import Behaviour, FakeNode, closing, refusing_login, saying, silent
 
 AT = At(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 

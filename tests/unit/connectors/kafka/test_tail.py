@@ -7,12 +7,12 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from log_bytes import batch
 
 from connectors.errors import UndecodableError
 from connectors.kafka import tail as tail_module
 from connectors.kafka.messages import FetchAnswer, SnapshotId
 from connectors.kafka.tail import CONFIRM_MS, Release, Resume, SnapshotTail, Tail
+from tests.unit.connectors.kafka.log_bytes import batch
 
 START = Resume(offset=0, epoch=0)
 

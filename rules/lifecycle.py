@@ -13,7 +13,7 @@ Unknown is not healthy: while the rule cannot tell, a firing alert stays as it i
 anew, and a pending one waits, for ten seconds at most.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from rules.alert import Alert, AlertState
@@ -96,6 +96,24 @@ def advance(
             standings[key] = kept
         alerts += [alert] if alert else []
     return Book(now_ms=quorum.now_ms, standings=standings), tuple(alerts)
+
+
+def next_due(book: Book, thresholds: Mapping[str, Thresholds]) -> Millis | None:
+    """The earliest moment after the book's own at which time alone would tell something; None when nothing waits.
+
+    An observation made then is judged then: without one, what is due waits for whatever is seen next.
+    """
+    dues = [due for standing in book.standings.values() for due in _dues(standing, thresholds)]
+    return min((due for due in dues if due > book.now_ms), default=None)
+
+
+def _dues(standing: Standing, thresholds: Mapping[str, Thresholds]) -> Iterable[Millis]:
+    if standing.told is None:
+        yield standing.due_at_ms
+    clear = thresholds.get(standing.rule, _NO_RULE).ms(CLEAR)
+    for since in (standing.clearing_since_ms, standing.milder_since_ms):
+        if since is not None:
+            yield Millis(since + clear)
 
 
 def _seen(

@@ -108,7 +108,10 @@ def last_seen_at_ms(quorum: Quorum) -> Millis | None:
 
 
 def leaderless(quorum: Quorum) -> Leaderless | None:
-    """Whether the newest news is that nobody leads: some node says so, or all configured controllers refuse.
+    """Whether the newest news is that nobody leads: some node says so, or all controllers refuse.
+
+    All: every one that is configured or was asked, or every voter where the log records it. A configured name that
+    is gone hides nothing when all recorded endpoints refuse.
 
     None means: a leader answered since, or we cannot see (time-outs, no resolution, not allowed).
     """
@@ -127,7 +130,10 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     brokers = _broker_endpoints(quorum)
     asked = {failure.endpoint for failure in news if failure.endpoint} | set(quorum.bootstrap)
     controllers = asked - brokers
-    if refused and controllers and controllers <= set(refused):
+    recorded = (
+        {str(voter.endpoints[0]) for voter in quorum.committed.voters if voter.endpoints} if quorum.committed else set()
+    )
+    if refused and any(known and known <= set(refused) for known in (controllers, recorded)):
         return Leaderless(answered=(), refused=refused, failures=tuple(refusing))
     return None
 

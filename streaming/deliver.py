@@ -5,7 +5,7 @@ was delivered before still runs its plan, because Spark refuses a batch whose st
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -20,6 +20,10 @@ ALERT: TypeAdapter[Alert] = TypeAdapter(Alert)
 
 ALERT_KIND = "alert"
 QUARANTINE_KIND = "quarantine"
+DUE_KIND = "due"
+
+Expect = Callable[[str, Millis], None]
+"""Asks the gatherer for an observation of a cluster at a moment: a hold or a clear ends then."""
 
 
 class Quarantine:
@@ -46,10 +50,11 @@ class Quarantine:
 class Deliver:
     """The function that Spark calls with each micro-batch of the step's output."""
 
-    def __init__(self, delivery: Delivery, quarantine: Quarantine) -> None:
+    def __init__(self, delivery: Delivery, quarantine: Quarantine, *, expect: Expect) -> None:
         """`delivery` owns the ledger and the sinks."""
         self._delivery = delivery
         self._quarantine = quarantine
+        self._expect = expect
         self.last_batch_at: float | None = None
         """When the newest micro-batch was told (monotonic seconds): what /healthz looks at."""
 
@@ -59,6 +64,8 @@ class Deliver:
         for row in rows:
             if row.kind == QUARANTINE_KIND:
                 self._quarantine.put(f"{row.cluster}-{row.name}", row.body)
+            elif row.kind == DUE_KIND:
+                self._expect(row.cluster, Millis(int(row.body)))
         self._delivery.deliver(_alerts(rows), now_ms=Millis(round(time.time() * 1000)))
         self.last_batch_at = time.monotonic()
 

@@ -70,7 +70,7 @@ def run(config: Config, *, say: Say) -> None:
         say(f"gathering from {_names(clusters)}; starting Spark")
         ledger = Ledger(checkpoint.ledger)
         stack.callback(ledger.close)
-        deliver = Deliver(Delivery(ledger, sinks), Quarantine(checkpoint.quarantine))
+        deliver = Deliver(Delivery(ledger, sinks), Quarantine(checkpoint.quarantine), expect=gatherer.expect)
         if config.listen is not None:
             address = host_port(config.listen)
             stack.enter_context(HealthServer(address, lambda: deliver.last_batch_at, lambda: gatherer.alive))

@@ -17,6 +17,8 @@ from typing import IO
 from connectors.cluster import Cluster
 from connectors.errors import UsageError
 from connectors.gather.settings import Settings, to_line
+from connectors.gather.wish import Wish, wish_to_line
+from rules.quorum import Millis
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +36,7 @@ class Gatherer:
         )
         self._logs = logs
         self._process: subprocess.Popen[bytes] | None = None
+        self._expected: tuple[str, int] | None = None
         self._stopping = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="gatherer's keeper", daemon=True)
 
@@ -56,6 +59,19 @@ class Gatherer:
         self._logs.mkdir(parents=True, exist_ok=True)
         self._spawn()
         self._keeper.start()
+
+    def expect(self, cluster: str, due_ms: Millis) -> None:
+        """Ask for an observation of a cluster at `due_ms`, published at once: a hold or a clear ends then.
+
+        Lost without harm: the next observation comes within a second anyway.
+        """
+        process = self._process
+        if process is None or process.stdin is None or (cluster, due_ms) == self._expected:
+            return
+        self._expected = (cluster, due_ms)
+        with contextlib.suppress(OSError, ValueError):
+            process.stdin.write(wish_to_line(Wish(cluster=cluster, at_ms=due_ms)))
+            process.stdin.flush()
 
     def stop(self) -> None:
         """Let go of the leash and wait; kill it if it does not listen."""

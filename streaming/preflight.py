@@ -12,30 +12,30 @@ from connectors.errors import UnseenError, UsageError
 from rules.quorum import Reason
 
 IDENTIFY_S = 10.0
+IDENTIFY_AGAIN_S = 3.0
+"""For a cluster whose id is recorded: its answer can only confirm, and the job should watch, not wait."""
 
 Identify = Callable[[Cluster, float], str]
 """Asks a cluster for its id within so many seconds; raises UnseenError with the best reason."""
 
 
-def identified(
-    clusters: Sequence[Cluster], recorded: Mapping[str, str], identify: Identify, *, timeout_s: float = IDENTIFY_S
-) -> dict[str, str]:
+def identified(clusters: Sequence[Cluster], recorded: Mapping[str, str], identify: Identify) -> dict[str, str]:
     """The id of each cluster by name: asked for, or else remembered.
 
     Raises:
         UsageError: another cluster answers than the one recorded, or nothing is recorded and nobody answers.
     """
     with ThreadPoolExecutor(max_workers=min(16, len(clusters))) as pool:
-        answers = list(pool.map(lambda cluster: _ask(cluster, identify, timeout_s), clusters))
+        answers = list(pool.map(lambda cluster: _ask(cluster, identify, known=cluster.name in recorded), clusters))
     return {
         cluster.name: _settled(cluster, recorded.get(cluster.name), answer)
         for cluster, answer in zip(clusters, answers, strict=True)
     }
 
 
-def _ask(cluster: Cluster, identify: Identify, timeout_s: float) -> str | UnseenError:
+def _ask(cluster: Cluster, identify: Identify, *, known: bool) -> str | UnseenError:
     try:
-        return identify(cluster, timeout_s)
+        return identify(cluster, IDENTIFY_AGAIN_S if known else IDENTIFY_S)
     except UnseenError as problem:
         return problem
 
@@ -52,7 +52,7 @@ def _settled(cluster: Cluster, recorded: str | None, answer: str | UnseenError) 
             return recorded
         case UnseenError():
             raise UsageError(
-                f"cluster {cluster.name}: none of {hosts} could be asked ({answer}) and the checkpoint holds no "
+                f"cluster {cluster.name}: none of {hosts} could be asked ({answer.detail}) and the checkpoint holds no "
                 "recorded state of it; check the addresses, or --resolve and --hosts-file, and start again"
             )
         case str() if recorded is not None and answer != recorded:

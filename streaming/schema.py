@@ -64,6 +64,7 @@ OUTPUT = StructType(
     ]
 )
 """What the step yields. `alert`: name = fingerprint, body = the Alert as JSON. `quarantine`: name =
-SEQUENCE-ORDINAL of what did not decode, body = where it stood and why, as JSON."""
+SEQUENCE-ORDINAL of what did not decode, body = where it stood and why, as JSON. `due`: body = the moment
+(milliseconds since the epoch) at which time alone would make the next transition."""
 
 STATE = StructType([StructField("state", BinaryType(), nullable=False)])

@@ -18,8 +18,9 @@ from connectors.event import Event, Undecodable
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
+from rules.lifecycle import next_due
 from rules.quorum import Millis, Vantage
-from streaming.deliver import ALERT, ALERT_KIND, QUARANTINE_KIND
+from streaming.deliver import ALERT, ALERT_KIND, DUE_KIND, QUARANTINE_KIND
 from streaming.replay.watch import Row, Watch
 from streaming.schema import OUTPUT
 
@@ -62,7 +63,7 @@ class Step:
         after = watch.to_bytes()
         state.update((after,))
         Step._kept[(cluster, shard)] = (after, watch)
-        output = [*_alerts(cluster, alerts), *_quarantined(cluster, fresh)]
+        output = [*_alerts(cluster, alerts), *_quarantined(cluster, fresh), *_due(cluster, watch)]
         if output:
             yield pd.DataFrame(output, columns=OUTPUT.fieldNames())
 
@@ -96,6 +97,13 @@ def _rows(frame: pd.DataFrame) -> Iterator[Row]:
 def _alerts(cluster: str, alerts: Iterable[Alert]) -> Iterator[tuple[str, str, str, str]]:
     for alert in alerts:
         yield ALERT_KIND, cluster, alert.fingerprint, ALERT.dump_json(alert).decode()
+
+
+def _due(cluster: str, watch: Watch) -> Iterator[tuple[str, str, str, str]]:
+    """When time alone would tell something: the gatherer is asked for an observation just then."""
+    due = next_due(watch.book, watch.thresholds)
+    if due is not None:
+        yield DUE_KIND, cluster, "", str(due)
 
 
 def _quarantined(cluster: str, rows: Iterable[Row]) -> Iterator[tuple[str, str, str, str]]:

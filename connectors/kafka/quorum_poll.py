@@ -13,6 +13,7 @@ from connectors.kafka.identity import ask_cluster_id
 from connectors.kafka.loop import Loop
 from connectors.kafka.messages import describe_quorum, quorum_described
 from connectors.kafka.output import Output
+from connectors.kafka.rest import Rest
 from connectors.kafka.sweep import Sweep
 from connectors.kafka.whereabouts import Whereabouts
 from rules.quorum import Reason, Sight
@@ -34,11 +35,16 @@ class QuorumPoll:
         self._interval_s = interval_ms / 1000
         self._answers: Address | None = None
         """Who answered last."""
+        self._rest = Rest(loop)
         self._sweep: Sweep[QuorumPolled] = Sweep(loop, self._ask)
         self._identify_at = 0.0
         self._everyone_at = 0.0
         self._last: dict[Address, QuorumPolled | UnseenError] = {}
         """What the newest round in vain gave: said again when no round is due yet, for the clock's sake."""
+
+    def wish(self, seconds: float) -> None:
+        """Poll once more, so many seconds from now, if no poll is due anyway within that time."""
+        self._rest.cut(seconds)
 
     async def run(self) -> None:
         """Poll until cancelled.
@@ -50,7 +56,8 @@ class QuorumPoll:
         while True:
             await self._poll()
             due = max(due + self._interval_s, self._loop.now())
-            await self._loop.sleep(due - self._loop.now())
+            while due > self._loop.now() and await self._rest.until(due):
+                await self._poll()
 
     async def _poll(self) -> None:
         started = self._loop.now()

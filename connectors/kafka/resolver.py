@@ -28,6 +28,9 @@ def lookup_dns(host: str) -> tuple[str, ...]:
     Raises:
         UnseenError: UNRESOLVABLE when there is no such name, RESOLVER_FAILED when nobody could tell.
     """
+    if _plain(host).endswith(".invalid"):
+        # RFC 6761, section 6.4: such a name never exists, and no server needs to be asked.
+        raise UnseenError(Reason.UNRESOLVABLE, f"no such name: {host}")
     try:
         found = socket.getaddrinfo(host, None, socket.AF_UNSPEC, socket.SOCK_STREAM)
     except socket.gaierror as problem:

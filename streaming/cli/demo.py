@@ -38,7 +38,7 @@ def demo(
 ) -> None:
     """Start a real Kafka quorum on this machine, hurt it in four ways, and watch it with the streaming job.
 
-    Takes about five minutes and needs nothing but Java; the first time it fetches Kafka's jars (60 MB). Each
+    Takes about five minutes and needs nothing but Java; the first time it fetches Kafka's jars (45 MB). Each
     scene shows what was done, what kraftwatch told and when, and how it was mended.
 
     Exit code 0 if everything was told, everything mended resolved, and nothing false fired.

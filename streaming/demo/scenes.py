@@ -80,15 +80,18 @@ def partitions_mended(play: Play, told: Sequence[Told]) -> None:
 
 def everything_moved(play: Play) -> None:
     """Every controller stopped, every endpoint changed, everything started."""
-    controllers = play.lab.controllers
-    play.say("all controllers are stopped, moved to new ports, and started: nobody finds anybody")
-    play.lab.stop(*controllers)
-    play.lab.move_endpoint(*controllers)
-    play.lab.start(*controllers)
-    play.say("the monitor is given the new addresses too, and goes on from its recorded state")
-    play.watcher.stop()
-    play.watcher.bootstrap = play.lab.bootstrap
-    play.watcher.start()
+    lab, watcher = play.lab, play.watcher
+    told = len(watcher.told())
+    play.say("all controllers are stopped")
+    lab.stop(*lab.controllers)
+    watcher.wait_for("no-leader", since=told, within_s=60)
+    lab.move_endpoint(*lab.controllers)
+    play.say("the monitor is given the new addresses and goes on from its recorded state")
+    watcher.stop()
+    watcher.bootstrap = lab.bootstrap
+    watcher.start()
+    play.say("all controllers are started at their new ports: nobody finds anybody")
+    lab.start(*lab.controllers)
 
 
 def leader(play: Play) -> int:

@@ -36,6 +36,7 @@ class Pipeline:
         self.spark = spark
         self.now_ms = START_MS
         self.query: StreamingQuery | None = None
+        self.expected: list[tuple[str, int]] = []
         self.recorder = Recorder(self.checkpoint.journal)
         self.recorder.__enter__()
 
@@ -43,7 +44,8 @@ class Pipeline:
         ledger = Ledger(self.checkpoint.ledger)
         delivery = Delivery(ledger, [JsonlSink(self.folder / "alerts.jsonl")])
         settings = ClusterSettings(cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
-        deliver = Deliver(delivery, Quarantine(self.checkpoint.quarantine))
+        quarantine = Quarantine(self.checkpoint.quarantine)
+        deliver = Deliver(delivery, quarantine, expect=lambda cluster, due: self.expected.append((cluster, due)))
         self.query = start(self.spark, self.checkpoint, Step({"prod": settings}), deliver)
 
     def stop(self) -> None:
@@ -116,6 +118,7 @@ def test_no_leader_is_told_after_its_hold_and_resolved_after_its_clear(pipeline:
     assert firing["cluster_id"] == "id"
     assert firing["fingerprint"] == resolved["fingerprint"]
     assert firing["started_at"] == resolved["started_at"] == "2027-01-15T08:00:00.000Z"
+    assert ("prod", START_MS + 5_000) in pipeline.expected, "an observation was asked for when the hold ended"
 
 
 def test_a_query_that_starts_again_tells_nothing_twice_and_forgets_nothing(

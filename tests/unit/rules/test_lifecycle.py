@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from rules.alert import Alert, AlertState
 from rules.finding import CannotTell, Finding, Judgement, Severity, Thresholds
-from rules.lifecycle import Book, advance
+from rules.lifecycle import Book, advance, next_due
 from rules.quorum import Millis, Offset, Quorum
 from tests.unit.rules.situation import healthy
 
@@ -249,3 +249,27 @@ def test_a_rule_that_is_no_more_resolves() -> None:
     book, _ = advance(life.book, Judgement(), quorum_at(31), {})
     _, alerts = advance(book, Judgement(), quorum_at(41), {})
     assert [alert.state for alert in alerts] == [AlertState.RESOLVED]
+
+
+def test_when_time_alone_would_tell_something() -> None:
+    life = Life()
+    assert next_due(life.book, THRESHOLDS) is None
+
+    life.at(0, ill())
+    assert next_due(life.book, THRESHOLDS) == START + 30_000, "the end of its hold"
+
+    life.at(5, ill(), ill(subject="y"))
+    assert next_due(life.book, THRESHOLDS) == START + 30_000, "the earlier of two"
+
+    life.at(30, ill(), ill(subject="y"))
+    assert next_due(life.book, THRESHOLDS) == START + 35_000, "what is told waits for nothing"
+
+    life.at(40, ill(subject="y"))
+    assert next_due(life.book, THRESHOLDS) == START + 50_000, "the end of its clear"
+
+    life.at(41, ill(Severity.INFO, subject="y"))
+    life.at(50, ill(Severity.INFO, subject="y"))
+    assert next_due(life.book, THRESHOLDS) == START + 51_000, "the milder severity has lasted long enough"
+
+    life.at(51, ill(Severity.INFO, subject="y"))
+    assert next_due(life.book, THRESHOLDS) is None

@@ -52,6 +52,11 @@ HALF_BLIND = ["warning monitor-blind: quorum"]
             ),
             NO_LEADER,
         ),
+        # A configured name that is gone hides nothing when all voters refuse where the log records them.
+        (
+            failing(replace(all_refuse(healthy()), bootstrap=("old.test:9093",)), Reason.UNRESOLVABLE, "old.test:9093"),
+            NO_LEADER,
+        ),
         (failing(unseen_for(healthy()), Reason.REFUSED, *ALL[:2]), BLIND),
         (failing(failing(unseen_for(healthy()), Reason.REFUSED, *ALL[:2]), Reason.TIMED_OUT, ALL[2]), BLIND),
         (failing(unseen_for(healthy()), Reason.TIMED_OUT, *ALL), BLIND),

@@ -29,7 +29,9 @@ def test_a_known_cluster_that_does_not_answer_is_watched_all_the_same() -> None:
 
 
 def test_an_unknown_cluster_that_does_not_answer_is_refused_with_the_reason() -> None:
-    with pytest.raises(UsageError, match=r"cluster prod: none of c1:9093 could be asked \(unresolvable: .*no recorded"):
+    with pytest.raises(
+        UsageError, match=r"cluster prod: none of c1:9093 could be asked \(c1: no such name\) and .*no recorded"
+    ):
         identified([PROD], {}, is_silent)
 
 

@@ -132,3 +132,10 @@ def test_a_name_that_is_being_asked_for_is_not_asked_for_again(loop: Loop) -> No
 
     assert loop.run(twice) == [("10.0.0.1",)] * 5
     assert asked == ["a.test"]
+
+
+def test_invalid_never_exists_and_nobody_is_asked() -> None:
+    with pytest.raises(UnseenError) as problem:
+        lookup_dns("c1.kraftwatch.INVALID.")
+
+    assert problem.value.reason is Reason.UNRESOLVABLE

@@ -185,8 +185,13 @@ class Follower:
         pace = _SWEEP_EAGER_S if self._sweeps <= _EAGER_SWEEPS else _SWEEP_S
         self._next_sweep_at = self._loop.now() + max(pace, _PER_CANDIDATE_S * len(candidates))
         found = await self._sweep.round(candidates, seconds=_SWEEP_S, good=self._leads)
+        known_epoch = self._where.leader_epoch
         self._choose(found)
         if self._where.leader is not None:
+            return
+        if self._where.leader_epoch > known_epoch:
+            # Who finds our epoch too old does not say whether it leads: ask again, with the epoch just learned.
+            self._next_sweep_at = self._loop.now()
             return
         self._next_sweep_at = max(self._next_sweep_at, self._loop.now() + _PAUSE_S)
         verdicts = {address: _without_leader(verdict) for address, verdict in found.items()}

@@ -1,7 +1,8 @@
 """How much one cluster is asked: every request counted, and a hard ceiling.
 
 A quorum must not notice that it is watched, least of all while it struggles. The ceiling is a token bucket whose
-rate and burst together cannot pass `CEILING` in any second; login and ApiVersions requests are counted too.
+rate and burst together cannot pass `CEILING` in any second. ApiVersions and login are requests too: a connection
+takes their places before it says the first word.
 """
 
 import time
@@ -29,27 +30,29 @@ class Budget:
         self.busiest_second = 0
         """The most requests that went out within one second."""
 
-    async def turn(self, loop: Loop) -> None:
-        """Wait until one more request is within the ceiling."""
-        while (wait := self.wait_s()) > 0:
+    async def take(self, loop: Loop, places: int = 1) -> None:
+        """Wait until so many requests are within the ceiling, and take their places."""
+        while (wait := self.try_take(places)) > 0:
             await loop.sleep(wait)
 
-    def wait_s(self) -> float:
-        """Seconds until one more request is within the ceiling; 0 = now."""
-        self._refill()
-        return max(0.0, (1 - self._tokens) / _RATE)
-
-    def spend(self) -> None:
-        """One request goes out. Those of a connection's setup cannot wait: they may leave a debt."""
-        self._refill()
-        self._tokens -= 1
-        self.requests_sent += 1
-        self._newest.append(self._at)
-        while self._newest[0] <= self._at - 1.0:
-            self._newest.popleft()
-        self.busiest_second = max(self.busiest_second, len(self._newest))
-
-    def _refill(self) -> None:
+    def try_take(self, places: int = 1) -> float:
+        """Take the places, if they are there: then 0, else the seconds until they can be."""
+        assert places <= _BURST
         now = self._clock()
         self._tokens = min(_BURST, self._tokens + (now - self._at) * _RATE)
         self._at = now
+        missing = places - self._tokens
+        # What is less than a millionth of a place is rounding.
+        if missing > 1e-6:
+            return missing / _RATE
+        self._tokens -= places
+        return 0.0
+
+    def count(self) -> None:
+        """One request goes out."""
+        now = self._clock()
+        self.requests_sent += 1
+        self._newest.append(now)
+        while self._newest[0] <= now - 1.0:
+            self._newest.popleft()
+        self.busiest_second = max(self.busiest_second, len(self._newest))

@@ -75,7 +75,7 @@ class _Line(KafkaConnection):  # type: ignore[misc]
         """It has answered more than ApiVersions and a login."""
 
     def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
-        self.budget.spend()
+        self.budget.count()
         return super()._send_request(request, future=future, timeout_at=timeout_at)
 
 
@@ -123,6 +123,8 @@ class Client:
         self._options = _for_kafka(cluster.options)
         self.timeout_ms = cluster.request_timeout_ms
         self._setup_s = cluster.request_timeout_ms / 1000
+        # ApiVersions; SaslHandshake and at most two rounds of SaslAuthenticate.
+        self._setup_requests = 4 if str(self._options.get("security_protocol", "")).startswith("SASL") else 1
         self._resolver = resolver
         self._budget = budget
         self._lines: dict[tuple[Sight, Address], Outcome[_Line]] = {}
@@ -142,7 +144,7 @@ class Client:
         """
         timeout_s = self._setup_s if timeout_ms is None else timeout_ms / 1000
         line = await self._line(lane, address)
-        await self._budget.turn(self._loop)
+        await self._budget.take(self._loop)
         answer = Outcome[Any](line.send_request(request, request_timeout_ms=timeout_s * 1000))
         try:
             result = await self._loop.within(answer, timeout_s + _GRACE_S)
@@ -187,6 +189,8 @@ class Client:
             deadline = self._loop.now() + self._setup_s
             sock = await connect(self._loop, addresses, address.port, deadline=deadline)
             transport = await secure(self._loop, sock, address.host, self._options, deadline=deadline)
+            await self._budget.take(self._loop, self._setup_requests)
+            deadline = self._loop.now() + self._setup_s
             line = _Line(self._loop.net, address, self._budget, self._options)
             line.connection_made(transport)
             await line.initialize(timeout_at=deadline)

@@ -5,17 +5,19 @@ from connectors.kafka.budget import CEILING, Budget
 from connectors.kafka.loop import Loop
 
 
-@given(st.lists(st.floats(0, 3), max_size=60))
-def test_no_second_sees_more_than_the_ceiling_however_the_requests_come(pauses: list[float]) -> None:
+@given(st.lists(st.tuples(st.floats(0, 3), st.integers(1, 4)), max_size=60))
+def test_no_second_sees_more_than_the_ceiling_however_the_requests_come(asks: list[tuple[float, int]]) -> None:
     now = [0.0]
     budget = Budget(clock=lambda: now[0])
     sent: list[float] = []
-    for pause in pauses:
+    for pause, places in asks:
         now[0] += pause
-        for _ in range(5):
-            now[0] += budget.wait_s()
-            budget.spend()
-            sent.append(now[0])
+        for _ in range(3):
+            while (wait := budget.try_take(places)) > 0:
+                now[0] += wait
+            for _ in range(places):
+                budget.count()
+                sent.append(now[0])
 
     busiest = max((sum(at <= one < at + 0.999 for one in sent) for at in sent), default=0)
     assert busiest <= CEILING
@@ -23,23 +25,17 @@ def test_no_second_sees_more_than_the_ceiling_however_the_requests_come(pauses: 
     assert budget.busiest_second <= CEILING
 
 
-def test_who_cannot_wait_leaves_a_debt_for_those_who_can() -> None:
-    now = [0.0]
-    budget = Budget(clock=lambda: now[0])
-    for _ in range(10):
-        budget.spend()
-    assert budget.wait_s() > 0.1
-    now[0] += 1
-    assert budget.wait_s() == 0
-
-
-def test_a_turn_comes(loop: Loop) -> None:
+def test_many_at_once_get_their_turns(loop: Loop) -> None:
     budget = Budget()
 
-    async def many() -> None:
-        for _ in range(12):
-            await budget.turn(loop)
-            budget.spend()
+    async def one() -> None:
+        await budget.take(loop, 2)
+        budget.count()
+        budget.count()
 
-    loop.run(many)
-    assert budget.requests_sent == 12
+    async def main() -> None:
+        await loop.gather(one() for _ in range(12))
+
+    loop.run(main)
+    assert budget.requests_sent == 24
+    assert budget.busiest_second <= CEILING

@@ -1,0 +1,145 @@
+"""The poll against controllers that answer by script: a row each interval, whatever happens."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from connectors.errors import UnseenError
+from connectors.event import EndpointProbed, QuorumPolled, Unseen
+from connectors.kafka.client import Address
+from connectors.kafka.loop import Loop
+from connectors.kafka.messages import SnapshotId
+from connectors.kafka.quorum_poll import QuorumPoll
+from connectors.kafka.tail import Release
+from connectors.kafka.whereabouts import Whereabouts
+from connectors.kafka.wire import DescribeQuorumRequest, DescribeQuorumResponse
+from rules.quorum import Reason, Sight
+
+C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
+INTERVAL_MS = 100
+
+
+@dataclass
+class Controllers:
+    """Stands for the Client."""
+
+    loop: Loop
+    scripts: dict[Address, Callable[[], Any]]
+    asked: list[Address] = field(default_factory=list)
+
+    async def ask(self, address: Address, request: Any, *, lane: Sight) -> Any:
+        assert lane is Sight.QUORUM
+        assert isinstance(request, DescribeQuorumRequest)
+        self.asked.append(address)
+        answer = self.scripts[address]()
+        if answer is None:
+            await self.loop.sleep(60)
+        return answer
+
+
+class Seen:
+    """An Output that keeps polls and failures, each with its time."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self.rows: list[tuple[float, QuorumPolled | Unseen]] = []
+
+    def release(self, release: Release) -> None:
+        raise AssertionError(release)
+
+    def piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
+        raise AssertionError(snapshot, number, batches)
+
+    def probed(self, event: EndpointProbed) -> None:
+        raise AssertionError(event)
+
+    def polled(self, event: QuorumPolled) -> None:
+        self.rows.append((self._loop.now(), event))
+
+    def unseen(self, event: Unseen) -> None:
+        self.rows.append((self._loop.now(), event))
+
+    @property
+    def reasons(self) -> dict[str, Reason]:
+        return {event.endpoint: event.reason for _, event in self.rows if isinstance(event, Unseen)}
+
+    @property
+    def answered_by(self) -> list[str]:
+        return [event.endpoint for _, event in self.rows if isinstance(event, QuorumPolled)]
+
+
+def leading(leader: int = 1) -> Any:
+    partition = DescribeQuorumResponse.TopicData.PartitionData(
+        partition_index=0, leader_id=leader, leader_epoch=3, high_watermark=5, current_voters=[], observers=[]
+    )
+    topic = DescribeQuorumResponse.TopicData(topic_name="x", partitions=[partition])
+    return DescribeQuorumResponse(error_code=0, topics=[topic], nodes=[])
+
+
+def following() -> Any:
+    partition = DescribeQuorumResponse.TopicData.PartitionData(
+        partition_index=0, error_code=6, leader_id=0, leader_epoch=0, high_watermark=0, current_voters=[], observers=[]
+    )
+    topic = DescribeQuorumResponse.TopicData(topic_name="x", partitions=[partition])
+    return DescribeQuorumResponse(error_code=0, topics=[topic], nodes=[])
+
+
+def refusing() -> Any:
+    raise UnseenError(Reason.REFUSED, "it refuses")
+
+
+def silent() -> Any:
+    return None
+
+
+def poll(loop: Loop, scripts: dict[Address, Callable[[], Any]], *, seconds: float) -> tuple[Seen, Controllers]:
+    seen, controllers = Seen(loop), Controllers(loop, scripts)
+    where = Whereabouts(configured=tuple(scripts), cluster_id="x")
+    poll = QuorumPoll(loop, controllers, where, seen, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+
+    async def main() -> None:
+        running = loop.spawn(poll.run())
+        await loop.sleep(seconds)
+        assert not running.done
+
+    loop.run(main)
+    return seen, controllers
+
+
+def test_the_leader_is_found_and_asked_alone_from_then_on(loop: Loop) -> None:
+    seen, controllers = poll(loop, {C1: following, C2: leading, C3: following}, seconds=0.75)
+    assert set(seen.answered_by) == {"c2:9093"}
+    assert len(seen.answered_by) >= 5
+    assert controllers.asked.count(C1) == 1
+    assert seen.reasons == {}
+
+
+def test_every_endpoint_says_why_it_shows_nothing(loop: Loop) -> None:
+    seen, _ = poll(loop, {C1: following, C2: refusing, C3: silent}, seconds=0.5)
+    assert seen.reasons == {"c1:9093": Reason.NO_LEADER, "c2:9093": Reason.REFUSED, "c3:9093": Reason.TIMED_OUT}
+
+
+def test_the_clock_goes_on_when_everyone_is_silent_and_nobody_is_asked_twice(loop: Loop) -> None:
+    seen, controllers = poll(loop, {C1: silent, C2: silent}, seconds=1.0)
+    times = sorted({round(at * 1000 / INTERVAL_MS) for at, _ in seen.rows})
+    assert len(times) >= 6
+    assert sorted(controllers.asked) == [C1, C2], "an answer may still come"
+
+
+def test_the_clock_goes_on_when_there_are_too_many_to_ask_each_time(loop: Loop) -> None:
+    scripts = {Address(f"c{at}", 9093): refusing for at in range(20)}
+    seen, controllers = poll(loop, scripts, seconds=1.0)
+    assert len({round(at * 1000 / INTERVAL_MS) for at, _ in seen.rows}) >= 6
+    assert len(controllers.asked) <= 20
+
+
+def test_a_silent_leader_does_not_hide_that_another_leads(loop: Loop) -> None:
+    scripts = {C1: leading, C2: following}
+
+    def fall_silent() -> Any:
+        scripts[C1], scripts[C2] = silent, leading
+        return None
+
+    scripts[C1] = fall_silent
+    seen, _ = poll(loop, scripts, seconds=0.6)
+    assert "c2:9093" in seen.answered_by

@@ -162,7 +162,8 @@ class Client:
         """Close a connection, if there is one."""
         outcome = self._lines.pop((lane, address), None)
         if outcome is not None and outcome.done and outcome.future.succeeded():
-            outcome.future.value.close()
+            # With a reason: without one it would wait to send what is left, and the loop may be ending.
+            outcome.future.value.close(UnseenError(Reason.CLOSED, "we hung up"))
 
     def close(self) -> None:
         """Close every connection."""
@@ -183,6 +184,7 @@ class Client:
         return await held.get()
 
     async def _open(self, address: Address) -> _Line:
+        transport: Any = None
         line: _Line | None = None
         try:
             addresses = await self._resolver.addresses(address.host)
@@ -195,10 +197,15 @@ class Client:
             line.connection_made(transport)
             await line.initialize(timeout_at=deadline)
             await line.init_future
-        except Exception as problem:
+        except BaseException as problem:
+            # Also when the loop ends in the middle of it: no socket stays behind.
             unseen = classify(problem)
             if line is not None:
                 line.close(unseen)
+            if transport is not None:
+                transport.abort()
+            if not isinstance(problem, Exception):
+                raise
             self._back_off(address, unseen)
             raise unseen from problem
         return line

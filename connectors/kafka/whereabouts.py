@@ -4,8 +4,9 @@ The configuration names some controllers, answers to Fetch name the leader, Desc
 voters. Any of them may be stale: nothing here is believed for longer than it works.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from connectors.event import ControllerRegistered, Event, QuorumPolled, VotersSet
 from connectors.kafka.client import Address
@@ -21,20 +22,44 @@ class Place:
     endpoint: Endpoint
 
 
+Endpoints: TypeAlias = Mapping[NodeId, tuple[Endpoint, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """What log and polls said of a cluster's endpoints: what a gatherer that starts again must know."""
+
+    voters: Endpoints = field(default_factory=dict)
+    """By the newest VotersRecord."""
+    registered: Endpoints = field(default_factory=dict)
+    """By the newest RegisterControllerRecord of each controller."""
+    polled: Endpoints = field(default_factory=dict)
+    """By the newest DescribeQuorum."""
+
+
 class Whereabouts:
     """One cluster's, shared by its follower, poll and probe."""
 
-    def __init__(self, *, configured: tuple[Address, ...], cluster_id: str | None) -> None:
+    def __init__(
+        self, *, configured: tuple[Address, ...], cluster_id: str | None, learned: Learned | None = None
+    ) -> None:
+        """`learned` is what an earlier gatherer knew: the log is not read again for it."""
         self.configured = configured
         self.cluster_id = cluster_id
+        learned = learned or Learned()
         self.leader: Address | None = None
         """Who leads as far as we know; None: ask around."""
         self.leader_epoch = 0
         """The epoch to put into requests; 0 until somebody told us."""
         self._hinted: dict[NodeId, Address] = {}
-        self._voters: dict[NodeId, tuple[Endpoint, ...]] = {}
-        self._registered: dict[NodeId, tuple[Endpoint, ...]] = {}
-        self._polled: dict[NodeId, tuple[Endpoint, ...]] = {}
+        self._voters = dict(learned.voters)
+        self._registered = dict(learned.registered)
+        self._polled = dict(learned.polled)
+
+    @property
+    def learned(self) -> Learned:
+        """What is worth remembering."""
+        return Learned(voters=dict(self._voters), registered=dict(self._registered), polled=dict(self._polled))
 
     def heard(self, answer: FetchAnswer) -> Address | None:
         """Take in who a controller says leads.

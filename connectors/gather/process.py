@@ -14,6 +14,7 @@ from connectors.cluster import Cluster
 from connectors.errors import JournalError, UsageError
 from connectors.event import Unseen
 from connectors.gather.fence import fenced
+from connectors.gather.memory import Memory
 from connectors.gather.recording import Recording
 from connectors.gather.rows import Rows, wall_ms
 from connectors.gather.settings import Settings, from_line
@@ -28,7 +29,7 @@ from connectors.kafka.probe import Probe
 from connectors.kafka.quorum_poll import QuorumPoll
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.tail import Resume
-from connectors.kafka.whereabouts import Whereabouts
+from connectors.kafka.whereabouts import Learned, Whereabouts
 from connectors.kafka.wire import hush
 from rules.quorum import Reason, Sight
 
@@ -77,7 +78,8 @@ class Gatherer:
         self._settings = settings
         self._recorder = recorder
         self._loop = Loop()
-        self._recording = Recording(recorder, self._loop, failed=self._loop.stop)
+        self._memory = Memory(Path(settings.journal))
+        self._recording = Recording(recorder, self._loop, failed=self._loop.stop, before=self._remember)
         self._budgets = {cluster.name: Budget() for cluster in settings.clusters}
         self._stats = Stats(settings.stats, recording=self._recording, budgets=self._budgets)
         self._watches = [self._watch(cluster) for cluster in settings.clusters]
@@ -108,6 +110,9 @@ class Gatherer:
                 self._recording.wish(wish.cluster, wish.at_ms)
                 watch.wish((wish.at_ms - wall_ms()) / 1000)
 
+    def _remember(self) -> None:
+        self._memory.keep({watch.cluster: watch.learned for watch in self._watches})
+
     async def _main(self) -> None:
         for watch in self._watches:
             watch.start()
@@ -134,6 +139,7 @@ class Gatherer:
             budget=self._budgets[cluster.name],
             start=resume or START,
             last_seen_ms=None if progress is None else progress.observed_at_ms,
+            learned=self._memory.of(cluster.name),
         )
 
 
@@ -149,13 +155,14 @@ class _Watch:
         budget: Budget,
         start: Resume,
         last_seen_ms: int | None,
+        learned: Learned,
     ) -> None:
         self._cluster = cluster
         self._loop = loop
         self._resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
         self.client = Client(loop, cluster, resolver=self._resolver, budget=budget)
         configured = tuple(Address(host, port) for host, port in cluster.bootstrap)
-        self._where = Whereabouts(configured=configured, cluster_id=cluster.cluster_id)
+        self._where = Whereabouts(configured=configured, cluster_id=cluster.cluster_id, learned=learned)
         self._rows = Rows(cluster.name, recording, self._where, not_before_ms=last_seen_ms or 0)
         self._last_seen_ms = last_seen_ms
         self._position = start
@@ -166,6 +173,11 @@ class _Watch:
     def cluster(self) -> str:
         """The cluster's name."""
         return self._cluster.name
+
+    @property
+    def learned(self) -> Learned:
+        """What a gatherer that starts again must know of this cluster."""
+        return self._where.learned
 
     def wish(self, seconds: float) -> None:
         """Poll once more, so many seconds from now."""

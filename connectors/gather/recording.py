@@ -24,10 +24,19 @@ class Recording:
     A journal that cannot be written ends the gatherer: `failure` then says why.
     """
 
-    def __init__(self, recorder: Appender, loop: Loop, *, failed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        recorder: Appender,
+        loop: Loop,
+        *,
+        failed: Callable[[], None],
+        before: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`before` is called before each publication, `failed` once, when the journal cannot be written."""
         self._recorder = recorder
         self._loop = loop
         self._failed = failed
+        self._before = before
         self._waiting = False
         self._published = True
         self.failure: JournalError | None = None
@@ -62,6 +71,7 @@ class Recording:
         if not self._published and self.failure is None:
             self._published = True
             self.publications += 1
+            self._before()
             self._attempt(self._recorder.publish)
 
     def _attempt(self, step: Callable[[], object]) -> None:

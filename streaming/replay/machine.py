@@ -48,7 +48,7 @@ from connectors.event import (
     Unseen,
 )
 from rules.quorum import Epoch, Millis, Offset, Quorum, Reason, Sight, Vantage, VoterRemoval
-from streaming.replay import description, memory, voters
+from streaming.replay import description, memory, view, voters
 from streaming.replay.image import Image
 from streaming.replay.leadership import Leadership
 from streaming.replay.log import Log, Record
@@ -124,7 +124,7 @@ class Machine:
     def quorum(self) -> Quorum:
         """All that is known now, frozen: later events do not change it."""
         if self._quorum is None:
-            self._quorum = self._composed()
+            self._quorum = view.quorum(self)
         return self._quorum
 
     def describe(self) -> str:
@@ -282,31 +282,3 @@ class Machine:
             nodes = {} if self.polls.newest is None else self.polls.newest.nodes
             polled = {(node, str(endpoint)) for node, endpoints in nodes.items() for endpoint in endpoints}
             self.looks.keep_probes(self.shown.endpoints | polled)
-
-    def _composed(self) -> Quorum:
-        shown, leadership = self.shown, self.leadership
-        return Quorum(
-            cluster=self.cluster,
-            cluster_id=self.cluster_id,
-            now_ms=self.now_ms,
-            vantage=self.vantage,
-            kraft_version=shown.kraft,
-            metadata_version=shown.metadata_version,
-            committed=shown.committed,
-            leader_id=leadership.leader(len(self.bootstrap)),
-            leader_epoch=leadership.epoch,
-            high_watermark=leadership.high_watermark,
-            last_offset=shown.last_offset,
-            newest_timestamp_ms=shown.newest_timestamp_ms,
-            log_seen_at_ms=self.log_seen_at_ms,
-            poll=self.polls.newest,
-            histories={history.key: history for history in self.polls.histories},
-            removals=self.removals,
-            controllers=shown.controllers,
-            brokers=shown.brokers,
-            recovering=shown.recovering,
-            probes=self.looks.probes,
-            addresses=self.looks.addresses,
-            failures=self.looks.standing,
-            bootstrap=self.bootstrap,
-        )

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from eventually import eventually
 
 from deploy.lab.errors import LabError
 from deploy.lab.quorum import Lab
 from deploy.lab.standing import down, up
+from tests.eventually import eventually
 
 pytestmark = pytest.mark.lab
 

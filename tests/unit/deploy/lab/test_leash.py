@@ -8,10 +8,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from eventually import eventually
 
 from deploy.lab.errors import LabError
 from deploy.lab.process import Program, output_of, runs
+from tests.eventually import eventually
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 

@@ -63,8 +63,9 @@ def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSes
     else:
         archive = packages_archive(logs)
         chosen["spark.submit.pyFiles"] = str(archive)
-        # The planner and the executors' workers look for data sources before Spark's own files are on their path.
-        chosen["spark.executorEnv.PYTHONPATH"] = archive.name
+        # The planner beside the driver and the executors' workers unpickle us before Spark's files are on their
+        # path: the planner finds the archive where we wrote it, an executor in its own working directory.
+        chosen["spark.executorEnv.PYTHONPATH"] = f"{archive}:{archive.name}"
     chosen.update(settings)
     builder = SparkSession.builder.master(master)
     for key, value in chosen.items():

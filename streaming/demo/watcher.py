@@ -222,6 +222,12 @@ class Watcher:
             f"all of {', '.join(sorted(wanted)) or 'the alerts'} resolved",
         )
 
+    def _last_words(self) -> str:
+        """What the job, Spark and the gatherer said last: their folder may be gone when somebody reads this."""
+        logs = (self.log, *(self.checkpoint / "log" / name for name in ("spark.err", "gather.log")))
+        texts = (log.read_text(errors="replace")[-1500:] for log in logs if log.exists())
+        return "\n".join(text for text in texts if text)
+
     def _ready(self) -> bool | None:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/readyz", timeout=2) as page:
@@ -237,7 +243,7 @@ class Watcher:
                 return found
             if self._process is not None and self._process.poll() is not None:
                 code = self._process.returncode
-                raise WatcherError(f"awaiting {awaited}: the job ended with exit code {code}; see {self.log}")
+                raise WatcherError(f"awaiting {awaited}: the job ended with exit code {code}: {self._last_words()}")
             if time.monotonic() > deadline:
                 came = ", ".join(f"{told.rule} {told.subject} {told.severity} {told.state}" for told in self.told())
                 raise WatcherError(f"waited {within_s:.0f} s for {awaited}; told so far: {came or 'nothing'}")

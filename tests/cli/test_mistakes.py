@@ -1,0 +1,71 @@
+"""Mistakes on the command line: one sentence on stderr, exit code 2, no traceback, nothing left behind."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FREE = "127.0.0.1:1"
+A = ["--cluster", f"a={FREE}"]
+
+
+def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "streaming", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "nothing to watch: give --cluster NAME=HOST:PORT,… or --config FILE"),
+        (["--cluster", "prod"], "--cluster prod: expected NAME=HOST:PORT,…"),
+        (["--cluster", "prod=c1"], "clusters.0.bootstrap: 'c1' is not HOST:PORT"),
+        (["--cluster", "pr od=c1:1"], "clusters.0.name: String should match pattern"),
+        (["--config", "nowhere.yaml"], "--config: cannot read nowhere.yaml: no such file or directory"),
+        ([*A, "--set", "no-leadr.hold=1"], "unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-l"),
+        ([*A, "--set", "no-leader.hld=1"], "rule 'no-leader' has no threshold 'hld': did you mean 'hold'?"),
+        ([*A, "--set", "no-leader.hold=soon"], "--set no-leader.hold=soon: 'soon' is not a number"),
+        ([*A, "--set", "no-leader.hold=-1"], "threshold 'no-leader.hold' cannot be -1"),
+        ([*A, "--set", "hold=1"], "--set hold=1: expected RULE.NAME=VALUE"),
+        ([*A, "--resolve", "c1"], "--resolve c1: expected HOST=ADDR"),
+        ([*A, "--hosts-file", "nowhere"], "cluster a: hosts_file: cannot read nowhere"),
+        ([*A, "--listen", "9847"], "listen: '9847' is not HOST:PORT"),
+        ([*A, "--sink", "slak:x"], "--sink 'slak' is not known; known are jsonl:PATH and console"),
+        ([*A, "--sink", "jsonl:/nowhere/at/all"], "/nowhere/at/all"),
+        (A, f"cluster a: none of {FREE} could be asked"),
+        (["--cluster", "a=nosuch.invalid:9093"], "no such name: nosuch.invalid"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)  # fmt: skip
+def test_one_sentence_and_exit_code_2(arguments: list[str], sentence: str, tmp_path: Path) -> None:
+    ended = kraftwatch("run", *arguments, folder=tmp_path)
+
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    (said,) = ended.stderr.strip().splitlines()
+    assert said.startswith("kraftwatch: ")
+    assert sentence in said
+    # At most the empty folder with the lock that it looked for a recorded state in.
+    assert {path.name for path in tmp_path.rglob("*")} <= {"kraftwatch-checkpoint", "lock"}
+
+
+def test_an_unknown_option_names_the_nearest(tmp_path: Path) -> None:
+    ended = kraftwatch("run", "--clutser", "x", folder=tmp_path)
+
+    assert ended.returncode == 2
+    assert "--cluster" in ended.stderr
+
+
+def test_help_teaches(tmp_path: Path) -> None:
+    for verb in ([], ["run"], ["demo"], ["lab"], ["lab", "up"], ["lab", "down"]):
+        ended = kraftwatch(*verb, "--help", folder=tmp_path)
+        assert ended.returncode == 0
+        assert "Usage:" in ended.stdout
+
+
+def test_a_lab_that_is_not_there(tmp_path: Path) -> None:
+    ended = kraftwatch("lab", "down", "--directory", "empty", folder=tmp_path)
+
+    assert ended.returncode == 2
+    assert ended.stderr == f"kraftwatch: there is no lab in {tmp_path / 'empty'}\n"

@@ -1,0 +1,103 @@
+"""What cannot be is refused with one sentence and exit code 2; what can be watched all the same is watched."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from deploy.lab.quorum import Lab
+from streaming.demo.watcher import Watcher
+from tests.job.conftest import SETTINGS
+
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def lab(folder: Path) -> Iterator[Lab]:
+    with Lab(folder / "lab", brokers=0, named=True) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def watcher(folder: Path, lab: Lab) -> Iterator[Watcher]:
+    watcher = Watcher(
+        folder=folder / "watch", name="test", bootstrap=lab.bootstrap, hosts_file=lab.hosts_file, settings=SETTINGS
+    )
+    watcher.start()
+    yield watcher
+    watcher.stop()
+
+
+def refused(*arguments: str) -> str:
+    """The one sentence of a `run` that is refused."""
+    command = [sys.executable, "-m", "streaming", "run", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stdout == ""
+    assert "Traceback" not in ended.stderr
+    (sentence,) = ended.stderr.strip().splitlines()
+    return sentence
+
+
+def contents(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path): sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_a_checkpoint_that_is_in_use(lab: Lab, watcher: Watcher, tmp_path: Path) -> None:
+    said = refused(
+        *["--cluster", f"test={','.join(lab.bootstrap)}", "--hosts-file", str(lab.hosts_file)],
+        *["--checkpoint", str(watcher.checkpoint), "--sink", f"jsonl:{tmp_path / 'alerts'}"],
+    )
+
+    assert "is still in use after 10 s: another kraftwatch holds its lock" in said
+
+
+def test_the_dns_incident_does_not_kill_the_monitor(lab: Lab, watcher: Watcher) -> None:
+    since = len(watcher.told())
+    names = [lab.node(node).host for node in lab.controllers]
+    watcher.stop()
+    lab.names.drop(*names)
+
+    watcher.start()
+    blind = watcher.wait_for("monitor-blind", since=since, within_s=60)
+    stale = watcher.wait_for("stale-voter-endpoint", severity="critical", since=since, within_s=60)
+
+    assert blind.severity == "critical"
+    assert stale.line["evidence"]["seen_there"] == "the name is gone"
+    lab.names.add(*names)
+    watcher.wait_until_calm(within_s=60)
+
+
+def test_another_cluster_at_the_same_address(lab: Lab, watcher: Watcher) -> None:
+    watcher.stop()
+    identity = watcher.checkpoint / "cluster.json"
+    true_identity = identity.read_text()
+    identity.write_text('{"test": "AnotherClusterIdXXXXXX"}')
+    before = contents(watcher.checkpoint)
+
+    said = refused(
+        *["--cluster", f"test={','.join(lab.bootstrap)}", "--hosts-file", str(lab.hosts_file)],
+        *["--checkpoint", str(watcher.checkpoint), "--sink", f"jsonl:{watcher.jsonl}"],
+    )
+
+    assert f"answers as cluster {lab.cluster_id}, but this checkpoint belongs to cluster AnotherClusterIdXXXXXX" in said
+    assert contents(watcher.checkpoint) == before
+    identity.write_text(true_identity)
+
+
+def test_a_restored_journal_that_spark_did_not_plan_on(lab: Lab, watcher: Watcher) -> None:
+    watcher.stop()
+    journal = watcher.checkpoint / "journal"
+    journal.rename(watcher.checkpoint / "kept")
+
+    said = refused(
+        *["--cluster", f"test={','.join(lab.bootstrap)}", "--hosts-file", str(lab.hosts_file)],
+        *["--checkpoint", str(watcher.checkpoint), "--sink", f"jsonl:{watcher.jsonl}"],
+    )
+
+    assert "has Spark's offsets but no journal/" in said
+    assert not journal.exists()

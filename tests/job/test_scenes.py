@@ -3,6 +3,16 @@
 import json
 
 import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from deploy.lab.quorum import Lab
 from streaming.demo.watcher import Told, Watcher
@@ -95,6 +105,31 @@ def test_a_waiting_controller_is_promoted_with_the_printed_commands(lab: Lab, wa
 
     assert node in lab.await_state(lambda state: True, what="a leader").voter_ids
     assert {each.rule for each in spoken(watcher, since)} == {"observer-could-be-voter"}
+
+
+def test_no_secret_of_the_log_is_in_any_file_that_the_job_wrote(lab: Lab, watcher: Watcher) -> None:
+    admin = AdminClient({"bootstrap.servers": ",".join(lab.broker_bootstrap)})
+    password = ConfigEntry("my.custom.password", "planted-password", incremental_operation=AlterConfigOpType.SET)
+    broker = ConfigResource(ResourceType.BROKER, str(lab.brokers[0]), incremental_configs=[password])
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    scram = UserScramCredentialUpsertion("planted-user", info, b"planted-scram-password", b"planted-salt")
+    for future in [
+        *admin.incremental_alter_configs([broker]).values(),
+        *admin.alter_user_scram_credentials([scram]).values(),
+    ]:
+        future.result(20)
+
+    def recorded() -> None:
+        files = (watcher.checkpoint / "journal").glob("*.seg")
+        assert any(b"my.custom.password" in path.read_bytes() for path in files)
+
+    eventually(recorded, within_s=20)
+    sees_a_leader(watcher)
+
+    for path in (path for path in watcher.folder.rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        assert b"planted-password" not in content, path
+        assert b"planted-salt" not in content, path
 
 
 def test_it_asks_no_more_than_it_may(watcher: Watcher) -> None:

@@ -1,0 +1,35 @@
+"""A combined node is a controller and a broker at once, with one disk for both."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.lab.quorum import Lab
+from streaming.demo.watcher import Watcher
+
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def lab(folder: Path) -> Iterator[Lab]:
+    properties = {"broker.session.timeout.ms": "3000"}
+    with Lab(folder / "lab", controllers=2, combined=1, brokers=1, properties=properties) as lab:
+        yield lab
+
+
+def test_its_disk_replaced_is_one_alert_mended_by_the_printed_commands(lab: Lab, watcher: Watcher) -> None:
+    (node,) = (node for node in lab.controllers if node in lab.brokers)
+    lab.create_topic("orders", partitions=2, assignment=[[node, lab.brokers[-1]], [lab.brokers[-1], node]])
+    lab.produce("orders", 10)
+
+    lab.stop(node)
+    lab.wipe_disk(node)
+    lab.start(node, wait=False)
+    told = watcher.wait_for("voter-disk-replaced", subject=str(node), within_s=90)
+    for line in told.remedy:
+        lab.run_remedy(line, node_properties=lab.node(node).properties_file)
+    watcher.wait_for("voter-disk-replaced", "resolved", subject=str(node), within_s=60)
+
+    assert node in lab.await_state(lambda state: True, what="a leader").voter_ids
+    assert {each.rule for each in watcher.told()} == {"voter-disk-replaced"}

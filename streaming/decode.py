@@ -13,6 +13,7 @@ from connectors.event import Event, Undecodable, from_json
 from connectors.metadata.decode import decode
 from connectors.observation import Kind, Observation
 from rules.quorum import Offset
+from streaming.worker import settle
 
 SHARD_OF_QUORUM = 0
 """Shard 0 holds the quorum; partitions would be spread over further shards. There is one shard now."""
@@ -78,6 +79,7 @@ def _seen(row: Observation) -> Event:
 
 def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """`mapInArrow`: batches of `schema.OBSERVATION` to batches of `schema.EVENT`, one for one."""
+    settle()
     for batch in batches:
         tables = [_table(_observation(row)) for row in batch.to_pylist()]
         if tables:

@@ -23,6 +23,7 @@ from rules.quorum import Millis, Vantage
 from streaming.deliver import ALERT, ALERT_KIND, DUE_KIND, QUARANTINE_KIND
 from streaming.replay.watch import Row, Watch
 from streaming.schema import OUTPUT
+from streaming.worker import settle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,7 @@ class Step:
         self, key: tuple[str, int], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         """Apply one micro-batch of one (cluster, shard); yields rows of `schema.OUTPUT`."""
+        settle()
         cluster, shard = key
         settings = self._clusters.get(cluster)
         if settings is None:

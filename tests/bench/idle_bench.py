@@ -61,7 +61,12 @@ def main() -> int:
 def measured(pid: int) -> list[Cost]:
     """Every process of the job, dearest first."""
     job = psutil.Process(pid)
-    before = {process: cpu_s(process) for process in (job, *job.children(recursive=True))}
+    # Spark forks short-lived children all the time: what lives less than a second counts with its parent.
+    before = {
+        process: cpu_s(process)
+        for process in (job, *job.children(recursive=True))
+        if time.time() - process.create_time() > 1
+    }
     time.sleep(MEASURED_S)
     costs = [
         Cost(

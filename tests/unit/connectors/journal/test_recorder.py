@@ -310,3 +310,48 @@ def test_old_segments_go_while_writing_too(tmp_path: Path) -> None:
             recorder.append([poll(at * 1000)])
             Journal(tmp_path).commit(recorder.publish())
         assert 30 <= Journal(tmp_path).first() <= 40
+
+
+def test_an_index_that_cannot_be_written_costs_time_and_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, sequence: int, position: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(segment, "add_to_index", full)
+    large = b"x" * segment.INDEX_EVERY_BYTES
+    with Recorder(tmp_path) as recorder:
+        for at in range(3):
+            recorder.append([poll(at, payload=large)])
+        assert recorder.publish() == 3
+    assert [row.observed_at_ms for row in Journal(tmp_path).read(0, 3)] == [0, 1, 2]
+
+
+def test_a_new_segment_is_whole_when_the_disk_takes_it_in_bites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: real(descriptor, bytes(content[:100])))
+    before = written(tmp_path, 6, segment_bytes=200)
+    assert len(segments(tmp_path)) > 1
+
+    with Recorder(tmp_path) as recorder:
+        assert recorder.published == 6
+    assert list(Journal(tmp_path).read(0, 6)) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 1024], ids=["empty", "zeros"])
+def test_a_committed_mark_that_a_power_cut_took_only_keeps_rows_longer(tmp_path: Path, content: bytes) -> None:
+    written(tmp_path, 4)
+    (tmp_path / "committed").write_bytes(content)
+
+    with Recorder(tmp_path) as recorder:
+        assert recorder.published == 4
+    Journal(tmp_path).commit(3)
+    assert Journal(tmp_path).committed() == 3
+
+
+def test_a_journal_that_was_killed_while_it_was_made_is_made_again(tmp_path: Path) -> None:
+    (tmp_path / "published").touch()
+
+    assert len(written(tmp_path, 2)) == 2

@@ -150,6 +150,12 @@ class Journal:
 
 
 def committed(directory: Path, journal_id: str) -> int:
-    """The committed position; 0 where there is none, or where it is another journal's."""
-    found = mark.read(directory / COMMITTED)
+    """The committed position; 0 where there is none, or where it is another journal's.
+
+    A damaged one counts as none (it is not synced, and a power cut may leave it empty): rows are only kept longer.
+    """
+    try:
+        found = mark.read(directory / COMMITTED)
+    except JournalError:
+        return 0
     return found.sequence if found is not None and found.journal_id == journal_id else 0

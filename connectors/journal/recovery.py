@@ -7,6 +7,7 @@ they are in order, and the follower goes on after them.
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -48,8 +49,10 @@ def recover(directory: Path) -> Recovered:
     """
     for unfinished in directory.glob("*.new"):
         unfinished.unlink()
-    published = mark.read(directory / PUBLISHED)
     firsts = segment.listing(directory)
+    if not firsts:
+        _clear_unborn(directory / PUBLISHED)
+    published = mark.read(directory / PUBLISHED)
     if published is None:
         if firsts:
             raise JournalError(
@@ -69,6 +72,13 @@ def recover(directory: Path) -> Recovered:
         firsts = [0]
     sealed = _sealed(directory, firsts, published.journal_id)
     return _active(directory, firsts[-1], published, sealed)
+
+
+def _clear_unborn(published: Path) -> None:
+    """An empty file and no segment: somebody was killed before the first byte of a new journal."""
+    with suppress(FileNotFoundError):
+        if published.stat().st_size == 0:
+            published.unlink()
 
 
 def _sealed(directory: Path, firsts: list[int], journal_id: str) -> list[Sealed]:

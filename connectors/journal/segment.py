@@ -9,6 +9,7 @@ import os
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -74,7 +75,9 @@ def create(directory: Path, journal_id: str, first: int, before: Mapping[str, Pr
     unfinished.unlink(missing_ok=True)
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        os.write(descriptor, _PREFIX.pack(_MAGIC, len(body), crc32c(body)) + body)
+        left = memoryview(_PREFIX.pack(_MAGIC, len(body), crc32c(body)) + body)
+        while left:
+            left = left[os.write(descriptor, left) :]
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -136,12 +139,13 @@ def damaged(path: Path, position: int, reason: str) -> JournalError:
 
 
 def add_to_index(path: Path, sequence: int, position: int) -> None:
-    """Note where a row stands. Not synced: an entry that did not survive only costs time."""
-    descriptor = os.open(path.with_suffix(INDEX_SUFFIX), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        os.write(descriptor, _ENTRY.pack(sequence, position))
-    finally:
-        os.close(descriptor)
+    """Note where a row stands. Not synced, and never an error: an entry that is not there only costs time."""
+    with suppress(OSError):
+        descriptor = os.open(path.with_suffix(INDEX_SUFFIX), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(descriptor, _ENTRY.pack(sequence, position))
+        finally:
+            os.close(descriptor)
 
 
 def cut_index(path: Path) -> None:

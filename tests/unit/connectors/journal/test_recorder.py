@@ -312,13 +312,15 @@ def test_old_segments_go_while_writing_too(tmp_path: Path) -> None:
         assert 30 <= Journal(tmp_path).first() <= 40
 
 
-def test_an_index_that_cannot_be_written_costs_time_and_no_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(path: Path, sequence: int, position: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def test_an_index_that_cannot_be_written_costs_time_and_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
 
-    monkeypatch.setattr(segment, "add_to_index", full)
+    def full(path: Path, flags: int, mode: int = 0o777) -> int:
+        if Path(path).suffix == segment.INDEX_SUFFIX:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", full)
     large = b"x" * segment.INDEX_EVERY_BYTES
     with Recorder(tmp_path) as recorder:
         for at in range(3):

@@ -4,6 +4,8 @@ Each setting carries its reason; what was measured stands in docs/measurements.m
 """
 
 import os
+import re
+import shutil
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -11,7 +13,11 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+from connectors.errors import UsageError
 
 SETTINGS: Mapping[str, str] = {
     "spark.app.name": "kraftwatch",
@@ -42,6 +48,7 @@ JAVA_OPTIONS = (
     "-XX:ReservedCodeCacheSize=96m",
     "-XX:MaxMetaspaceSize=256m",
 )
+_TELLING = re.compile(r"(Error|Exception)\b")
 PACKAGES = ("rules", "connectors", "streaming", "deploy")
 
 
@@ -50,13 +57,17 @@ def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSes
 
     On a master that is not local our packages travel with the job, because executors on other machines
     have the locked dependencies but need not have us.
+
+    Raises:
+        UsageError: there is no Java, the master cannot be had, or a setting cannot be.
     """
+    _require_java()
     logs.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     local = master.startswith("local")
     options = [*JAVA_OPTIONS, f"-Dkraftwatch.log={logs / 'spark.log'}", f"-Dlog4j2.configurationFile={_log4j2(logs)}"]
-    chosen = {**SETTINGS, "spark.driver.extraJavaOptions": " ".join(options)}
+    chosen = {**SETTINGS, "spark.driver.extraJavaOptions": " ".join(map(java_option, options))}
     if local:
         chosen["spark.driver.host"] = "127.0.0.1"
         chosen["spark.driver.bindAddress"] = "127.0.0.1"
@@ -70,9 +81,50 @@ def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSes
     builder = SparkSession.builder.master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    with _stderr_to(logs / "spark.err"):
-        spark: SparkSession = builder.getOrCreate()
+    errors = logs / "spark.err"
+    said_before = errors.stat().st_size if errors.exists() else 0
+    try:
+        with _stderr_to(errors):
+            spark: SparkSession = builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as problem:
+        why = _why(problem, errors, said_before)
+        raise UsageError(f"Spark does not start on --master {master}: {why}; more is in {logs}") from problem
     return spark
+
+
+def java_option(option: str) -> str:
+    """One option as Spark splits a list of them: what holds a space or a quote is quoted."""
+    if not set(option) & set(" \t'\"\\"):
+        return option
+    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if home and not os.access(Path(home) / "bin" / "java", os.X_OK):
+        raise UsageError(
+            f"Spark needs Java: JAVA_HOME is {home}, and there is no bin/java in it; install a JDK 17 or newer, and "
+            "let JAVA_HOME name it"
+        )
+    if not home and shutil.which("java") is None:
+        raise UsageError("Spark needs Java, and there is no java on the PATH: install a JDK 17 or newer")
+
+
+def _why(problem: Exception, errors: Path, said_before: int) -> str:
+    """The one line that says most: of what Java wrote when it died at once, else of the error that it raised."""
+    if isinstance(problem, Py4JError):
+        said = str(problem).splitlines()
+        if any("stopped SparkContext" in line for line in said):
+            return "no Spark master accepted us there within a minute"
+    else:
+        with errors.open("rb") as file:
+            file.seek(said_before)
+            said = file.read().decode(errors="replace").splitlines()
+    said = [line.strip() for line in said if line.strip() and not line.lstrip().startswith("at ")]
+    telling = [line for line in said if _TELLING.search(line)] or said or [type(problem).__name__]
+    # A cause comes behind what it caused.
+    return telling[-1][:300]
 
 
 @contextmanager
@@ -103,7 +155,7 @@ def packages_archive(folder: Path) -> Path:
     """Our packages as a zip that Python imports from, written whole or not at all."""
     target = folder / "kraftwatch-packages.zip"
     temporary = target.with_suffix(f".{os.getpid()}")
-    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
         for package in PACKAGES:
             root = Path(str(files(package)))
             for path in sorted(root.rglob("*")):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -32,6 +33,9 @@ from streaming.step import ClusterSettings, Step
 from streaming.stop import StopSignal
 
 log = logging.getLogger(__name__)
+
+SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
+"""What a call to Spark raises: its own error, Java's, or that Java is gone."""
 
 Say = Callable[[str], None]
 """Tells the person at the terminal what happens, on stderr."""
@@ -87,7 +91,7 @@ def run(config: Config, *, say: Say) -> None:
             )
             for section in config.clusters
         }
-        query = start(spark, checkpoint, Step(settings), deliver)
+        query = _started(spark, checkpoint, Step(settings), deliver)
         say(f"watching {_names(clusters)}")
         _until_stopped(query, stop)
 
@@ -105,6 +109,13 @@ def start(spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deli
     )
 
 
+def _started(spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deliver) -> StreamingQuery:
+    try:
+        return start(spark, checkpoint, step, deliver)
+    except SPARK_ERRORS as problem:
+        raise JobError(f"the streaming query does not start on {checkpoint.spark}: {_cause(problem)}") from problem
+
+
 def transitions(observations: DataFrame, step: Step) -> DataFrame:
     """Observation rows to the step's output rows."""
     events = observations.mapInArrow(decode_batches, EVENT)
@@ -117,7 +128,7 @@ def _until_stopped(query: StreamingQuery, stop: StopSignal) -> None:
     while not stop.is_set():
         try:
             ended = query.awaitTermination(1)
-        except PySparkException as problem:
+        except SPARK_ERRORS as problem:
             if stop.is_set():
                 return
             raise JobError(f"the streaming query failed, its checkpoint holds: {_cause(problem)}") from problem
@@ -126,10 +137,13 @@ def _until_stopped(query: StreamingQuery, stop: StopSignal) -> None:
     _quietly(query.stop)
 
 
-def _cause(problem: PySparkException) -> str:
+def _cause(problem: Exception) -> str:
     """The last line that says something, of an error that Spark wraps many times."""
-    lines = [line.strip() for line in str(problem).splitlines() if "Error" in line or "Exception" in line]
-    return (lines[-1] if lines else str(problem).splitlines()[0])[:500]
+    if isinstance(problem, Py4JNetworkError | OSError):
+        return "Spark's Java process is gone (killed, or out of memory)"
+    said = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    lines = [line for line in said if "Error" in line or "Exception" in line]
+    return [type(problem).__name__, *said[:1], *lines[-1:]][-1][:500]
 
 
 def _quietly(stop: Callable[[], None]) -> None:

@@ -41,7 +41,12 @@ def main() -> None:
     except KraftwatchError as problem:
         _say(problem)
         sys.exit(1)
+    except OSError as problem:
+        # What the machine refuses (a full disk, a read-only folder) is no fault of ours to trace back.
+        place = "" if problem.filename is None else f"{problem.filename}: "
+        _say(f"{place}{(problem.strerror or str(problem)).lower()}")
+        sys.exit(1)
 
 
-def _say(problem: KraftwatchError) -> None:
+def _say(problem: KraftwatchError | str) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"kraftwatch: {problem}", markup=False)

@@ -1,0 +1,40 @@
+"""However the streaming query ends by itself, it is one sentence."""
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
+
+from streaming.job import JobError, _until_stopped
+from streaming.stop import StopSignal
+
+
+class Query:
+    """Ends as it is told."""
+
+    def __init__(self, problem: Exception | None) -> None:
+        self._problem = problem
+
+    def awaitTermination(self, timeout: float) -> bool:
+        if self._problem is not None:
+            raise self._problem
+        return True
+
+
+@pytest.mark.parametrize(
+    ("problem", "sentence"),
+    [
+        (None, "ended by itself"),
+        (PySparkException("Batch 7 failed\nCaused by: java.io.IOException: disk\n at x"), "java.io.IOException: disk"),
+        (PySparkException(""), "PySparkException"),
+        (Py4JError("An error occurred while calling o1"), "An error occurred while calling o1"),
+        (Py4JNetworkError("Answer from Java side is empty"), "Spark's Java process is gone"),
+        (ConnectionRefusedError(111, "Connection refused"), "Spark's Java process is gone"),
+    ],
+)
+def test_it_is_one_sentence(problem: Exception | None, sentence: str) -> None:
+    with pytest.raises(JobError) as ended:
+        _until_stopped(Query(problem), StopSignal())  # type: ignore[arg-type]
+
+    assert sentence in str(ended.value)
+    assert "\n" not in str(ended.value)
+    assert "checkpoint holds" in str(ended.value)

@@ -37,6 +37,9 @@ SEEN_AGE = Threshold(
 _QUIET_MS = 1_000
 """News that nobody leads must be newer than a leader's last answer by this: a node that is cut off from the others
 says so all the time, and an idle quorum answers twice a second."""
+_NEWS_MS = 10_000
+"""News that nobody leads is old after this: looks are repeated every few seconds. Older ones are from before we
+ourselves were away, and say nothing of now."""
 _BEHIND = 1_000
 """Records that may be missing between what we applied and the high watermark before we call it catching up."""
 
@@ -119,7 +122,9 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     news = [
         failure
         for failure in quorum.failures
-        if failure.sight is not Sight.PROBE and (last is None or failure.last_at_ms >= last + _QUIET_MS)
+        if failure.sight is not Sight.PROBE
+        and quorum.now_ms - failure.last_at_ms <= _NEWS_MS
+        and (last is None or failure.last_at_ms >= last + _QUIET_MS)
     ]
     saying = [failure for failure in news if failure.reason in (Reason.NO_LEADER, Reason.NOT_READY)]
     refusing = [failure for failure in news if failure.reason is Reason.REFUSED]

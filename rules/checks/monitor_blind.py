@@ -22,7 +22,7 @@ Thresholds
 
 from collections.abc import Iterable
 
-from rules.finding import Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
 from rules.quorum import Failure, Millis, Quorum, Reason, Resolution, Sight, Vantage
 from rules.remedy import describe_status
 from rules.sight import PROBE_AGE, SEEN_AGE, leaderless
@@ -56,7 +56,10 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     yield from _names(quorum, thresholds)
 
 
-def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[Finding]:
+def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+    if _just_back(quorum):
+        yield CannotTell(rule=ID, subject="quorum", why="the gatherer has only just begun to look again")
+        return
     ages = {
         "metadata log": _age(quorum, quorum.log_seen_at_ms),
         "DescribeQuorum": _age(quorum, quorum.poll.observed_at_ms if quorum.poll else None),
@@ -80,6 +83,14 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[Finding]:
             "failing": [_failure(quorum, each) for each in _worst(failures)],
         },
         remedy=(*_advice(failures), "# Ask the quorum from another host as well", describe_status(quorum)),
+    )
+
+
+def _just_back(quorum: Quorum) -> bool:
+    """This very observation says that nobody was looking: what was blind before that did not go on standing."""
+    return any(
+        each.reason is Reason.INTERRUPTED and each.first_at_ms == each.last_at_ms == quorum.now_ms
+        for each in quorum.failures
     )
 
 

@@ -34,10 +34,12 @@ from rules.endpoints import Flaw, Look, elsewhere, looks, remembered, seen_there
 from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
 from rules.quorum import Answer, NodeId, Quorum, Vantage
 from rules.remedy import describe_status
-from rules.sight import POLL_AGE, PROBE_AGE, SILENT, fresh_poll, leaderless, no_voters_record
+from rules.sight import POLL_AGE, PROBE_AGE, SILENT, fresh_poll, last_seen_at_ms, leaderless, no_voters_record
 from rules.text import listed
 
 ID = "stale-voter-endpoint"
+_ELECTION_MS = 5_000
+"""While nobody has led for less than this, it is an election: a leader that restarts refuses connections, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +88,10 @@ def _scene(quorum: Quorum, thresholds: Thresholds) -> _Scene:
         seen = remembered(quorum, thresholds)
     election = electability(stands(quorum, seen))
     answers = nobody is not None and (bool(nobody.answered) or any(_answers(look) for look in seen))
-    dead_or_moved = (
-        answers and any(look.refused for look in seen) and sum(look.leads for look in seen) < election.majority
-    )
+    last = last_seen_at_ms(quorum)
+    electing = last is not None and quorum.now_ms - last < _ELECTION_MS
+    lost = any(look.refused for look in seen) and sum(look.leads for look in seen) < election.majority
+    dead_or_moved = answers and lost and not electing
     return _Scene(
         quorum=quorum,
         looks=seen,

@@ -153,6 +153,15 @@ def test_an_election_does_not_make_it_critical() -> None:
     assert stale(replace(quorum, poll=replace(quorum.poll, voters=fresh))) == ["warning voter 1: name-gone"]
 
 
+def test_a_leader_that_restarts_does_not_make_it_critical() -> None:
+    """One voter's name is gone for days, and the leader restarts: it refuses while the others elect."""
+    told_before = name_gone(refuses(healthy(), 3), 1)
+    electing = failing(unseen_for(told_before, 2_000, 2_500), Reason.NO_LEADER, "c2.test:9093")
+    assert stale(electing) == ["warning voter 1: name-gone"]
+    lasting = failing(unseen_for(told_before, 6_000, 6_500), Reason.NO_LEADER, "c2.test:9093")
+    assert stale(lasting) == ["critical voter 1: name-gone", "critical voter 3: dead-or-moved"]
+
+
 def test_it_works_on_when_describe_quorum_does_not_answer() -> None:
     blind = unseen_for(name_gone(healthy(), 1, 2, 3), log_ms=None, poll_ms=60_000)
     assert {each.severity for each in findings(blind, RULE)} == {Severity.CRITICAL}

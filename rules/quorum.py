@@ -209,9 +209,16 @@ class Recovery:
     at_least: bool
     """True when a snapshot showed it: it stood already at `since_timestamp_ms`, perhaps long before."""
     previous_isr: tuple[NodeId, ...] | None
-    """The in-sync replicas before the unclean election; None when the log no longer tells."""
+    """The in-sync replicas before the unclean election; None when the log no longer tells.
+
+    After a second unclean election meanwhile, those before either: records that only they acknowledged may be lost.
+    """
     previous_elr: tuple[NodeId, ...] | None
     """The eligible leader replicas (KIP-966) before the unclean election; None when the log no longer tells."""
+    added: tuple[NodeId, ...] = ()
+    """Replicas that a reassignment gave it since: they must copy all of it before they can join."""
+    added_timestamp_ms: Millis | None = None
+    """The log's time of the record that last added one."""
 
 
 class Resolution(StrEnum):

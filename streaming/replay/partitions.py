@@ -134,8 +134,7 @@ class Partitions:
         if recovering is False:
             self._settle(key)
         elif held is not None:
-            # Already recovering: since when, and what was in sync before, stay what they were.
-            self._recovering[key] = replace(held, replicas=now.replicas, isr=now.isr, leader=now.leader)
+            self._recovering[key] = _going_on(held, before or _UNKNOWN, now, origin)
             self._shown = None
         elif recovering:
             self._recovering[key] = Recovery(
@@ -179,6 +178,33 @@ class Partitions:
         if len(self._interned) > _INTERNED:
             self._interned.clear()
         return self._interned.setdefault(nodes, nodes)
+
+
+def _going_on(held: Recovery, before: Assignment, now: Assignment, origin: At | Origin) -> Recovery:
+    """Already recovering: since when, and what was in sync before, stay what they were.
+
+    An ISR with nobody who was in sync or eligible is another unclean election: its record does not repeat the state
+    (PartitionChangeBuilder), and those had acknowledged records that the new leader may not have.
+    """
+    isr, elr = held.previous_isr, held.previous_elr
+    holders = {*before.isr, *before.elr}
+    if isr is not None and now.isr and holders and holders.isdisjoint(now.isr):
+        isr, elr = _union(isr, before.isr), _union(elr or (), before.elr)
+    new = tuple(node for node in now.replicas if node not in held.replicas) if held.replicas else ()
+    return replace(
+        held,
+        replicas=now.replicas,
+        isr=now.isr,
+        leader=now.leader,
+        previous_isr=isr,
+        previous_elr=elr,
+        added=tuple(node for node in (*held.added, *new) if node in now.replicas),
+        added_timestamp_ms=Millis(origin.timestamp_ms) if new else held.added_timestamp_ms,
+    )
+
+
+def _union(first: tuple[NodeId, ...], second: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
+    return (*first, *(node for node in second if node not in first))
 
 
 _INTERNED = 50_000

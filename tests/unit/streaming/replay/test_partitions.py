@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +47,42 @@ def test_recovering_lasts_until_the_record_that_ends_it() -> None:
 
     ledger.change("orders", 0, isr=(101, 102), recovering=False)
     assert apply(replay, [ledger.read()]).recovering == ()
+
+
+def test_a_second_unclean_election_adds_to_those_whose_records_may_be_lost() -> None:
+    """Kafka writes the new ISR and leader alone: the state was RECOVERING already (PartitionChangeBuilder)."""
+    ledger, replay = started()
+    ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    apply(replay, [ledger.read()])
+    ledger.change("orders", 0, isr=(103,), leader=103)
+    (recovery,) = apply(again(replay.to_bytes()), [ledger.read()]).recovering
+    assert recovery.previous_isr == (101, 102)
+    ledger.change("orders", 7, isr=(103,), leader=103, recovering=True)
+    ledger.change("orders", 7, isr=(104,), leader=104)
+    assert apply(replay, [ledger.read()]).recovering[1].previous_isr == (101, 102, 103)
+
+
+def test_grown_in_sync_and_unclean_again_it_is_another_one() -> None:
+    ledger, replay = started()
+    ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    ledger.change("orders", 0, isr=(102, 101), recovering=False)
+    ledger.change("orders", 0, isr=(102,))
+    offset = ledger.change("orders", 0, isr=(101,), leader=101, recovering=True).at.offset
+    (recovery,) = apply(replay, [ledger.read()]).recovering
+    assert (recovery.since_offset, recovery.previous_isr) == (offset, (102,))
+
+
+def test_a_replica_that_a_reassignment_adds_is_known_as_new() -> None:
+    ledger, replay = started()
+    ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    ledger.now_ms = added = START + 60_000
+    ledger.change("orders", 0, replicas=(101, 102, 104))
+    ledger.now_ms += 5_000
+    ledger.change("orders", 0, leader=102)
+    (recovery,) = apply(replay, [ledger.read()]).recovering
+    assert (recovery.added, recovery.added_timestamp_ms) == ((104,), added)
+    ledger.change("orders", 0, replicas=(101, 102))
+    assert apply(again(replay.to_bytes()), [ledger.read()]).recovering[0].added == ()
 
 
 def test_no_leader_and_an_unchanged_leader_are_told_apart() -> None:
@@ -124,6 +161,20 @@ class Told:
     what: str
 
 
+def held_before(
+    since: Recovery | None, before: dict[str, object] | None, state: dict[str, object]
+) -> tuple[object, object]:
+    """Who was in sync, and who eligible, before it recovered; after a second unclean election, before either."""
+    was: dict[str, Any] = dict(before or {"isr": (), "elr": ()})
+    if since is None:
+        return (was["isr"], was["elr"]) if before else (None, None)
+    isr, elr, now = since.previous_isr, since.previous_elr, cast(tuple[int, ...], state["isr"])
+    holders = {*was["isr"], *was["elr"]}
+    if isr is None or elr is None or not now or not holders or holders & {*now}:
+        return isr, elr
+    return (*isr, *(n for n in was["isr"] if n not in isr)), (*elr, *(n for n in was["elr"] if n not in elr))
+
+
 def oracle(log: Sequence[LogEvent], topic: str, partition: int) -> Recovery | None:
     """Whether this partition recovers at the log's end: reads the log from its beginning, for one partition alone."""
     name: str | None = None
@@ -150,6 +201,9 @@ def oracle(log: Sequence[LogEvent], topic: str, partition: int) -> Recovery | No
                 state["leader"] = event.leader
             going_on = since is not None and event.recovering is not False
             if going_on or event.recovering:
+                isr, elr = held_before(since, before, state)
+                has, had = state["replicas"], since.replicas if since else ()
+                new = [node for node in has if had and node not in had]  # type: ignore[attr-defined]
                 since = Recovery(
                     topic_id=TopicId(topic),
                     topic=name,
@@ -160,8 +214,10 @@ def oracle(log: Sequence[LogEvent], topic: str, partition: int) -> Recovery | No
                     since_offset=since.since_offset if since else event.at.offset,
                     since_timestamp_ms=since.since_timestamp_ms if since else event.at.timestamp_ms,
                     at_least=False,
-                    previous_isr=since.previous_isr if since else before and before["isr"],  # type: ignore[arg-type]
-                    previous_elr=since.previous_elr if since else before and before["elr"],  # type: ignore[arg-type]
+                    previous_isr=isr,  # type: ignore[arg-type]
+                    previous_elr=elr,  # type: ignore[arg-type]
+                    added=tuple(n for n in (*(since.added if since else ()), *new) if n in has),  # type: ignore[operator]
+                    added_timestamp_ms=event.at.timestamp_ms if new else (since.added_timestamp_ms if since else None),
                 )
             else:
                 since = None

@@ -13,7 +13,8 @@ Evidence
     that only those acknowledged *may* be lost. How many were lost the log does not tell.
 
 What to do
-    Bring the other replica back, or give the partition one that lives: its joining ends the state. A replica that
+    A partition that lost its leader as well serves nobody: bring that leader back first. Then bring the other
+    replica back, or give the partition one that lives: its joining ends the state. A replica that
     comes back cuts its log to the leader's: if its records matter, copy its directory before you start it.
 
 What not to do
@@ -21,7 +22,8 @@ What not to do
 
 Thresholds
     hold (60 s, by the log's clock) and clear (10 s). join (30 s): how long a live replica may take to join before
-    it counts as not joining. seen_age (10 s): without the log the rule cannot tell.
+    it counts as not joining. copy (1 h): the same for a replica that a reassignment added meanwhile, which has all of
+    the partition to copy first. seen_age (10 s): without the log the rule cannot tell.
 """
 
 import shlex
@@ -43,6 +45,13 @@ JOIN = Threshold(
     meaning="how long a live replica may take to join before it counts as not joining: a restarted broker took 19 s "
     "with Kafka's defaults",
 )
+COPY = Threshold(
+    name="copy",
+    default=3_600.0,
+    unit="s",
+    meaning="how long a live replica that a reassignment added may take to copy the partition before it counts as not "
+    "joining: raise it where partitions are big or reassignments throttled",
+)
 _SHOWN = 20
 """Partitions listed one by one; the rest is counted."""
 _WORSE = (Severity.INFO, Severity.WARNING, Severity.CRITICAL)
@@ -61,6 +70,7 @@ class _Case:
 
 ALIVE = "alive, does not join"
 JOINING = "alive, may be joining"
+COPYING = "alive, new here, may be copying"
 LEAVING = "shutting down"
 FENCED = "fenced"
 UNREGISTERED = "not registered"
@@ -78,29 +88,34 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         yield CannotTell(rule=ID, subject=None, why=f"the metadata log was last seen {ago}")
         return
     ordered = sorted(quorum.recovering, key=lambda each: (_name(each), each.topic_id, each.partition))
-    join = thresholds.ms(JOIN.name)
     for _, of_topic in groupby(ordered, key=lambda each: each.topic_id):
-        yield _finding(quorum, [_case(quorum, newest, each, join) for each in of_topic])
+        yield _finding(quorum, [_case(quorum, newest, each, thresholds) for each in of_topic])
 
 
 def _name(recovery: Recovery) -> str:
     return recovery.topic or f"with id {recovery.topic_id}"
 
 
-def _case(quorum: Quorum, newest: Millis, recovery: Recovery, join: Millis) -> _Case:
+def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresholds) -> _Case:
     standing = Millis(max(0, newest - recovery.since_timestamp_ms))
     in_sync = {recovery.leader, *recovery.isr}
     others = {
-        node: _state(quorum, newest, node, standing, join) for node in sorted(recovery.replicas) if node not in in_sync
+        node: _state(quorum, newest, recovery, node, thresholds)
+        for node in sorted(recovery.replicas)
+        if node not in in_sync
     }
-    if len(recovery.replicas) <= 1:
+    if len(recovery.replicas) <= 1 or (len(recovery.replicas) - len(recovery.added) <= 1 and _only(COPYING, others)):
         severity = Severity.INFO
     else:
         severity = Severity.CRITICAL if ALIVE in others.values() else Severity.WARNING
     return _Case(recovery=recovery, standing_ms=standing, others=others, severity=severity)
 
 
-def _state(quorum: Quorum, newest: Millis, node: NodeId, standing: Millis, join: Millis) -> str:
+def _only(state: str, others: dict[NodeId, str]) -> bool:
+    return set(others.values()) == {state}
+
+
+def _state(quorum: Quorum, newest: Millis, recovery: Recovery, node: NodeId, thresholds: Thresholds) -> str:
     broker = quorum.brokers.get(node)
     if broker is None:
         return UNREGISTERED
@@ -108,9 +123,13 @@ def _state(quorum: Quorum, newest: Millis, node: NodeId, standing: Millis, join:
         return FENCED
     if broker.in_controlled_shutdown:
         return LEAVING
+    added = recovery.added_timestamp_ms
+    if node in recovery.added and added is not None and newest - added < thresholds.ms(COPY.name):
+        return COPYING
     since = broker.alive_since_timestamp_ms
+    standing = max(0, newest - recovery.since_timestamp_ms)
     had = standing if since is None else min(standing, newest - since)
-    return ALIVE if had >= join else JOINING
+    return ALIVE if had >= thresholds.ms(JOIN.name) else JOINING
 
 
 def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
@@ -131,9 +150,9 @@ def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
             "partitions": [_evidence(case) for case in cases[:_SHOWN]],
             "partitions_not_listed": max(0, len(cases) - _SHOWN),
             "may_be_lost": _may_be_lost(cases),
-            "clients_refused": False,
+            "clients_refused": any(case.recovery.leader is None for case in cases),
         },
-        remedy=_remedy(quorum, name, cases, others),
+        remedy=_remedy(quorum, name, cases),
         standing_ms=oldest.standing_ms,
     )
 
@@ -154,16 +173,20 @@ def _by_state(cases: list[_Case]) -> dict[str, list[NodeId]]:
 def _summary(name: str, cases: list[_Case], oldest: _Case, severity: Severity, others: dict[str, list[NodeId]]) -> str:
     which = f"{counted(len(cases), 'partition')} of topic {name}"
     what = f"{which} RECOVERING for {_stood(oldest)} after an unclean election"
-    alive, joining = others.get(ALIVE), others.get(JOINING)
+    alive, joining, copying = others.get(ALIVE), others.get(JOINING), others.get(COPYING)
     if severity is Severity.CRITICAL:
         why = f"broker {listed(alive or (), 4)} is alive and does not join"
+    elif copying and not joining:
+        why = f"broker {listed(copying, 4)} was given a replica and copies it"
     elif severity is Severity.INFO:
         why = "with one replica the state stays until that changes"
     elif joining:
         why = f"broker {listed(joining, 4)} is back and has not joined yet"
     else:
         why = "no other replica is alive"
-    return f"{what}: {why}; acknowledged records may be lost, clients are not refused"
+    leaderless = sum(case.recovery.leader is None for case in cases)
+    but = f" but for {counted(leaderless, 'partition')} without a leader, which serves nobody" if leaderless else ""
+    return f"{what}: {why}; acknowledged records may be lost, clients are not refused{but}"
 
 
 def _evidence(case: _Case) -> dict[str, Plain]:
@@ -197,32 +220,57 @@ def _may_be_lost(cases: list[_Case]) -> str:
     return f"records that only broker {listed(holders, 6)} acknowledged: in sync, or eligible, before the election"
 
 
-def _remedy(quorum: Quorum, name: str, cases: list[_Case], others: dict[str, list[NodeId]]) -> tuple[str, ...]:
-    leaders = sorted({case.recovery.leader for case in cases if case.recovery.leader is not None})
-    alive, joining = others.get(ALIVE), others.get(JOINING)
-    dead = sorted({node for state in (FENCED, UNREGISTERED, LEAVING) for node in others.get(state, ())})
+def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
+    led = [case for case in cases if case.recovery.leader is not None]
+    leaders = sorted({case.recovery.leader for case in led if case.recovery.leader is not None})
     steps = []
     if cases[0].recovery.topic is not None:
         bootstrap = broker_bootstrap(quorum, leaders)
         steps.append(f"kafka-topics.sh --bootstrap-server {bootstrap} --describe --topic {shlex.quote(name)}")
+    steps += _leader_first([case.recovery for case in cases if case.recovery.leader is None])
     if leaders:
         steps.append(f"# Keep broker {listed(leaders)} running meanwhile: it holds the only in-sync copy")
-    if joining:
-        steps.append(f"# Broker {listed(joining)} is back: give it half a minute to join")
-    if alive:
-        steps.append(
-            f"# See in the log of broker {listed(alive)} why it does not replicate (disk, quota, network to the "
-            "leader), then restart it: its joining ends the state"
+    # Without a leader nobody can join: what is said of the other replicas is for the partitions that have one.
+    others = _by_state(led)
+    dead = sorted({node for state in _DEAD for node in others.get(state, ())})
+    steps += _joining(others, dead)
+    if dead or any(case.severity is Severity.INFO and not case.others for case in led):
+        steps.append(_another_replica(dead))
+    return tuple(steps)
+
+
+_DEAD = (FENCED, UNREGISTERED, LEAVING)
+
+
+def _leader_first(leaderless: list[Recovery]) -> Iterable[str]:
+    """A partition whose leader died while it was the only one in sync."""
+    if not leaderless:
+        return
+    which = f"Partition {listed(each.partition for each in leaderless)} has no leader and serves nobody"
+    holders = sorted({node for each in leaderless for node in each.isr})
+    if holders:
+        yield f"# {which}: start broker {listed(holders)} first, which holds the only in-sync copy"
+    if any(not each.isr for each in leaderless):
+        yield f"# {which}: start first the brokers that --describe names under Elr or LastKnownElr"
+
+
+def _joining(others: dict[str, list[NodeId]], dead: list[NodeId]) -> Iterable[str]:
+    """What the replicas that are not in sync need, by how they are."""
+    if others.get(JOINING):
+        yield f"# Broker {listed(others[JOINING])} is back: give it half a minute to join"
+    if others.get(COPYING):
+        yield f"# Broker {listed(others[COPYING])} copies a replica it was given: wait, its joining ends the state"
+    if others.get(ALIVE):
+        yield (
+            f"# See in the log of broker {listed(others[ALIVE])} why it does not replicate (disk, quota, network to "
+            "the leader), then restart it: its joining ends the state"
         )
     if dead:
-        steps.append(
+        yield (
             f"# If the records that only broker {listed(dead)} holds matter, copy its directories of these partitions "
             "before it starts: when it is back it cuts them to the leader's log"
         )
-        steps.append(f"# Start broker {listed(dead)} again: its joining ends the state")
-    if dead or any(case.severity is Severity.INFO for case in cases):
-        steps.append(_another_replica(dead))
-    return tuple(steps)
+        yield f"# Start broker {listed(dead)} again: its joining ends the state"
 
 
 def _another_replica(dead: list[NodeId]) -> str:
@@ -237,7 +285,7 @@ RULE = Rule(
     id=ID,
     title="Partitions stay RECOVERING",
     text=__doc__ or "",
-    thresholds=(hold(60.0), clear(), JOIN, SEEN_AGE),
+    thresholds=(hold(60.0), clear(), JOIN, COPY, SEEN_AGE),
     judge=judge,
     silenced_by=("no-leader",),
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.finding import Severity
-from rules.quorum import Millis, Quorum, TopicId
+from rules.quorum import Millis, NodeId, Quorum, TopicId
 from tests.unit.rules.situation import (
     NOW,
     findings,
@@ -126,3 +126,37 @@ def test_without_the_log_it_cannot_tell() -> None:
 
 def test_healed() -> None:
     assert judged(dead_101()).findings == ()
+
+
+def test_a_partition_that_lost_its_leader_too_needs_that_one_first() -> None:
+    """Its only in-sync replica died: nobody can join, and restarting the live one mends nothing."""
+    quorum = with_broker(recovering(healthy(), 3, leader=None), 102, fenced=True)
+    (stuck,) = quorum.recovering
+    (finding,) = findings(replace(quorum, recovering=(replace(stuck, isr=(NodeId(102),)),)), RULE)
+    assert finding.severity is Severity.CRITICAL
+    assert "1 partition without a leader, which serves nobody" in finding.summary
+    assert finding.evidence["clients_refused"] is True
+    assert finding.remedy == (
+        "kafka-topics.sh --bootstrap-server b101.test:9092 --describe --topic orders",
+        "# Partition 3 has no leader and serves nobody: start broker 102 first, which holds the only in-sync copy",
+    )
+    (unknown_isr,) = findings(quorum, RULE)
+    assert any("Elr or LastKnownElr" in step for step in unknown_isr.remedy)
+
+
+@pytest.mark.parametrize(("replicas", "severity"), [((101, 102, 103), Severity.WARNING), ((102, 103), Severity.INFO)])
+def test_a_replica_that_was_just_added_copies_first(replicas: tuple[int, ...], severity: Severity) -> None:
+    """The remedy's own reassignment is no reason to wake anybody: the broker is old, its replica new."""
+    quorum = with_broker(recovering(dead_101(), 0, replicas=replicas, for_ms=7_200_000), 103)
+    (stuck,) = quorum.recovering
+
+    def added(ago_ms: int) -> Quorum:
+        since = Millis(NOW - 300 - ago_ms)
+        return replace(quorum, recovering=(replace(stuck, added=(NodeId(103),), added_timestamp_ms=since),))
+
+    (finding,) = findings(added(120_000), RULE)
+    assert finding.severity is severity
+    assert "broker 103 was given a replica and copies it" in finding.summary
+    assert any("Broker 103 copies" in step for step in finding.remedy)
+    assert not any("If the state is to end" in step for step in finding.remedy)
+    assert findings(added(3_600_000), RULE)[0].severity is Severity.CRITICAL

@@ -374,8 +374,8 @@ class Quorum:
     addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What each probed host name last resolved to: what a vanished name has to be given back.
 
-    Filled by replay from probes with `Resolution.RESOLVED`; a host's entry stays when its name is gone,
-    and goes when no probe names that host any more.
+    Filled by replay from probes with `Resolution.RESOLVED`; a host's entry stays when its name is gone, and when
+    nobody looked for long, and goes when no voter, registration or node of the quorum names that host any more.
     """
     failures: tuple[Failure, ...] = ()
     """Attempts that fail now: an entry goes as soon as its sight at its endpoint succeeds again."""

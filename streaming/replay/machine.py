@@ -278,7 +278,7 @@ class Machine:
 
     def _keep_probes(self) -> None:
         # Without a voter set (a static quorum, or a log not read yet) who looks knows endpoints that we do not know.
-        if self.looks.probes and self.shown.committed is not None:
+        if (self.looks.probes or self.looks.addresses) and self.shown.committed is not None:
             nodes = {} if self.polls.newest is None else self.polls.newest.nodes
             polled = {(node, str(endpoint)) for node, endpoints in nodes.items() for endpoint in endpoints}
             self.looks.keep_probes(self.shown.endpoints | polled)

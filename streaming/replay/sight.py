@@ -1,6 +1,6 @@
 """Sight: which looks fail now, and what the newest look at each endpoint showed."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from connectors.event import EndpointProbed, Unseen
@@ -29,7 +29,8 @@ class Looks:
         for name in old:
             del self.failures[name]
         if any(now_ms - probe.observed_at_ms > PROBE_MS for probe in self.probes.values()):
-            self._keep(lambda probe: now_ms - probe.observed_at_ms <= PROBE_MS)
+            # What the names resolved to is kept: whoever comes back after an hour must still know what to give back.
+            self.probes = {n: probe for n, probe in self.probes.items() if now_ms - probe.observed_at_ms <= PROBE_MS}
 
     def failed(self, event: Unseen, now_ms: Millis) -> None:
         """A look failed: the run of failures of this sight at this endpoint begins or goes on."""
@@ -73,19 +74,17 @@ class Looks:
         self._succeeded(Sight.PROBE, str(event.endpoint))
 
     def keep_probes(self, known: Collection[tuple[NodeId, str]]) -> None:
-        """Drop the probes of endpoints that no voter, registration or node of the quorum has any more."""
+        """Drop the probes, and the addresses, of endpoints that no voter, registration or node has any more."""
         if any((probe.node, str(probe.endpoint)) not in known for probe in self.probes.values()):
-            self._keep(lambda probe: (probe.node, str(probe.endpoint)) in known)
+            self.probes = {n: probe for n, probe in self.probes.items() if (probe.node, str(probe.endpoint)) in known}
+        hosts = {place.rpartition(":")[0] for _, place in known}
+        if not hosts.issuperset(self.addresses):
+            self.addresses = {host: found for host, found in self.addresses.items() if host in hosts}
 
     @property
     def standing(self) -> tuple[Failure, ...]:
         """The failures, in the order of sight, endpoint, reason."""
         return tuple(self.failures[name] for name in sorted(self.failures))
-
-    def _keep(self, wanted: Callable[[Probe], bool]) -> None:
-        self.probes = {name: probe for name, probe in self.probes.items() if wanted(probe)}
-        hosts = {probe.endpoint.host for probe in self.probes.values()}
-        self.addresses = {host: found for host, found in self.addresses.items() if host in hosts}
 
     def _succeeded(self, sight: Sight, endpoint: str) -> None:
         for place in (endpoint, ""):

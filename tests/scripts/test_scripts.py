@@ -43,6 +43,7 @@ class Play:
             "tick": self.tick,
             "quorum": self.quorum,
             "findings": self.findings,
+            "remedy": self.remedy,
             "kill": lambda *nodes: _each(self.world.stop, nodes),
             "start": lambda *nodes: _each(self.world.start, nodes),
             "move": self.move,
@@ -91,6 +92,13 @@ class Play:
         judgement = evaluate(watch.machine.quorum(), watch.thresholds)
         for one in judgement.findings:
             yield f"{one.severity} {one.rule} {one.subject}"
+
+    def remedy(self, *subject: str) -> Iterator[str]:
+        """remedy voter 2: what to do, of each condition that stands about this subject."""
+        watch = self.watched()
+        for one in evaluate(watch.machine.quorum(), watch.thresholds).findings:
+            if one.subject == " ".join(subject):
+                yield from one.remedy
 
     def move(self, node: str, place: str) -> None:
         """move 2 HOST:PORT: stopped, its endpoint changed, started."""

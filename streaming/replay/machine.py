@@ -264,7 +264,8 @@ class Machine:
             now_ms=self.now_ms,
         )
         if heard:
-            self.polls.take(event, self.now_ms)
+            voted = set() if self.shown.committed is None else {*self.shown.committed.ids}
+            self.polls.take(event, self.now_ms, voted | {removal.key.id for removal in self.removals})
             self._keep_probes()
 
     def _unseen(self, event: Unseen) -> None:

@@ -1,10 +1,10 @@
 """Polls: the newest answered DescribeQuorum, and what the polls showed of each replica over a window."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from connectors.event import QuorumPolled
-from rules.quorum import Epoch, LagSample, Millis, Poll, Replica, ReplicaHistory
+from rules.quorum import Epoch, LagSample, Millis, NodeId, Poll, Replica, ReplicaHistory
 
 WINDOW_MS = Millis(60_000)
 """How far back the samples of a replica reach."""
@@ -12,6 +12,8 @@ SPACING_MS = Millis(5_000)
 """Samples stand at least this far apart, but for the newest: a dozen of them tell standing from moving."""
 REMEMBERED_MS = Millis(3_600_000)
 """How long a replica that the polls no longer show is remembered."""
+LASTING_MS = Millis(86_400_000)
+"""The same for a directory of a voter, or of one that was removed: a replaced disk may wait for the morning."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -21,8 +23,14 @@ class Polls:
     newest: Poll | None = None
     histories: tuple[ReplicaHistory, ...] = ()
 
-    def take(self, event: QuorumPolled, now_ms: Millis) -> None:
-        """One more answered poll."""
+    def take(self, event: QuorumPolled, now_ms: Millis, lasting: Collection[NodeId] = ()) -> None:
+        """One more answered poll.
+
+        Args:
+            event: the answer.
+            now_ms: when it came.
+            lasting: ids of voters, and of those that were removed: their directories are remembered for longer.
+        """
         poll = Poll(
             observed_at_ms=now_ms,
             leader_id=event.leader_id,
@@ -33,17 +41,21 @@ class Polls:
             nodes={node.id: node.endpoints for node in event.nodes},
         )
         self.newest = poll
-        self.histories = tuple(_histories(self.histories, poll))
+        self.histories = tuple(_histories(self.histories, poll, lasting))
 
 
-def _histories(known: Iterable[ReplicaHistory], poll: Poll) -> Iterable[ReplicaHistory]:
+def _histories(known: Iterable[ReplicaHistory], poll: Poll, lasting: Collection[NodeId]) -> Iterable[ReplicaHistory]:
     """The histories with this poll, in the order of replica id and directory id."""
     held = {history.key: history for history in known}
     leader = poll.leader
     for replica in (*poll.voters, *poll.observers):
         held[replica.key] = _history(held.get(replica.key), replica, leader, poll)
     now_ms = poll.observed_at_ms
-    recent = (history for history in held.values() if now_ms - history.last_seen_at_ms <= REMEMBERED_MS)
+    recent = (
+        history
+        for history in held.values()
+        if now_ms - history.last_seen_at_ms <= (LASTING_MS if history.key.id in lasting else REMEMBERED_MS)
+    )
     return sorted(recent, key=lambda history: (history.key.id, history.key.directory_id or ""))
 
 

@@ -87,14 +87,14 @@ class Readiness(StrEnum):
 
 
 def readiness(samples: tuple[LagSample, ...], *, limit_ms: Millis, window: int) -> Readiness:
-    """Judge the newest `window` samples.
+    """Judge the newest `window` samples that say anything: a new leader has not heard of everybody at once.
 
     Args:
         samples: newest last.
         limit_ms: how far behind in time still counts as caught up.
         window: how many samples are asked for; with fewer than three the answer is unknown.
     """
-    recent = samples[-window:]
+    recent = [sample for sample in samples if sample.lag is not None or sample.lag_ms is not None][-window:]
     if len(recent) < min(window, 3):
         return Readiness.UNKNOWN
     if all(sample.lag_ms is not None and sample.lag_ms <= limit_ms for sample in recent):

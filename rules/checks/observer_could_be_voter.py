@@ -20,21 +20,23 @@ What not to do
 
 Thresholds
     hold (5 min) and clear (10 s). removed_for (300 s): a voter removed more recently is not named, because Kafka lists
-    it as an observer for that long. ready_lag (2 s) and window (30 samples): caught up this closely in each. silent
-    (10 s), poll_age (10 s), half_done (a day).
+    it as an observer for that long. ready_lag (2 s) and window (30 samples, more than the minute that is kept):
+    caught up this closely in each. silent (10 s), poll_age (10 s), half_done (a day).
 """
 
 from collections.abc import Iterable
 
 from rules.finding import CannotTell, Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
 from rules.progress import Liveness, Readiness, liveness, readiness
-from rules.quorum import NodeId, Poll, Quorum, Replica, VoterSet
+from rules.quorum import NodeId, Poll, Quorum, Replica, ReplicaKey, VoterSet
 from rules.remedy import add_controller
 from rules.replacement import HALF_DONE, half_done
 from rules.sight import POLL_AGE, SILENT, fresh_poll, no_fresh_poll, no_voters_record
 from rules.text import counted, listed, spelled
 
 ID = "observer-could-be-voter"
+OBSERVER_SESSION_MS = 300_000
+"""How long a leader lists an observer after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
 READY_LAG = Threshold(
     name="ready_lag",
     default=2.0,
@@ -43,7 +45,11 @@ READY_LAG = Threshold(
     "controller.quorum.fetch.timeout.ms",
 )
 WINDOW = Threshold(
-    name="window", default=30.0, unit="samples", meaning="how many of the newest polls are judged; one comes a second"
+    name="window",
+    default=30.0,
+    unit="samples",
+    meaning="how many of the newest samples of its progress are judged; one is kept every 5 s for a minute, so the "
+    "default judges that minute, and fewer than 12 judge less",
 )
 REMOVED_FOR = Threshold(
     name="removed_for",
@@ -69,7 +75,9 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         if row in ready:
             yield _finding(quorum, committed, poll, row, ready, thresholds)
         else:
-            yield CannotTell(rule=ID, subject=_subject(row), why=f"observer {row.key} does not fetch now")
+            yield CannotTell(rule=ID, subject=_subject(row.key), why=f"observer {row.key} does not fetch now")
+    for key in _unheard(quorum, committed, poll, thresholds):
+        yield CannotTell(rule=ID, subject=_subject(key), why=f"the leader has not heard of observer {key} yet")
 
 
 def _waiting(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thresholds) -> list[Replica]:
@@ -88,8 +96,26 @@ def _waiting(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thresh
     ]
 
 
-def _subject(row: Replica) -> str:
-    return f"observer {row.key}"
+def _unheard(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thresholds) -> list[ReplicaKey]:
+    """Who fetched when last seen and is not listed now: a new leader lists an observer from its first fetch on.
+
+    The leader before would have listed it for 300 s after its last one, so within that time it may be back.
+    """
+    listed_now = {row.key for row in (*poll.voters, *poll.observers)}
+    voting = committed.ids | {row.key.id for row in poll.voters}
+    return [
+        key
+        for key, history in sorted(quorum.histories.items(), key=lambda pair: str(pair[0]))
+        if key not in listed_now
+        and key.id in quorum.controllers
+        and key.id not in voting
+        and quorum.now_ms - history.last_seen_at_ms < OBSERVER_SESSION_MS
+        and (history.samples[-1].fetch_age_ms or 0) <= thresholds.ms(SILENT.name)
+    ]
+
+
+def _subject(key: ReplicaKey) -> str:
+    return f"observer {key}"
 
 
 def _finding(
@@ -99,7 +125,8 @@ def _finding(
     samples = history.samples if history else ()
     window = int(thresholds[WINDOW.name])
     state = readiness(samples, limit_ms=thresholds.ms(READY_LAG.name), window=window)
-    n, together = len(committed.voters), len(committed.voters) + len(waiting)
+    # Kafka allows one directory an id: of two observers with the same id only one can be added.
+    n, together = len(committed.voters), len(committed.voters) + len({each.key.id for each in waiting})
     gains = tolerated(together) > tolerated(n)
     silent = [
         voter.key.id for voter in committed.voters if liveness(quorum, poll, voter.key, thresholds) is Liveness.SILENT
@@ -107,11 +134,11 @@ def _finding(
     newest = samples[-1] if samples else None
     return Finding(
         rule=ID,
-        subject=_subject(row),
+        subject=_subject(row.key),
         severity=Severity.WARNING if gains else Severity.INFO,
         summary=f"controller {row.key.id} is an observer ({_kept_up(state)}) and could be a voter: "
         f"{n} voters tolerate {counted(tolerated(n), 'failure')}, with it {n + 1} tolerate {tolerated(n + 1)}"
-        + (f", with all {len(waiting)} that wait {together} tolerate {tolerated(together)}" * (len(waiting) > 1)),
+        + (f", with all {together - n} that wait {together} tolerate {tolerated(together)}" * (together - n > 1)),
         evidence={
             "observer": str(row.key),
             "keeps_up": state.value,
@@ -145,7 +172,7 @@ def _kept_up(state: Readiness) -> str:
 def _first(
     row: Replica, state: Readiness, committed: VoterSet, waiting: list[Replica], silent: list[NodeId]
 ) -> Iterable[str]:
-    n, others = len(committed.voters), [each.key.id for each in waiting if each is not row]
+    n, others = len(committed.voters), sorted({each.key.id for each in waiting} - {row.key.id})
     if state in (Readiness.CATCHING_UP, Readiness.LAGGING):
         yield f"# Wait until controller {row.key.id} has caught up: now it is {state.value}"
     if silent:

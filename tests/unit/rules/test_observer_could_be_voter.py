@@ -6,8 +6,8 @@ import pytest
 
 from rules.checks.observer_could_be_voter import tolerated
 from rules.finding import Severity
-from rules.quorum import Quorum
-from tests.unit.rules.situation import findings, healthy, key, observer, removed, silent, told, unknown
+from rules.quorum import Millis, Quorum
+from tests.unit.rules.situation import NOW, findings, healthy, key, observer, removed, silent, told, unknown
 
 RULE = "observer-could-be-voter"
 
@@ -108,3 +108,37 @@ def test_an_observer_that_stops_fetching_is_not_forgotten() -> None:
     quorum = observer(healthy(), 4, fetched_ago_ms=30_000, lags=(30_000,) * 5)
     assert told(quorum) == []
     assert (RULE, f"observer {key(4)}") in unknown(quorum)
+
+
+def test_an_election_does_not_make_it_forgotten_nor_lagging() -> None:
+    """A new leader lists an observer only from its first fetch on, and knows of no progress before."""
+    quorum = observer(healthy(), 4)
+    assert quorum.poll is not None
+    elected = replace(quorum, poll=replace(quorum.poll, observers=quorum.poll.observers[:2]))
+    assert (RULE, f"observer {key(4)}") in unknown(elected)
+    long_ago = replace(quorum.histories[key(4)], last_seen_at_ms=Millis(NOW - 300_000))
+    gone = replace(elected, histories={**elected.histories, key(4): long_ago})
+    assert (RULE, f"observer {key(4)}") not in unknown(gone)
+
+    samples = quorum.histories[key(4)].samples
+    nothing = replace(samples[20], lag=None, lag_ms=None, fetch_age_ms=None)
+    history = replace(quorum.histories[key(4)], samples=(*samples[:20], nothing, *samples[21:]))
+    (finding,) = findings(replace(quorum, histories={**quorum.histories, key(4): history}), RULE)
+    assert finding.evidence["keeps_up"] == "ready"
+
+
+def test_an_observer_that_fell_silent_and_is_listed_no_more_is_over() -> None:
+    quorum = observer(healthy(), 4, fetched_ago_ms=30_000, lags=(300_000,) * 5)
+    assert quorum.poll is not None
+    silent_before = replace(quorum.histories[key(4)].samples[-1], fetch_age_ms=Millis(299_000))
+    history = replace(quorum.histories[key(4)], samples=(silent_before,))
+    gone = replace(quorum, poll=replace(quorum.poll, observers=()), histories={key(4): history})
+    assert (RULE, f"observer {key(4)}") not in unknown(gone)
+
+
+def test_two_observers_with_one_id_would_be_one_voter() -> None:
+    first, second = findings(observer(observer(healthy(), 4), 4, directory="otherDirOf4"), RULE)
+    assert {first.severity, second.severity} == {Severity.INFO}
+    assert first.evidence["failures_tolerated_with_all"] == 1
+    assert "with all" not in first.summary
+    assert "add it together with another one" in first.remedy[0]

@@ -128,7 +128,11 @@ def _state(quorum: Quorum, newest: Millis, recovery: Recovery, node: NodeId, thr
         return COPYING
     since = broker.alive_since_timestamp_ms
     standing = max(0, newest - recovery.since_timestamp_ms)
-    had = standing if since is None else min(standing, newest - since)
+    if since is None:
+        had = standing
+    else:
+        # From a snapshot it stands for longer than we know: then the broker's own life counts alone.
+        had = newest - since if recovery.at_least else min(standing, newest - since)
     return ALIVE if had >= thresholds.ms(JOIN.name) else JOINING
 
 

@@ -48,7 +48,7 @@ from connectors.event import (
     Unseen,
 )
 from rules.quorum import Epoch, Millis, Offset, Quorum, Reason, Sight, Vantage, VoterRemoval
-from streaming.replay import description, memory, view, voters
+from streaming.replay import description, memory, registrations, view, voters
 from streaming.replay.image import Image
 from streaming.replay.leadership import Leadership
 from streaming.replay.log import Log, Record
@@ -245,6 +245,7 @@ class Machine:
             last_offset=last_contained,
             newest_timestamp_ms=Millis(loading.origin.timestamp_ms),
             recovering=loading.partitions.recovering,
+            brokers=registrations.with_lives(loading.image.brokers, self.log.image.brokers),
         )
         self.log = Log(image=image, partitions=loading.partitions, position=last_contained, epoch=event.epoch)
         self._show_when_caught_up(None)

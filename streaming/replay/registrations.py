@@ -58,6 +58,21 @@ def with_change(
     return {**known, event.id: changed}
 
 
+def with_lives(
+    read: Mapping[NodeId, BrokerRegistration], known: Mapping[NodeId, BrokerRegistration]
+) -> dict[NodeId, BrokerRegistration]:
+    """Registrations of a snapshot, with what was known before it of since when the same incarnations live.
+
+    A snapshot tells that a broker lives, not since when: who was alive and is, has not come back just now.
+    """
+    return {
+        node: replace(one, alive_since_timestamp_ms=known[node].alive_since_timestamp_ms)
+        if one.alive and node in known and known[node].alive and known[node].incarnation_id == one.incarnation_id
+        else one
+        for node, one in read.items()
+    }
+
+
 def _alive_since(held: BrokerRegistration | None, origin: At | Origin, *, fenced: bool) -> Millis | None:
     """The log's time of the record that last unfenced this broker."""
     if fenced:

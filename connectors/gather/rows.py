@@ -44,6 +44,8 @@ class Rows:
         self._where = where
         self._clock = clock
         self._newest_ms = not_before_ms
+        self._read_ms: int | None = None
+        """What the clock said last. When it was set back, time goes on from the newest row by what passes on it."""
         self._shown: dict[tuple[str, str], _Shape] = {}
         """What each place showed last: the same again is not urgent."""
 
@@ -128,6 +130,21 @@ class Rows:
         for key in [key for key in self._shown if key[0] == sight.value and key[1].startswith("!")]:
             del self._shown[key]
 
+    def _now_ms(self) -> int:
+        """The wall clock's time; never earlier than the newest row's.
+
+        While the clock is behind that (it was set back), nine tenths of what passes are added: time that stood still
+        would let no alert fire and none resolve until the clock has caught up.
+        """
+        read_ms, before_ms = self._clock(), self._read_ms
+        passed_ms = 0 if before_ms is None else read_ms - before_ms
+        if read_ms >= self._newest_ms:
+            self._newest_ms = self._read_ms = read_ms
+        elif before_ms is None or not 0 <= passed_ms < 10:
+            self._newest_ms += max(0, passed_ms) * 9 // 10
+            self._read_ms = read_ms
+        return self._newest_ms
+
     def _write(
         self,
         kind: Kind,
@@ -139,11 +156,10 @@ class Rows:
         leader_epoch: int | None = None,
         high_watermark: int | None = None,
     ) -> None:
-        self._newest_ms = max(self._newest_ms, self._clock())
         row = Observation(
             cluster=self._cluster,
             kind=kind,
-            observed_at_ms=self._newest_ms,
+            observed_at_ms=self._now_ms(),
             base_offset=base_offset,
             last_offset=last_offset,
             leader_epoch=leader_epoch,

@@ -158,6 +158,20 @@ def test_the_clock_of_a_cluster_never_goes_back(kept: Kept) -> None:
     assert [row.observed_at_ms for row, _ in kept.rows] == [100, 100, 110, 110]
 
 
+@pytest.mark.parametrize("not_before_ms", [0, 3_600_000])
+def test_a_clock_that_was_set_back_does_not_stop_time(kept: Kept, not_before_ms: int) -> None:
+    """It ran an hour ahead, perhaps before a restart: holds run on all the same, and the two come together again."""
+    readings = [*range(3_600_000, 3_610_000, 1_000), *range(10_000, 70_000, 4)]
+    ticks = iter(readings[10:] if not_before_ms else readings)
+    where = Whereabouts(configured=(), cluster_id=None)
+    rows = Rows("a", kept, where, not_before_ms=not_before_ms, clock=lambda: next(ticks))  # type: ignore[arg-type]
+    for _ in range(15_000):
+        rows.unseen(unseen(Reason.REFUSED))
+    times = [row.observed_at_ms for row, _ in kept.rows]
+    assert times == sorted(times)
+    assert 45_000 <= times[-1] - 3_609_000 * (not not_before_ms) - not_before_ms <= 60_000
+
+
 def test_a_row_carries_where_it_is_in_the_log(rows: Rows, kept: Kept) -> None:
     rows.release(release(batch(NOOP, base=7), base=7))
     rows.piece(SnapshotId(end_offset=9, epoch=2), 3, batch(NOOP))

@@ -128,11 +128,10 @@ def _state(quorum: Quorum, newest: Millis, recovery: Recovery, node: NodeId, thr
         return COPYING
     since = broker.alive_since_timestamp_ms
     standing = max(0, newest - recovery.since_timestamp_ms)
-    if since is None:
-        had = standing
-    else:
+    had = standing if since is None else newest - since
+    if not recovery.at_least:
         # From a snapshot it stands for longer than we know: then the broker's own life counts alone.
-        had = newest - since if recovery.at_least else min(standing, newest - since)
+        had = min(standing, had)
     return ALIVE if had >= thresholds.ms(JOIN.name) else JOINING
 
 

@@ -48,6 +48,7 @@ ADVICE: dict[Reason, str] = {
     Reason.METADATA_LOST: "Find out who restored or rebuilt {where}: committed metadata that was read before is gone",
     Reason.INTERRUPTED: "Look why kraftwatch's gatherer was restarted: see its own log",
 }
+_KEPT_OUT = {Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_CLUSTER, Reason.UNSUPPORTED}
 
 
 def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
@@ -65,11 +66,16 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         "DescribeQuorum": _age(quorum, quorum.poll.observed_at_ms if quorum.poll else None),
     }
     stale = [name for name, age in ages.items() if age is None or age > thresholds.ms(SEEN_AGE.name)]
-    if not stale or leaderless(quorum) is not None:
-        return
-    wholly = len(stale) == len(ages)
     sights = {"metadata log": Sight.LOG, "DescribeQuorum": Sight.QUORUM}
     failures = [each for each in quorum.failures if each.sight in {sights[name] for name in stale}]
+    if not stale:
+        return
+    if leaderless(quorum) is not None:
+        # What keeps us out does so with and without a leader; all else that is stale, the want of one explains.
+        if any(each.reason in _KEPT_OUT for each in failures):
+            yield CannotTell(rule=ID, subject="quorum", why="no controller leads, and part of what is asked is denied")
+        return
+    wholly = len(stale) == len(ages)
     critical = wholly and quorum.vantage is Vantage.INSIDE
     yield Finding(
         rule=ID,

@@ -54,7 +54,7 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         severity=Severity.CRITICAL,
         summary=_summary(quorum, state, seen),
         evidence=_evidence(quorum, state, seen),
-        remedy=_remedy(quorum, seen),
+        remedy=_remedy(quorum, state, seen),
     )
 
 
@@ -103,9 +103,14 @@ def _voter(quorum: Quorum, look: Look) -> dict[str, Plain]:
     }
 
 
-def _remedy(quorum: Quorum, seen: tuple[Look, ...]) -> tuple[str, ...]:
+def _remedy(quorum: Quorum, state: Leaderless, seen: tuple[Look, ...]) -> tuple[str, ...]:
     steps = [step for look in seen for step in _step(quorum, look)]
-    if not steps:
+    if not seen and state.refused:
+        # A static quorum, or a log that was never read: where the voters are recorded is not known.
+        steps = [f"# Start the controllers at {listed(state.refused)}: connections are refused there"]
+    elif not seen:
+        steps = ["# Read the controllers' logs for why no election is won"]
+    elif not steps:
         steps = ["# The voters' endpoints accept connections: read the controllers' logs for why no election is won"]
     if seen:
         majority = len(seen) // 2 + 1

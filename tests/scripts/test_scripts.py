@@ -40,10 +40,13 @@ class Play:
         steps: dict[str, Callable[..., Iterator[str] | None]] = {
             "voters": self.voters,
             "outside": self.outside,
+            "static": self.static,
+            "deny": self.deny,
             "tick": self.tick,
             "quorum": self.quorum,
             "findings": self.findings,
             "remedy": self.remedy,
+            "unjudged": self.unjudged,
             "kill": lambda *nodes: _each(self.world.stop, nodes),
             "start": lambda *nodes: _each(self.world.start, nodes),
             "move": self.move,
@@ -71,6 +74,14 @@ class Play:
         assert word == "brokers"
         self.world.begin(_numbers(voters), _numbers(brokers))
 
+    def static(self) -> None:
+        """static: kraft.version 0. Before `voters`."""
+        self.world.static = True
+
+    def deny(self, state: str = "log") -> None:
+        """deny log, deny nothing: whether Fetch is allowed; DescribeQuorum is."""
+        self.world.log_denied = state == "log"
+
     def outside(self) -> None:
         """outside: the monitor stands outside the cluster's network and name service. Before the first tick."""
         self.vantage = Vantage.OUTSIDE
@@ -92,6 +103,15 @@ class Play:
         judgement = evaluate(watch.machine.quorum(), watch.thresholds)
         for one in judgement.findings:
             yield f"{one.severity} {one.rule} {one.subject}"
+
+    def unjudged(self) -> Iterator[str]:
+        """unjudged: what no rule vouches for at this moment, and why."""
+        watch = self.watched()
+        judgement = evaluate(watch.machine.quorum(), watch.thresholds)
+        for gap in judgement.unknown:
+            yield f"cannot tell {gap.rule}{f' {gap.subject}' if gap.subject else ''}: {gap.why}"
+        for one in judgement.not_applicable:
+            yield f"not applicable {one.rule}: {one.why}"
 
     def remedy(self, *subject: str) -> Iterator[str]:
         """remedy voter 2: what to do, of each condition that stands about this subject."""

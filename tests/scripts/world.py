@@ -102,6 +102,10 @@ class World:
     isr: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     names_gone: bool = False
     blind: Reason | None = None
+    log_denied: bool = False
+    """DESCRIBE alone is allowed: polls are answered, Fetch is not."""
+    static: bool = False
+    """A quorum by controller.quorum.voters: kraft.version 0."""
     asked: tuple[str, ...] = ()
     """HOST:PORT of each configured controller; empty: those of the first voters."""
     pending: list[LogEvent] = field(default_factory=list)
@@ -119,9 +123,10 @@ class World:
         for number in voters:
             self.nodes[number] = Node(id=number, directory=f"dir{number}", host=f"c{number}.test", port=9093)
         self._elect()
-        self._write(KRaftVersionSet(at=self._at(), version=1))
+        self._write(KRaftVersionSet(at=self._at(), version=0 if self.static else 1))
         self.voters = {number: self._voter(number) for number in voters}
-        self._write_voters()
+        if not self.static:
+            self._write_voters()
         self._write(FeatureLevelSet(at=self._at(), name="metadata.version", level=27))
         for number in voters:
             self._register(self.nodes[number])
@@ -135,7 +140,9 @@ class World:
         node = self.nodes[number]
         node.up, node.stopped_at_ms = False, self.now_ms
         self.silent[node.key] = Silent(node.end_offset, self.now_ms)
-        voting = [one for one in self.voters.values() if self.nodes[one.key.id].up]
+        voting = [
+            one for one in self.voters.values() if self.nodes[one.key.id].up and self.nodes[one.key.id].key == one.key
+        ]
         if number == self.leader or len(voting) < len(self.voters) // 2 + 1:
             # A leader that hears no majority resigns (KIP-595, check quorum).
             self.leader, self.election_due_ms = None, self.now_ms + 2 * SECOND
@@ -237,14 +244,20 @@ class World:
         if self.blind is not None:
             looks += [[self._unseen(sight, place, self.blind)] for sight, place in self._asked()]
         elif self.leader is None:
-            looks += [[self._unseen(sight, place, self._said(place))] for sight, place in self._asked()]
+            looks += [[self._unseen(sight, place, self._said(sight, place))] for sight, place in self._asked()]
         else:
-            looks += [*self._records(), [self._poll()]]
+            looks += [*self._followed(), [self._poll()]]
         if self.now_ms // SECOND % 5 == 0 and self.blind is None:
             looks += [[self._probe(node, endpoint)] for node, endpoint in self._probed()]
         for events in looks:
             self.sequence += 1
             yield Row(self.sequence, Millis(self.now_ms), events)
+
+    def _followed(self) -> Iterator[list[Event]]:
+        if self.log_denied:
+            yield [self._unseen(Sight.LOG, self._place(self.leader or 0), Reason.DENIED)]
+        else:
+            yield from self._records()
 
     @property
     def bootstrap(self) -> tuple[str, ...]:
@@ -339,10 +352,12 @@ class World:
     def _asked(self) -> list[tuple[Sight, str]]:
         return [(sight, place) for place in self.bootstrap for sight in (Sight.LOG, Sight.QUORUM)]
 
-    def _said(self, place: str) -> Reason:
+    def _said(self, sight: Sight, place: str) -> Reason:
         if self.names_gone:
             return Reason.UNRESOLVABLE
         listening = any(node.up and str(node.endpoint) == place for node in self.nodes.values())
+        if listening and self.log_denied and sight is Sight.LOG:
+            return Reason.DENIED
         return Reason.NO_LEADER if listening else Reason.REFUSED
 
     def _unseen(self, sight: Sight, place: str, reason: Reason) -> Unseen:

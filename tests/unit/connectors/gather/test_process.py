@@ -72,3 +72,23 @@ def test_settings_that_cannot_be_used_are_one_sentence_and_exit_2(tmp_path: Path
     assert ended.returncode == 2
     assert ended.stdout.count(b"\n") == 1
     assert b"clusters" in ended.stdout
+
+
+def test_a_sigterm_is_an_end_in_good_order_though_the_leash_still_holds(tmp_path: Path) -> None:
+    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(to_line(settings(tmp_path)))
+        process.stdin.flush()
+        assert process.stdout.readline() == b"ready\n"
+        journal = Journal(tmp_path / "journal")
+
+        def it_looks() -> None:
+            assert journal.published() > 0
+
+        eventually(it_looks, within_s=20)
+        process.terminate()
+
+        assert process.wait(10) == 0
+        assert process.stderr.read() == b""

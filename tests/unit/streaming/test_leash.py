@@ -1,0 +1,87 @@
+"""The leash: a real gatherer that is killed, stopped, deaf or cannot be started again. No quorum, no JVM."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connectors.cluster import Cluster
+from connectors.journal.journal import Journal
+from rules.quorum import Millis
+from streaming import leash
+from streaming.leash import Gatherer
+from tests.eventually import eventually
+
+NOBODY = Cluster(name="a", bootstrap=(("127.0.0.1", 1),), cluster_id="AAAAAAAAAAAAAAAAAAAAAA")
+
+
+@pytest.fixture
+def gatherer(tmp_path: Path) -> Iterator[Gatherer]:
+    gatherer = Gatherer([NOBODY], journal=tmp_path / "journal", logs=tmp_path / "log")
+    gatherer.start()
+    yield gatherer
+    gatherer.stop()
+    assert not gatherer.alive
+
+
+def running(gatherer: Gatherer) -> int:
+    assert gatherer.pid is not None
+    assert gatherer.alive
+    return gatherer.pid
+
+
+def test_one_that_is_killed_is_started_again(gatherer: Gatherer) -> None:
+    first = running(gatherer)
+    os.kill(first, signal.SIGKILL)
+
+    eventually(lambda: gatherer.alive and gatherer.pid != first, within_s=20)
+
+
+def test_one_that_hangs_is_ended_and_started_again(
+    gatherer: Gatherer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(leash, "HANGS_S", 3)
+    first = running(gatherer)
+    os.kill(first, signal.SIGSTOP)
+
+    eventually(lambda: gatherer.alive and gatherer.pid != first, within_s=20)
+
+    assert "it had recorded nothing for 3 s" in caplog.text
+    published = Journal(tmp_path / "journal").published()
+    eventually(lambda: Journal(tmp_path / "journal").published() > published, within_s=20)
+
+
+def test_one_that_does_not_listen_holds_up_nobody(gatherer: Gatherer) -> None:
+    os.kill(running(gatherer), signal.SIGSTOP)
+
+    for due in range(5_000):
+        gatherer.expect("a", Millis(due))
+
+
+def test_one_that_cannot_be_started_again_is_tried_again(
+    gatherer: Gatherer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = running(gatherer)
+    logs, away = tmp_path / "log", tmp_path / "away"
+    logs.rename(away)
+    os.kill(first, signal.SIGKILL)
+    eventually(lambda: "could not be started again" in caplog.text, within_s=20)
+    away.rename(logs)
+
+    eventually(lambda: gatherer.alive and gatherer.pid != first, within_s=20)
+
+
+def test_what_it_says_when_it_gives_up_is_heard(
+    gatherer: Gatherer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # The journal can no longer be written: the gatherer says so and ends.
+    first = running(gatherer)
+    (tmp_path / "journal" / "published").rename(tmp_path / "published")
+    (tmp_path / "journal" / "published").mkdir()
+
+    eventually(lambda: "cannot be written" in caplog.text, within_s=20)
+    (tmp_path / "journal" / "published").rmdir()
+    (tmp_path / "published").rename(tmp_path / "journal" / "published")
+    eventually(lambda: gatherer.alive and gatherer.pid != first, within_s=20)

@@ -9,6 +9,9 @@ from connectors.kafka.loop import Loop, Outcome
 from rules.quorum import Reason
 
 T = TypeVar("T")
+_FRESH_S = 5.0
+"""An answer that came after its round counts in a later one, but not when nobody asked for so long: what was said
+of a leader hours ago must not be taken for now."""
 
 
 class Sweep(Generic[T]):
@@ -18,6 +21,7 @@ class Sweep(Generic[T]):
         self._loop = loop
         self._ask = ask
         self._pending: dict[Address, tuple[Outcome[T], float]] = {}
+        self._done_at: dict[Address, float] = {}
 
     @property
     def pending(self) -> frozenset[Address]:
@@ -43,8 +47,9 @@ class Sweep(Generic[T]):
         wanted = tuple(addresses)
         started = self._loop.now()
         for address in wanted:
-            if address not in self._pending:
-                self._pending[address] = (self._loop.spawn(self._ask(address)), started)
+            if address not in self._pending or started - self._done_at.get(address, started) > _FRESH_S:
+                self._done_at.pop(address, None)
+                self._pending[address] = (self._loop.spawn(self._timed(address)), started)
         outcomes = [self._pending[address][0] for address in wanted]
 
         def enough() -> bool:
@@ -54,12 +59,19 @@ class Sweep(Generic[T]):
         await self._loop.until(enough, outcomes, seconds)
         return {address: await self._verdict(address) for address in wanted}
 
+    async def _timed(self, address: Address) -> T:
+        try:
+            return await self._ask(address)
+        finally:
+            self._done_at[address] = self._loop.now()
+
     async def _verdict(self, address: Address) -> "T | UnseenError":
         outcome, since = self._pending[address]
         if not outcome.done:
             waited_ms = round((self._loop.now() - since) * 1000)
             return UnseenError(Reason.TIMED_OUT, f"no answer yet after {waited_ms} ms")
         del self._pending[address]
+        self._done_at.pop(address, None)
         try:
             return await outcome.get()
         except UnseenError as problem:

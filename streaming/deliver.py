@@ -37,14 +37,19 @@ class Quarantine:
         """`folder` is made at the first bad record."""
         self._folder = folder
         self._keep = keep
+        self._held: set[str] | None = None
+        """The names of the files, once they were looked at: bad records may come by the hundred thousand."""
 
     def put(self, name: str, body: str) -> None:
         """Keep one bad record's description under its own name."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        if self._held is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._held = {path.name for path in self._folder.iterdir()}
         path = self._folder / f"{name}.json"
-        if not path.exists() and sum(1 for _ in self._folder.iterdir()) >= self._keep:
+        if path.name not in self._held and len(self._held) >= self._keep:
             return
         path.write_text(body + "\n", encoding="utf-8")
+        self._held.add(path.name)
 
 
 class Deliver:

@@ -41,6 +41,12 @@ def test_a_module_says_what_it_is(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text()))
 
 
+def test_no_two_test_files_have_one_name() -> None:
+    """pytest would collect only the first of them, and stop at the second: `make test` would run nothing at all."""
+    names = [path.name for path in (ROOT / "tests").rglob("*.py")]
+    assert [name for name in names if name.startswith("test_") and names.count(name) > 1] == []
+
+
 def test_no_file_names_a_registry_or_a_path_of_a_machine() -> None:
     lock = (ROOT / "requirements.lock").read_text()
 

@@ -118,14 +118,21 @@ def _probes_of(quorum: Quorum, host: str) -> list[Probe]:
 
 
 def _leaderless(quorum: Quorum) -> list[str]:
-    """Where somebody answers that no leader is known: no broker says that."""
-    return sorted({each.endpoint for each in quorum.failures if each.reason in _ANSWERS and each.endpoint})
+    """Where somebody answers that no leader is known, unless the name is gone since: no broker says that."""
+    gone = _gone(quorum)
+    answers = {each.endpoint for each in quorum.failures if each.reason in _ANSWERS and each.endpoint}
+    return sorted(address for address in answers if address.rpartition(":")[0] not in gone)
+
+
+def _gone(quorum: Quorum) -> set[str]:
+    """Hosts whose names no longer exist."""
+    return {probe.endpoint.host for probe in quorum.probes.values() if probe.resolution is Resolution.NAME_GONE}
 
 
 def _configured(quorum: Quorum, judged: set[str]) -> list[str]:
     """The configured addresses that nothing speaks against: not failing, no broker's, and not judged already."""
     brokers = {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints}
-    gone = {probe.endpoint.host for probe in quorum.probes.values() if probe.resolution is Resolution.NAME_GONE}
+    gone = _gone(quorum)
     return [
         address
         for address in quorum.bootstrap

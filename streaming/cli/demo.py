@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,9 @@ class DemoError(KraftwatchError):
 
 def demo(
     *,
+    picture: Annotated[
+        Path | None, typer.Option(help="Save what the demo showed as an SVG picture.", metavar="FILE.svg")
+    ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the demo's folder: the quorum's logs and the alerts.")
     ] = False,
@@ -43,40 +47,55 @@ def demo(
 
     Exit code 0 if everything was told, everything mended resolved, and nothing false fired.
     """
-    from deploy.lab.errors import LabError
-    from deploy.lab.quorum import Lab
-    from streaming.demo.scene import Play
-    from streaming.demo.scenes import SCENES
-    from streaming.demo.stage import Stage
-    from streaming.demo.watcher import Watcher, WatcherError
-
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, record=picture is not None, width=112 if picture else None)
     folder = Path(tempfile.mkdtemp(prefix="kraftwatch-demo-"))
     started = time.monotonic()
     good = False
     try:
-        console.print("A real Kafka quorum on loopback: 3 controllers, 2 brokers.")
-        lab = Lab(folder / "lab", named=True, properties={"broker.session.timeout.ms": "3000"})
-        with lab:
-            console.print(f"  the quorum answers after {time.monotonic() - started:.0f} s; starting the streaming job")
-            settings = {f"{rule}.hold": hold for rule, hold in HOLDS.items()}
-            settings |= {f"{rule}.clear": CLEAR_S for rule in HOLDS}
-            with Watcher(
-                folder=folder / "watch", bootstrap=lab.bootstrap, hosts_file=lab.hosts_file, settings=settings
-            ) as watcher:
-                console.print(f"  watching after {time.monotonic() - started:.0f} s")
-                play = Play(lab=lab, watcher=watcher, say=lambda text: console.print(Text(f"  {text}", style="dim")))
-                stage = Stage(play=play, holds=HOLDS, console=console)
-                for number, scene in enumerate(SCENES, start=1):
-                    stage.act(number, len(SCENES), scene)
-                stage.report()
-                good = stage.good
-    except (WatcherError, LabError) as problem:
-        raise DemoError(str(problem)) from None
+        good = _play(console, folder, started)
     finally:
         if keep or not good:
             console.print(f"Everything that was written is in {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
     console.print(f"It took {time.monotonic() - started:.0f} s.")
+    if picture is not None:
+        console.save_svg(str(picture), title="kraftwatch demo")
     raise typer.Exit(0 if good else 1)
+
+
+def _play(console: Console, folder: Path, started: float) -> bool:
+    """Bring everything up, play the scenes, report; whether all was told and nothing false fired."""
+    from deploy.lab.errors import LabError
+    from deploy.lab.jars import KAFKA_VERSION, kafka_jars
+    from deploy.lab.quorum import Lab
+    from streaming.demo.scene import Play
+    from streaming.demo.scenes import SCENES
+    from streaming.demo.stage import Stage
+    from streaming.demo.watcher import Watcher, WatcherError
+
+    settings = {f"{rule}.hold": hold for rule, hold in HOLDS.items()}
+    settings |= {f"{rule}.clear": CLEAR_S for rule in HOLDS}
+    console.print("A real Kafka quorum on loopback: 3 controllers, 2 brokers.")
+    try:
+        # It shows its own progress the first time.
+        kafka_jars(KAFKA_VERSION)
+        with ExitStack() as stack:
+            with console.status("starting five Kafka nodes"):
+                properties = {"broker.session.timeout.ms": "3000"}
+                lab = stack.enter_context(Lab(folder / "lab", named=True, properties=properties))
+            console.print(f"  the quorum answers after {time.monotonic() - started:.0f} s")
+            with console.status("starting the streaming job"):
+                watcher = Watcher(
+                    folder=folder / "watch", bootstrap=lab.bootstrap, hosts_file=lab.hosts_file, settings=settings
+                )
+                stack.enter_context(watcher)
+            console.print(f"  the streaming job watches it after {time.monotonic() - started:.0f} s")
+            play = Play(lab=lab, watcher=watcher, say=lambda text: console.print(Text(f"  {text}", style="dim")))
+            stage = Stage(play=play, holds=HOLDS, console=console)
+            for number, scene in enumerate(SCENES, start=1):
+                stage.act(number, len(SCENES), scene)
+            stage.report()
+            return stage.good
+    except (WatcherError, LabError) as problem:
+        raise DemoError(str(problem)) from None

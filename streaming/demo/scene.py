@@ -62,7 +62,7 @@ class Outcome:
     after_hold_s: float | None
     """From first observation plus hold to the line in the file."""
     after_hurt_s: float | None
-    """From the moment the hurt began to the line in the file: the physical delay."""
+    """From the damage to the line in the file: the physical delay, the hold in it."""
     resolved_after_s: float | None
     """From the end of the mending to the line; None where nothing was to be resolved or it was not."""
     resolvable: bool

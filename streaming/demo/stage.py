@@ -26,6 +26,9 @@ class Stage:
     console: Console
     outcomes: list[Outcome] = field(default_factory=list)
     false_alarms: list[Told] = field(default_factory=list)
+    _advised: tuple[str, ...] = ()
+    _moments: tuple[float, float] = (0.0, 0.0)
+    """When the scene's hurt began, and when it was done."""
 
     def act(self, number: int, of: int, scene: Scene) -> None:
         """Play one scene: hurt, wait for what must be told, mend, wait for what must resolve."""
@@ -35,7 +38,8 @@ class Stage:
         self.console.print(Panel(Text(scene.story), title=f"Scene {number} of {of}: {scene.title}", title_align="left"))
         hurt_at = time.time()
         scene.hurt(self.play)
-        came = [self._await(expectation, first, hurt_at) for expectation in scene.expected]
+        self._moments = (hurt_at, time.time())
+        came = [self._await(expectation, first) for expectation in scene.expected]
         told = [each for each in came if each is not None]
         mended_at = self._mend(scene, told) if len(told) == len(came) else None
         for expectation, alert in zip(scene.expected, came, strict=True):
@@ -46,7 +50,7 @@ class Stage:
                     expectation=expectation,
                     told=alert,
                     after_hold_s=None if alert is None else self._after_hold(alert),
-                    after_hurt_s=None if alert is None else alert.sent_at - hurt_at,
+                    after_hurt_s=None if alert is None else self._after_hurt(alert),
                     resolved_after_s=resolved,
                     resolvable=scene.mend is not None,
                 )
@@ -56,7 +60,7 @@ class Stage:
             each for each in watcher.told()[first:] if each.state == "firing" and each.rule not in rules
         ]
 
-    def _await(self, expectation: Expectation, first: int, hurt_at: float) -> Told | None:
+    def _await(self, expectation: Expectation, first: int) -> Told | None:
         watcher = self.play.watcher
         hold = self.holds[expectation.rule]
         with self.console.status(f"waiting for {expectation.rule} (its hold is {hold:g} s)"):
@@ -71,20 +75,22 @@ class Stage:
             except WatcherError as problem:
                 self.console.print(Text(f"  NOT TOLD: {problem}", style="bold red"))
                 return None
-        self._show(told, hurt_at)
+        self._show(told)
         return told
 
-    def _show(self, told: Told, hurt_at: float) -> None:
+    def _show(self, told: Told) -> None:
         line = Text("  ")
         line.append(f" {told.severity} ", style=COLOURS[told.severity])
         line.append(f" {told.rule}", style="bold")
         line.append(f"  {told.line['summary']}\n")
-        after_hold = self._after_hold(told)
-        line.append(
-            f"      told {after_hold:.1f} s after its hold, {told.sent_at - hurt_at:.1f} s after the hurt began",
-            style="dim",
-        )
+        delays = f"{self._after_hold(told):.1f} s after its hold, {self._after_hurt(told):.1f} s after the damage"
+        line.append(f"      told {delays}", style="dim")
         self.console.print(line)
+        advice = tuple(step for step in told.remedy if step.startswith("#"))
+        if advice and advice == self._advised:
+            self.console.print(Text("      remedy: the same", style="italic"))
+            return
+        self._advised = advice
         for step in told.remedy:
             style = "italic" if step.startswith("#") else "cyan"
             self.console.print(Text(f"      {step}", style=style), soft_wrap=True)
@@ -115,6 +121,11 @@ class Stage:
         self.console.print(Text(f"  resolved: {alert.rule} {alert.subject}", style="bold green"))
         return max(0.0, resolved.sent_at - mended_at)
 
+    def _after_hurt(self, told: Told) -> float:
+        """The physical delay: from the damage done, or from its beginning where it was told before that."""
+        began, done = self._moments
+        return told.sent_at - (done if told.sent_at >= done else began)
+
     def _after_hold(self, told: Told) -> float:
         return max(0.0, told.sent_at - told.started_at - self.holds[told.rule])
 
@@ -126,9 +137,10 @@ class Stage:
     def report(self) -> None:
         """The table that the demo ends with."""
         table = Table(title="What the job told", title_justify="left", expand=False)
-        for name in ("scene", "alert", "severity"):
-            table.add_column(name)
-        for name in ("after its hold", "after the hurt"):
+        table.add_column("scene")
+        table.add_column("alert", overflow="fold")
+        table.add_column("severity")
+        for name in ("after its hold", "after the damage"):
             table.add_column(name, justify="right")
         table.add_column("resolved")
         scene = ""
@@ -168,5 +180,5 @@ def _seconds(value: float | None) -> str:
 
 def _resolution(outcome: Outcome) -> str:
     if not outcome.resolvable:
-        return "stands: the quorum is dead"
+        return "stands"
     return "NO" if outcome.resolved_after_s is None else "yes"

@@ -42,6 +42,8 @@ def bare() -> Quorum:
         (replace(name_gone(healthy(), 1, 2, 3), bootstrap=("b101.test:9092",)), "10.0.0.3:9093"),
         (replace(name_gone(healthy(), 1, 2, 3), addresses={"c2.test": ("fd00::2",)}), "'[fd00::2]:9093'"),
         (failing(refuses(healthy(), 1, 2, 3), Reason.NO_LEADER, "c2.test:19093"), "c2.test:19093"),
+        # It knew no leader once, and its name is gone since.
+        (failing(name_gone(healthy(), 1, 2, 3), Reason.NO_LEADER, "c1.test:9093"), "10.0.0.3:9093"),
         (leaderless(healthy(), 1), "c3.test:9093"),
         # Nothing answers anywhere: it will be there when it is back.
         (all_refuse(refuses(healthy(), 1, 2, 3)), "c3.test:9093"),

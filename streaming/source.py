@@ -24,6 +24,9 @@ WAIT_S = 10.0
 """How long `latestOffset` waits for something new. Each cluster gives a row a second, so it is rarely used up."""
 ROWS_PER_BATCH = 2_000
 """Observation rows in one micro-batch at most: a long absence is caught up with in bites."""
+BYTES_PER_BATCH = 16 * 1024 * 1024
+"""Payload in one micro-batch at most, if it is more than one row: rows travel in the task, which Spark refuses above
+128 MiB (and would again after every restart), and decoded they are many times larger."""
 
 OBSERVATION_ARROW = pa.schema(
     [
@@ -85,6 +88,8 @@ class JournalStreamReader(DataSourceStreamReader):
         """`path` is the journal's folder; it is opened at first use, in the planner."""
         self._path = path
         self._journal: Journal | None = None
+        self._bite: tuple[int, list[Observation]] | None = None
+        """Where the newest planned batch begins, and its rows: they were read to know where it ends."""
 
     def _opened(self) -> Journal:
         if self._journal is None:
@@ -107,12 +112,20 @@ class JournalStreamReader(DataSourceStreamReader):
         end = journal.wait_beyond(begin, WAIT_S)
         if isinstance(limit, ReadMaxRows):
             end = min(end, begin + limit.max_rows)
-        return {"journal": journal.journal_id, "sequence": end}
+        rows = list(_bounded(journal.read(begin, end)))
+        self._bite = (begin, rows)
+        return {"journal": journal.journal_id, "sequence": begin + len(rows)}
 
     def partitions(self, start: dict[str, str | int], end: dict[str, str | int]) -> Sequence[InputPartition]:
         """One partition that carries the rows themselves."""
         journal = self._checked(start)
-        rows = list(journal.read(int(start["sequence"]), int(end["sequence"])))
+        begin, until = int(start["sequence"]), int(end["sequence"])
+        # Let go here: Spark pickles this reader to the executors with every batch.
+        bite, self._bite = self._bite, None
+        if bite is not None and (bite[0], bite[0] + len(bite[1])) == (begin, until):
+            rows = bite[1]
+        else:
+            rows = list(journal.read(begin, until))
         if not rows:
             return []
         batch = observations_to_arrow(rows)
@@ -138,3 +151,13 @@ class JournalStreamReader(DataSourceStreamReader):
                 f"{offset['journal']}: restore the journal that belongs to this checkpoint, or start with a new one"
             )
         return journal
+
+
+def _bounded(rows: Iterator[Observation]) -> Iterator[Observation]:
+    """As many rows as fit into one batch, at least the first."""
+    size = 0
+    for row in rows:
+        size += len(row.payload)
+        if size > BYTES_PER_BATCH and size > len(row.payload):
+            return
+        yield row

@@ -2,10 +2,12 @@
 
 import logging
 import os
+import resource
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -46,6 +48,7 @@ def main(stdin: BinaryIO, stdout: TextIO) -> int:
         settings = from_line(stdin.readline())
         logging.basicConfig(level=logging.INFO if settings.verbose else logging.WARNING, stream=sys.stderr)
         hush()
+        _allow_many_sockets()
         with _recorder(settings) as recorder:
             gatherer = Gatherer(settings, recorder)
             _say(stdout, READY)
@@ -159,6 +162,13 @@ def _hold(leash: BinaryIO, loop: Loop, wished: Callable[[Wish], None]) -> None:
     timer = threading.Timer(_LAST_WORDS_S, os._exit, args=(NO_JOURNAL,))
     timer.daemon = True
     timer.start()
+
+
+def _allow_many_sockets() -> None:
+    """A hundred clusters need more descriptors than the 1024 that a shell gives; more may be had for the asking."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _say(stdout: TextIO, line: str) -> None:

@@ -47,6 +47,11 @@ _UNREACHABLE = {
     errno.EADDRNOTAVAIL,
     errno.EACCES,
     errno.EPERM,
+    # Ours alone: no descriptor or memory for a socket.
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOBUFS,
+    errno.ENOMEM,
 }
 _TLS_RECORD_TYPES = range(0x14, 0x18)
 

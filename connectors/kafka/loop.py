@@ -49,7 +49,10 @@ class Outcome(Generic[T]):
 class Loop:
     """One event loop. Not thread-safe but for `soon` and `stop`."""
 
-    def __init__(self, *, threads: int = 4) -> None:
+    def __init__(self, *, threads: int = 64) -> None:
+        """`threads` at most, started when needed: each name of a zone whose servers are silent holds one for seconds,
+        and must not hold up the names of other clusters.
+        """
         self.net = NetworkSelector(slow_task_threshold_secs=0)
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="resolve")
         self._stopped = Future()

@@ -52,7 +52,10 @@ async def connect(loop: Loop, addresses: Sequence[str], port: int, *, deadline: 
 
 async def _connect(loop: Loop, address: str, port: int, *, deadline: float) -> socket.socket:
     where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-    sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    except OSError as problem:
+        raise of_errno(problem.errno or 0, where) from problem
     try:
         code = await _handshake(loop, sock, (address, port), deadline)
     except kafka_errors.KafkaTimeoutError as problem:

@@ -139,3 +139,26 @@ def test_invalid_never_exists_and_nobody_is_asked() -> None:
         lookup_dns("c1.kraftwatch.INVALID.")
 
     assert problem.value.reason is Reason.UNRESOLVABLE
+
+
+def test_a_dead_zone_holds_up_no_other_name(loop: Loop) -> None:
+    """A recursive resolver that cannot reach a zone's servers takes seconds for each of its names, and only those."""
+    release = threading.Event()
+
+    def dns(host: str) -> tuple[str, ...]:
+        if host.endswith(".dead"):
+            release.wait(20)
+        return ("10.0.0.1",)
+
+    resolver = Resolver(loop, resolve={}, hosts_file=None, dns=dns, timeout_s=2)
+
+    async def look() -> tuple[str, ...]:
+        for number in range(20):
+            loop.spawn(resolver.addresses(f"c{number}.dead"))
+        await loop.sleep(0.1)
+        return await resolver.addresses("c1.alive")
+
+    try:
+        assert loop.run(look) == ("10.0.0.1",)
+    finally:
+        release.set()

@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,6 +105,8 @@ class Checkpoint:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError):
+            recorded = None
+        if not isinstance(recorded, dict):
             raise UsageError(
                 f"{self._identity} cannot be read: restore it from a backup, or start with a new --checkpoint"
             ) from None
@@ -124,10 +126,11 @@ class Checkpoint:
 
         Raises:
             UsageError: another journal, or one that ends before the planned offset: new rows would take the
-                places of rows that were already judged.
+                places of rows that were already judged. Or no offsets and a journal whose beginning is gone.
         """
         planned = self._planned()
         if planned is None:
+            self._check_beginning()
             return
         if not self.journal.exists():
             raise UsageError(
@@ -141,6 +144,15 @@ class Checkpoint:
                 "same moment, or start with a new --checkpoint"
             )
 
+    def _check_beginning(self) -> None:
+        """Only rows that Spark has done with are ever deleted: without them and its state, the log has no beginning."""
+        journal = Journal(self.journal)
+        if journal.created and journal.first() > 0:
+            raise UsageError(
+                f"checkpoint {self.folder} has a journal/ that no longer holds its beginning, but no Spark offsets: "
+                "restore spark/, or start with a new --checkpoint"
+            )
+
     def _planned(self) -> dict[str, str | int] | None:
         """The newest offset that Spark planned, or None before its first batch."""
         offsets = self.spark / "offsets"
@@ -148,7 +160,7 @@ class Checkpoint:
         for batch in batches:
             lines = (offsets / str(batch)).read_text(encoding="utf-8").splitlines()
             # A torn offset file has fewer lines: version, metadata, one line a source.
-            if len(lines) >= 3 and lines[2].startswith("{"):
-                planned: dict[str, str | int] = json.loads(lines[2])
-                return planned
+            with suppress(ValueError, LookupError, TypeError):
+                planned = json.loads(lines[2])
+                return {"journal": str(planned["journal"]), "sequence": int(planned["sequence"])}
         return None

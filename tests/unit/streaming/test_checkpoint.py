@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
+from connectors.journal.journal import Journal
 from connectors.journal.recorder import Recorder
 from connectors.observation import Kind, Observation
 from streaming.checkpoint import Checkpoint
@@ -87,6 +88,36 @@ def test_a_torn_offset_file_is_passed_over(tmp_path: Path) -> None:
     (checkpoint.spark / "offsets" / "1").write_text("v1\n")
 
     checkpoint.check_journal()
+
+
+@pytest.mark.parametrize("torn", ['v1\n{}\n{"journal":"ab', "v1\n{}\n{}", "v1\n{}\n[]"])
+def test_an_offset_that_is_none_is_passed_over(tmp_path: Path, torn: str) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    planned(checkpoint, journal=record(checkpoint.journal, rows=3), sequence=3)
+    (checkpoint.spark / "offsets" / "1").write_text(torn)
+
+    checkpoint.check_journal()
+
+
+def test_spark_state_that_was_taken_away_from_a_trimmed_journal_is_refused(tmp_path: Path) -> None:
+    """The log's beginning is no longer in the journal: whoever starts anew in it would never know the voters."""
+    checkpoint = Checkpoint(folder=tmp_path)
+    with Recorder(checkpoint.journal, segment_bytes=100, keep_bytes=100) as recorder:
+        for at in range(9):
+            recorder.append([Observation(cluster="prod", kind=Kind.UNSEEN, observed_at_ms=at)])
+            Journal(checkpoint.journal).commit(recorder.publish())
+    assert Journal(checkpoint.journal).first() > 0
+
+    with pytest.raises(UsageError, match=r"has a journal/ that no longer holds its beginning, but no Spark offsets"):
+        checkpoint.check_journal()
+
+
+@pytest.mark.parametrize("content", ["[]", "7", "null", '"prod"'])
+def test_an_identity_that_is_no_object_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "cluster.json").write_text(content)
+
+    with pytest.raises(UsageError, match=r"cluster\.json cannot be read: restore it"):
+        Checkpoint(folder=tmp_path).cluster_ids()
 
 
 def record(folder: Path, *, rows: int) -> str:

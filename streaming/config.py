@@ -45,11 +45,13 @@ class ClusterSection(Section):
     ssl_password: SecretStr | None = None
     ssl_crlfile: Path | None = None
     ssl_check_hostname: bool = True
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"] | None = None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"] | None = None
     sasl_plain_username: str | None = None
     sasl_plain_password: SecretStr | None = None
     sasl_plain_password_file: Path | None = None
     """A file that holds the password alone; not together with sasl_plain_password."""
+    sasl_oauth_token_file: Path | None = None
+    """A file that holds an OAUTHBEARER token, read again at each login."""
     sasl_kerberos_service_name: str = "kafka"
     sasl_kerberos_domain_name: str | None = None
 
@@ -66,13 +68,38 @@ class ClusterSection(Section):
             raise ValueError("give sasl_plain_password or sasl_plain_password_file, not both")
         return self
 
+    @model_validator(mode="after")
+    def _login(self) -> "ClusterSection":
+        """A login that cannot be would be told as the cluster's refusal, hours later."""
+        logs_in = self.security_protocol.startswith("SASL")
+        if not logs_in and self.sasl_mechanism is not None:
+            raise ValueError(
+                f"sasl_mechanism is given, but security_protocol {self.security_protocol} never logs in: "
+                "set SASL_SSL (or SASL_PLAINTEXT)"
+            )
+        if logs_in and self.sasl_mechanism is None:
+            raise ValueError(
+                f"security_protocol {self.security_protocol} needs sasl_mechanism "
+                "(PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI)"
+            )
+        if self.sasl_mechanism == "OAUTHBEARER" and self.sasl_oauth_token_file is None:
+            raise ValueError("sasl_mechanism OAUTHBEARER needs sasl_oauth_token_file")
+        password = self.sasl_plain_password or self.sasl_plain_password_file
+        by_password = self.sasl_mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+        if by_password and not (self.sasl_plain_username and password):
+            raise ValueError(
+                f"sasl_mechanism {self.sasl_mechanism} needs sasl_plain_username and sasl_plain_password "
+                "(or sasl_plain_password_file)"
+            )
+        return self
+
     def cluster(self) -> Cluster:
         """The plain value that the gatherer gets.
 
         Raises:
             UsageError: a named file cannot be read.
         """
-        for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "hosts_file"):
+        for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file", "hosts_file"):
             path = getattr(self, name)
             if path is not None:
                 _readable(path, f"cluster {self.name}: {name}")
@@ -86,7 +113,7 @@ class ClusterSection(Section):
             "sasl_kerberos_domain_name": self.sasl_kerberos_domain_name,
             "ssl_password": None if self.ssl_password is None else self.ssl_password.get_secret_value(),
         }
-        for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"):
+        for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file"):
             path = getattr(self, name)
             options[name] = None if path is None else str(path)
         return Cluster(

@@ -1,6 +1,7 @@
 """/healthz and /readyz of the job itself: is it alive, and does it see."""
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -9,10 +10,20 @@ from types import TracebackType
 
 from connectors.errors import UsageError
 
+CLIENT_S = 10.0
+"""A client that says nothing for so long is hung up on: each holds a thread and a descriptor."""
 STALE_S = 30.0
 """A batch ends every second when all is well; this long without one is a job that hangs."""
 
+log = logging.getLogger(__name__)
+
 LastBatch = Callable[[], float | None]
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that went away before its answer: the library would print a traceback between the alerts."""
+        log.debug("a client of --listen was not answered", exc_info=True)
 
 
 class HealthServer:
@@ -30,6 +41,8 @@ class HealthServer:
         answer = self._answer
 
         class Page(BaseHTTPRequestHandler):
+            timeout = CLIENT_S
+
             def do_GET(self) -> None:
                 status, body = answer(self.path)
                 payload = json.dumps(body).encode() + b"\n"
@@ -43,7 +56,7 @@ class HealthServer:
                 """Probes come every few seconds: they are not news."""
 
         try:
-            self._server = ThreadingHTTPServer(address, Page)
+            self._server = _Server(address, Page)
         except OSError as problem:
             reason = (problem.strerror or "cannot be used").lower()
             raise UsageError(f"--listen {address[0]}:{address[1]}: {reason}; choose another address") from None

@@ -1,5 +1,6 @@
 import json
 import socket
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -7,6 +8,7 @@ import urllib.request
 import pytest
 
 from connectors.errors import UsageError
+from streaming import health
 from streaming.health import HealthServer
 
 
@@ -57,3 +59,29 @@ def test_an_address_in_use_is_one_sentence() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=rf"--listen 127\.0\.0\.1:{port}: address already in use; choose another"):
             HealthServer(("127.0.0.1", port), lambda: None, lambda: True)
+
+
+def test_a_client_that_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "CLIENT_S", 0.2)
+    with (
+        HealthServer(("127.0.0.1", 0), lambda: None, lambda: True) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=10) as silent,
+    ):
+        assert silent.recv(1) == b""
+
+
+def test_a_client_that_goes_away_is_no_traceback_on_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    asked = threading.Event()
+
+    def last_batch_at() -> float | None:
+        asked.set()
+        raise ConnectionResetError
+
+    with (
+        HealthServer(("127.0.0.1", 0), last_batch_at, lambda: True) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=10) as client,
+    ):
+        client.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
+        assert client.recv(1) == b""
+    assert asked.is_set()
+    assert "Traceback" not in capfd.readouterr().err

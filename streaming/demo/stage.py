@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +14,7 @@ from rich.text import Text
 from streaming.demo.scene import Expectation, Outcome, Play, Scene
 from streaming.demo.watcher import Told, WatcherError
 
+INDENT = (0, 0, 0, 6)
 COLOURS = {"critical": "bold white on red", "warning": "black on yellow", "info": "black on cyan"}
 
 
@@ -79,21 +81,26 @@ class Stage:
         return told
 
     def _show(self, told: Told) -> None:
-        line = Text("  ")
-        line.append(f" {told.severity} ", style=COLOURS[told.severity])
-        line.append(f" {told.rule}", style="bold")
-        line.append(f"  {told.line['summary']}\n")
+        badge = Text("  ").append(f" {told.severity} ", style=COLOURS[told.severity])
+        self.console.print(badge.append(f" {told.rule}", style="bold").append(f"  {told.subject}"))
+        self.console.print(Padding(Text(str(told.line["summary"])), INDENT))
         delays = f"{self._after_hold(told):.1f} s after its hold, {self._after_hurt(told):.1f} s after the damage"
-        line.append(f"      told {delays}", style="dim")
-        self.console.print(line)
+        self.console.print(Padding(Text(f"told {delays}", style="dim"), INDENT))
         advice = tuple(step for step in told.remedy if step.startswith("#"))
         if advice and advice == self._advised:
-            self.console.print(Text("      remedy: the same", style="italic"))
+            self.console.print(Padding(Text("remedy: the same", style="italic"), INDENT))
             return
         self._advised = advice
         for step in told.remedy:
-            style = "italic" if step.startswith("#") else "cyan"
-            self.console.print(Text(f"      {step}", style=style), soft_wrap=True)
+            self._advise(step)
+
+    def _advise(self, step: str) -> None:
+        """One line of a remedy; on a terminal it is never broken, so that it can be copied whole."""
+        text = Text(step, style="italic" if step.startswith("#") else "cyan")
+        if self.console.record:
+            self.console.print(Padding(text, INDENT))
+        else:
+            self.console.print(Text("      ").append_text(text), soft_wrap=True)
 
     def _mend(self, scene: Scene, told: Sequence[Told]) -> float | None:
         self.console.print(Text(f"  mending: {scene.mending}", style="green"))

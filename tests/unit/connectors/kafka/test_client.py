@@ -3,14 +3,16 @@
 import logging
 import socket
 import ssl
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from connectors.cluster import Cluster
 from connectors.errors import UnseenError, UsageError
-from connectors.kafka.budget import Budget
+from connectors.kafka.budget import CEILING, Budget
 from connectors.kafka.client import Address, Client
 from connectors.kafka.loop import Loop
 from connectors.kafka.messages import cluster_described, describe_cluster
@@ -279,3 +281,27 @@ def test_a_token_file_is_read_at_each_login(loop: Loop, tmp_path: Path) -> None:
     with FakeNode(refusing_login).up() as port:
         problem = failure(loop, client_of(loop, options), port)
     assert problem.reason is Reason.NOT_AUTHENTICATED
+
+
+def test_the_ceiling_holds_when_paused_nodes_go_on_and_every_login_with_them(loop: Loop) -> None:
+    paused = threading.Event()
+
+    def refusing_login_later(peer: socket.socket) -> None:
+        paused.wait(20)
+        refusing_login(peer)
+
+    budget = Budget()
+    client = client_of(loop, PLAIN, timeout_ms=6_000, budget=budget)
+
+    async def ask_all(addresses: list[Address]) -> None:
+        asked = [loop.spawn(client.ask(one, describe_cluster(controllers=True), lane=Sight.LOG)) for one in addresses]
+        await loop.sleep(3.8)
+        paused.set()
+        await loop.until(lambda: all(one.done for one in asked), asked, 20)
+
+    with ExitStack() as nodes:
+        ports = [nodes.enter_context(FakeNode(refusing_login_later).up()) for _ in range(14)]
+        loop.run(lambda: ask_all([Address("localhost", port) for port in ports]))
+
+    assert budget.requests_sent >= 3 * 10
+    assert budget.busiest_second <= CEILING

@@ -7,43 +7,20 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 from pydantic import ValidationError
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.columns import EventColumns
 from connectors.event import Event, Undecodable, from_json
 from connectors.metadata.decode import decode
 from connectors.observation import Kind, Observation
 from rules.quorum import Offset
+from streaming.schema import EVENT
 from streaming.worker import settle
 
 SHARD_OF_QUORUM = 0
 """Shard 0 holds the quorum; partitions would be spread over further shards. There is one shard now."""
 
-INTS = pa.list_(pa.int32())
-EVENT_ARROW = pa.schema(
-    [
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("shard", pa.int32(), nullable=False),
-        pa.field("sequence", pa.int64(), nullable=False),
-        pa.field("observed_at_ms", pa.int64(), nullable=False),
-        pa.field("ordinal", pa.int32(), nullable=False),
-        pa.field("type", pa.string(), nullable=False),
-        pa.field("offset", pa.int64()),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field("timestamp_ms", pa.int64()),
-        pa.field("snapshot", pa.bool_()),
-        pa.field("topic_id", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("replicas", INTS),
-        pa.field("isr", INTS),
-        pa.field("elr", INTS),
-        pa.field("leader", pa.int32()),
-        pa.field("leader_set", pa.bool_()),
-        pa.field("partition_leader_epoch", pa.int32()),
-        pa.field("recovering", pa.bool_()),
-        pa.field("body", pa.binary()),
-    ]
-)
-_KEYS = ("cluster", "shard", "sequence", "observed_at_ms")
+EVENT_ARROW = to_arrow_schema(EVENT)
 
 
 def events_of(row: Observation) -> EventColumns:

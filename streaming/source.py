@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
@@ -28,19 +29,7 @@ BYTES_PER_BATCH = 16 * 1024 * 1024
 """Payload in one micro-batch at most, if it is more than one row: rows travel in the task, which Spark refuses above
 128 MiB (and would again after every restart), and decoded they are many times larger."""
 
-OBSERVATION_ARROW = pa.schema(
-    [
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("observed_at_ms", pa.int64(), nullable=False),
-        pa.field("base_offset", pa.int64()),
-        pa.field("last_offset", pa.int64()),
-        pa.field("leader_epoch", pa.int32()),
-        pa.field("high_watermark", pa.int64()),
-        pa.field("payload", pa.binary(), nullable=False),
-        pa.field("sequence", pa.int64(), nullable=False),
-    ]
-)
+OBSERVATION_ARROW = to_arrow_schema(OBSERVATION)
 
 
 def observations_to_arrow(rows: Sequence[Observation]) -> pa.RecordBatch:

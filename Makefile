@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench goldens lock clean
+.PHONY: help setup demo test check bench goldens schemas lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ bench: $(READY) ## what the idle job costs, and how fast the core decodes and re
 
 goldens: $(READY) ## write the goldens again; read every difference before you commit it
 	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit tests/scripts
+
+schemas: $(READY) ## read the layout of every record from every Kafka's jars again (45 MB each, once)
+	@$(BIN)/python -m deploy.schemas
 
 lock: $(READY) ## write requirements.lock again from pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock

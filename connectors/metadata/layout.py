@@ -1,17 +1,18 @@
-"""Layouts: which fields each metadata and control record has in each version, as read from Kafka's own jar.
+"""Layouts: which fields each metadata and control record has in each version, as read from Kafka's own jars.
 
-The files in `schemas/` are written by `python -m deploy.schemas`; nothing in them is written by hand.
+`schemas/records.json` is written by `make schemas` (`deploy.schemas`); nothing in it is written by hand. It holds
+every version of every record that any of the Kafkas in it knows, each with the first and the last that knows it.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
 NEWEST: Final = "4.3.1"
-"""The Kafka whose layouts are read."""
+"""The Kafka whose layouts are read unless another is asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,8 @@ class FieldType:
     of: "FieldType | None" = None
     """An array's elements."""
     fields: tuple["Field", ...] = ()
-    """A struct's fields, in the order of the wire; the tagged ones among them may be absent."""
+    """A struct's fields as Kafka declares and prints them: without the tagged ones, which may be absent, this is the
+    order of the wire."""
     defaults: Mapping[str, object]
     """What a struct's fields are when they are absent."""
 
@@ -32,6 +34,8 @@ class Field:
     """One field. With a tag it stands in the tagged fields (KIP-482), or not at all."""
 
     name: str
+    json: str
+    """What Kafka's own JSON calls it."""
     type: FieldType
     tag: int | None
 
@@ -44,6 +48,8 @@ class RecordLayout:
     """The api key of a metadata record, or the type of a control record."""
     name: str
     """Kafka's class: `PartitionChangeRecord`."""
+    constant: str | None
+    """What `MetadataRecordType` calls it: `PARTITION_CHANGE_RECORD`; None for control records."""
     versions: Mapping[int, FieldType]
 
 
@@ -58,31 +64,98 @@ class Layouts:
 
 @cache
 def layouts(kafka: str = NEWEST) -> Layouts:
-    """The layouts of one Kafka version; which there are is what `schemas/` holds."""
-    found = json.loads(files(__package__).joinpath("schemas", f"{kafka}.json").read_text("utf-8"))
+    """The layouts of one Kafka version.
+
+    Raises:
+        KeyError: it is none of `kafkas()`.
+    """
+    whole = _whole()
+    if kafka not in kafkas():
+        raise KeyError(kafka)
     return Layouts(
-        kafka=found["kafka"],
-        records={record["type"]: _record(record) for record in found["records"]},
-        control={record["type"]: _record(record) for record in found["control"]},
+        kafka=kafka,
+        records={layout.type: layout for layout in _known(whole["records"], kafka)},
+        control={layout.type: layout for layout in _known(whole["control"], kafka)},
     )
 
 
-def _record(record: dict[str, Any]) -> RecordLayout:
-    versions = {
-        int(version): FieldType(name="struct", fields=_fields(fields), defaults=record["defaults"])
-        for version, fields in record["versions"].items()
+@cache
+def kafkas() -> tuple[str, ...]:
+    """The Kafkas whose layouts there are, oldest first."""
+    return tuple(_whole()["kafka"])
+
+
+@cache
+def _whole() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(files(__package__).joinpath("schemas", "records.json").read_text("utf-8"))
+    return found
+
+
+def _known(records: list[dict[str, Any]], kafka: str) -> Iterator[RecordLayout]:
+    """The records that one Kafka knows, in the versions that it knows."""
+    order = kafkas()
+    place = order.index(kafka)
+    for record in records:
+        lines = [
+            line
+            for line in record["versions"]
+            if order.index(line["since"]) <= place <= order.index(line.get("until", order[-1]))
+        ]
+        if lines:
+            yield _record(record, lines)
+
+
+def _record(record: dict[str, Any], lines: list[dict[str, Any]]) -> RecordLayout:
+    named: dict[str, set[str]] = {}
+    for line in lines:
+        _note(line["fields"], "", named)
+    # What only another Kafka has is no field of this one's.
+    defaults = {
+        path: {name: value for name, value in record["defaults"][path].items() if name in names}
+        for path, names in named.items()
     }
-    return RecordLayout(type=record["type"], name=record["name"], versions=versions)
-
-
-def _fields(fields: list[dict[str, Any]]) -> tuple[Field, ...]:
-    return tuple(Field(name=field["name"], type=_type(field), tag=field.get("tag")) for field in fields)
-
-
-def _type(described: dict[str, Any]) -> FieldType:
-    return FieldType(
-        name=described["type"],
-        of=_type(described["of"]) if "of" in described else None,
-        fields=_fields(described.get("fields", [])),
-        defaults=described.get("defaults", {}),
+    return RecordLayout(
+        type=record["type"],
+        name=record["name"],
+        constant=record.get("constant"),
+        versions={line["version"]: _struct(line["fields"], "", defaults) for line in lines},
     )
+
+
+def _note(fields: list[dict[str, Any]], path: str, named: dict[str, set[str]]) -> None:
+    """Which fields there are, by the path of the struct that they are in."""
+    names = named.setdefault(path, set())
+    for field in fields:
+        names.add(field["name"])
+        inner = field.get("of", field)
+        if "fields" in inner:
+            _note(inner["fields"], _inside(path, field["name"]), named)
+
+
+def _inside(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _struct(fields: list[dict[str, Any]], path: str, defaults: Mapping[str, Mapping[str, object]]) -> FieldType:
+    known = tuple(
+        Field(
+            name=field["name"],
+            json=field.get("json", _camel(field["name"])),
+            type=_type(field, _inside(path, field["name"]), defaults),
+            tag=field.get("tag"),
+        )
+        for field in fields
+    )
+    return FieldType(name="struct", fields=known, defaults=defaults[path])
+
+
+def _type(described: dict[str, Any], path: str, defaults: Mapping[str, Mapping[str, object]]) -> FieldType:
+    if described["type"] == "struct":
+        return _struct(described["fields"], path, defaults)
+    of = _type(described["of"], path, defaults) if "of" in described else None
+    return FieldType(name=described["type"], of=of, defaults={})
+
+
+def _camel(snake: str) -> str:
+    first, *rest = snake.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in rest)

@@ -9,11 +9,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.common.message.KRaftVersionRecord;
-import org.apache.kafka.common.message.LeaderChangeMessage;
-import org.apache.kafka.common.message.SnapshotFooterRecord;
-import org.apache.kafka.common.message.SnapshotHeaderRecord;
-import org.apache.kafka.common.message.VotersRecord;
 import org.apache.kafka.common.metadata.MetadataRecordType;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.types.ArrayOf;
@@ -32,51 +27,63 @@ import org.apache.kafka.common.utils.AppInfoParser;
  */
 public final class Reflect {
     private static final ObjectMapper JSON = new ObjectMapper();
-    /** The types of KRaft's control records (org.apache.kafka.common.record ControlRecordType). */
-    private static final Map<Integer, ApiMessage> CONTROL =
+    /** KRaft's control records by type (ControlRecordType); older Kafkas know fewer of them. */
+    private static final Map<Integer, String> CONTROL =
             new TreeMap<>(
                     Map.of(
-                            2, new LeaderChangeMessage(),
-                            3, new SnapshotHeaderRecord(),
-                            4, new SnapshotFooterRecord(),
-                            5, new KRaftVersionRecord(),
-                            6, new VotersRecord()));
+                            2, "LeaderChangeMessage",
+                            3, "SnapshotHeaderRecord",
+                            4, "SnapshotFooterRecord",
+                            5, "KRaftVersionRecord",
+                            6, "VotersRecord"));
 
     public static void main(String[] args) throws Exception {
         ObjectNode root = JSON.createObjectNode();
         root.put("kafka", AppInfoParser.getVersion());
         ArrayNode records = root.putArray("records");
         for (MetadataRecordType type : MetadataRecordType.values()) {
-            records.add(record(type.id(), type.newMetadataRecord()));
+            records.add(record(type.id(), type.toString(), type.newMetadataRecord()));
         }
         ArrayNode control = root.putArray("control");
-        for (Map.Entry<Integer, ApiMessage> entry : CONTROL.entrySet()) {
-            control.add(record(entry.getKey(), entry.getValue()));
+        for (Map.Entry<Integer, String> entry : CONTROL.entrySet()) {
+            Class<?> known;
+            try {
+                known = Class.forName("org.apache.kafka.common.message." + entry.getValue());
+            } catch (ClassNotFoundException unknown) {
+                continue;
+            }
+            control.add(record(entry.getKey(), null, (ApiMessage) known.getDeclaredConstructor().newInstance()));
         }
         System.out.println(JSON.writeValueAsString(root));
     }
 
-    private static ObjectNode record(int type, ApiMessage message) throws Exception {
+    private static ObjectNode record(int type, String constant, ApiMessage message) throws Exception {
         Class<?> javaClass = message.getClass();
         ObjectNode node = JSON.createObjectNode();
         node.put("type", type);
+        if (constant != null) {
+            node.put("constant", constant);
+        }
         node.put("name", javaClass.getSimpleName());
-        node.set("defaults", defaults(javaClass));
+        ObjectNode defaults = node.putObject("defaults");
         ObjectNode versions = node.putObject("versions");
-        Schema[] schemas = (Schema[]) javaClass.getField("SCHEMAS").get(null);
+        Schema[] schemas = schemas(javaClass);
         for (int version = message.lowestSupportedVersion(); version <= message.highestSupportedVersion(); version++) {
-            versions.set(Integer.toString(version), struct(schemas[version], javaClass));
+            versions.set(Integer.toString(version), struct(schemas[version], javaClass, "", defaults));
         }
         return node;
+    }
+
+    private static Schema[] schemas(Class<?> javaClass) throws Exception {
+        return (Schema[]) javaClass.getField("SCHEMAS").get(null);
     }
 
     /** What a new instance holds: the values of fields that a version or a writer leaves out. */
     private static ObjectNode defaults(Class<?> javaClass) throws Exception {
         ObjectNode node = JSON.createObjectNode();
         Object fresh = javaClass.getDeclaredConstructor().newInstance();
-        Schema[] schemas = (Schema[]) javaClass.getField("SCHEMAS").get(null);
         TreeMap<String, java.lang.reflect.Field> named = new TreeMap<>();
-        for (Schema schema : schemas) {
+        for (Schema schema : schemas(javaClass)) {
             if (schema != null) {
                 for (Field field : fields(schema)) {
                     named.put(field.name, member(javaClass, field.name));
@@ -104,11 +111,11 @@ public final class Reflect {
         return null;
     }
 
-    private static List<Field> fields(Schema schema) {
+    private static List<Field> fields(Schema schema) throws Exception {
         java.util.ArrayList<Field> all = new java.util.ArrayList<>();
         for (BoundField bound : schema.fields()) {
             if (bound.def.type instanceof TaggedFields tagged) {
-                all.addAll(tagged.fields().values());
+                all.addAll(tagged(tagged).values());
             } else {
                 all.add(bound.def);
             }
@@ -116,43 +123,76 @@ public final class Reflect {
         return all;
     }
 
-    private static ArrayNode struct(Schema schema, Class<?> javaClass) throws Exception {
-        ArrayNode list = JSON.createArrayNode();
+    /**
+     * The fields of a struct as its class declares them, which is the order in which Kafka prints them; without the
+     * tagged ones it is the order of the wire. What is absent goes into `defaults` under the struct's path.
+     */
+    private static ArrayNode struct(Schema schema, Class<?> javaClass, String path, ObjectNode defaults)
+            throws Exception {
+        defaults.set(path, defaults(javaClass));
+        List<String> declared = Arrays.stream(javaClass.getDeclaredFields()).map(member -> member.getName()).toList();
+        TreeMap<Integer, ObjectNode> described = new TreeMap<>();
+        List<String> wire = new java.util.ArrayList<>();
         boolean flexible = false;
         for (BoundField bound : schema.fields()) {
             if (bound.def.type instanceof TaggedFields tagged) {
                 flexible = true;
-                for (Map.Entry<Integer, Field> entry : tagged.fields().entrySet()) {
-                    list.add(field(entry.getValue(), javaClass).put("tag", entry.getKey()));
+                for (Map.Entry<Integer, Field> entry : tagged(tagged).entrySet()) {
+                    Field field = entry.getValue();
+                    ObjectNode node = field(field, javaClass, path, defaults).put("tag", entry.getKey());
+                    described.put(declared.indexOf(member(javaClass, field.name).getName()), node);
                 }
             } else {
-                list.add(field(bound.def, javaClass));
+                ObjectNode node = field(bound.def, javaClass, path, defaults);
+                described.put(declared.indexOf(member(javaClass, bound.def.name).getName()), node);
+                wire.add(bound.def.name);
             }
         }
-        if (!flexible) {
-            throw new IllegalStateException("a metadata record without tagged fields: " + javaClass);
+        List<String> untagged =
+                described.values().stream().filter(node -> !node.has("tag")).map(node -> node.get("name").asText()).toList();
+        if (!flexible || !untagged.equals(wire)) {
+            throw new IllegalStateException("a metadata record without tagged fields, or out of order: " + javaClass);
         }
+        ArrayNode list = JSON.createArrayNode();
+        described.values().forEach(list::add);
         return list;
     }
 
-    private static ObjectNode field(Field field, Class<?> javaClass) throws Exception {
+    /** The tagged fields by tag; before Kafka 3.7 there is no way to ask for them. */
+    @SuppressWarnings("unchecked")
+    private static Map<Integer, Field> tagged(TaggedFields tagged) throws Exception {
+        java.lang.reflect.Field fields = TaggedFields.class.getDeclaredField("fields");
+        fields.setAccessible(true);
+        return (Map<Integer, Field>) fields.get(tagged);
+    }
+
+    private static ObjectNode field(Field field, Class<?> javaClass, String path, ObjectNode defaults)
+            throws Exception {
         ObjectNode node = JSON.createObjectNode();
         node.put("name", field.name);
-        type(node, field.type, javaClass, member(javaClass, field.name).getGenericType());
+        java.lang.reflect.Field member = member(javaClass, field.name);
+        if (!member.getName().equals(camel(field.name))) {
+            node.put("json", member.getName());
+        }
+        String inside = path.isEmpty() ? field.name : path + "." + field.name;
+        type(node, field.type, javaClass, member.getGenericType(), inside, defaults);
         return node;
     }
 
     private static void type(
-            ObjectNode node, org.apache.kafka.common.protocol.types.Type type, Class<?> owner, Type javaType)
+            ObjectNode node,
+            org.apache.kafka.common.protocol.types.Type type,
+            Class<?> owner,
+            Type javaType,
+            String path,
+            ObjectNode defaults)
             throws Exception {
         if (type instanceof CompactArrayOf array) {
             node.put("type", array.isNullable() ? "compact_nullable_array" : "compact_array");
-            type(node.putObject("of"), array.arrayElementType().orElseThrow(), owner, element(javaType));
+            type(node.putObject("of"), array.arrayElementType().orElseThrow(), owner, element(javaType), path, defaults);
         } else if (type instanceof Schema schema) {
             node.put("type", "struct");
-            Class<?> inner = (Class<?>) javaType;
-            node.set("defaults", defaults(inner));
-            node.set("fields", struct(schema, inner));
+            node.set("fields", struct(schema, (Class<?>) javaType, path, defaults));
         } else if (type instanceof ArrayOf) {
             throw new IllegalStateException("a metadata record with a non-flexible array: " + owner);
         } else {
@@ -177,5 +217,14 @@ public final class Reflect {
                         .orElseThrow(() -> new IllegalStateException(javaClass + " has no member for " + snake));
         found.setAccessible(true);
         return found;
+    }
+
+    /** What a member, and so the key in Kafka's JSON, is called unless told otherwise. */
+    private static String camel(String snake) {
+        StringBuilder name = new StringBuilder();
+        for (String part : snake.split("_")) {
+            name.append(name.isEmpty() ? part : Character.toUpperCase(part.charAt(0)) + part.substring(1));
+        }
+        return name.toString();
     }
 }

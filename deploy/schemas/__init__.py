@@ -1,5 +1,5 @@
 """How Kafka's metadata records are laid out, read by reflection from Kafka's own jars.
 
-`python -m deploy.schemas [--kafka VERSION | --jars DIR]` writes `connectors/metadata/schemas/VERSION.json`,
-VERSION being what the jars say they are; without --jars they are fetched as the lab fetches them.
+`make schemas` (`python -m deploy.schemas`) writes `connectors/metadata/schemas/records.json`: every record and
+version that any of the Kafkas named in `__main__` knows. Their jars are fetched as the lab fetches them.
 """

@@ -80,4 +80,5 @@ def not_running(pid: int) -> None:
 
 
 def gatherers(pid: int) -> list[psutil.Process]:
-    return [child for child in psutil.Process(pid).children() if "connectors.gather" in child.cmdline()]
+    children = [child for child in psutil.Process(pid).children() if child.status() != psutil.STATUS_ZOMBIE]
+    return [child for child in children if "connectors.gather" in child.cmdline()]

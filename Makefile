@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench goldens schemas lock clean
+.PHONY: help setup demo test check bench goldens schemas parity lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ goldens: $(READY) ## write the goldens again; read every difference before you c
 
 schemas: $(READY) ## read the layout of every record from every Kafka's jars again (45 MB each, once)
 	@$(BIN)/python -m deploy.schemas
+
+parity: $(READY) ## decode against kafka-dump-log: every record that any of nine Kafkas can write
+	@$(BIN)/python -m tests.kafka.parity
 
 lock: $(READY) ## write requirements.lock again from pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock

@@ -143,7 +143,7 @@ def scan(chunk: Chunk, *, expected: int | None = None) -> Iterator[Scanned]:
             continue
         if crc32c(view[position + CHECKED_AT : after]) == fields[4]:
             batch = Batch(position, *fields)
-            reason = _refusal(batch, expected)
+            reason = refusal(batch, expected)
             expected = (batch.base_offset if expected is None else expected) + max(batch.last_offset_delta, 0) + 1
             if reason is None:
                 yield batch
@@ -174,7 +174,7 @@ def _odd(chunk: Chunk, position: int) -> BadBatch | TornTail:
     return BadBatch(position, size, base_offset, f"magic {magic} where 2 belongs")
 
 
-def _refusal(batch: Batch, expected: int | None) -> str | None:
+def refusal(batch: Batch, expected: int | None) -> str | None:
     """Why an undamaged batch is not read, or None."""
     if batch.attributes & _COMPRESSION_BITS:
         return f"compressed with {batch.compression}, which KRaft never writes: not read"

@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 
 from connectors.errors import KraftwatchError, UsageError
-from streaming.cli import demo, lab, run
+from streaming.cli import decode, demo, lab, run
 
 app = typer.Typer(
     name="kraftwatch",
@@ -28,6 +28,7 @@ voters' endpoints, and says what is wrong, why, and the exact command that mends
 )
 app.command("run")(run.run)
 app.command("demo")(demo.demo)
+app.command("decode")(decode.decode)
 app.add_typer(lab.app, name="lab")
 
 

@@ -1,0 +1,90 @@
+"""`kraftwatch decode` says what kafka-dump-log says, of everything that the newest Kafka can write.
+
+The other Kafkas' turn is `make parity`.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from deploy.lab.jars import KAFKA_VERSION
+from tests.kafka.conftest import MakeLab
+from tests.kafka.parity import Compared, everything, files, made_files
+
+PASSWORD = "planted-keystore-password"
+
+
+def decode(path: Path, *options: str) -> str:
+    command = [sys.executable, "-m", "streaming", "decode", str(path), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.lab
+def test_every_record_that_the_newest_kafka_can_write_and_what_a_generator_wrote(
+    kafka_jars: Path, tmp_path: Path
+) -> None:
+    compared = everything(KAFKA_VERSION, tmp_path, *made_files(tmp_path))
+
+    assert compared.differences == []
+    assert compared.records > 29_000
+
+
+@pytest.mark.lab
+def test_a_quorums_own_log_and_snapshots_and_no_password_unless_asked_for(lab: MakeLab, tmp_path: Path) -> None:
+    quorum = lab(controllers=0, brokers=0, combined=1)
+    quorum.create_topic("orders", partitions=3)
+    plant_secrets(quorum.broker_bootstrap[0], str(quorum.brokers[0]))
+    quorum.kill(*quorum.controllers)
+    source = quorum.node(quorum.controllers[0]).metadata_log
+    own = [tmp_path / path.name for path in sorted(source.iterdir()) if path.suffix in {".log", ".checkpoint"}]
+    for path in own:
+        shutil.copy(source / path.name, path)
+
+    compared = files(KAFKA_VERSION, *own)
+
+    assert compared.differences == []
+    assert {path.suffix for path in own} == {".log", ".checkpoint"}
+    (log,) = (path for path in own if path.suffix == ".log")
+    assert PASSWORD in decode(log, "--show-secrets")
+    for shown in (decode(log), decode(log, "--json")):
+        assert PASSWORD not in shown
+        assert "my.custom.password" in shown, "the record itself is there"
+        assert "(blanked)" in shown
+
+
+def plant_secrets(bootstrap: str, broker: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    secret = ConfigEntry("my.custom.password", PASSWORD, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.BROKER, broker, incremental_configs=[secret])
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(timeout=30)
+    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    scram = UserScramCredentialUpsertion("alice", credential, b"planted-scram-password", b"salt")
+    for done in admin.alter_user_scram_credentials([scram]).values():
+        done.result(timeout=30)
+
+
+def test_a_difference_is_told() -> None:
+    compared = Compared()
+    record = (7, 1, 1_790_000_000_000, "NO_OP_RECORD", 0, "{}")
+
+    compared.add("same", [record], [record])
+    assert (compared.records, compared.differences) == (1, [])
+
+    compared.add("data", [record], [(*record[:5], '{"a": 1}')])
+    compared.add("fewer", [record], [])
+    compared.add("epoch", [(7, 2, *record[2:])], [record])
+    assert [difference.split(":")[0] for difference in compared.differences] == ["data", "fewer", "epoch"]

@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 
 from connectors.errors import KraftwatchError, UsageError
-from streaming.cli import decode, demo, lab, run
+from streaming.cli import check, decode, demo, explain, lab, run, status
 
 app = typer.Typer(
     name="kraftwatch",
@@ -28,6 +28,12 @@ voters' endpoints, and says what is wrong, why, and the exact command that mends
 )
 app.command("run")(run.run)
 app.command("demo")(demo.demo)
+app.command("status")(status.status)
+app.command("replication")(status.replication)
+app.command("partitions")(status.partitions)
+app.command("check")(check.check)
+app.command("safe-to-restart")(check.safe_to_restart)
+app.command("explain")(explain.explain)
 app.command("decode")(decode.decode)
 app.add_typer(lab.app, name="lab")
 

@@ -1,0 +1,82 @@
+"""`kraftwatch check` and `safe-to-restart`: one look, one answer, and an exit code that scripts can rely on."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from streaming.cli import given
+
+
+def check(
+    config: given.ConfigFile = None,
+    cluster: given.Clusters = None,
+    setting: given.Settings = None,
+    resolve: given.Resolve = None,
+    hosts_file: given.HostsFile = None,
+    timeout: given.Timeout = given.TIMEOUT_S,
+    *,
+    as_json: given.AsJson = False,
+) -> None:
+    """Look once and judge by all rules; for scripts, probes and cron.
+
+    Holds do not apply in one look: findings are what stands now. Unknown is not healthy: when a rule cannot tell, or
+    no leader answers and nobody says there is none, the answer is 3 unless something worse was found.
+
+    Exit codes: 0 healthy, 1 warning, 2 critical (or something given cannot be), 3 cannot tell; of several clusters
+    the worst: critical, warning, cannot tell.
+    """
+    # Kafka's client takes a second to import: help and mistakes should not wait for it.
+    from streaming import answers
+    from streaming.cli import glance
+    from streaming.verdict import health, worst
+
+    wanted = glance.Wanted(
+        config=config, cluster=cluster, setting=setting, resolve=resolve, hosts_file=hosts_file, timeout=timeout
+    )
+    seen = glance.once(wanted)
+    for one in seen:
+        if as_json:
+            glance.print_json(answers.checked(one))
+        else:
+            _print(answers.checked_text(one))
+    raise typer.Exit(worst(health(one) for one in seen).exit_code)
+
+
+def safe_to_restart(
+    node: Annotated[int, typer.Argument(help="The controller's node.id.", metavar="NODE", show_default=False)],
+    config: given.ConfigFile = None,
+    cluster: given.Clusters = None,
+    setting: given.Settings = None,
+    resolve: given.Resolve = None,
+    hosts_file: given.HostsFile = None,
+    timeout: given.Timeout = given.TIMEOUT_S,
+    *,
+    as_json: given.AsJson = False,
+) -> None:
+    """Whether this controller may be restarted now, and if not, why.
+
+    Safe means: without it a majority of caught-up voters remains that could elect a leader; every recorded endpoint
+    leads to its voter; no other controller is down; no disk replacement or change of voters is under way. What
+    cannot be told is not safe. Use it in a rolling restart, before each node.
+
+    Exit codes: 0 safe, 2 not safe (or something given cannot be).
+    """
+    from streaming import answers
+    from streaming.cli import glance
+
+    wanted = glance.Wanted(
+        config=config, cluster=cluster, setting=setting, resolve=resolve, hosts_file=hosts_file, timeout=timeout
+    )
+    seen = glance.the_one(wanted)
+    answer = answers.restart_of(seen, node)
+    if as_json:
+        glance.print_json(answers.restart(seen, answer))
+    else:
+        _print(answers.restart_text(seen, answer))
+    raise typer.Exit(0 if answer.safe else 2)
+
+
+def _print(text: Text) -> None:
+    Console(highlight=False).print(text, soft_wrap=True)

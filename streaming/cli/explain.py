@@ -1,0 +1,65 @@
+"""`kraftwatch explain [RULE]`: a rule's page for the operator, and the numbers that can be changed."""
+
+import difflib
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from connectors.errors import UsageError
+from rules.evaluate import RULES
+from rules.finding import Rule, Threshold
+
+
+def explain(
+    rule: Annotated[str | None, typer.Argument(help="A rule's id, as alerts name it.", metavar="RULE")] = None,
+) -> None:
+    """What a rule means, what to do about it and what not, and its thresholds; without RULE the list of all.
+
+    Exit codes: 0, or 2 for a rule that there is not.
+    """
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=120)
+    if rule is None:
+        console.print(_list())
+        return
+    found = RULES.get(rule.strip().lower().replace("_", "-"))
+    if found is None:
+        near = difflib.get_close_matches(rule, RULES, n=1, cutoff=0.4)
+        hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(RULES)}"
+        raise UsageError(f"unknown rule '{rule}': {hint}")
+    console.print(_page(found))
+
+
+def _list() -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="cyan")
+    grid.add_column()
+    for one in RULES.values():
+        grid.add_row(one.id, one.title)
+    return Group(grid, Text("\nkraftwatch explain RULE tells what it means and what to do.", "dim"))
+
+
+def _page(rule: Rule) -> RenderableType:
+    body = Text()
+    for line in rule.text.strip().splitlines():
+        heading = bool(line) and not line.startswith(" ")
+        body.append(f"{line}\n", "bold cyan" if heading else "")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="cyan", no_wrap=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column()
+    for threshold in rule.thresholds:
+        grid.add_row(f"{rule.id}.{threshold.name}", _default(threshold), threshold.meaning)
+    parts: list[RenderableType] = [Text(rule.id, "bold"), Text(), body, grid]
+    if rule.silenced_by:
+        parts.append(Text(f"\nWhile {', '.join(rule.silenced_by)} stands, this rule cannot tell.", "dim"))
+    parts.append(Text(f"\nChange one with --set {rule.id}.{rule.thresholds[0].name}=VALUE.", "dim"))
+    return Group(*parts)
+
+
+def _default(threshold: Threshold) -> str:
+    return f"{threshold.default:g} {threshold.unit}"

@@ -1,0 +1,195 @@
+"""From options to glimpses: who is looked at, live or in a journal, and how what was seen is shown."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+
+from connectors.errors import UsageError
+from connectors.kafka.wire import hush
+from rules.evaluate import thresholds_for
+from rules.finding import Plain, Thresholds
+from rules.quorum import Vantage
+from streaming.cli import given
+from streaming.config import ClusterSection
+from streaming.glimpse import Glimpse
+from streaming.look import look
+from streaming.recorded import recorded, remembered
+from streaming.replay.machine import Machine
+from streaming.verdict import Health, health
+from streaming.view import Target
+
+PLAIN_WIDTH = 220
+"""Columns where nobody's terminal says how many there are: nothing is folded for a file or a pipe."""
+
+INTERRUPTED = 130
+"""The exit code of a look that ^C ended."""
+
+Build: TypeAlias = Callable[[Glimpse], dict[str, Plain]]
+Draw: TypeAlias = Callable[[Mapping[str, Any], Health], RenderableType]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the command line asks to see."""
+
+    config: Path | None
+    cluster: Sequence[str] | None
+    setting: Sequence[str] | None
+    resolve: Sequence[str] | None
+    hosts_file: Path | None
+    timeout: float
+    journal: Path | None = None
+    watch: bool = False
+
+    @property
+    def live(self) -> bool:
+        """Some cluster is to be asked."""
+        return bool(self.cluster) or self.config is not None
+
+
+def glimpses(wanted: Wanted, each: Callable[[Sequence[Glimpse]], bool] = lambda _: False) -> Sequence[Glimpse]:
+    """Look, as asked.
+
+    Args:
+        wanted: the options.
+        each: is given every glimpse; True asks for another one a second later, where clusters are asked.
+
+    Raises:
+        UsageError: something given cannot be.
+    """
+    hush()
+    if not wanted.live and wanted.journal is not None:
+        if wanted.watch:
+            raise UsageError("--watch needs a cluster to look at: give --cluster NAME=HOST:PORT,… or --config FILE")
+        seen = _recorded_alone(wanted, wanted.journal)
+        each(seen)
+        return seen
+    settled = given.settled(
+        config=wanted.config,
+        cluster=wanted.cluster,
+        setting=wanted.setting,
+        resolve=wanted.resolve,
+        hosts_file=wanted.hosts_file,
+    )
+    thresholds = _thresholds(settled.overrides())
+    targets = _targets(settled.clusters, wanted.journal)
+    say = Console(stderr=True, highlight=False, soft_wrap=True)
+    return look(
+        targets,
+        thresholds,
+        timeout_s=wanted.timeout,
+        say=lambda text: say.print(f"kraftwatch: {text}", markup=False, style="dim"),
+        each=each,
+    )
+
+
+def once(wanted: Wanted) -> Sequence[Glimpse]:
+    """One glimpse of each cluster.
+
+    Raises:
+        UsageError: something given cannot be.
+    """
+    try:
+        return glimpses(wanted)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def the_one(wanted: Wanted) -> Glimpse:
+    """One glimpse of the only cluster that is given.
+
+    Raises:
+        UsageError: several are given, or something given cannot be.
+    """
+    if wanted.config is None and len(wanted.cluster or ()) > 1:
+        raise UsageError(f"one cluster is judged at a time, {len(wanted.cluster or ())} are given: give one --cluster")
+    seen = once(wanted)
+    if len(seen) != 1:
+        raise UsageError(f"one cluster is judged at a time, {len(seen)} are given: give one with --cluster")
+    return seen[0]
+
+
+def show(wanted: Wanted, build: Build, draw: Draw, *, as_json: bool) -> None:
+    """Print what `build` makes of each glimpse: as JSON lines, or drawn for people; again and again with `--watch`.
+
+    Raises:
+        UsageError: something given cannot be.
+    """
+    console = _console()
+    live = Live(console=console, auto_refresh=False, screen=True) if wanted.watch and console.is_terminal else None
+    shown_live: AbstractContextManager[object] = nullcontext() if live is None or as_json else live
+
+    def each(seen: Sequence[Glimpse]) -> bool:
+        if as_json:
+            for one in seen:
+                print_json(build(one))
+            return wanted.watch
+        drawn = Group(*(draw(build(one), health(one)) for one in seen))
+        if live is None:
+            console.print(drawn)
+        else:
+            live.update(drawn, refresh=True)
+        return wanted.watch
+
+    try:
+        with shown_live:
+            glimpses(wanted, each)
+    except KeyboardInterrupt:
+        raise typer.Exit(0 if wanted.watch else INTERRUPTED) from None
+
+
+def print_json(value: Mapping[str, Plain]) -> None:
+    """One line on stdout, flushed."""
+    typer.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
+
+
+def _recorded_alone(wanted: Wanted, journal: Path) -> Sequence[Glimpse]:
+    overrides = given.overrides({}, wanted.setting or ())
+    thresholds = _thresholds(
+        {f"{rule}.{name}": one for rule, named in overrides.items() for name, one in named.items()}
+    )
+    found = recorded(journal, lambda name: Machine(name, None, (), Vantage.INSIDE))
+    if not found:
+        raise UsageError(f"--journal {journal}: nothing of any cluster was recorded yet")
+    return [remembered(one, thresholds) for one in found.values()]
+
+
+def _targets(sections: Sequence[ClusterSection], journal: Path | None) -> list[Target]:
+    by_name = {section.name: section for section in sections}
+
+    def new(name: str) -> Machine | None:
+        section = by_name.get(name)
+        names.add(name)
+        if section is None:
+            return None
+        return Machine(name, section.cluster_id, tuple(section.bootstrap), section.vantage)
+
+    names: set[str] = set()
+    found = {} if journal is None else recorded(journal, new)
+    for name in by_name:
+        if journal is not None and name not in found:
+            held = ", ".join(sorted(names)) or "nothing"
+            raise UsageError(f"--journal {journal} holds nothing of cluster {name}; it holds: {held}")
+    return [
+        Target(cluster=section.cluster(), vantage=section.vantage, recorded=found.get(section.name))
+        for section in sections
+    ]
+
+
+def _thresholds(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
+    try:
+        return thresholds_for(overrides)
+    except ValueError as problem:
+        raise UsageError(str(problem)) from None

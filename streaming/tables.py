@@ -1,0 +1,250 @@
+"""`status`, `replication` and `partitions` for people: tables of what `streaming.overview` says, and nothing else.
+
+Whatever came from outside is data: never markup, never a terminal's control code.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from connectors.sinks.evidence import duration, visible
+from streaming.verdict import Health
+
+Shown: TypeAlias = Mapping[str, Any]
+"""What a function of `streaming.overview` returned."""
+
+BADGES = {
+    Health.CRITICAL: ("CRITICAL", "bold white on red"),
+    Health.WARNING: ("WARNING", "bold black on yellow"),
+    Health.UNKNOWN: ("CANNOT TELL", "bold white on magenta"),
+    Health.HEALTHY: ("HEALTHY", "bold black on green"),
+}
+_STYLES = {
+    "ok": "green",
+    "fetching": "green",
+    "Leader": "bold green",
+    "stale": "bold red",
+    "silent": "bold red",
+    "down": "bold red",
+    "unknown": "magenta",
+    "critical": "bold red",
+    "warning": "yellow",
+    "info": "blue",
+}
+_NONE = "–"
+
+
+def status(shown: Shown, health: Health) -> RenderableType:
+    """The quorum at one look: headline, facts, one row a voter, then what else there is."""
+    return Group(
+        _headline(shown, health),
+        _facts(_status_facts(shown)),
+        Text(),
+        _voters(shown),
+        *_besides(shown),
+        *_findings(shown),
+        Text(),
+    )
+
+
+def replication(shown: Shown, health: Health) -> RenderableType:
+    """One row a replica, in the order and with the columns of `describe --replication`, and four more."""
+    names = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "Status", "LagTime", "LastFetch", "Takes part", "Endpoint")
+    table = _table(names, right=("NodeId", "LogEndOffset", "Lag", "LagTime", "LastFetch"))
+    for row in shown["replicas"]:
+        fetched = row["fetch_age_ms"]
+        _row(
+            table,
+            row["node_id"],
+            row["directory_id"],
+            row["log_end_offset"],
+            row["lag"],
+            row["status"],
+            _span(row["lag_time_ms"]),
+            _NONE if fetched is None else f"{_span(fetched)} ago",
+            row["liveness"],
+            row["endpoint"],
+        )
+    described = f"as leader {_or(shown['leader_id'])} of epoch {_or(shown['leader_epoch'])} tells it"
+    note = Text(f"  {described}; times by the leader's clock", style="dim")
+    empty = Text("  DescribeQuorum was not answered: nothing is known of the replicas", style="magenta")
+    return Group(_headline(shown, health), table if shown["replicas"] else empty, note, Text())
+
+
+def partitions(shown: Shown, health: Health) -> RenderableType:
+    """One row a recovering partition, longest first."""
+    if not shown["recovering"]:
+        seen = "no partition is recovering" if _log_was_read(shown) else "the metadata log was not read to its end"
+        return Group(_headline(shown, health), Text(f"  {seen}"), Text())
+    names = ("Topic", "Partition", "Recovering for", "Since", "Leader", "ISR", "Replicas", "Alive", "ISR before", "ELR")
+    table = _table(names, right=("Partition", "Recovering for", "Leader"))
+    for one in shown["recovering"]:
+        least = "at least " if one["at_least"] else ""
+        _row(
+            table,
+            one["topic"] or one["topic_id"],
+            one["partition"],
+            f"{least}{_span(one['for_ms'])}",
+            one["since"],
+            one["leader"],
+            _ids(one["isr"]),
+            _ids(one["replicas"]),
+            _ids(one["replicas_alive"]),
+            _ids(one["previous_isr"]),
+            _ids(one["previous_elr"]),
+        )
+    return Group(_headline(shown, health), table, Text())
+
+
+def badge(health: Health) -> tuple[str, str]:
+    """A word in capitals and its style."""
+    word, style = BADGES[health]
+    return f" {word} ", style
+
+
+def _headline(shown: Shown, health: Health) -> Text:
+    text = Text.assemble(badge(health), (f" {visible(shown['cluster'])}", "bold"))
+    text.append(f"  {visible(shown['cluster_id'] or 'cluster id unknown')}  {shown['observed_at'] or ''}\n", "dim")
+    if shown["source"] == "journal":
+        text.append(f"  recorded state, {duration(shown['age_ms'])} old", "bold magenta")
+        text.append(": no leader answered a look of now\n" if shown["missing"] else ": nobody was asked\n", "magenta")
+    elif shown["source"] == "none":
+        text.append("  no leader answered, and no recorded state was given (--journal)\n", "bold magenta")
+    for each in shown["missing"]:
+        text.append(f"  not seen: {visible(each)}\n", "magenta")
+    return text
+
+
+def _status_facts(shown: Shown) -> Iterable[tuple[str, str | Text]]:
+    leader = "none" if shown["leader_id"] is None else str(shown["leader_id"])
+    yield "Leader", Text(leader, "bold" if shown["leader_id"] is not None else "bold red")
+    yield "Leader epoch", _or(shown["leader_epoch"])
+    yield "High watermark", _or(shown["high_watermark"])
+    yield "Max follower lag", f"{_or(shown['max_follower_lag'])} records, {_span(shown['max_follower_lag_time_ms'])}"
+    yield "Votes", _votes(shown)
+    yield "An election now", _election(shown["electable"])
+    yield "Brokers", _brokers(shown["brokers"])
+    recovering = shown["recovering_partitions"]
+    yield "Recovering", Text(f"{_or(recovering)} partitions", "yellow" if recovering else "")
+    yield "Versions", f"kraft.version {_or(shown['kraft_version'])}, metadata.version {_or(shown['metadata_version'])}"
+
+
+def _brokers(brokers: Mapping[str, Any] | None) -> str:
+    if brokers is None:
+        return "unknown"
+    fenced = f", fenced: {_ids(brokers['fenced'])}" if brokers["fenced"] else ""
+    return f"{brokers['registered']} registered{fenced}"
+
+
+def _votes(shown: Shown) -> str | Text:
+    if shown["voters"] is None:
+        return "the voters are not known"
+    left = shown["failures_left"]
+    if left is None:
+        return f"{shown['voters']} voters, {shown['votes_needed']} votes needed; how many take part is not known"
+    more = "nothing more may fail" if left <= 0 else f"{left} more may fail"
+    said = f"{shown['voters_fetching']} of {shown['voters']} voters take part, {shown['votes_needed']} votes needed"
+    return Text(f"{said}: {more}", "" if left >= shown["failures_tolerated"] else "yellow")
+
+
+def _election(electable: bool | None) -> str | Text:  # noqa: FBT001 - the value of a field
+    if electable is None:
+        return "not known (no recorded endpoints)"
+    return "could be won" if electable else Text("could not be won by anybody", "bold red")
+
+
+def _voters(shown: Shown) -> RenderableType:
+    if not shown["endpoints"]:
+        listed = ", ".join(str(voter["id"]) for voter in shown["current_voters"])
+        return Text(f"  voters: {listed or 'not known'} (no VotersRecord was seen)")
+    names = ("Voter", "DirectoryId", "Recorded endpoint", "Verdict", "Seen there", "Takes part", "Registered at")
+    table = _table(names, right=("Voter",))
+    for one in shown["endpoints"]:
+        differs = one["registered"] not in (None, one["recorded"])
+        _row(
+            table,
+            one["id"],
+            one["directory_id"],
+            one["recorded"],
+            one["verdict"],
+            one["seen"],
+            one["liveness"],
+            Text(visible(one["registered"]), "bold red") if differs else one["registered"],
+        )
+    return table
+
+
+def _besides(shown: Shown) -> Iterable[Text]:
+    pending = shown["pending_voters"] or {"added": [], "removed": []}
+    lists = (
+        ("observers", shown["current_observers"], ""),
+        ("could be voters", shown["could_be_voters"], "yellow"),
+        ("voters to be added, not committed yet", pending["added"], "yellow"),
+        ("voters to be removed, not committed yet", pending["removed"], "yellow"),
+        ("registered controllers that are no voters", shown["registrations_without_voter"], "yellow"),
+    )
+    for name, rows, style in lists:
+        if rows:
+            yield Text(f"  {name}: {', '.join(_replica(row) for row in rows)}", style)
+
+
+def _replica(row: Mapping[str, Any]) -> str:
+    if row.get("directory_id"):
+        return visible(f"{row['id']}-{row['directory_id']}")
+    return str(row["id"])
+
+
+def _findings(shown: Shown) -> Iterable[Text]:
+    for one in shown["findings"]:
+        style = _STYLES[one["severity"]]
+        yield Text.assemble((f"  {one['severity']} {one['rule']}", style), f"  {visible(one['summary'])}")
+    for one in shown["cannot_tell"]:
+        about = f" {one['subject']}" if one["subject"] else ""
+        yield Text(visible(f"  cannot tell {one['rule']}{about}: {one['why']}"), "magenta")
+
+
+def _facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="cyan")
+    grid.add_column()
+    for name, value in pairs:
+        grid.add_row(f"  {name}", value)
+    return grid
+
+
+def _table(names: Sequence[str], *, right: Sequence[str] = ()) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold cyan")
+    table.add_column("")
+    for name in names:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    return table
+
+
+def _row(table: Table, *cells: object) -> None:
+    table.add_row(" ", *(cell if isinstance(cell, Text) else _cell(cell) for cell in cells))
+
+
+def _cell(value: object) -> Text:
+    word = _NONE if value is None else visible(str(value))
+    return Text(word, _STYLES.get(word, ""))
+
+
+def _or(value: object) -> str:
+    return "unknown" if value is None else visible(str(value))
+
+
+def _span(ms: int | None) -> str:
+    if ms is None:
+        return _NONE
+    return f"{ms} ms" if ms < 1_000 else duration(ms)
+
+
+def _ids(nodes: Sequence[int] | None) -> str:
+    return "unknown" if nodes is None else ",".join(map(str, nodes)) or "none"
+
+
+def _log_was_read(shown: Shown) -> bool:
+    return shown["source"] != "none" and not any("metadata log" in each for each in shown["missing"])

@@ -1,0 +1,91 @@
+"""The verbs for the person on call: mistakes are one sentence, answers have the promised exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FREE = "127.0.0.1:1"
+A = ("--cluster", f"a={FREE}")
+
+
+def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "streaming", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["status"], "nothing to watch: give --cluster NAME=HOST:PORT,… or --config FILE"),
+        (["check", "--cluster", "prod"], "--cluster prod: expected NAME=HOST:PORT,…"),
+        (["check", *A, "--set", "no-leader.hld=1"], "rule 'no-leader' has no threshold 'hld': did you mean 'hold'?"),
+        (["replication", "--journal", "nowhere"], "--journal nowhere: no journal is there"),
+        (["partitions", "--journal", ".", "--watch"], "--watch needs a cluster to look at"),
+        (["status", *A, "--hosts-file", "nowhere"], "cluster a: hosts_file: cannot read nowhere"),
+        (["safe-to-restart", "1", *A, "--cluster", f"b={FREE}"], "one cluster is judged at a time, 2 are given"),
+        (["explain", "no-leadr"], "unknown rule 'no-leadr': did you mean 'no-leader'?"),
+        (["explain", "zzz"], "unknown rule 'zzz': there are "),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_one_sentence_and_exit_code_2(arguments: list[str], sentence: str, tmp_path: Path) -> None:
+    ended = kraftwatch(*arguments, folder=tmp_path)
+
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    *_, said = ended.stderr.strip().splitlines()
+    assert said.startswith("kraftwatch: ")
+    assert sentence in said
+    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+def test_explain_lists_every_rule_and_tells_each_ones_numbers(tmp_path: Path) -> None:
+    listed = kraftwatch("explain", folder=tmp_path)
+    page = kraftwatch("explain", "stale_voter_endpoint", folder=tmp_path)
+
+    assert listed.returncode == page.returncode == 0
+    assert "no-leader " in listed.stdout
+    assert "What not to do" in page.stdout
+    assert "stale-voter-endpoint.hold" in page.stdout
+    assert "30 s" in page.stdout
+
+
+def test_all_refuse_is_critical_and_only_json_goes_to_stdout(tmp_path: Path) -> None:
+    ended = kraftwatch("check", *A, "--json", folder=tmp_path)
+
+    assert ended.returncode == 2
+    said = json.loads(ended.stdout)
+    assert (said["cluster"], said["health"], said["exit_code"]) == ("a", "critical", 2)
+    assert [one["rule"] for one in said["findings"]] == ["no-leader"]
+    assert "still looking" in ended.stderr
+
+
+def test_a_name_that_is_gone_cannot_be_told_from_an_outage(tmp_path: Path) -> None:
+    ended = kraftwatch("check", "--cluster", "a=nosuch.invalid:9093", "--timeout", "2", folder=tmp_path)
+
+    assert ended.returncode == 3
+    assert "CANNOT TELL" in ended.stdout
+
+
+def test_the_quorum_is_shown_as_far_as_it_is_known(tmp_path: Path) -> None:
+    shown = kraftwatch("status", *A, "--timeout", "1", folder=tmp_path)
+
+    assert shown.returncode == 0
+    assert "no leader answered, and no recorded state was given" in shown.stdout
+
+
+def test_a_restart_that_cannot_be_judged_is_not_safe(tmp_path: Path) -> None:
+    ended = kraftwatch("safe-to-restart", "1", *A, "--timeout", "1", "--json", folder=tmp_path)
+
+    assert ended.returncode == 2
+    assert json.loads(ended.stdout)["safe"] is False
+
+
+def test_help_teaches(tmp_path: Path) -> None:
+    for verb in ("status", "replication", "partitions", "check", "safe-to-restart", "explain"):
+        ended = kraftwatch(verb, "--help", folder=tmp_path)
+        assert ended.returncode == 0
+        assert "Exit codes: 0" in " ".join(ended.stdout.split())

@@ -1,0 +1,156 @@
+"""The recorded state of a journal, and when one look has seen enough."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from connectors.cluster import Cluster
+from connectors.errors import UsageError
+from connectors.event import Event, QuorumPolled, Unseen, to_json
+from connectors.journal.recorder import Recorder
+from connectors.observation import Kind, Observation
+from rules.evaluate import thresholds_for
+from rules.quorum import Epoch, Millis, NodeId, Offset, Reason, Sight, Vantage
+from streaming.recorded import recorded, remembered
+from streaming.replay.machine import Machine
+from streaming.view import Target, View
+from tests.unit.rules.situation import key, row
+
+AT = 1_790_000_000_000
+PLACE = "c1.test:9093"
+
+
+def polled(epoch: int = 7) -> QuorumPolled:
+    return QuorumPolled(
+        cluster_id="Zm9yLXRlc3RzLW9ubHkhIQ",
+        endpoint=PLACE,
+        leader_id=NodeId(1),
+        leader_epoch=Epoch(epoch),
+        high_watermark=Offset(100),
+        voters=(row(key(1)), row(key(2))),
+        observers=(),
+        nodes=(),
+    )
+
+
+def unseen(reason: Reason, sight: Sight = Sight.LOG) -> Unseen:
+    return Unseen(sight=sight, endpoint=PLACE, reason=reason, detail="")
+
+
+def observed(event: Event, at_ms: int, cluster: str = "a") -> Observation:
+    kind = Kind.QUORUM if isinstance(event, QuorumPolled) else Kind.UNSEEN
+    return Observation(cluster=cluster, kind=kind, observed_at_ms=at_ms, payload=to_json(event))
+
+
+def machine(name: str) -> Machine:
+    return Machine(name, None, (PLACE,), Vantage.INSIDE)
+
+
+def journal(folder: Path, rows: Iterable[Observation]) -> Path:
+    with Recorder(folder) as recorder:
+        recorder.append(list(rows))
+        recorder.publish()
+    return folder
+
+
+def test_every_cluster_of_the_journal_is_replayed_to_its_newest_row(tmp_path: Path) -> None:
+    rows = [observed(polled(7), AT), observed(polled(3), AT, "b"), observed(polled(8), AT + 1_000)]
+
+    found = recorded(journal(tmp_path / "journal", rows), machine)
+
+    assert {name: one.machine.quorum().leader_epoch for name, one in found.items()} == {"a": 8, "b": 3}
+    assert found["a"].newest_ms == AT + 1_000
+
+
+@pytest.mark.parametrize("given", ["", "journal"])
+def test_the_checkpoint_folder_will_do_as_well_as_the_journal_in_it(tmp_path: Path, given: str) -> None:
+    journal(tmp_path / "journal", [observed(polled(), AT)])
+
+    assert list(recorded(tmp_path / given, machine)) == ["a"]
+
+
+def test_only_those_asked_for_are_replayed(tmp_path: Path) -> None:
+    rows = [observed(polled(), AT), observed(polled(), AT, "b")]
+
+    found = recorded(journal(tmp_path / "journal", rows), lambda name: machine(name) if name == "b" else None)
+
+    assert list(found) == ["b"]
+
+
+def test_no_journal_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no journal is there; give the --checkpoint folder of `kraftwatch run`"):
+        recorded(tmp_path, machine)
+
+
+def test_a_journal_that_begins_in_the_middle_says_so_and_how_old_it_is(tmp_path: Path) -> None:
+    found = recorded(journal(tmp_path / "journal", [observed(polled(), AT)]), machine)
+
+    seen = remembered(found["a"], thresholds_for({}))
+
+    assert seen.missing == ("the journal no longer reaches back to the beginning of the log",)
+    assert seen.source == "journal"
+    assert seen.age_ms == seen.taken_at_ms - AT
+
+
+def view() -> View:
+    return View(Target(cluster=Cluster(name="a", bootstrap=(("c1.test", 9093),))), thresholds_for({}))
+
+
+def began(looked: View) -> Millis:
+    since = looked.glimpse().looked_since_ms
+    assert since is not None
+    return since
+
+
+def test_nothing_seen_yet_is_not_enough() -> None:
+    looked = view()
+
+    assert not looked.settled()
+    assert looked.missing() == ("the metadata log was not answered", "DescribeQuorum was not answered")
+
+
+def test_an_election_is_waited_out_and_what_lasts_longer_is_believed() -> None:
+    looked = view()
+    at = began(looked)
+
+    looked.apply(observed(unseen(Reason.NO_LEADER), at + 100))
+    looked.apply(observed(unseen(Reason.NO_LEADER), at + 3_000))
+    assert not looked.settled(), "two seconds without a leader are an election"
+
+    looked.apply(observed(unseen(Reason.NO_LEADER), at + 5_200))
+    assert looked.settled()
+    assert [one.rule for one in looked.glimpse().judgement.findings] == ["no-leader"]
+
+
+def test_time_outs_say_nothing_however_long() -> None:
+    looked = view()
+    at = began(looked)
+
+    for passed in range(0, 9_000, 1_000):
+        looked.apply(observed(unseen(Reason.TIMED_OUT), at + passed))
+
+    assert not looked.settled()
+    assert looked.glimpse().source == "none"
+
+
+def test_a_poll_is_one_of_the_things_wished_for() -> None:
+    looked = view()
+
+    looked.apply(observed(polled(), began(looked) + 100))
+
+    assert looked.missing() == ("the metadata log was not answered",)
+    assert looked.glimpse().answered
+
+
+def test_a_recorded_state_that_begins_in_the_middle_is_shown_only_until_somebody_answers(tmp_path: Path) -> None:
+    found = recorded(journal(tmp_path / "journal", [observed(polled(7), AT)]), machine)
+    cluster = Cluster(name="a", bootstrap=(("c1.test", 9093),))
+    looked = View(Target(cluster=cluster, recorded=found["a"]), thresholds_for({}))
+    assert looked.glimpse().quorum.leader_epoch == 7
+    assert looked.glimpse().source == "journal"
+
+    looked.apply(observed(polled(9), began(looked) + 100))
+
+    assert looked.glimpse().quorum.leader_epoch == 9
+    assert looked.glimpse().source == "live"

@@ -58,7 +58,7 @@ def test_an_unknown_option_names_the_nearest(tmp_path: Path) -> None:
 
 
 def test_help_teaches(tmp_path: Path) -> None:
-    for verb in ([], ["run"], ["demo"], ["lab"], ["lab", "up"], ["lab", "down"]):
+    for verb in ([], ["run"], ["demo"], ["decode"], ["lab"], ["lab", "up"], ["lab", "down"]):
         ended = kraftwatch(*verb, "--help", folder=tmp_path)
         assert ended.returncode == 0
         assert "Usage:" in ended.stdout

@@ -1,6 +1,8 @@
 """Layouts: what Kafka's jar said, in the places where being wrong would be silent."""
 
-from connectors.metadata.layout import FieldType, layouts
+import pytest
+
+from connectors.metadata.layout import NEWEST, FieldType, kafkas, layouts
 from connectors.metadata.redaction import BEARING
 from connectors.metadata.translation import CONTROL_TRANSLATORS, TRANSLATORS
 
@@ -40,3 +42,28 @@ def test_every_record_that_mentions_a_secret_is_blanked() -> None:
         for fields in layout.versions.values():
             named = {field.name for field in fields.fields if any(word in field.name for word in suspicious)}
             assert named <= BEARING.get(layout.name, frozenset()) or layout.name in harmless
+
+
+def test_a_kafka_knows_only_what_it_knew() -> None:
+    assert kafkas()[-1] == NEWEST
+    assert 28 in layouts().records and 28 not in layouts("3.9.2").records
+    assert 6 in layouts("3.3.2").records and 6 not in layouts().records
+    assert 6 in layouts("3.9.2").control and 6 not in layouts("3.7.2").control
+    with pytest.raises(KeyError):
+        layouts("2.8.2")
+
+
+def test_what_only_another_kafka_had_is_no_field_of_this_ones() -> None:
+    for kafka in kafkas():
+        for layout in layouts(kafka).records.values():
+            fields = {field.name for version in layout.versions.values() for field in version.fields}
+            assert all(version.defaults.keys() == fields for version in layout.versions.values())
+
+
+def test_a_field_is_called_what_kafkas_json_calls_it() -> None:
+    control = layouts().control[5].versions[0].fields
+    registration = layouts().records[0].versions[3].fields
+
+    assert [field.json for field in control] == ["version", "kRaftVersion"]
+    assert {"brokerId", "isMigratingZkBroker", "endPoints"} <= {field.json for field in registration}
+    assert layouts().records[0].constant == "REGISTER_BROKER_RECORD"

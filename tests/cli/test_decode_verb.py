@@ -1,0 +1,153 @@
+"""`kraftwatch decode`: lines for people and for programs, complaints on stderr, exit codes that can be relied on."""
+
+import json
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.connectors.metadata.metadata_bytes import DATA, batch, data, noop, tagged, text
+
+SECRET = "hunter2-hunter2"
+NAME = "00000000000000000000.log"
+
+
+def decode(path: Path | str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "streaming", "decode", str(path), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def config(name: str, value: str) -> bytes:
+    return data(4, 0, b"\4" + text("1") + text(name) + text(value) + tagged())
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / NAME
+    path.write_bytes(batch([config("my.password", SECRET), noop(), data(99, 1, b"?")]))
+    return path
+
+
+def test_json_is_one_line_a_record(log: Path) -> None:
+    ended = decode(log, "--json")
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert lines == [
+        {
+            "offset": 0,
+            "epoch": 1,
+            "timestamp": 1_790_000_000_000,
+            "type": "CONFIG_RECORD",
+            "version": 0,
+            "data": {"resourceType": 4, "resourceName": "1", "name": "my.password", "value": "(blanked)"},
+        },
+        {"offset": 1, "epoch": 1, "timestamp": 1_790_000_000_000, "type": "NO_OP_RECORD", "version": 0, "data": {}},
+        {
+            "offset": 2,
+            "epoch": 1,
+            "timestamp": 1_790_000_000_000,
+            "type": "UNKNOWN",
+            "version": 1,
+            "data": None,
+            "number": 99,
+            "length": 4,
+            "reason": "record type 99 is not known to any Kafka up to 4.3.1",
+        },
+    ]
+
+
+def test_people_read_columns(log: Path) -> None:
+    ended = decode(log)
+    head, first, second, third = (line.split() for line in ended.stdout.splitlines())
+
+    assert head == ["offset", "epoch", "time", "(UTC)", "type", "v", "data"]
+    assert first[:5] == ["0", "1", "2026-09-21T14:13:20.000Z", "CONFIG_RECORD", "0"]
+    assert first[-1] == 'value="(blanked)"'
+    assert second[3:] == ["NO_OP_RECORD", "0"]
+    assert third[3:6] == ["UNKNOWN", "99", "1"]
+
+
+def test_secrets_are_shown_to_who_asks(log: Path) -> None:
+    for options in ([], ["--json"]):
+        assert SECRET not in decode(log, *options).stdout
+        assert SECRET in decode(log, *options, "--show-secrets").stdout
+
+
+def test_a_name_cannot_reach_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    path.write_bytes(batch([config("\x1b[2J\x9b", "")]))
+
+    assert "\\u001b[2J\\u009b" in decode(path).stdout
+
+
+def test_what_is_damaged_is_one_line_each_and_exit_code_1(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    damaged = bytearray(batch([noop()], base_offset=1))
+    damaged[-1] ^= 1
+    compressed = batch([noop()], base_offset=2, attributes=4)
+    broken = batch([data(12, 0, b"")], base_offset=3)
+    path.write_bytes(batch([noop()]) + damaged + compressed + broken + batch([noop()], base_offset=4)[:50])
+    ended = decode(path, "--json")
+
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines() == [
+        f"{path}: position 72: the CRC-32C does not match: the batch is damaged (72 bytes passed over)",
+        f"{path}: position 144: compressed with zstd, which KRaft never writes: not read (72 bytes passed over)",
+        f"{path}: offset 3: the record ends in the middle of a field",
+        f"{path}: position 287: the file is torn: 22 bytes of its last batch are not there (50 bytes passed over)",
+    ]
+    assert [json.loads(line)["offset"] for line in ended.stdout.splitlines()] == [0, 3]
+
+
+def test_an_older_kafkas_eyes(log: Path) -> None:
+    ended = decode(log, "--json", "--kafka", "3.3.2")
+
+    assert json.loads(ended.stdout.splitlines()[2])["reason"] == "record type 99 is not known to Kafka 3.3.2"
+
+
+def test_a_snapshot_of_kafkas_own(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000024001-0000000042.checkpoint"
+    path.write_bytes(lzma.decompress((DATA / "tiny.checkpoint.xz").read_bytes()))
+    ended = decode(path, "--json")
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (lines[0]["type"], lines[-1]["type"]) == ("SnapshotHeader", "SnapshotFooter")
+
+
+def test_an_empty_log_has_no_records(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    path.touch()
+    ended = decode(path, "--json")
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_who_has_seen_enough_is_not_told_of_a_broken_pipe(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    path.write_bytes(lzma.decompress((DATA / "tinylog.log.xz").read_bytes()))
+    command = f"{sys.executable} -m streaming decode {path} --json | head -1"
+    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+
+    assert ended.stderr == ""
+    assert json.loads(ended.stdout)["offset"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nowhere.log"], "cannot read nowhere.log: no such file or directory"),
+        (["."], ". is a folder: name one of the .log or .checkpoint files in it"),
+        ([__file__], f"{__file__} is no log: name a .log or .checkpoint file of __cluster_metadata-0"),
+        ([__file__, "--kafka", "2.8"], "--kafka 2.8: known are 3.3.2, 3.6.2, 3.7.2, 3.8.1, 3.9.2, 4.0.1, 4.1.2"),
+    ],
+)
+def test_what_is_no_log_is_one_sentence_and_exit_code_2(arguments: list[str], sentence: str) -> None:
+    ended = decode(*arguments)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"kraftwatch: {sentence}")
+    assert ended.stderr.count("\n") == 1

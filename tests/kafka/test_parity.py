@@ -3,9 +3,11 @@
 The other Kafkas' turn is `make parity`.
 """
 
+import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,9 +22,11 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from connectors.metadata.layout import layouts
+from connectors.metadata.transcript import CONTROL_NAMES
 from deploy.lab.jars import KAFKA_VERSION
 from tests.kafka.conftest import MakeLab
-from tests.kafka.parity import Compared, everything, files, made_files
+from tests.kafka.parity import SEGMENT, Compared, Record, decoded, everything, files, made_files
 
 PASSWORD = "planted-keystore-password"
 
@@ -40,6 +44,22 @@ def test_every_record_that_the_newest_kafka_can_write_and_what_a_generator_wrote
 
     assert compared.differences == []
     assert compared.records > 29_000
+    written = tmp_path / KAFKA_VERSION
+    assert_whole([record for path in sorted(written.rglob(SEGMENT)) for record in decoded(path)])
+
+
+def assert_whole(records: Sequence[Record]) -> None:
+    """Every record in every version is among them, with each of its tagged fields and without."""
+    known = layouts(KAFKA_VERSION)
+    for layout in (*known.records.values(), *known.control.values()):
+        for version, fields in layout.versions.items():
+            name = layout.constant or CONTROL_NAMES[layout.name]
+            written = [json.loads(record[5] or "") for record in records if record[3:5] == (name, version)]
+            assert len(written) >= 7, f"{name} version {version}"
+            for field in fields.fields:
+                assert any(field.json in data for data in written), f"{name} version {version} has {field.json}"
+                if field.tag is not None:
+                    assert any(field.json not in data for data in written), f"{name} version {version} {field.json}"
 
 
 @pytest.mark.lab

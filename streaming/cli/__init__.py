@@ -10,15 +10,19 @@ from streaming.cli import check, decode, demo, explain, lab, run, status
 
 app = typer.Typer(
     name="kraftwatch",
-    help="""Knows, before anyone else, whether a Kafka cluster's brain is well: the KRaft metadata quorum.
+    help="""Knows, before anyone else, whether a Kafka cluster's brain is well.
 
-It reads each cluster's [bold]__cluster_metadata[/bold] log from the controllers, polls DescribeQuorum, probes the
-voters' endpoints, and says what is wrong, why, and the exact command that mends it. It never writes to a cluster.
+It reads each cluster's metadata log from the controllers, polls
+DescribeQuorum, probes the voters' endpoints, and says what is wrong, why,
+and the exact command that mends it. It never writes to a cluster.
 
 [bold]First steps[/bold]
 
-  kraftwatch demo                                        a real quorum hurt and healed before your eyes
-  kraftwatch run --cluster prod=c1:9093,c2:9093,c3:9093  watch a cluster of yours
+  kraftwatch demo     a real quorum hurt and healed before your eyes
+
+  kraftwatch status --cluster prod=c1:9093,c2:9093,c3:9093
+
+  kraftwatch run --cluster prod=c1:9093,c2:9093,c3:9093
 """,
     rich_markup_mode="rich",
     no_args_is_help=True,

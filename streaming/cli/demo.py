@@ -40,12 +40,14 @@ def demo(
         bool, typer.Option("--keep", help="Keep the demo's folder: the quorum's logs and the alerts.")
     ] = False,
 ) -> None:
-    """Start a real Kafka quorum on this machine, hurt it in four ways, and watch it with the streaming job.
+    """Hurt a real Kafka quorum in four ways, and watch it with the streaming job.
 
-    Takes about five minutes and needs nothing but Java; the first time it fetches Kafka's jars (45 MB). Each
-    scene shows what was done, what kraftwatch told and when, and how it was mended.
+    Takes about three minutes and needs nothing but Java; the first time it
+    fetches Kafka's jars (45 MB). Each scene shows what was done, what
+    kraftwatch told and when, and how it was mended.
 
-    Exit code 0 if everything was told, everything mended resolved, and nothing false fired.
+    Exit code 0 if everything was told, everything mended resolved, and
+    nothing false fired.
     """
     console = Console(stderr=True, highlight=False, record=picture is not None, width=112 if picture else None)
     folder = Path(tempfile.mkdtemp(prefix="kraftwatch-demo-"))

@@ -32,10 +32,12 @@ def run(
 ) -> None:
     """Watch one cluster or many, for months.
 
-    Give a configuration file, or clusters on the command line; options win over the file. Stop it with ^C or
-    SIGTERM at any time: it goes on from its checkpoint, tells nothing twice and forgets nothing.
+    Give a configuration file, or clusters on the command line; options win
+    over the file. Stop it with ^C or SIGTERM at any time: it goes on from its
+    checkpoint, tells nothing twice and forgets nothing.
 
-    Exit codes: 0 stopped when told to, 1 the query failed, 2 something given cannot be.
+    Exit codes: 0 stopped when told to, 1 the query failed, 2 something given
+    cannot be.
     """
     settled = given.settled(
         config=config,

@@ -9,10 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
-
-NEWEST: Final = "4.3.1"
-"""The Kafka whose layouts are read unless another is asked for."""
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +60,14 @@ class Layouts:
 
 
 @cache
-def layouts(kafka: str = NEWEST) -> Layouts:
-    """The layouts of one Kafka version.
+def layouts(kafka: str | None = None) -> Layouts:
+    """The layouts of one Kafka version, of the newest unless another is named.
 
     Raises:
         KeyError: it is none of `kafkas()`.
     """
     whole = _whole()
+    kafka = kafkas()[-1] if kafka is None else kafka
     if kafka not in kafkas():
         raise KeyError(kafka)
     return Layouts(

@@ -93,6 +93,9 @@ def _content(path: Path) -> bytes:
         raise UsageError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     if not begins_as_log(segment) and not (path.suffix in SUFFIXES and not segment.strip(b"\0")):
         raise UsageError(f"{path} is no log: name a .log or .checkpoint file of __cluster_metadata-0")
+    first = next((entry for entry in transcript(segment) if isinstance(entry, Transcribed)), None)
+    if first is not None and first.damaged and first.type is None:
+        raise UsageError(f"{path} is the log of another topic: name a .log or .checkpoint file of __cluster_metadata-0")
     return segment
 
 
@@ -152,8 +155,9 @@ def _time(milliseconds: int) -> str:
 
 
 def _told(gap: Gap) -> str:
+    offset = "" if gap.offset is None or not gap.size else f"offset {gap.offset}, "
     passed_over = f" ({gap.size} bytes passed over)" if gap.size else ""
-    return f"position {gap.position}: {gap.reason}{passed_over}"
+    return f"{offset}position {gap.position}: {gap.reason}{passed_over}"
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.lab.jars import KAFKA_VERSION, kafka_jars
-from deploy.schemas.__main__ import KAFKAS
+from deploy.schemas.reflection import KAFKAS
 
 EVERYTHING = Path(__file__).with_name("Everything.java")
 DATA = Path(__file__).parents[1] / "data" / "metadata"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from deploy.lab.jars import kafka_jars
-from deploy.schemas.__main__ import KAFKAS, reflected
 from deploy.schemas.merging import known_to, merged, text
+from deploy.schemas.reflection import KAFKAS, reflected
 
 COMMITTED = Path(__file__).parents[2] / "connectors" / "metadata" / "schemas" / "records.json"
 

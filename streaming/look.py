@@ -21,6 +21,8 @@ from streaming.glimpse import Glimpse
 from streaming.view import Target, View
 
 IDENTIFY_S = 3.0
+IDENTIFY_AGAIN_S = 1.0
+"""Where the id is known already: an answer can only confirm it."""
 _READING_TIMES = 6
 """A log that is being read may take this many times the time that was given."""
 _LOOK_EVERY_S = 0.1
@@ -117,7 +119,8 @@ def _identified(target: Target) -> Target:
     if known is not None and cluster.cluster_id is None:
         cluster = replace(cluster, cluster_id=known)
     try:
-        return replace(target, cluster=replace(cluster, cluster_id=identify(cluster, IDENTIFY_S)))
+        found = identify(cluster, IDENTIFY_S if cluster.cluster_id is None else IDENTIFY_AGAIN_S)
+        return replace(target, cluster=replace(cluster, cluster_id=found))
     except UnseenError as problem:
         if problem.reason is Reason.WRONG_CLUSTER:
             raise UsageError(

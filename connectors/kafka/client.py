@@ -138,6 +138,7 @@ class Client:
         self._budget = budget
         self._lines: dict[tuple[Sight, Address], Outcome[_Line]] = {}
         self._backoff: dict[Address, _Backoff] = {}
+        self._closed = False
 
     async def ask(self, address: Address, request: Any, *, lane: Sight, timeout_ms: int | None = None) -> Any:
         """Send a request and wait for its answer.
@@ -175,11 +176,13 @@ class Client:
             outcome.future.value.close(UnseenError(Reason.CLOSED, "we hung up"))
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, for good: one that is being opened ends as soon as it is there."""
+        self._closed = True
         for lane, address in list(self._lines):
             self.hang_up(lane, address)
 
     async def _line(self, lane: Sight, address: Address) -> _Line:
+        self._require_open()
         key = (lane, address)
         held = self._lines.get(key)
         if held is not None and held.done and (held.future.failed() or held.future.value.closed):
@@ -206,6 +209,7 @@ class Client:
             line.connection_made(transport)
             await line.initialize(timeout_at=deadline)
             await line.init_future
+            self._require_open()
         except BaseException as problem:
             # Also when the loop ends in the middle of it: no socket stays behind.
             unseen = classify(problem)
@@ -218,6 +222,11 @@ class Client:
             self._back_off(address, unseen)
             raise unseen from problem
         return line
+
+    def _require_open(self) -> None:
+        # A loop that ends lets what is ready run on: nobody would close what is opened then.
+        if self._closed:
+            raise UnseenError(Reason.CLOSED, "we hung up")
 
     def _back_off(self, address: Address, problem: UnseenError) -> None:
         before = self._backoff.get(address)

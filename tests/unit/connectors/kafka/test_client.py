@@ -305,3 +305,22 @@ def test_the_ceiling_holds_when_paused_nodes_go_on_and_every_login_with_them(loo
 
     assert budget.requests_sent >= 3 * 10
     assert budget.busiest_second <= CEILING
+
+
+def test_a_client_that_was_closed_opens_nothing_more_and_keeps_nothing_that_was_on_its_way(loop: Loop) -> None:
+    client = client_of(loop, {})
+
+    async def closed_meanwhile(port: int) -> None:
+        request = describe_cluster(controllers=True)
+        asked = loop.spawn(client.ask(Address("localhost", port), request, lane=Sight.LOG))
+        await loop.sleep(0)
+        client.close()
+        await asked.get()
+
+    with FakeNode(describing_cluster(b"x")).up() as port:
+        with pytest.raises(UnseenError) as under_way:
+            loop.run(lambda: closed_meanwhile(port))
+        afterwards = failure(loop, client, port)
+
+    assert under_way.value.detail == afterwards.detail == "we hung up"
+    assert afterwards.reason is Reason.CLOSED

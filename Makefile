@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench goldens schemas parity lock clean
+.PHONY: help setup demo test check bench goldens schemas parity rows lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ schemas: $(READY) ## read the layout of every record from every Kafka's jars aga
 
 parity: $(READY) ## decode against kafka-dump-log: every record that any of nine Kafkas can write
 	@$(BIN)/python -m tests.kafka.parity
+
+rows: $(READY) ## which facts of the KIPs a passing test shows, which are excused and why, which are open
+	@$(BIN)/python -m tests.kips
 
 lock: $(READY) ## write requirements.lock again from pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock

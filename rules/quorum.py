@@ -221,6 +221,62 @@ class Recovery:
     """The log's time of the record that last added one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Election:
+    """A LeaderChangeMessage: somebody won, by the log's own time."""
+
+    leader_id: NodeId
+    leader_epoch: Epoch
+    offset: Offset
+    timestamp_ms: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerStart:
+    """A RegisterControllerRecord with an incarnation that was not known: a controller process began."""
+
+    id: NodeId
+    offset: Offset
+    timestamp_ms: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconfiguration:
+    """Two VotersRecords that followed each other in the log and differ by more than one voter.
+
+    Kafka's own add and remove change one voter a record (KIP-853), so this was forced, by disaster recovery for one.
+    """
+
+    before: tuple[ReplicaKey, ...]
+    after: tuple[ReplicaKey, ...]
+    offset: Offset
+    leader_epoch: Epoch
+    timestamp_ms: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What happened lately, as the log told it record by record. Oldest first, bounded by replay.
+
+    History and no state: a snapshot tells none of it, so whoever begins with one knows only what came after.
+    """
+
+    elections: tuple[Election, ...] = ()
+    starts: tuple[ControllerStart, ...] = ()
+    reconfigurations: tuple[Reconfiguration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransaction:
+    """A metadata transaction (KIP-868) that began and has no end record yet: what it holds does not count."""
+
+    name: str | None
+    since_offset: Offset
+    since_timestamp_ms: Millis
+    records: int
+    """How many of the records it holds we keep back: those that would change what we know."""
+
+
 class Resolution(StrEnum):
     """What the name service said of an endpoint's host, from where the monitor stands."""
 
@@ -321,6 +377,28 @@ class Failure:
     last_at_ms: Millis
 
 
+class Invariant(StrEnum):
+    """What Raft promises (KIP-595) and the monitor can hold against what it sees."""
+
+    TWO_LEADERS = "two-leaders"
+    """At most one leader an epoch."""
+    EPOCH_BACK = "epoch-back"
+    """A node's epoch, and the log's, never decrease."""
+    HIGH_WATERMARK_BACK = "high-watermark-back"
+    """What is committed stays committed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """An invariant that was broken once: no later answer takes it back."""
+
+    invariant: Invariant
+    epoch: Epoch
+    """The epoch of the answer or record that broke it."""
+    detail: str
+    observed_at_ms: Millis
+
+
 class Vantage(StrEnum):
     """Where the monitor stands towards the cluster's network and name service."""
 
@@ -351,6 +429,8 @@ class Quorum:
     """Who leads as far as the newest evidence tells; None = somebody said there is none, or nothing is known."""
     leader_epoch: Epoch | None = None
     high_watermark: Offset | None = None
+    high_watermark_since_ms: Millis | None = None
+    """When an observation first showed this high watermark (or, while it is None, the leader epoch without one)."""
     last_offset: Offset | None = None
     """The newest committed offset that was applied."""
     newest_timestamp_ms: Millis | None = None
@@ -369,6 +449,8 @@ class Quorum:
     controllers: Mapping[NodeId, ControllerRegistration] = field(default_factory=dict)
     brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
     recovering: tuple[Recovery, ...] = ()
+    open_transaction: OpenTransaction | None = None
+    past: Past = field(default_factory=Past)
     probes: Mapping[str, Probe] = field(default_factory=dict)
     """The newest probe of each (node, endpoint), keyed `NODE@HOST:PORT`."""
     addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -379,5 +461,7 @@ class Quorum:
     """
     failures: tuple[Failure, ...] = ()
     """Attempts that fail now: an entry goes as soon as its sight at its endpoint succeeds again."""
+    violations: tuple[Violation, ...] = ()
+    """Raft's promises that were broken, oldest first. Bounded by replay."""
     bootstrap: tuple[str, ...] = ()
     """HOST:PORT of each configured controller (or broker)."""

@@ -38,6 +38,7 @@ from dataclasses import replace
 from connectors.event import (
     EndpointProbed,
     Event,
+    LeaderChanged,
     LogAdvanced,
     PartitionChanged,
     PartitionSet,
@@ -50,6 +51,7 @@ from connectors.event import (
 from rules.quorum import Epoch, Millis, Offset, Quorum, Reason, Sight, Vantage, VoterRemoval
 from streaming.replay import description, memory, registrations, view, voters
 from streaming.replay.image import Image
+from streaming.replay.invariants import Invariants
 from streaming.replay.leadership import Leadership
 from streaming.replay.log import Log, Record
 from streaming.replay.partitions import Origin
@@ -92,6 +94,7 @@ class Machine:
         self.leadership = Leadership()
         self.polls = Polls()
         self.looks = Looks()
+        self.invariants = Invariants()
         self._quorum: Quorum | None = None
 
     @property
@@ -114,6 +117,7 @@ class Machine:
         self._quorum = None
         self.looks.forget(self.now_ms)
         self.leadership.forget(self.now_ms)
+        self.invariants.forget(self.now_ms)
         for event in events:
             self._apply(event)
         for log in (self.log, self.loading):
@@ -180,6 +184,10 @@ class Machine:
             if at.leader_epoch <= log.epoch:
                 return
             self._rewritten(at.offset, at.leader_epoch)
+        else:
+            self.invariants.appended(offset=at.offset, epoch=at.leader_epoch, before=log.epoch, now_ms=self.now_ms)
+        if isinstance(event, LeaderChanged):
+            self.invariants.led(leader=event.leader_id, epoch=at.leader_epoch, now_ms=self.now_ms)
         log.apply(event)
 
     def _rewritten(self, offset: Offset, epoch: Epoch) -> None:
@@ -192,12 +200,13 @@ class Machine:
         event = Unseen(sight=Sight.LOG, endpoint=endpoint, reason=Reason.METADATA_LOST, detail=detail)
         self.looks.failed(event, self.now_ms)
         self.leadership.distrust()
+        self.invariants.distrust()
         self.behind_since_ms = None
 
     def _advanced(self, event: LogAdvanced) -> None:
         self.log_seen_at_ms = self.now_ms
         self.looks.log_seen()
-        self.leadership.answered(event.high_watermark)
+        self.leadership.answered(event.high_watermark, self.now_ms)
         log = self.log
         if event.last_offset is not None and event.last_offset > log.position:
             # The follower reads on behind a snapshot only when it has it whole: this one will not be finished.
@@ -246,6 +255,7 @@ class Machine:
             newest_timestamp_ms=Millis(loading.origin.timestamp_ms),
             recovering=loading.partitions.recovering,
             brokers=registrations.with_lives(loading.image.brokers, self.log.image.brokers),
+            past=self.log.image.past,
         )
         self.log = Log(image=image, partitions=loading.partitions, position=last_contained, epoch=event.epoch)
         self._show_when_caught_up(None)
@@ -258,6 +268,7 @@ class Machine:
         self.looks.quorum_seen(event.endpoint)
         if self.cluster_id is None:
             self.cluster_id = event.cluster_id
+        self.invariants.polled(event, self.now_ms)
         heard = self.leadership.hear(
             leader=event.leader_id,
             epoch=event.leader_epoch,

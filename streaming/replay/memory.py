@@ -13,7 +13,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from connectors.errors import UsageError
 from rules.quorum import Epoch, Millis, Offset, VoterRemoval
 from streaming.replay.image import Image
+from streaming.replay.invariants import Invariants
 from streaming.replay.leadership import Leadership
 from streaming.replay.log import Log, Transaction
 from streaming.replay.partitions import Origin, Partitions
@@ -64,6 +65,7 @@ class Memory:
     leadership: Leadership
     polls: Polls
     looks: Looks
+    invariants: Invariants = field(default_factory=Invariants)
 
 
 _JSON: TypeAdapter[Memory] = TypeAdapter(Memory)
@@ -86,6 +88,7 @@ def to_bytes(machine: "Machine") -> bytes:
         leadership=machine.leadership,
         polls=machine.polls,
         looks=machine.looks,
+        invariants=machine.invariants,
     )
     hot = zlib.compress(_JSON.dump_json(memory), level=1)
     sections = (hot, machine.log.partitions.pack(), b"" if loading is None else loading.partitions.pack())
@@ -118,6 +121,7 @@ def restore(machine: "Machine", blob: bytes) -> None:
     machine.leadership = memory.leadership
     machine.polls = memory.polls
     machine.looks = memory.looks
+    machine.invariants = memory.invariants
 
 
 def _remembered(log: Log) -> LogMemory:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from rules.quorum import Quorum
+from rules.quorum import Millis, Offset, OpenTransaction, Quorum
 
 if TYPE_CHECKING:
     from streaming.replay.machine import Machine
@@ -22,6 +22,7 @@ def quorum(machine: "Machine") -> Quorum:
         leader_id=leadership.leader(len(machine.bootstrap)),
         leader_epoch=leadership.epoch,
         high_watermark=leadership.high_watermark,
+        high_watermark_since_ms=leadership.high_watermark_since_ms,
         last_offset=shown.last_offset,
         newest_timestamp_ms=shown.newest_timestamp_ms,
         log_seen_at_ms=machine.log_seen_at_ms,
@@ -31,8 +32,24 @@ def quorum(machine: "Machine") -> Quorum:
         controllers=shown.controllers,
         brokers=shown.brokers,
         recovering=shown.recovering,
+        open_transaction=_open_transaction(machine),
+        past=shown.past,
         probes=machine.looks.probes,
         addresses=machine.looks.addresses,
         failures=machine.looks.standing,
+        violations=machine.invariants.violations,
         bootstrap=machine.bootstrap,
+    )
+
+
+def _open_transaction(machine: "Machine") -> OpenTransaction | None:
+    """The log's open transaction, once the log is shown as far as it is read: an older one may have ended since."""
+    held = machine.log.transaction
+    if held is None or machine.shown is not machine.log.image:
+        return None
+    return OpenTransaction(
+        name=held.name,
+        since_offset=Offset(held.began.offset),
+        since_timestamp_ms=Millis(held.began.timestamp_ms),
+        records=len(held.held),
     )

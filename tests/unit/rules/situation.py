@@ -17,6 +17,7 @@ from rules.quorum import (
     Endpoint,
     Epoch,
     Failure,
+    Invariant,
     LagSample,
     Millis,
     NodeId,
@@ -32,6 +33,7 @@ from rules.quorum import (
     Resolution,
     Sight,
     TopicId,
+    Violation,
     Voter,
     VoterRemoval,
     VoterSet,
@@ -326,6 +328,20 @@ def static(quorum: Quorum) -> Quorum:
     return replace(quorum, kraft_version=0, committed=None)
 
 
+def broken(quorum: Quorum, *invariants: Invariant, ago_ms: int = 20_000) -> Quorum:
+    """Raft's promises were broken then."""
+    violations = [
+        Violation(
+            invariant=each,
+            epoch=EPOCH,
+            detail=f"epoch {EPOCH} has two leaders: controller 3, then controller 1",
+            observed_at_ms=Millis(NOW - ago_ms),
+        )
+        for each in invariants
+    ]
+    return replace(quorum, violations=(*quorum.violations, *violations))
+
+
 # What can go wrong with partitions.
 
 
@@ -339,15 +355,18 @@ def recovering(
     topic_id: TopicId = TOPIC,
     at_least: bool = False,
     previous_isr: tuple[int, ...] | None = (101,),
+    isr: tuple[int, ...] | None = None,
 ) -> Quorum:
     """An unclean election left these partitions RECOVERING."""
+    alone = () if leader is None else (leader,)
+    in_sync = tuple(NodeId(node) for node in (alone if isr is None else isr))
     added = [
         Recovery(
             topic_id=topic_id,
             topic=topic,
             partition=partition,
             replicas=tuple(NodeId(node) for node in replicas),
-            isr=() if leader is None else (NodeId(leader),),
+            isr=in_sync,
             leader=None if leader is None else NodeId(leader),
             since_offset=Offset(9_500 + partition),
             since_timestamp_ms=Millis(NOW - 300 - for_ms),

@@ -38,6 +38,8 @@ HOLDS = {
     "partition-stuck-recovering": 60,
     "no-leader": 5,
     "monitor-blind": 30,
+    "raft-invariant-broken": 5,
+    "recovery-invariant-broken": 0,
 }
 
 
@@ -86,6 +88,7 @@ def test_what_is_still_being_read_is_not_judged() -> None:
     assert {rule for rule, _ in unknown(behind)} == {
         "observer-could-be-voter",
         "partition-stuck-recovering",
+        "recovery-invariant-broken",
         "stale-voter-endpoint",
         "voter-disk-replaced",
     }
@@ -102,6 +105,7 @@ def test_no_leader_silences_what_needs_one_and_not_the_endpoints() -> None:
     assert {(rule, subject) for rule, subject in unknown(hurt) if subject is None} == {
         ("observer-could-be-voter", None),
         ("partition-stuck-recovering", None),
+        ("recovery-invariant-broken", None),
         ("voter-disk-replaced", None),
     }
 

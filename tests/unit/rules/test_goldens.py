@@ -14,10 +14,11 @@ from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.finding import Judgement, Rule
 from rules.lifecycle import Book, advance
-from rules.quorum import Answer, Millis, Quorum, Reason, Sight, Vantage
+from rules.quorum import Answer, Invariant, Millis, Quorum, Reason, Sight, Vantage
 from rules.text import rendered
 from tests.unit.rules.situation import (
     all_refuse,
+    broken,
     endpoint,
     failing,
     healthy,
@@ -90,6 +91,8 @@ CASES: dict[str, tuple[str, Quorum]] = {
             detail="CLUSTER_AUTHORIZATION_FAILED",
         ),
     ),
+    "raft-invariant-broken.critical": ("two-leaders", broken(healthy(), Invariant.TWO_LEADERS)),
+    "recovery-invariant-broken.critical": ("topic orders", recovering(healthy(), 0, isr=(102, 101))),
     "monitor-blind.warning.names": ("names", resolver_fails(healthy(), 1, 2, 3)),
 }
 
@@ -142,6 +145,8 @@ SEVERITIES = {
     "partition-stuck-recovering": {"critical", "warning", "info"},
     "no-leader": {"critical"},
     "monitor-blind": {"critical", "warning"},
+    "raft-invariant-broken": {"critical"},
+    "recovery-invariant-broken": {"critical"},
 }
 
 

@@ -1,0 +1,34 @@
+from rules.quorum import Invariant, Reason
+from tests.unit.rules.situation import broken, failing, findings, healthy, told, unknown
+
+
+def test_a_healthy_quorum_keeps_its_promises() -> None:
+    assert findings(healthy(), "raft-invariant-broken") == []
+
+
+def test_each_broken_promise_is_critical() -> None:
+    assert told(broken(healthy(), *Invariant)) == [
+        "critical raft-invariant-broken: two-leaders",
+        "critical raft-invariant-broken: epoch-back",
+        "critical raft-invariant-broken: high-watermark-back",
+    ]
+
+
+def test_several_breaches_of_one_promise_are_one_finding() -> None:
+    quorum = broken(broken(healthy(), Invariant.EPOCH_BACK), Invariant.EPOCH_BACK, ago_ms=1_000)
+    (finding,) = findings(quorum, "raft-invariant-broken")
+    shown = finding.evidence["broken"]
+    assert isinstance(shown, list)
+    assert len(shown) == 2
+
+
+def test_the_loss_of_committed_metadata_explains_what_is_broken_around_it() -> None:
+    lost = failing(broken(healthy(), Invariant.HIGH_WATERMARK_BACK), Reason.METADATA_LOST, "c1.test:9093")
+    assert findings(lost, "raft-invariant-broken") == []
+    assert ("raft-invariant-broken", "high-watermark-back") in unknown(lost)
+
+
+def test_a_loss_explains_nothing_that_broke_long_before_it() -> None:
+    long_ago = broken(healthy(), Invariant.TWO_LEADERS, ago_ms=600_000)
+    lost = failing(long_ago, Reason.METADATA_LOST, "c1.test:9093")
+    assert [each.subject for each in findings(lost, "raft-invariant-broken")] == ["two-leaders"]

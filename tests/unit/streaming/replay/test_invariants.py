@@ -1,0 +1,90 @@
+"""What Raft promises, as far as polls and the log can show it broken (K043, K044)."""
+
+import pytest
+
+from connectors.event import QuorumPolled
+from rules.quorum import Epoch, Invariant, Millis, NodeId, Offset
+from streaming.replay.invariants import EPOCHS, REMEMBERED, REMEMBERED_MS, Invariants
+
+NOW = Millis(1_700_000_000_000)
+
+
+def poll(leader: int, epoch: int, high_watermark: int | None) -> QuorumPolled:
+    return QuorumPolled(
+        cluster_id="c",
+        endpoint="c1.test:9093",
+        leader_id=NodeId(leader),
+        leader_epoch=Epoch(epoch),
+        high_watermark=None if high_watermark is None else Offset(high_watermark),
+        voters=(),
+        observers=(),
+        nodes=(),
+    )
+
+
+def after(*polls: tuple[int, int, int | None]) -> Invariants:
+    """These polls, one a second: (leader, epoch, high watermark)."""
+    invariants = Invariants()
+    for second, (leader, epoch, high_watermark) in enumerate(polls):
+        invariants.polled(poll(leader, epoch, high_watermark), Millis(NOW + 1_000 * second))
+    return invariants
+
+
+@pytest.mark.parametrize(
+    "polls",
+    [
+        [(1, 5, 100), (1, 5, 100), (1, 5, 104)],
+        [(1, 5, 100), (2, 6, None), (2, 6, 103)],
+        [(1, 5, 100), (2, 6, 103), (1, 5, 100), (2, 6, 103)],
+        [(1, 5, 100), (2, 6, 103), (1, 7, 110)],
+    ],
+    ids=["advancing", "not known at the start of an epoch", "a leader that was replaced unawares", "leads again"],
+)
+def test_what_a_healthy_quorum_answers(polls: list[tuple[int, int, int | None]]) -> None:
+    assert after(*polls).violations == ()
+
+
+@pytest.mark.parametrize(
+    ("polls", "invariant"),
+    [
+        ([(1, 5, 100), (2, 5, 101)], Invariant.TWO_LEADERS),
+        ([(1, 5, 100), (1, 4, 100)], Invariant.EPOCH_BACK),
+        ([(1, 5, 100), (1, 5, 99)], Invariant.HIGH_WATERMARK_BACK),
+        ([(1, 5, 100), (2, 6, None), (2, 6, 99)], Invariant.HIGH_WATERMARK_BACK),
+    ],
+)
+def test_what_raft_rules_out(polls: list[tuple[int, int, int | None]], invariant: Invariant) -> None:
+    (violation,) = after(*polls).violations
+    assert violation.invariant is invariant
+
+
+def test_the_log_and_a_poll_may_not_name_two_leaders() -> None:
+    invariants = after((1, 5, 100))
+    invariants.led(leader=NodeId(2), epoch=Epoch(5), now_ms=NOW)
+    assert [each.detail for each in invariants.violations] == [
+        "epoch 5 has two leaders: controller 1, then controller 2"
+    ]
+
+
+def test_the_logs_epochs_never_go_back() -> None:
+    invariants = Invariants()
+    invariants.appended(offset=Offset(8), epoch=Epoch(5), before=Epoch(5), now_ms=NOW)
+    assert invariants.violations == ()
+    invariants.appended(offset=Offset(9), epoch=Epoch(4), before=Epoch(5), now_ms=NOW)
+    assert [each.invariant for each in invariants.violations] == [Invariant.EPOCH_BACK]
+
+
+def test_a_restored_quorum_is_held_to_no_older_promise() -> None:
+    invariants = after((1, 5, 100))
+    invariants.distrust()
+    invariants.polled(poll(1, 3, 40), NOW)
+    invariants.led(leader=NodeId(2), epoch=Epoch(5), now_ms=NOW)
+    assert invariants.violations == ()
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    invariants = after(*((node, epoch, None) for epoch in range(1, EPOCHS + 40) for node in (1, 2)))
+    assert len(invariants.leaders) == EPOCHS
+    assert len(invariants.violations) == REMEMBERED
+    invariants.forget(Millis(NOW + 2 * REMEMBERED_MS))
+    assert invariants.violations == ()

@@ -14,6 +14,7 @@ from rules.quorum import (
     Millis,
     NodeId,
     Offset,
+    Past,
     Recovery,
     ReplicaKey,
     VoterSet,
@@ -46,6 +47,8 @@ class Image:
     controllers: Mapping[NodeId, ControllerRegistration] = field(default_factory=dict)
     brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
     recovering: tuple[Recovery, ...] = ()
+    past: Past = field(default_factory=Past)
+    """What the log told while it was read record by record: carried over a snapshot, which tells none of it."""
 
     @property
     def kraft(self) -> int | None:

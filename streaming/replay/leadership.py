@@ -39,6 +39,8 @@ class Leadership:
     known: NodeId | None = None
     epoch: Epoch | None = None
     high_watermark: Offset | None = None
+    high_watermark_since_ms: Millis | None = None
+    """When this high watermark was first seen; at the latest when its epoch was."""
     heard_at_ms: Millis | None = None
     doubts: dict[str, Doubt] = field(default_factory=dict)
     """By the HOST:PORT that was asked."""
@@ -59,9 +61,9 @@ class Leadership:
             return False
         if epoch != self.epoch:
             # A new leader's high watermark is true even when it is lower: that is what a restored disk looks like.
-            self.high_watermark = high_watermark
+            self.high_watermark, self.high_watermark_since_ms = high_watermark, now_ms
         else:
-            self.advance(high_watermark)
+            self.advance(high_watermark, now_ms)
         self.known, self.epoch, self.heard_at_ms = leader, epoch, now_ms
         self.doubts.clear()
         return True
@@ -73,17 +75,17 @@ class Leadership:
 
     def distrust(self) -> None:
         """Committed metadata was lost: epochs and high watermark may be lower from now on."""
-        self.heard_at_ms = self.high_watermark = None
+        self.heard_at_ms = self.high_watermark = self.high_watermark_since_ms = None
 
-    def answered(self, high_watermark: Offset | None) -> None:
+    def answered(self, high_watermark: Offset | None, now_ms: Millis) -> None:
         """The log was served: only a leader serves it, so whoever said there is none is outdated."""
         self.doubts.clear()
-        self.advance(high_watermark)
+        self.advance(high_watermark, now_ms)
 
-    def advance(self, high_watermark: Offset | None) -> None:
+    def advance(self, high_watermark: Offset | None, now_ms: Millis) -> None:
         """Within one epoch the high watermark never goes back."""
-        if high_watermark is not None:
-            self.high_watermark = Offset(max(high_watermark, self.high_watermark or 0))
+        if high_watermark is not None and (self.high_watermark is None or high_watermark > self.high_watermark):
+            self.high_watermark, self.high_watermark_since_ms = high_watermark, now_ms
 
     def doubt(self, place: str, reason: Reason, now_ms: Millis) -> None:
         """A look at a place failed. A time-out shows nothing, and so takes nothing back."""

@@ -24,7 +24,7 @@ from connectors.event import (
     VotersSet,
 )
 from rules.quorum import Epoch, Millis, Offset
-from streaming.replay import registrations, voters
+from streaming.replay import past, registrations, voters
 from streaming.replay.image import Image
 from streaming.replay.partitions import Origin, Partitions
 
@@ -139,6 +139,8 @@ class Log:
         match record:
             case LeaderChanged():
                 image = replace(image, leader_id=record.leader_id, leader_epoch=Epoch(origin.leader_epoch))
+                if self.origin is None:
+                    image = replace(image, past=past.with_election(image.past, record))
                 if origin.offset == 0 and self.origin is None:
                     # The very first record of a log that was never compacted.
                     image = replace(image, complete=True)
@@ -146,6 +148,8 @@ class Log:
                 image = replace(image, kraft_version=record.version)
             case VotersSet():
                 committed = voters.voter_set(record, origin)
+                if self.origin is None:
+                    image = replace(image, past=past.with_voters(image.past, image.committed, committed, record.at))
                 image = replace(image, committed=committed, gone=voters.gone(image, committed))
         self.image = image
 
@@ -156,6 +160,8 @@ class Log:
                 if record.name == METADATA_VERSION:
                     image = replace(image, metadata_version=record.level)
             case ControllerRegistered():
+                if self.origin is None:
+                    image = replace(image, past=past.with_start(image.past, record, image.controllers))
                 image = replace(image, controllers=registrations.with_controller(image.controllers, record, origin))
             case BrokerRegistered():
                 image = replace(image, brokers=registrations.with_broker(image.brokers, record, origin))

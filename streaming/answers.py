@@ -46,9 +46,8 @@ def checked_text(glimpse: Glimpse) -> Text:
             command = not step.startswith("#")
             said = visible(step, keep="\n") if command else visible(step.removeprefix("#").strip())
             text.append(f"    {'$ ' if command else '- '}{said}\n", "green" if command else "")
-    for gap in judgement.unknown:
-        about = f" · {visible(gap.subject)}" if gap.subject else ""
-        text.append(f"  cannot tell {gap.rule}{about}: {visible(gap.why)}\n", "magenta")
+    for line in tables.unknown((gap.rule, gap.subject, gap.why) for gap in judgement.unknown):
+        text.append_text(line).append("\n")
     for each in glimpse.missing:
         text.append(f"  not seen: {visible(each)}\n", "magenta")
     for absent in judgement.not_applicable:

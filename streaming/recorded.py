@@ -4,6 +4,7 @@ Every observation that the journal still holds is applied. A journal drops what 
 so it may begin in the middle of the log: then what the log said before is not in it, and `whole` is False.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from rules.quorum import Millis
 from streaming.glimpse import Glimpse
 from streaming.observed import events_of
 from streaming.replay.machine import Machine
+
+_SPEAK_EVERY_S = 2.0
 
 NewMachine = Callable[[str], Machine | None]
 """Makes the machine for a cluster by its name; None: that one is not asked for."""
@@ -40,12 +43,13 @@ class Recorded:
         return self.machine.log.image.complete
 
 
-def recorded(folder: Path, new: NewMachine) -> Mapping[str, Recorded]:
+def recorded(folder: Path, new: NewMachine, *, say: Callable[[str], None] = lambda _: None) -> Mapping[str, Recorded]:
     """Replay a journal.
 
     Args:
         folder: a checkpoint folder or the `journal` in it.
         new: makes a machine at the first row of each cluster.
+        say: is told how far it is, every two seconds.
 
     Returns:
         The clusters that were asked for and have rows, by name, in the order of their first row.
@@ -57,7 +61,12 @@ def recorded(folder: Path, new: NewMachine) -> Mapping[str, Recorded]:
     journal = _journal(folder)
     machines: dict[str, Machine | None] = {}
     newest: dict[str, Millis] = {}
-    for row in journal.read(journal.first(), journal.published()):
+    first, end = journal.first(), journal.published()
+    told_at = time.monotonic()
+    for row in journal.read(first, end):
+        if row.sequence % 1_000 == 0 and time.monotonic() - told_at > _SPEAK_EVERY_S:
+            told_at = time.monotonic()
+            say(f"reading the journal: {row.sequence - first} of {end - first} rows")
         if row.cluster not in machines:
             machines[row.cluster] = new(row.cluster)
         machine = machines[row.cluster]

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.sinks.evidence import duration, visible
+from rules.text import listed
 from streaming.verdict import Health
 
 Shown: TypeAlias = Mapping[str, Any]
@@ -99,6 +100,19 @@ def partitions(shown: Shown, health: Health) -> RenderableType:
     return Group(_headline(shown, health), table, Text())
 
 
+def unknown(gaps: Iterable[tuple[str, str | None, str]]) -> Iterable[Text]:
+    """What cannot be told, one line a reason: (rule, subject, why), of each rule and subject the first."""
+    by_why: dict[str, list[str]] = {}
+    told: set[str] = set()
+    for rule, subject, why in gaps:
+        about = f"{rule} ({subject})" if subject else rule
+        if about not in told:
+            told.add(about)
+            by_why.setdefault(why, []).append(about)
+    for why, about_all in by_why.items():
+        yield Text(visible(f"  cannot tell {listed(about_all, 20)}: {why}"), "magenta")
+
+
 def badge(health: Health) -> tuple[str, str]:
     """A word in capitals and its style."""
     word, style = BADGES[health]
@@ -158,8 +172,8 @@ def _election(electable: bool | None) -> str | Text:  # noqa: FBT001 - the value
 
 def _voters(shown: Shown) -> RenderableType:
     if not shown["endpoints"]:
-        listed = ", ".join(str(voter["id"]) for voter in shown["current_voters"])
-        return Text(f"  voters: {listed or 'not known'} (no VotersRecord was seen)")
+        named = ", ".join(str(voter["id"]) for voter in shown["current_voters"])
+        return Text(f"  voters: {named or 'not known'} (no VotersRecord was seen)")
     names = ("Voter", "DirectoryId", "Recorded endpoint", "Verdict", "Seen there", "Takes part", "Registered at")
     table = _table(names, right=("Voter",))
     for one in shown["endpoints"]:
@@ -201,9 +215,7 @@ def _findings(shown: Shown) -> Iterable[Text]:
     for one in shown["findings"]:
         style = _STYLES[one["severity"]]
         yield Text.assemble((f"  {one['severity']} {one['rule']}", style), f"  {visible(one['summary'])}")
-    for one in shown["cannot_tell"]:
-        about = f" {one['subject']}" if one["subject"] else ""
-        yield Text(visible(f"  cannot tell {one['rule']}{about}: {one['why']}"), "magenta")
+    yield from unknown((one["rule"], one["subject"], one["why"]) for one in shown["cannot_tell"])
 
 
 def _facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:

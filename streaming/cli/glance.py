@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -80,14 +79,7 @@ def glimpses(wanted: Wanted, each: Callable[[Sequence[Glimpse]], bool] = lambda 
     )
     thresholds = _thresholds(settled.overrides())
     targets = _targets(settled.clusters, wanted.journal)
-    say = Console(stderr=True, highlight=False, soft_wrap=True)
-    return look(
-        targets,
-        thresholds,
-        timeout_s=wanted.timeout,
-        say=lambda text: say.print(f"kraftwatch: {text}", markup=False, style="dim"),
-        each=each,
-    )
+    return look(targets, thresholds, timeout_s=wanted.timeout, say=_say, each=each)
 
 
 def once(wanted: Wanted) -> Sequence[Glimpse]:
@@ -123,8 +115,8 @@ def show(wanted: Wanted, build: Build, draw: Draw, *, as_json: bool) -> None:
         UsageError: something given cannot be.
     """
     console = _console()
-    live = Live(console=console, auto_refresh=False, screen=True) if wanted.watch and console.is_terminal else None
-    shown_live: AbstractContextManager[object] = nullcontext() if live is None or as_json else live
+    on_screen = wanted.watch and console.is_terminal and not as_json
+    live = Live(console=console, auto_refresh=False, screen=True) if on_screen else None
 
     def each(seen: Sequence[Glimpse]) -> bool:
         if as_json:
@@ -135,19 +127,28 @@ def show(wanted: Wanted, build: Build, draw: Draw, *, as_json: bool) -> None:
         if live is None:
             console.print(drawn)
         else:
+            # Not before there is something to show: what is still waited for is said on the ordinary screen.
+            live.start()
             live.update(drawn, refresh=True)
         return wanted.watch
 
     try:
-        with shown_live:
-            glimpses(wanted, each)
+        glimpses(wanted, each)
     except KeyboardInterrupt:
         raise typer.Exit(0 if wanted.watch else INTERRUPTED) from None
+    finally:
+        if live is not None:
+            live.stop()
 
 
 def print_json(value: Mapping[str, Plain]) -> None:
     """One line on stdout, flushed."""
     typer.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def _say(text: str) -> None:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(f"kraftwatch: {text}", markup=False, style="dim")
 
 
 def _console() -> Console:
@@ -160,7 +161,7 @@ def _recorded_alone(wanted: Wanted, journal: Path) -> Sequence[Glimpse]:
     thresholds = _thresholds(
         {f"{rule}.{name}": one for rule, named in overrides.items() for name, one in named.items()}
     )
-    found = recorded(journal, lambda name: Machine(name, None, (), Vantage.INSIDE))
+    found = recorded(journal, lambda name: Machine(name, None, (), Vantage.INSIDE), say=_say)
     if not found:
         raise UsageError(f"--journal {journal}: nothing of any cluster was recorded yet")
     return [remembered(one, thresholds) for one in found.values()]
@@ -177,7 +178,7 @@ def _targets(sections: Sequence[ClusterSection], journal: Path | None) -> list[T
         return Machine(name, section.cluster_id, tuple(section.bootstrap), section.vantage)
 
     names: set[str] = set()
-    found = {} if journal is None else recorded(journal, new)
+    found = {} if journal is None else recorded(journal, new, say=_say)
     for name in by_name:
         if journal is not None and name not in found:
             held = ", ".join(sorted(names)) or "nothing"

@@ -114,6 +114,19 @@ def test_a_healthy_quorum_is_0_and_a_controller_may_be_restarted(lab: Lab) -> No
     assert status["brokers"] == {"registered": 2, "fenced": []}
 
 
+def test_by_brokers_alone_the_poll_is_shown_and_what_cannot_be_seen_is_said(lab: Lab) -> None:
+    brokers = ["--cluster", f"{NAME}={','.join(lab.broker_bootstrap)}", "--timeout", "2", "--json"]
+
+    status = json.loads(CliRunner().invoke(app, ["status", *brokers]).stdout)
+    checked = CliRunner().invoke(app, ["check", *brokers])
+
+    assert (status["leader_id"], status["voters_fetching"]) == (leader_of(lab), 3)
+    assert {one["id"] for one in status["current_voters"]} == set(lab.controllers)
+    assert status["missing"] == ["the metadata log was not answered"]
+    assert (status["committed_voters"], status["recovering_partitions"]) == (None, None)
+    assert checked.exit_code == 3, "unknown is not healthy"
+
+
 def test_a_name_that_is_gone_is_1_and_no_controller_may_be_restarted(lab: Lab) -> None:
     gone, other = followers(lab)
     name = lab.node(gone).endpoint.rpartition(":")[0]
@@ -123,8 +136,9 @@ def test_a_name_that_is_gone_is_1_and_no_controller_may_be_restarted(lab: Lab) -
     lab.names.add(name)
 
     assert checked.exit_code == 1
-    (finding,) = json.loads(checked.stdout)["findings"]
-    assert (finding["rule"], finding["subject"]) == ("stale-voter-endpoint", f"voter {gone}")
+    found = json.loads(checked.stdout)["findings"]
+    (finding,) = (one for one in found if one["rule"] == "stale-voter-endpoint")
+    assert finding["subject"] == f"voter {gone}"
     assert finding["remedy"] != []
     assert not restart["safe"]
     assert any("is stale (name-gone" in why for why in restart["against"])
@@ -206,7 +220,7 @@ def test_without_a_leader_every_controller_is_asked_and_the_recorded_state_is_sh
         lab.resume(*paused)
 
     assert checked.exit_code == 2
-    assert [one["rule"] for one in json.loads(checked.stdout)["findings"]] == ["no-leader"]
+    assert "no-leader" in {one["rule"] for one in json.loads(checked.stdout)["findings"]}
     assert restart.exit_code == 2
     assert "no controller leads the quorum" in json.loads(restart.stdout)["against"][0]
     assert lab.node(left).endpoint in {one["endpoint"] for one in remembered["failing"] if one["reason"] == "no-leader"}
@@ -214,7 +228,7 @@ def test_without_a_leader_every_controller_is_asked_and_the_recorded_state_is_sh
     assert (remembered["source"], remembered["leader_id"]) == ("journal", None)
     assert remembered["age_ms"] > 1_000
     assert remembered["committed_voters"] == whole["committed_voters"]
-    assert [one["rule"] for one in remembered["findings"]] == ["no-leader"]
+    assert "no-leader" in {one["rule"] for one in remembered["findings"]}
 
     recorded_alone = json.loads(alone.stdout)
     assert (recorded_alone["source"], recorded_alone["leader_id"]) == ("journal", leader), "nobody was asked: so it was"

@@ -57,6 +57,7 @@ def voters_now(quorum: Quorum, *nodes: int) -> Quorum:
     return replace(quorum, poll=replace(quorum.poll, voters=tuple(row(key(node)) for node in nodes)))
 
 
+@pytest.mark.kip("D098")
 def test_the_values_that_kafkas_own_tool_prints() -> None:
     said = status(silent(healthy(3), 2, for_ms=60_000, end=9_000))
 
@@ -86,6 +87,7 @@ def test_a_voter_that_the_leader_has_not_heard_of_counts_from_minus_one_as_kafka
     assert said["max_follower_lag_time_ms"] is None
 
 
+@pytest.mark.kip("A106")
 def test_what_kafkas_own_tool_lacks() -> None:
     waiting = observer(healthy(3), 4)
 
@@ -99,6 +101,7 @@ def test_what_kafkas_own_tool_lacks() -> None:
     assert (said["failures_tolerated"], said["failures_left"], said["electable"]) == (1, 1, True)
 
 
+@pytest.mark.kip("A012")
 def test_a_replaced_disk_is_among_those_that_could_be_voters() -> None:
     said = status(observer(silent(healthy(3), 2), 2, directory="newDisk"))
 
@@ -109,6 +112,7 @@ def test_brokers_are_observers_and_could_never_be_voters() -> None:
     assert status(healthy(3))["could_be_voters"] == []
 
 
+@pytest.mark.kip("K008")
 def test_a_change_of_voters_that_is_not_committed() -> None:
     assert status(voters_now(healthy(3), 1, 2, 3, 4))["pending_voters"]["added"][0]["id"] == 4
     assert status(voters_now(healthy(3), 1, 3))["pending_voters"]["removed"][0]["id"] == 2
@@ -162,6 +166,7 @@ def test_what_was_not_read_is_null_and_not_zero() -> None:
         assert said[name] is None, name
 
 
+@pytest.mark.kip("D099")
 def test_replicas_stand_in_the_order_of_kafkas_own_tool() -> None:
     said: dict[str, Any] = overview.replication(glimpse(silent(healthy(3), 1, for_ms=60_000, end=9_000)))
 
@@ -306,3 +311,12 @@ def test_a_poll_of_now_forgives_whoever_was_asked_before() -> None:
     assert status(early)["failing"] == []
     assert status(late)["failing"] != []
     assert NodeId(3) == status(late)["leader_id"]
+
+
+def test_what_cannot_be_told_for_one_reason_is_one_line() -> None:
+    shown = drawn(replace(healthy(3), last_offset=None))
+
+    (line,) = (line for line in shown.splitlines() if "nothing of the metadata log has been read yet" in line)
+    assert line.startswith("  cannot tell ")
+    assert "stale-voter-endpoint" in line
+    assert "voter-disk-replaced" in line

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rich import box
 from rich.console import Console
 from rich.padding import Padding
 from rich.panel import Panel
@@ -143,11 +144,11 @@ class Stage:
 
     def report(self) -> None:
         """The table that the demo ends with."""
-        table = Table(title="What the job told", title_justify="left", expand=False)
+        table = Table(title="What the job told", title_justify="left", box=box.SIMPLE_HEAD)
         table.add_column("scene")
-        table.add_column("alert", overflow="fold")
+        table.add_column("alert", min_width=max(len(rule) for rule in self.holds))
         table.add_column("severity")
-        for name in ("after its hold", "after the damage"):
+        for name in ("after hold", "after damage"):
             table.add_column(name, justify="right")
         table.add_column("resolved")
         scene = ""

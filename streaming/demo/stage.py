@@ -85,7 +85,7 @@ class Stage:
         badge = Text("  ").append(f" {told.severity} ", style=COLOURS[told.severity])
         self.console.print(badge.append(f" {told.rule}", style="bold").append(f"  {told.subject}"))
         self.console.print(Padding(Text(str(told.line["summary"])), INDENT))
-        delays = f"{self._after_hold(told):.1f} s after its hold, {self._after_hurt(told):.1f} s after the damage"
+        delays = f"{self._after_hold(told):.1f} s after its hold, {self._after_hurt(told):.1f} s after the harm"
         self.console.print(Padding(Text(f"told {delays}", style="dim"), INDENT))
         advice = tuple(step for step in told.remedy if step.startswith("#"))
         if advice and advice == self._advised:
@@ -144,11 +144,11 @@ class Stage:
 
     def report(self) -> None:
         """The table that the demo ends with."""
-        table = Table(title="What the job told", title_justify="left", box=box.SIMPLE_HEAD)
+        table = Table(title="What the job told", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("scene")
         table.add_column("alert", min_width=max(len(rule) for rule in self.holds))
         table.add_column("severity")
-        for name in ("after hold", "after damage"):
+        for name in ("hold +", "harm +"):
             table.add_column(name, justify="right")
         table.add_column("resolved")
         scene = ""

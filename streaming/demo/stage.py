@@ -147,7 +147,6 @@ class Stage:
         table = Table(title="What the job told", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("scene")
         table.add_column("alert", min_width=max(len(rule) for rule in self.holds))
-        table.add_column("severity")
         for name in ("hold +", "harm +"):
             table.add_column(name, justify="right")
         table.add_column("resolved")
@@ -158,7 +157,6 @@ class Stage:
             table.add_row(
                 "" if outcome.scene == scene else outcome.scene,
                 f"{outcome.expectation.rule} {subject}",
-                "-" if told is None else told.severity,
                 _seconds(outcome.after_hold_s),
                 _seconds(outcome.after_hurt_s),
                 _resolution(outcome),

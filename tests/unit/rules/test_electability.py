@@ -23,6 +23,7 @@ def stand(node: int, *, alive: bool = True, leads: bool = True, epoch: int = 7, 
     return Stand(key=key(node), alive=alive, leads=leads, position=position)
 
 
+@pytest.mark.kip("E013", "E092", "K022")
 @pytest.mark.parametrize(
     ("voters", "changed", "electable"),
     [
@@ -51,6 +52,7 @@ def test_changed_endpoints_as_real_quorums_did(voters: int, changed: int, electa
     )
 
 
+@pytest.mark.kip("A039")
 @pytest.mark.parametrize(("moved_ones_offset", "electable"), [(90, False), (100, True), (110, True)])
 def test_one_dead_one_moved_one_in_place(moved_ones_offset: int, electable: bool) -> None:
     """Kafka 4.3.1: dead when the moved one's log was behind, a leader in 7 s when it was ahead."""
@@ -58,6 +60,7 @@ def test_one_dead_one_moved_one_in_place(moved_ones_offset: int, electable: bool
     assert verdict.electable is electable
 
 
+@pytest.mark.kip("D049")
 def test_an_epoch_counts_before_an_offset() -> None:
     ahead = electability([stand(1, alive=False), stand(2, leads=False, epoch=8, offset=10), stand(3, epoch=7)])
     assert ahead.electable

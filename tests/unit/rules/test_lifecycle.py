@@ -203,6 +203,7 @@ def test_pending_does_not_wait_for_ever() -> None:
     assert life.book.standings == {}
 
 
+@pytest.mark.kip("K048")
 def test_the_same_moment_again_tells_nothing_twice() -> None:
     life = Life()
     life.at(0, ill())

@@ -12,6 +12,7 @@ from tests.unit.rules.situation import NOW, findings, healthy, key, observer, re
 RULE = "observer-could-be-voter"
 
 
+@pytest.mark.kip("A096")
 def test_a_waiting_controller() -> None:
     (finding,) = findings(observer(healthy(), 4), RULE)
     assert finding.subject == f"observer {key(4)}"
@@ -49,6 +50,7 @@ def test_failures_tolerated(voters: int, failures: int) -> None:
     assert tolerated(voters) == failures
 
 
+@pytest.mark.kip("A080", "K031")
 @pytest.mark.parametrize(
     "quorum",
     [
@@ -78,6 +80,7 @@ def test_a_pending_voter_is_one_already() -> None:
     assert findings(replace(quorum, poll=replace(quorum.poll, voters=(*quorum.poll.voters, joining))), RULE) == []
 
 
+@pytest.mark.kip("A069", "D123")
 @pytest.mark.parametrize(
     ("lags", "state", "first"),
     [
@@ -127,6 +130,7 @@ def test_an_election_does_not_make_it_forgotten_nor_lagging() -> None:
     assert finding.evidence["keeps_up"] == "ready"
 
 
+@pytest.mark.kip("D142")
 def test_an_observer_that_fell_silent_and_is_listed_no_more_is_over() -> None:
     quorum = observer(healthy(), 4, fetched_ago_ms=30_000, lags=(300_000,) * 5)
     assert quorum.poll is not None

@@ -25,6 +25,7 @@ def dead_101(quorum: Quorum | None = None) -> Quorum:
     return with_broker(quorum or healthy(), 101, fenced=True)
 
 
+@pytest.mark.kip("B049", "K025")
 @pytest.mark.parametrize(
     ("quorum", "severity", "why"),
     [
@@ -128,6 +129,7 @@ def test_healed() -> None:
     assert judged(dead_101()).findings == ()
 
 
+@pytest.mark.kip("B046")
 def test_a_partition_that_lost_its_leader_too_needs_that_one_first() -> None:
     """Its only in-sync replica died: nobody can join, and restarting the live one mends nothing."""
     quorum = with_broker(recovering(healthy(), 3, leader=None), 102, fenced=True)

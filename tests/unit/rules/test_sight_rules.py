@@ -30,6 +30,7 @@ BLIND = ["critical monitor-blind: quorum"]
 HALF_BLIND = ["warning monitor-blind: quorum"]
 
 
+@pytest.mark.kip("D089")
 @pytest.mark.parametrize(
     ("quorum", "said"),
     [

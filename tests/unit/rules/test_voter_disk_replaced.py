@@ -20,6 +20,7 @@ def half_done(*, ago_ms: int = 4_000, lag: int = 0) -> Quorum:
     return removed(replaced(lag=lag), 2, ago_ms=ago_ms)
 
 
+@pytest.mark.kip("A048", "A110", "K011")
 def test_the_pair_is_named_and_mended_in_the_order_kafka_accepts() -> None:
     (finding,) = findings(replaced(), RULE)
     assert finding.subject == "controller 2"
@@ -40,6 +41,7 @@ def test_nobody_else_speaks_of_it() -> None:
     assert told(half_done(ago_ms=3_600_000)) == ["warning voter-disk-replaced: controller 2"]
 
 
+@pytest.mark.kip("A052", "A109")
 def test_half_done_it_goes_on_and_only_the_second_step_is_left() -> None:
     (finding,) = findings(half_done(), RULE)
     assert "half-way" in finding.summary
@@ -59,6 +61,7 @@ def test_it_waits_for_a_replica_that_lags() -> None:
     assert any(step.startswith("# Wait until") for step in findings(half_done(lag=9_000), RULE)[0].remedy)
 
 
+@pytest.mark.kip("A051")
 def test_it_is_over_when_the_new_directory_is_the_voter() -> None:
     done = half_done()
     assert done.committed is not None
@@ -93,6 +96,7 @@ def test_a_replacement_that_stops_fetching_is_not_mended() -> None:
     assert (RULE, "controller 2") in unknown(gone_again)
 
 
+@pytest.mark.kip("A095")
 def test_a_leader_change_makes_no_voter_silent() -> None:
     """-1 for everybody, and an observer with another directory of a voter that lives."""
     quorum = observer(healthy(), 2, directory="newDirOf2")

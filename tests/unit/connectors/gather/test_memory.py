@@ -21,6 +21,7 @@ def test_what_was_kept_is_known_again(tmp_path: Path) -> None:
     assert Memory(tmp_path).of("other") == Learned()
 
 
+@pytest.mark.kip("D132")
 def test_whoever_starts_with_it_probes_the_recorded_voters_at_once() -> None:
     where = Whereabouts(configured=(), cluster_id=None, learned=LEARNED)
 

@@ -128,6 +128,7 @@ def follow(
 LOG = batch(0, 3, epoch=1) + batch(3, 1, epoch=3)
 
 
+@pytest.mark.kip("D053", "D066")
 def test_any_controller_leads_to_the_leader(loop: Loop) -> None:
     controllers = Controllers(loop, {C1: pointing(2, C2), C2: leading(LOG, end=4)})
     seen = follow(loop, controllers, lambda seen: seen.log == LOG, configured=(C1,))
@@ -199,6 +200,7 @@ def snapshot_of(file: bytes, *, cut: int, failures: list[int]) -> Callable[[Any]
     return script
 
 
+@pytest.mark.kip("A083", "D121")
 @pytest.mark.parametrize("cut", [40, 100, 10_000])
 def test_a_snapshot_is_resumed_where_the_connection_ended(loop: Loop, cut: int) -> None:
     file = b"".join(batch(at, 5, epoch=2) for at in range(4))

@@ -43,6 +43,7 @@ def sent(version: int, **more: Any) -> Any:
     return FetchRequest.decode(request.encode(version=version), version=version)
 
 
+@pytest.mark.kip("D031", "D032", "D067", "D068")
 @pytest.mark.parametrize("version", range(12, 19))
 def test_a_fetch_is_nobodys_in_every_version(version: int) -> None:
     request = sent(version)
@@ -65,6 +66,7 @@ def test_an_unknown_high_watermark_is_minus_one_not_unsupported() -> None:
     assert sent(18, high_watermark=None).topics[0].partitions[0].high_watermark == -1
 
 
+@pytest.mark.kip("A083")
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_fetch_snapshot_is_nobodys_in_every_version(version: int) -> None:
     request = fetch_snapshot(
@@ -102,6 +104,7 @@ def fetch_answer(*, top: int = 0, error: int = 0, version: int = 17, endpoints: 
     return FetchResponse.decode(answer.encode(version=version), version=version)
 
 
+@pytest.mark.kip("D033", "D066")
 def test_a_hint_names_the_leader_and_where_it_is() -> None:
     answer = fetched(fetch_answer(error=74))
     assert (answer.error, answer.leader_id, answer.leader_epoch) == (74, 2, 7)
@@ -115,6 +118,7 @@ def test_a_hint_may_lack_the_address(version: int, endpoints: bool) -> None:
     assert (answer.leader_id, answer.leader) == (2, None)
 
 
+@pytest.mark.kip("D034")
 @pytest.mark.parametrize(
     ("top", "error", "reason"),
     [
@@ -185,6 +189,7 @@ def quorum_answer(*, version: int = 2, top: int = 0, error: int = 0, leader: int
     return DescribeQuorumResponse.decode(answer.encode(version=version), version=version)
 
 
+@pytest.mark.kip("A094", "C023", "C024")
 def test_a_poll_says_none_where_kafka_says_minus_one_or_zero() -> None:
     polled = quorum_described(quorum_answer(), cluster_id="the-cluster", address=WHERE)
     known, unknown = polled.voters
@@ -198,6 +203,7 @@ def test_a_poll_says_none_where_kafka_says_minus_one_or_zero() -> None:
     assert polled.nodes[0].endpoints == (Endpoint(listener="CONTROLLER", host="c1", port=9093),)
 
 
+@pytest.mark.kip("A094", "A097", "C022", "K005")
 @pytest.mark.parametrize("version", [0, 1])
 def test_an_older_poll_has_neither_directories_nor_nodes(version: int) -> None:
     polled = quorum_described(quorum_answer(version=version), cluster_id=None, address=WHERE)
@@ -206,6 +212,7 @@ def test_an_older_poll_has_neither_directories_nor_nodes(version: int) -> None:
     assert (polled.voters[0].last_fetch_ms is None) == (version == 0)
 
 
+@pytest.mark.kip("D021", "D038", "D086")
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -222,6 +229,7 @@ def test_a_poll_without_a_quorum_has_its_reason(answer: dict[str, int], reason: 
     assert problem.value.reason is reason
 
 
+@pytest.mark.kip("D004", "D005", "D084")
 def test_a_poll_asks_for_the_one_partition() -> None:
     topic = describe_quorum().topics[0]
     assert (topic.topic_name, [one.partition_index for one in topic.partitions]) == ("__cluster_metadata", [0])

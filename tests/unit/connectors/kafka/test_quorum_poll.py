@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from connectors.errors import UnseenError
 from connectors.event import EndpointProbed, QuorumPolled, Unseen
 from connectors.kafka.client import Address
@@ -106,6 +108,7 @@ def poll(loop: Loop, scripts: dict[Address, Callable[[], Any]], *, seconds: floa
     return seen, controllers
 
 
+@pytest.mark.kip("D083")
 def test_the_leader_is_found_and_asked_alone_from_then_on(loop: Loop) -> None:
     seen, controllers = poll(loop, {C1: following, C2: leading, C3: following}, seconds=0.75)
     assert set(seen.answered_by) == {"c2:9093"}

@@ -55,6 +55,7 @@ def test_a_record_is_named_as_kafka_names_it() -> None:
     )
 
 
+@pytest.mark.kip("A104")
 def test_a_control_record_is_named_as_the_dump_names_it_and_says_its_version_itself() -> None:
     found = one(control(5, b"\0\0" + b"\0\1" + tagged()))
 

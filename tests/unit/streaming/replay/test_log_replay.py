@@ -21,6 +21,7 @@ from tests.unit.streaming.replay.ledger import (
 )
 
 
+@pytest.mark.kip("E002")
 def test_the_voters_record_is_the_whole_committed_set() -> None:
     ledger, replay = Ledger(), machine()
     ledger.leader(1)
@@ -48,6 +49,7 @@ def test_a_whole_log_without_kraft_version_is_a_static_quorum() -> None:
     assert apply(replay, [ledger.read()]).kraft_version == 0
 
 
+@pytest.mark.kip("K003", "K033")
 def test_a_multi_voter_jump_is_taken_as_it_is() -> None:
     ledger, replay = Ledger(), machine()
     ledger.leader(1)
@@ -108,6 +110,7 @@ def test_removals_one_after_the_other_in_one_observation_are_all_seen() -> None:
     assert [(removal.key, ledger.now_ms - removal.removed_at_ms) for removal in removals] == [(key("4-d"), 5_000)]
 
 
+@pytest.mark.kip("D131")
 def test_registrations_of_controllers_and_brokers() -> None:
     ledger, replay = Ledger(), machine()
     ledger.leader(1)
@@ -134,6 +137,7 @@ def test_registrations_of_controllers_and_brokers() -> None:
     assert apply(replay, [ledger.read()]).brokers == {}
 
 
+@pytest.mark.kip("E045", "E046", "E096")
 def test_a_transaction_counts_at_its_end_and_not_at_its_abort() -> None:
     ledger, replay = Ledger(), machine()
     ledger.leader(1)
@@ -256,6 +260,7 @@ def test_loss_of_committed_metadata_begins_the_log_anew_and_believes_lower_epoch
     assert [failure.reason for failure in quorum.failures] == [Reason.METADATA_LOST], "success does not mend it"
 
 
+@pytest.mark.kip("D017")
 def test_a_newer_epoch_below_what_was_applied_is_a_rewritten_log() -> None:
     ledger, replay = Ledger(), machine()
     ledger.leader(1)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +77,7 @@ def rows_of(history: list[tuple[list[str], int, list[str]]]) -> list[Row]:
     return rows
 
 
+@pytest.mark.kip("K048")
 @given(HISTORY, st.data())
 def test_a_prefix_delivered_twice_counts_once(
     history: list[tuple[list[str], int, list[str]]], data: st.DataObject
@@ -90,6 +92,7 @@ def test_a_prefix_delivered_twice_counts_once(
     assert twice.to_bytes() == once.to_bytes()
 
 
+@pytest.mark.kip("K048")
 @given(HISTORY, st.data())
 def test_remembering_in_the_middle_changes_nothing(
     history: list[tuple[list[str], int, list[str]]], data: st.DataObject
@@ -167,6 +170,7 @@ def image_of(ledger: Ledger, log: list[LogEvent]) -> list[LogEvent]:
 TAIL = st.lists(STEP.filter(lambda step: step not in ("begin", "end", "abort")), max_size=12)
 
 
+@pytest.mark.kip("D122", "K048")
 @given(TAIL, TAIL, st.integers(1, 4))
 def test_a_snapshot_and_the_tail_give_what_the_whole_log_gives(
     before: list[str], after: list[str], pieces: int

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +37,7 @@ def test_an_unclean_election_is_remembered_with_what_was_in_sync_before() -> Non
     assert (recovery.previous_isr, recovery.previous_elr) == ((101,), (102,))
 
 
+@pytest.mark.kip("B007", "B014", "B033", "B038")
 def test_recovering_lasts_until_the_record_that_ends_it() -> None:
     ledger, replay = started()
     ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
@@ -49,6 +51,7 @@ def test_recovering_lasts_until_the_record_that_ends_it() -> None:
     assert apply(replay, [ledger.read()]).recovering == ()
 
 
+@pytest.mark.kip("B039")
 def test_a_second_unclean_election_adds_to_those_whose_records_may_be_lost() -> None:
     """Kafka writes the new ISR and leader alone: the state was RECOVERING already (PartitionChangeBuilder)."""
     ledger, replay = started()
@@ -72,6 +75,7 @@ def test_grown_in_sync_and_unclean_again_it_is_another_one() -> None:
     assert (recovery.since_offset, recovery.previous_isr) == (offset, (102,))
 
 
+@pytest.mark.kip("B045")
 def test_a_replica_that_a_reassignment_adds_is_known_as_new() -> None:
     ledger, replay = started()
     ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
@@ -85,6 +89,7 @@ def test_a_replica_that_a_reassignment_adds_is_known_as_new() -> None:
     assert apply(again(replay.to_bytes()), [ledger.read()]).recovering[0].added == ()
 
 
+@pytest.mark.kip("B041")
 def test_no_leader_and_an_unchanged_leader_are_told_apart() -> None:
     ledger, replay = started()
     ledger.change("orders", 0, recovering=True)

@@ -1,5 +1,7 @@
 """A snapshot takes the place of the log's state at its footer, be that many observations later."""
 
+import pytest
+
 from connectors.event import SnapshotEnded
 from rules.quorum import NodeId, Reason, Sight
 from streaming.replay.machine import Machine
@@ -33,6 +35,7 @@ def snapshot(ledger: Ledger, pieces: int, end_offset: int | None = None) -> list
     return ledger.snapshot(written(), pieces=pieces, end_offset=end_offset)  # type: ignore[arg-type]
 
 
+@pytest.mark.kip("A043", "A057")
 def test_state_is_replaced_at_the_footer_and_only_there() -> None:
     ledger, replay = started()
     ledger.noops(400)
@@ -55,6 +58,7 @@ def test_state_is_replaced_at_the_footer_and_only_there() -> None:
     assert [removal.key for removal in quorum.removals] == [key("3-c")]
 
 
+@pytest.mark.kip("B031")
 def test_what_a_snapshot_tells_stands_at_its_last_contained_offset_and_time() -> None:
     ledger, replay = started()
     ledger.noops(400)
@@ -81,6 +85,7 @@ def test_polls_probes_and_failures_are_not_touched() -> None:
     assert (quorum.poll, quorum.histories) == (failing.poll, failing.histories)
 
 
+@pytest.mark.kip("D121", "E097")
 def test_the_log_goes_on_behind_the_snapshot() -> None:
     ledger, replay = started()
     ledger.noops(400)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from connectors.errors import UsageError
 from connectors.observation import Kind
 from deploy.lab.quorum import Lab
 from streaming.cli import app
@@ -47,6 +48,7 @@ def replicas(text: str) -> list[dict[str, Any]]:
     return [{"directory_id" if name == "directoryId" else name: one[name] for name in one} for one in listed]
 
 
+@pytest.mark.kip("D097", "D098", "A106")
 def test_every_value_of_describe_status_field_by_field(lab: Lab) -> None:
     before = said(lab, "status")
     theirs = lab.describe_status()
@@ -75,6 +77,7 @@ def test_every_value_of_describe_status_field_by_field(lab: Lab) -> None:
     assert before["high_watermark"] < after["high_watermark"], "the log moves: the bounds say something"
 
 
+@pytest.mark.kip("D097", "D099", "A108")
 def test_every_row_of_describe_replication_field_by_field(lab: Lab) -> None:
     before = said(lab, "replication")["replicas"]
     theirs = lab.describe_replication()
@@ -125,6 +128,18 @@ def test_by_brokers_alone_the_poll_is_shown_and_what_cannot_be_seen_is_said(lab:
     assert status["missing"] == ["the metadata log was not answered"]
     assert (status["committed_voters"], status["recovering_partitions"]) == (None, None)
     assert checked.exit_code == 3, "unknown is not healthy"
+
+
+def test_another_cluster_than_the_one_configured_is_a_mistake(lab: Lab, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    lines = [f"  bootstrap: [{', '.join(lab.bootstrap)}]", f"  hosts_file: {lab.hosts_file}"]
+    config.write_text("\n".join(["clusters:", "- name: a", *lines, "  cluster_id: Zm9yLXRlc3RzLW9ubHkhIQ", ""]))
+
+    ended = CliRunner().invoke(app, ["status", "--config", str(config)])
+
+    assert isinstance(ended.exception, UsageError)
+    assert f"belongs to cluster {lab.cluster_id}, not to Zm9yLXRlc3RzLW9ubHkhIQ" in str(ended.exception)
+    assert ended.stdout == ""
 
 
 def test_a_name_that_is_gone_is_1_and_no_controller_may_be_restarted(lab: Lab) -> None:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from rules.evaluate import evaluate, thresholds_for
-from rules.quorum import Millis, NodeId, Quorum, Reason, Sight
+from rules.quorum import Epoch, Millis, NodeId, Offset, Quorum, Reason, Sight
 from streaming import overview, tables
 from streaming.glimpse import Glimpse
 from streaming.verdict import Health, health, worst
@@ -75,6 +75,49 @@ def test_the_values_that_kafkas_own_tool_prints() -> None:
     assert [one["id"] for one in said["current_observers"]] == [101, 102]
 
 
+def in_the_kips_sample() -> Quorum:
+    """KIP-595's sample of `describe`: leader 0, voters 1 and 2, observers 3 and 4, with log ends and lag times."""
+    ends = {0: (234_134, 0), 1: (234_130, 10), 2: (234_100, 15), 3: (234_124, 12), 4: (234_130, 15)}
+    rows = {node: row(key(node), end=end, lag_ms=lag_ms) for node, (end, lag_ms) in ends.items()}
+    quorum = healthy(3)
+    assert quorum.poll is not None
+    poll = replace(
+        quorum.poll,
+        leader_id=NodeId(0),
+        leader_epoch=Epoch(15),
+        high_watermark=Offset(234_130),
+        voters=(rows[0], rows[1], rows[2]),
+        observers=(rows[3], rows[4]),
+    )
+    return replace(
+        quorum, poll=poll, leader_id=NodeId(0), leader_epoch=Epoch(15), high_watermark=Offset(234_130), committed=None
+    )
+
+
+@pytest.mark.kip("D098", "D100", "D101", "K037")
+def test_the_numbers_of_the_kips_sample() -> None:
+    said = status(in_the_kips_sample())
+
+    assert (said["leader_id"], said["leader_epoch"], said["high_watermark"]) == (0, 15, 234_130)
+    assert (said["max_follower_lag"], said["max_follower_lag_time_ms"]) == (34, 15), "observers do not count"
+    assert [one["id"] for one in said["current_voters"]] == [0, 1, 2]
+
+
+@pytest.mark.kip("D099", "D100", "A108", "K037")
+def test_the_rows_of_the_kips_sample() -> None:
+    said: dict[str, Any] = overview.replication(glimpse(in_the_kips_sample()))
+
+    shown = [(one["node_id"], one["lag"], one["lag_time_ms"], one["status"]) for one in said["replicas"]]
+    assert shown == [
+        (0, 0, 0, "Leader"),
+        (1, 4, 10, "Follower"),
+        (2, 34, 15, "Follower"),
+        (3, 10, 12, "Observer"),
+        (4, 4, 15, "Observer"),
+    ]
+    assert [one["directory_id"] for one in said["replicas"]] == [key(node).directory_id for node in range(5)]
+
+
 def test_a_voter_that_the_leader_has_not_heard_of_counts_from_minus_one_as_kafka_counts() -> None:
     quorum = healthy(3)
     assert quorum.poll is not None
@@ -87,7 +130,7 @@ def test_a_voter_that_the_leader_has_not_heard_of_counts_from_minus_one_as_kafka
     assert said["max_follower_lag_time_ms"] is None
 
 
-@pytest.mark.kip("A106")
+@pytest.mark.kip("A096", "A106")
 def test_what_kafkas_own_tool_lacks() -> None:
     waiting = observer(healthy(3), 4)
 

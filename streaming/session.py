@@ -3,6 +3,7 @@
 Each setting carries its reason; what was measured stands in docs/measurements.md.
 """
 
+import logging
 import os
 import re
 import shutil
@@ -14,10 +15,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from py4j.protocol import Py4JError
+from pyspark.accumulators import AccumulatorTCPServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connectors.errors import UsageError
+
+log = logging.getLogger(__name__)
 
 SETTINGS: Mapping[str, str] = {
     "spark.app.name": "kraftwatch",
@@ -97,7 +101,13 @@ def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSes
     except (PySparkException, Py4JError, OSError) as problem:
         why = _why(problem, errors, said_before)
         raise UsageError(f"Spark does not start on --master {master}: {why}; more is in {logs}") from problem
+    # When a whole group is told to stop, Java may be gone first: no traceback of that between the alerts.
+    AccumulatorTCPServer.handle_error = _hung_up  # type: ignore[method-assign, assignment]  # no other place to say so
     return spark
+
+
+def _hung_up(server: AccumulatorTCPServer, request: object, client_address: object) -> None:
+    log.debug("the connection that Spark counts by was closed")
 
 
 def java_option(option: str) -> str:

@@ -160,6 +160,12 @@ class Watcher:
             self.kill()
         self._process = None
 
+    def end_group(self) -> int:
+        """SIGTERM to the job and everything in its process group, as systemd does; the job's exit code."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGTERM)
+        return self._process.wait(STOP_S)
+
     def kill(self) -> None:
         """kill -9 of everything the job started in its own process group, and of the job."""
         assert self._process is not None

@@ -75,6 +75,16 @@ def test_the_gatherer_ends_with_the_job_however_that_ends(watcher: Watcher) -> N
     watcher.start()
 
 
+def test_told_to_stop_as_a_group_it_stops_in_good_order_and_says_nothing_of_it(watcher: Watcher) -> None:
+    said = watcher.log.stat().st_size
+
+    code = watcher.end_group()
+
+    assert code == 0
+    assert watcher.log.read_text()[said:] == ""
+    watcher.start()
+
+
 def not_running(pid: int) -> None:
     assert not Path(f"/proc/{pid}").exists()
 

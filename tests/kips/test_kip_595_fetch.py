@@ -1,0 +1,102 @@
+"""KIP-595, Fetch and DescribeQuorum: what is asked, and what an answer says of the leader and of divergence."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from connectors.kafka.client import Address
+from connectors.kafka.messages import SnapshotId, describe_quorum, fetch, fetched
+from connectors.kafka.tail import Resume, Tail
+from connectors.kafka.whereabouts import Whereabouts
+from connectors.kafka.wire import FetchRequest, FetchResponse
+from tests.unit.connectors.kafka.log_bytes import batch
+
+PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
+
+
+def answer(*, error: int = 0, records: bytes = b"", version: int = 17, **more: Any) -> Any:
+    """An answer that names node 2 as the leader of epoch 7, encoded and decoded again."""
+    partition = PARTITION(
+        partition_index=0,
+        error_code=error,
+        high_watermark=5,
+        current_leader=PARTITION.LeaderIdAndEpoch(leader_id=2, leader_epoch=7),
+        aborted_transactions=None,
+        records=records,
+        **more,
+    )
+    topic = FetchResponse.FetchableTopicResponse(topic="", topic_id=UUID(int=1), partitions=[partition])
+    whole = FetchResponse(throttle_time_ms=0, error_code=0, responses=[topic])
+    return FetchResponse.decode(whole.encode(version=version), version=version)
+
+
+@pytest.mark.kip("D033", "D035", "D036")
+@pytest.mark.parametrize(("error", "what"), [(6, "not the leader"), (74, "our epoch is old"), (75, "ours is newer")])
+def test_an_error_of_epochs_is_an_answer_and_its_epoch_is_the_one_to_ask_with(error: int, what: str) -> None:
+    where = Whereabouts(configured=(Address("c1", 9093),), cluster_id=None)
+
+    said = fetched(answer(error=error))
+    where.heard(said)
+
+    assert (said.error, said.leader_id, said.leader_epoch) == (error, 2, 7), what
+    assert where.leader_epoch == 7
+
+
+@pytest.mark.kip("D069", "K017")
+def test_divergence_is_told_without_an_error_and_where_the_common_epoch_ended() -> None:
+    said = fetched(answer(diverging_epoch=PARTITION.EpochEndOffset(epoch=3, end_offset=40)))
+
+    assert (said.error, said.diverging, said.snapshot) == (0, SnapshotId(end_offset=40, epoch=3), None)
+
+
+@pytest.mark.kip("D069", "D121")
+def test_a_leader_without_our_offset_names_the_snapshot_to_take() -> None:
+    said = fetched(answer(snapshot_id=PARTITION.SnapshotId(end_offset=50, epoch=4)))
+
+    assert (said.error, said.snapshot, said.diverging) == (0, SnapshotId(end_offset=50, epoch=4), None)
+
+
+@pytest.mark.kip("D070")
+def test_an_answer_says_how_far_is_committed_and_holds_the_records() -> None:
+    records = batch(0, 3, epoch=1)
+
+    said = fetched(answer(records=records))
+
+    assert (said.high_watermark, said.records) == (5, records)
+
+
+def asked(cluster_id: str | None) -> Any:
+    request = fetch(
+        cluster_id=cluster_id,
+        leader_epoch=7,
+        offset=10,
+        last_epoch=3,
+        high_watermark=9,
+        max_wait_ms=500,
+        max_bytes=1000,
+    )
+    return FetchRequest.decode(request.encode(version=17), version=17)
+
+
+@pytest.mark.kip("D031", "D092")
+def test_who_does_not_know_the_cluster_id_yet_sends_none_which_nobody_checks() -> None:
+    assert asked(None).cluster_id is None
+    assert asked("the-cluster").cluster_id == "the-cluster"
+
+
+@pytest.mark.kip("A115", "D084")
+def test_the_question_of_describe_quorum_is_the_same_in_every_version() -> None:
+    bodies = {bytes(describe_quorum().encode(version=version)) for version in (0, 1, 2)}
+
+    assert len(bodies) == 1
+
+
+@pytest.mark.kip("D067")
+def test_a_fetch_names_the_epoch_of_the_record_before_the_one_it_asks_for() -> None:
+    tail = Tail(Resume(offset=0, epoch=0))
+    log = batch(0, 3, epoch=1) + batch(3, 1, epoch=4)
+
+    tail.accept(fetched(answer(records=log)), now_ms=0)
+
+    assert (tail.next_offset, tail.last_epoch) == (4, 4)

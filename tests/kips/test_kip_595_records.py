@@ -1,0 +1,159 @@
+"""KIP-595, the log: what is Raft's own in it, what is committed, what may be cut off again."""
+
+import pytest
+
+from connectors.columns import events_of
+from connectors.event import Event, KRaftVersionSet, LeaderChanged, TopicCreated, Undecodable, VotersSet
+from connectors.kafka.messages import FetchAnswer, SnapshotId
+from connectors.kafka.tail import Release, Resume, Tail
+from connectors.metadata.decode import decode
+from connectors.metadata.layout import layouts
+from rules.quorum import Millis
+from streaming.replay.machine import Machine
+from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, text
+from tests.unit.connectors.metadata.metadata_layouts import written
+from tests.unit.connectors.metadata.test_translation import UUID, raft
+from tests.unit.streaming.replay.ledger import Ledger, apply, key, machine
+
+TOPIC = data(2, 0, text("orders") + UUID + b"\0")
+
+
+def voters_record(*nodes: int) -> tuple[bytes, bytes]:
+    """A VotersRecord's key and value; the directory id of node 2 is 16 times the byte 2."""
+    voters = [
+        {
+            "voter_id": node,
+            "voter_directory_id": bytes([node] * 16),
+            "endpoints": [{"name": "CONTROLLER", "host": f"c{node}", "port": 9093}],
+            "kraft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
+        }
+        for node in nodes
+    ]
+    return control(6, written(layouts().control[6].versions[0], {"version": 0, "voters": voters}))
+
+
+def events(payload: bytes) -> list[Event]:
+    table = decode(payload, kind="records", base_offset=0, last_offset=9, leader_epoch=1, high_watermark=10)
+    return list(table.events())
+
+
+@pytest.mark.kip("D018", "D019")
+def test_the_control_bit_alone_makes_a_record_rafts_own() -> None:
+    key_, value = control(5, written(layouts().control[5].versions[0], {"version": 0, "kraft_version": 1}))
+    as_raft = batch([(key_, value)])
+    as_data = batch_of(record(value, 0, key=key_), 1)
+
+    assert isinstance(events(as_raft)[0], KRaftVersionSet)
+    assert isinstance(events(as_data)[0], Undecodable), "the same key and value, and no control record"
+
+
+@pytest.mark.kip("D078", "E003")
+def test_the_voters_are_found_among_the_records_that_are_fetched() -> None:
+    log = batch([TOPIC]) + batch([voters_record(1, 2)], base_offset=1) + batch([TOPIC], base_offset=2)
+
+    kinds = [type(event) for event in events(log)[:3]]
+
+    assert kinds == [TopicCreated, VotersSet, TopicCreated]
+
+
+@pytest.mark.kip("K026")
+def test_nothing_rests_on_directory_ids_in_a_leader_change_which_kafka_leaves_out() -> None:
+    without = raft(2, 0, leader_id=1, voters=[{"voter_id": 1}])
+    with_them = raft(2, 1, leader_id=1, voters=[{"voter_id": 1, "voter_directory_id": UUID}])
+
+    assert isinstance(without, LeaderChanged)
+    assert without == with_them
+
+
+def answered(records: bytes, *, epoch: int, high_watermark: int, diverging: SnapshotId | None = None) -> FetchAnswer:
+    return FetchAnswer(
+        error=0,
+        leader_id=1,
+        leader_epoch=epoch,
+        leader=None,
+        high_watermark=high_watermark,
+        diverging=diverging,
+        records=records,
+    )
+
+
+def take(tail: Tail, to: Machine, answer: FetchAnswer, sequence: int) -> None:
+    """What the gatherer hands on of an answer, decoded and replayed."""
+    release = tail.accept(answer, now_ms=0).release
+    if not isinstance(release, Release):
+        return
+    table = decode(
+        release.batches,
+        kind="records",
+        base_offset=release.base_offset,
+        last_offset=release.last_offset,
+        leader_epoch=release.leader_epoch,
+        high_watermark=release.high_watermark,
+    )
+    to.apply(events_of(table.columns()), sequence=sequence, observed_at_ms=Millis(1_000 * sequence))
+
+
+def voting(replay: Machine) -> list[int]:
+    committed = replay.quorum().committed
+    return sorted(committed.ids) if committed else []
+
+
+@pytest.mark.kip("A046", "D138", "K046")
+def test_a_voter_set_that_an_election_cuts_off_was_never_the_committed_one() -> None:
+    tail, replay = Tail(Resume(offset=0, epoch=0)), machine()
+    first = batch([voters_record(1, 2, 3)])
+    cut = batch([voters_record(1, 2, 3, 4)], base_offset=1)
+    take(tail, replay, answered(first + cut, epoch=1, high_watermark=1), 1)
+    assert tail.next_offset == 2, "the change was received"
+    assert voting(replay) == [1, 2, 3]
+
+    take(tail, replay, answered(b"", epoch=2, high_watermark=1, diverging=SnapshotId(end_offset=1, epoch=1)), 2)
+    other = batch([voters_record(1, 2)], base_offset=1, epoch=2)
+    take(tail, replay, answered(other, epoch=2, high_watermark=2), 3)
+
+    assert voting(replay) == [1, 2], "what took its place counts, once it is committed"
+
+
+@pytest.mark.kip("D136", "K010")
+def test_three_voters_become_three_others_one_step_after_the_other() -> None:
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    for names in ("1-a 2-b 3-c", "1-a 2-b 3-c 4-d", "1-a 2-b 4-d", "1-a 2-b 4-d 5-e", "1-a 4-d 5-e", "1-a 4-d 5-e 6-f"):
+        ledger.voters(*names.split())
+        quorum = apply(replay, [ledger.read()])
+        assert quorum.committed is not None
+        assert quorum.committed.keys == {key(name) for name in names.split()}
+    ledger.leader(4, epoch=2)
+    ledger.voters("4-d", "5-e", "6-f")
+
+    quorum = apply(replay, [ledger.read()])
+
+    assert quorum.leader_id == 4
+    assert quorum.committed is not None
+    assert sorted(quorum.committed.ids) == [4, 5, 6]
+    assert [one.key for one in quorum.removals] == [key("3-c"), key("2-b"), key("1-a")]
+
+
+@pytest.mark.kip("D119")
+def test_an_update_that_was_retried_and_stands_twice_in_the_log_is_accepted() -> None:
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    for _ in range(2):
+        ledger.topic("orders")
+        ledger.partition("orders", 0, 101, 102)
+        ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    once = Ledger()
+    once.leader(1)
+    once.topic("orders")
+    once.partition("orders", 0, 101, 102)
+    once.change("orders", 0, isr=(102,), leader=102, recovering=True)
+
+    (twice_told,) = apply(replay, [ledger.read()]).recovering
+    (once_told,) = apply(machine(), [once.read()]).recovering
+
+    assert (twice_told.isr, twice_told.leader, twice_told.replicas) == (
+        once_told.isr,
+        once_told.leader,
+        once_told.replicas,
+    )
+    assert replay.undecodable == 0

@@ -1,0 +1,124 @@
+"""KIP-704, the records: where the leader's recovery state stands in the bytes, and what its absence says."""
+
+import pytest
+
+from connectors.columns import events_of
+from connectors.event import Event, PartitionChanged, PartitionSet, TopicCreated, TopicRemoved, Undecodable
+from connectors.metadata.decode import decode
+from connectors.metadata.layout import layouts
+from rules.quorum import Millis, TopicId
+from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, ints, tagged
+from tests.unit.connectors.metadata.metadata_layouts import written
+from tests.unit.streaming.replay.ledger import Ledger, apply, machine
+
+TOPIC = bytes(range(16))
+PARTITION = (
+    bytes(4) + TOPIC + ints([101, 102]) + ints([102]) + ints([]) + ints([]) + (102).to_bytes(4, "big") + bytes(8)
+)
+"""PartitionRecord version 0 of partition 0, up to its tagged fields: leader 102, in sync 102."""
+CHANGE = bytes(4) + TOPIC
+
+
+def one(value: bytes) -> Event:
+    table = decode(batch([value]), kind="records", base_offset=0, last_offset=0, leader_epoch=1, high_watermark=1)
+    event, _ = table.events()
+    return event
+
+
+@pytest.mark.kip("B029", "B030", "B035")
+@pytest.mark.parametrize(
+    ("tags", "recovering"), [(tagged(), False), (tagged(t0=b"\0"), False), (tagged(t0=b"\1"), True)]
+)
+def test_a_partition_record_without_the_state_is_recovered(tags: bytes, recovering: bool) -> None:
+    event = one(data(3, 0, PARTITION + tags))
+
+    assert isinstance(event, PartitionSet)
+    assert event.recovering is recovering
+
+
+@pytest.mark.kip("B032", "B033")
+@pytest.mark.parametrize(
+    ("tags", "recovering"),
+    [(tagged(), None), (tagged(t5=b"\xff"), None), (tagged(t5=b"\0"), False), (tagged(t5=b"\1"), True)],
+)
+def test_a_change_without_the_state_leaves_it_as_it_is(tags: bytes, recovering: bool | None) -> None:
+    event = one(data(5, 0, CHANGE + tags))
+
+    assert isinstance(event, PartitionChanged)
+    assert event.recovering is recovering
+
+
+@pytest.mark.kip("B006", "B056")
+@pytest.mark.parametrize(("state", "known"), [(b"\0", True), (b"\1", True), (b"\2", False), (b"\x7f", False)])
+def test_the_state_is_one_byte_with_two_values(state: bytes, known: bool) -> None:
+    for value in (data(3, 0, PARTITION + tagged(t0=state)), data(5, 0, CHANGE + tagged(t5=state))):
+        assert isinstance(one(value), Undecodable) is not known
+    assert isinstance(one(data(5, 0, CHANGE + tagged(t5=b"\0" + state))), Undecodable), "and never two bytes"
+
+
+@pytest.mark.kip("B034")
+@pytest.mark.parametrize(
+    ("tags", "leader_set", "leader"),
+    [
+        (tagged(), False, None),
+        (tagged(t1=(-2).to_bytes(4, "big", signed=True)), False, None),
+        (tagged(t1=(-1).to_bytes(4, "big", signed=True)), True, None),
+        (tagged(t1=(101).to_bytes(4, "big")), True, 101),
+    ],
+)
+def test_no_leader_now_is_not_the_same_as_unchanged(tags: bytes, leader_set: bool, leader: int | None) -> None:
+    event = one(data(5, 0, CHANGE + tags))
+
+    assert isinstance(event, PartitionChanged)
+    assert (event.leader_set, event.leader) == (leader_set, leader)
+
+
+@pytest.mark.kip("B031")
+def test_a_snapshot_carries_the_state_over_in_bytes() -> None:
+    header = control(
+        3, written(layouts().control[3].versions[0], {"version": 0, "last_contained_log_timestamp": 5_000})
+    )
+    footer = control(4, written(layouts().control[4].versions[0], {"version": 0}))
+    file = (
+        batch([header])
+        + batch([data(3, 0, PARTITION + tagged(t0=b"\1"))], base_offset=1)
+        + batch([footer], base_offset=2)
+    )
+    replay = machine()
+    table = decode(file, kind="snapshot", base_offset=40, last_offset=0, leader_epoch=1, high_watermark=None)
+
+    replay.apply(events_of(table.columns()), sequence=1, observed_at_ms=Millis(9_000))
+
+    (recovery,) = replay.quorum().recovering
+    assert (recovery.leader, recovery.isr, recovery.since_timestamp_ms, recovery.at_least) == (102, (102,), 5_000, True)
+
+
+@pytest.mark.kip("B044")
+def test_a_topic_made_again_under_its_name_is_another_one_and_recovers_from_nothing() -> None:
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    ledger.topic("orders")
+    ledger.partition("orders", 0, 101, 102)
+    ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    assert len(apply(replay, [ledger.read()]).recovering) == 1
+
+    ledger.write(TopicRemoved(at=ledger.at(), topic_id=TopicId("id-of-orders")))
+    ledger.write(TopicCreated(at=ledger.at(), topic_id=TopicId("id-of-orders-2"), name="orders"))
+    ledger.partition("orders-2", 0, 101, 102)
+
+    assert apply(replay, [ledger.read()]).recovering == ()
+
+
+@pytest.mark.kip("B045")
+def test_replicas_given_and_taken_leave_the_state_as_it_is() -> None:
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    ledger.topic("orders")
+    ledger.partition("orders", 0, 101, 102, recovering=True)
+    began = apply(replay, [ledger.read()]).recovering[0]
+    ledger.change("orders", 0, replicas=(101, 102, 103))
+    ledger.change("orders", 0, replicas=(101, 103))
+
+    (recovery,) = apply(replay, [ledger.read()]).recovering
+
+    assert (recovery.replicas, recovery.since_offset) == ((101, 103), began.since_offset)

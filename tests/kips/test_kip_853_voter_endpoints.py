@@ -1,0 +1,112 @@
+"""KIP-853, the voters' endpoints: several listeners, any port, none at all; and what a registration says besides."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from connectors.event import VotersSet
+from connectors.metadata.layout import layouts
+from connectors.metadata.transcript import Transcribed, transcript
+from rules.endpoints import looks
+from rules.evaluate import thresholds_for
+from rules.quorum import Endpoint, Quorum, ReplicaKey
+from streaming.overview import verdict
+from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
+from tests.unit.connectors.metadata.metadata_layouts import written
+from tests.unit.connectors.metadata.test_translation import UUID, raft
+from tests.unit.rules.situation import findings, healthy, registered_elsewhere, registration, told, unknown
+
+RULE = "stale-voter-endpoint"
+RANGE = {"min_supported_version": 0, "max_supported_version": 1}
+
+
+def voters_of(*listeners: tuple[str, str, int]) -> dict[str, Any]:
+    """A VotersRecord's fields: one voter with these listeners."""
+    endpoints = [{"name": name, "host": host, "port": port} for name, host, port in listeners]
+    voter = {"voter_id": 1, "voter_directory_id": UUID, "endpoints": endpoints, "kraft_version_feature": RANGE}
+    return {"version": 0, "voters": [voter]}
+
+
+def shown(value: bytes | tuple[bytes, bytes]) -> dict[str, Any]:
+    """One record as `kraftwatch decode` shows it."""
+    (entry,) = (one for one in transcript(batch([value])) if isinstance(one, Transcribed))
+    assert entry.data is not None
+    return dict(entry.data)
+
+
+@pytest.mark.kip("C001", "C004", "C005")
+def test_a_voter_has_several_listeners_by_name_and_ports_above_32767() -> None:
+    said = raft(6, 0, voters=voters_of(("CONTROLLER", "c1", 40_000), ("SECURE", "c1s", 65_535))["voters"])
+
+    assert isinstance(said, VotersSet)
+    assert said.voters[0].endpoints == (
+        Endpoint(listener="CONTROLLER", host="c1", port=40_000),
+        Endpoint(listener="SECURE", host="c1s", port=65_535),
+    )
+
+
+@pytest.mark.kip("A056", "C002")
+def test_the_record_that_was_shipped_is_the_whole_set_with_directory_ids_and_versions() -> None:
+    record = shown(control(6, written(layouts().control[6].versions[0], voters_of(("CONTROLLER", "c1", 9093)))))
+
+    assert record["voters"] == [
+        {
+            "voterId": 1,
+            "voterDirectoryId": "AAECAwQFBgcICQoLDA0ODw",
+            "endpoints": [{"name": "CONTROLLER", "host": "c1", "port": 9093}],
+            "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
+        }
+    ]
+
+
+@pytest.mark.kip("C027")
+def test_the_security_protocol_of_a_listener_stands_in_the_registration_alone() -> None:
+    listener = {"name": "CONTROLLER", "host": "c1", "port": 9093, "security_protocol": 1}
+    fields = {
+        "controller_id": 1,
+        "incarnation_id": UUID,
+        "zk_migration_ready": False,
+        "end_points": [listener],
+        "features": [],
+    }
+    registered = shown(data(27, 0, written(layouts().records[27].versions[0], fields)))
+    recorded = shown(control(6, written(layouts().control[6].versions[0], voters_of(("CONTROLLER", "c1", 9093)))))
+
+    assert registered["endPoints"][0]["securityProtocol"] == 1
+    assert set(recorded["voters"][0]["endpoints"][0]) == {"name", "host", "port"}
+
+
+def without_endpoints(quorum: Quorum, node: int) -> Quorum:
+    assert quorum.committed is not None
+    voters = tuple(replace(one, endpoints=()) if one.key.id == node else one for one in quorum.committed.voters)
+    return replace(quorum, committed=replace(quorum.committed, voters=voters))
+
+
+@pytest.mark.kip("C028")
+def test_a_voter_without_endpoints_is_unknown_and_not_stale() -> None:
+    quorum = without_endpoints(registered_elsewhere(healthy(), 1), 1)
+
+    assert findings(quorum, RULE) == []
+    assert (RULE, "voter 1") in unknown(quorum)
+    first = looks(quorum, quorum.poll, thresholds_for({})[RULE])[0]
+    assert verdict(first) == "unknown"
+
+
+@pytest.mark.kip("C004")
+@pytest.mark.parametrize(("listener", "stale"), [("CONTROLLER", 1), ("SECURE", 0)])
+def test_only_the_listener_of_the_same_name_is_compared(listener: str, stale: int) -> None:
+    moved = replace(registration(1), endpoints=(Endpoint(listener=listener, host="moved", port=1),))
+    quorum = replace(healthy(), controllers={**healthy().controllers, moved.id: moved})
+
+    assert len(findings(quorum, RULE)) == stale
+
+
+@pytest.mark.kip("C010")
+def test_a_directory_id_where_there_was_none_is_no_replaced_disk() -> None:
+    """After an upgrade: the voter set names ids alone, and the polls name disks."""
+    quorum = healthy()
+    assert quorum.committed is not None
+    voters = tuple(replace(voter, key=ReplicaKey(id=voter.key.id)) for voter in quorum.committed.voters)
+
+    assert told(replace(quorum, committed=replace(quorum.committed, voters=voters))) == []

@@ -1,0 +1,123 @@
+"""KIP-856, the disk failure of its scenario step by step: who is a voter is a node and its disk, never a node alone."""
+
+from dataclasses import replace
+
+import pytest
+
+from connectors.event import QuorumPolled
+from rules.evaluate import evaluate, thresholds_for
+from rules.finding import Finding
+from rules.quorum import Quorum
+from streaming.replay.machine import Machine
+from tests.unit.rules.situation import healthy, leaderless, observer, refuses, silent, told
+from tests.unit.streaming.replay.ledger import Ledger, apply, key, machine, poll, replica
+
+RULE = "voter-disk-replaced"
+
+
+def findings(quorum: Quorum) -> list[Finding]:
+    return [one for one in evaluate(quorum, thresholds_for({})).findings if one.rule == RULE]
+
+
+def described(*voters: str, observers: tuple[str, ...] = (), gone: tuple[str, ...] = ()) -> QuorumPolled:
+    """A poll whose leader is voter 1; who is `gone` last fetched 40 s ago."""
+    rows = {name: replica(name, fetch=40_000 if name in gone else 0) for name in (*voters, *observers)}
+    polled = poll(*(rows[name] for name in voters))
+    return replace(polled, observers=tuple(rows[name] for name in observers))
+
+
+def formed() -> tuple[Ledger, Machine]:
+    """Voters (1,UUID1), (2,UUID2), (3,UUID3), no observers."""
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    ledger.kraft(1)
+    ledger.voters("1-UUID1", "2-UUID2", "3-UUID3")
+    for node in (1, 2, 3):
+        ledger.controller(node)
+    apply(replay, [ledger.read(), ledger.row(described("1-UUID1", "2-UUID2", "3-UUID3"))])
+    return ledger, replay
+
+
+REPLACED = described("1-UUID1", "2-UUID2", "3-UUID3", observers=("3-NEW",), gone=("3-UUID3",))
+
+
+@pytest.mark.kip("A047")
+def test_three_voters_and_no_observer_are_well() -> None:
+    _, replay = formed()
+
+    assert findings(replay.quorum()) == []
+
+
+@pytest.mark.kip("A004", "A012", "A017", "A048", "A049")
+def test_a_poll_alone_shows_that_one_id_votes_with_a_dead_disk_and_observes_with_a_live_one() -> None:
+    ledger, replay = formed()
+
+    quorum = apply(replay, [ledger.row(REPLACED)])
+
+    assert quorum.committed is not None
+    assert key("3-NEW") not in quorum.committed.keys, "the node is a voter's, and the replica is none"
+    (finding,) = findings(quorum)
+    assert (finding.evidence["old"], finding.evidence["new"]) == ("3-UUID3", "3-NEW")
+
+
+@pytest.mark.kip("A081", "K024")
+def test_progress_is_kept_for_each_disk_of_a_node() -> None:
+    ledger, replay = formed()
+    behind = replace(REPLACED, observers=(replica("3-NEW", end=40),))
+
+    histories = apply(replay, [ledger.row(behind)]).histories
+
+    assert histories[key("3-NEW")].samples[-1].lag == 60
+    assert histories[key("3-UUID3")].samples[-1].lag == 0
+
+
+@pytest.mark.kip("A050", "A051", "K011")
+def test_added_first_and_removed_then_as_the_text_has_it() -> None:
+    """No Kafka that was shipped accepts this order; were it in a log, it would be read as it stands."""
+    ledger, replay = formed()
+    apply(replay, [ledger.row(REPLACED)])
+    ledger.voters("1-UUID1", "2-UUID2", "3-UUID3", "3-NEW")
+    four = apply(replay, [ledger.read()])
+    assert four.committed is not None
+    assert (len(four.committed.voters), four.committed.majority) == (4, 3), "with one dead, no other may fail"
+
+    ledger.voters("1-UUID1", "2-UUID2", "3-NEW")
+    mended = apply(replay, [ledger.read(), ledger.row(described("1-UUID1", "2-UUID2", "3-NEW"))])
+
+    assert findings(mended) == []
+    assert mended.removals == (), "the id votes"
+
+
+@pytest.mark.kip("A051", "A052", "K011")
+def test_removed_first_and_added_then_as_kafka_has_it() -> None:
+    ledger, replay = formed()
+    apply(replay, [ledger.row(REPLACED)])
+    ledger.voters("1-UUID1", "2-UUID2")
+    half = apply(replay, [ledger.read(), ledger.row(described("1-UUID1", "2-UUID2", observers=("3-NEW",)))])
+    (finding,) = findings(half)
+    assert "half-way" in finding.summary
+
+    ledger.voters("1-UUID1", "2-UUID2", "3-NEW")
+    mended = apply(replay, [ledger.read(), ledger.row(described("1-UUID1", "2-UUID2", "3-NEW"))])
+
+    assert findings(mended) == []
+
+
+@pytest.mark.kip("A006")
+def test_one_disk_of_three_is_a_warning_and_a_majority_another_alert_and_critical() -> None:
+    assert told(observer(silent(healthy(), 2), 2, directory="newDirOf2")) == [
+        "warning voter-disk-replaced: controller 2"
+    ]
+    assert "critical no-leader: quorum" in told(leaderless(refuses(healthy(), 1, 2), 3))
+
+
+@pytest.mark.kip("A044")
+def test_a_snapshot_without_voter_records_is_read_and_leaves_no_voter_set() -> None:
+    ledger, replay, old = Ledger(), machine(), Ledger()
+    old.broker(101, fenced=False)
+    ledger.noops(500)
+
+    quorum = apply(replay, ledger.snapshot(old.events))
+
+    assert (quorum.committed, quorum.last_offset) == (None, 499)
+    assert set(quorum.brokers) == {101}

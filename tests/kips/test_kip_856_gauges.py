@@ -1,0 +1,117 @@
+"""KIP-856 and KIP-595, what an operator is shown: the gauges and columns of the texts, computed from log and polls."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rules.evaluate import evaluate, thresholds_for
+from rules.quorum import NodeId, Quorum, Replica
+from rules.remedy import add_controller, describe_status, remove_controller
+from streaming import overview
+from streaming.glimpse import Glimpse
+from tests.unit.rules.situation import NOW, healthy, key, leaderless, observer, row, silent
+
+
+def glimpse(quorum: Quorum) -> Glimpse:
+    thresholds = thresholds_for({})
+    return Glimpse(
+        quorum=quorum,
+        judgement=evaluate(quorum, thresholds),
+        thresholds=thresholds,
+        taken_at_ms=NOW,
+        looked_since_ms=NOW,
+        recorded_at_ms=None,
+        missing=(),
+    )
+
+
+def status(quorum: Quorum) -> dict[str, Any]:
+    return overview.status(glimpse(quorum))
+
+
+@pytest.mark.kip("D100")
+def test_an_observer_far_behind_is_not_the_maximum() -> None:
+    quorum = silent(healthy(3), 2, end=9_000)
+    assert quorum.poll is not None
+    slow = replace(quorum.poll, observers=(row(key(101), end=1, lag_ms=60_000),))
+
+    assert status(replace(quorum, poll=slow))["max_follower_lag"] == 1_000
+
+
+@pytest.mark.kip("D102", "D103")
+def test_leader_and_epoch_are_shown_and_no_leader_is_nobody() -> None:
+    assert (status(healthy())["leader_id"], status(healthy())["leader_epoch"]) == (3, 7)
+    assert status(leaderless(healthy(), 1))["leader_id"] is None
+    assert status(replace(healthy(), leader_id=None, leader_epoch=None))["leader_epoch"] is None
+
+
+def voting(quorum: Quorum, *nodes: int) -> Quorum:
+    """The leader's latest voter set, committed or not."""
+    assert quorum.poll is not None
+    rows: tuple[Replica, ...] = tuple(row(key(node)) for node in nodes)
+    return replace(quorum, poll=replace(quorum.poll, voters=rows))
+
+
+@pytest.mark.kip("A099", "A100", "A101", "A102")
+def test_the_four_gauges_are_computed_though_kafka_exports_other_ones() -> None:
+    def gauges(quorum: Quorum) -> tuple[int, int, int, int]:
+        said = status(quorum)
+        pending = said["pending_voters"]
+        return said["voters"], len(said["could_be_voters"]), len(pending["added"]), len(pending["removed"])
+
+    assert gauges(healthy(3)) == (3, 0, 0, 0), "brokers are observers too, and could be no voters"
+    assert gauges(observer(healthy(3), 4)) == (3, 1, 0, 0)
+    assert gauges(voting(healthy(3), 1, 2, 3, 4)) == (3, 0, 1, 0)
+    assert gauges(voting(healthy(3), 2, 3)) == (3, 0, 0, 1)
+
+
+@pytest.mark.kip("A022", "K008")
+def test_the_latest_set_and_the_committed_one_are_told_apart() -> None:
+    """The leader uses a new set from its append on, and polls show that one."""
+    said = status(voting(healthy(3), 1, 2, 3, 4))
+
+    assert [one["id"] for one in said["current_voters"]] == [1, 2, 3, 4]
+    assert [one["id"] for one in said["committed_voters"]["voters"]] == [1, 2, 3]
+
+
+@pytest.mark.kip("K014", "A106")
+def test_voters_are_written_with_id_disk_and_endpoints() -> None:
+    (first, *_) = status(healthy(3))["current_voters"]
+
+    assert first == {"id": 1, "directory_id": key(1).directory_id, "endpoints": ["CONTROLLER://c1.test:9093"]}
+
+
+@pytest.mark.kip("A109", "A110", "D097", "K012")
+def test_commands_are_those_that_kafka_ships_and_not_the_drafts() -> None:
+    tool = "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093"
+
+    assert describe_status(healthy()) == f"{tool} describe --status"
+    assert remove_controller(healthy(), key(2)) == (
+        f"{tool} remove-controller --controller-id 2 --controller-directory-id {key(2).directory_id}"
+    )
+    assert add_controller(healthy(), NodeId(2))[-1] == f"{tool} --command-config $NODE_PROPERTIES add-controller"
+
+
+@pytest.mark.kip("A027", "A028")
+def test_a_leader_that_was_just_removed_from_the_voters_is_no_incident() -> None:
+    """Until its removal is committed it leads, serves everybody, and stands among the observers."""
+    quorum = voting(healthy(3), 1, 2)
+    assert quorum.poll is not None
+    leaving = replace(quorum, poll=replace(quorum.poll, observers=(*quorum.poll.observers, row(key(3)))))
+
+    assert status(leaving)["leader_id"] == 3
+    assert evaluate(leaving, thresholds_for({})).findings == ()
+
+
+@pytest.mark.kip("A096", "A100")
+def test_an_observer_without_a_disk_id_could_be_no_voter() -> None:
+    quorum = observer(healthy(3), 4)
+    assert quorum.poll is not None
+    anonymous = tuple(
+        replace(one, key=replace(one.key, directory_id=None)) if one.key.id == 4 else one
+        for one in quorum.poll.observers
+    )
+
+    assert len(status(quorum)["could_be_voters"]) == 1
+    assert status(replace(quorum, poll=replace(quorum.poll, observers=anonymous)))["could_be_voters"] == []

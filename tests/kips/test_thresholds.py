@@ -1,0 +1,55 @@
+"""The timeouts of the texts, with Kafka's defaults, and the thresholds that must be longer than what is normal."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.evaluate import evaluate, thresholds_for
+from rules.lifecycle import Book, advance
+from rules.quorum import Millis
+from tests.unit.rules.situation import NOW, healthy, leaderless
+
+FETCH_TIMEOUT_MS, ELECTION_TIMEOUT_MS, BACKOFF_MAX_MS = 2_000, 1_000, 1_000
+"""controller.quorum.fetch.timeout.ms, .election.timeout.ms and .election.backoff.max.ms of Kafka 4.3.1."""
+CHECK_QUORUM_MS = FETCH_TIMEOUT_MS * 3 // 2
+UPDATE_VOTER_MS = 3 * FETCH_TIMEOUT_MS
+OBSERVER_FORGOTTEN_MS = 300_000
+DEFAULTS = thresholds_for({})
+
+
+@pytest.mark.kip("D008", "D016", "K035")
+def test_a_replica_is_silent_after_five_fetch_timeouts() -> None:
+    for rule in ("no-leader", "stale-voter-endpoint", "voter-disk-replaced", "observer-could-be-voter"):
+        assert DEFAULTS[rule].ms("silent") == 5 * FETCH_TIMEOUT_MS
+
+
+@pytest.mark.kip("D008", "D009", "D010", "D016", "D088", "K035")
+@pytest.mark.parametrize("started_ms", [0])
+def test_no_leader_is_told_when_it_outlasts_an_election_and_its_back_off(started_ms: int) -> None:
+    election_ms = FETCH_TIMEOUT_MS + ELECTION_TIMEOUT_MS + BACKOFF_MAX_MS
+    quorum, book, told = leaderless(healthy(), 1), Book(), []
+    for later_ms in range(started_ms, 7_001, 500):
+        now = replace(
+            quorum,
+            now_ms=Millis(NOW + later_ms),
+            failures=tuple(replace(each, last_at_ms=Millis(NOW + later_ms)) for each in quorum.failures),
+        )
+        book, alerts = advance(book, evaluate(now, DEFAULTS), now, DEFAULTS)
+        told += [(later_ms, alert.rule) for alert in alerts if alert.rule == "no-leader"]
+
+    ((at_ms, _),) = told
+    assert election_ms < at_ms <= 2 * election_ms
+
+
+@pytest.mark.kip("K036")
+def test_what_heals_by_kafkas_own_timers_is_waited_for() -> None:
+    assert DEFAULTS["stale-voter-endpoint"].ms("hold") > 2 * UPDATE_VOTER_MS, "a voter that moved tells its new place"
+    assert DEFAULTS["observer-could-be-voter"].ms("removed_for") >= OBSERVER_FORGOTTEN_MS
+    assert DEFAULTS["no-leader"].ms("hold") > CHECK_QUORUM_MS
+
+
+@pytest.mark.kip("K038")
+@pytest.mark.parametrize("rule", ["partition-stuck-recovering", "observer-could-be-voter", "stale-voter-endpoint"])
+def test_the_three_thresholds_that_no_text_fixes_have_defaults_and_can_be_set(rule: str) -> None:
+    assert DEFAULTS[rule].ms("hold") > 0
+    assert thresholds_for({f"{rule}.hold": 7})[rule].ms("hold") == 7_000

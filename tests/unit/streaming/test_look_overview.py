@@ -94,7 +94,7 @@ def in_the_kips_sample() -> Quorum:
     )
 
 
-@pytest.mark.kip("D098", "D100", "D101", "K037")
+@pytest.mark.kip("D098", "D100", "D101", "K018", "K037")
 def test_the_numbers_of_the_kips_sample() -> None:
     said = status(in_the_kips_sample())
 

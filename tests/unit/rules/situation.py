@@ -72,6 +72,7 @@ def healthy(voters: int = 3) -> Quorum:
         leader_id=NodeId(voters),
         leader_epoch=EPOCH,
         high_watermark=LOG_END,
+        high_watermark_since_ms=Millis(NOW - 200),
         last_offset=Offset(LOG_END - 1),
         newest_timestamp_ms=Millis(NOW - 300),
         log_seen_at_ms=Millis(NOW - 100),
@@ -244,6 +245,37 @@ def silent(quorum: Quorum, node: int, *, for_ms: int = 120_000, end: int = 9_000
         key(node): history(key(node), lags=(for_ms,) * 5, end=end, epoch=epoch, silent=True),
     }
     return replace(quorum, poll=replace(quorum.poll, voters=voters), histories=histories)
+
+
+def behind(quorum: Quorum, *nodes: int, for_ms: int = 120_000, lags: Iterable[int] | None = None) -> Quorum:
+    """Voters fetch and have not caught up for so long; their distance stays, or developed like that."""
+    assert quorum.poll is not None
+    for node in nodes:
+        slow = row(key(node), end=9_000)
+        slow = replace(slow, last_caught_up_ms=Millis(NOW - for_ms))
+        voters = tuple(slow if each.key == key(node) else each for each in quorum.poll.voters)
+        samples = history(key(node), lags=lags or (for_ms,) * 12, end=9_000)
+        quorum = replace(
+            quorum,
+            poll=replace(quorum.poll, voters=voters),
+            histories={**quorum.histories, key(node): samples},
+        )
+    return quorum
+
+
+def stalled(quorum: Quorum, *, for_ms: int = 31_000, waiting: int = 60) -> Quorum:
+    """The leader's log goes on, and the high watermark stands for so long."""
+    assert quorum.poll is not None
+    leader = quorum.poll.leader_id
+    voters = tuple(
+        replace(each, log_end_offset=Offset(LOG_END + waiting)) if each.key.id == leader else each
+        for each in quorum.poll.voters
+    )
+    return replace(
+        quorum,
+        poll=replace(quorum.poll, voters=voters),
+        high_watermark_since_ms=Millis(NOW - for_ms),
+    )
 
 
 def observer(

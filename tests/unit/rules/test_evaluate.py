@@ -38,6 +38,10 @@ HOLDS = {
     "partition-stuck-recovering": 60,
     "no-leader": 5,
     "monitor-blind": 30,
+    "committed-metadata-lost": 0,
+    "high-watermark-stalled": 20,
+    "failure-tolerance": 120,
+    "voter-lagging": 300,
     "raft-invariant-broken": 5,
     "recovery-invariant-broken": 0,
 }
@@ -104,10 +108,13 @@ def test_no_leader_silences_what_needs_one_and_not_the_endpoints() -> None:
         "critical stale-voter-endpoint: voter 2",
     ]
     assert {(rule, subject) for rule, subject in unknown(hurt) if subject is None} == {
+        ("failure-tolerance", None),
+        ("high-watermark-stalled", None),
         ("observer-could-be-voter", None),
         ("partition-stuck-recovering", None),
         ("recovery-invariant-broken", None),
         ("voter-disk-replaced", None),
+        ("voter-lagging", None),
     }
 
 
@@ -155,7 +162,7 @@ def test_overrides_reach_their_rule() -> None:
     [
         ("no-leadr.hold", 1, r"unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-leader'\?"),
         ("no_leader.hold", 1, r"unknown rule 'no_leader' in 'no_leader.hold': did you mean 'no-leader'\?"),
-        ("xyz.hold", 1, r"unknown rule 'xyz' in 'xyz.hold': there are monitor-blind, .*, voter-disk-replaced"),
+        ("xyz.hold", 1, r"unknown rule 'xyz' in 'xyz.hold': there are committed-metadata-lost, .*, voter-lagging"),
         ("no-leader.hodl", 1, r"rule 'no-leader' has no threshold 'hodl': did you mean 'hold'\?"),
         ("voter-disk-replaced.half-done", 1, r"rule .* has no threshold 'half-done': did you mean 'half_done'\?"),
         ("no-leader", 1, r"rule 'no-leader' has no threshold '': there are hold, clear, .*"),

@@ -18,6 +18,7 @@ from rules.quorum import Answer, Invariant, Millis, Quorum, Reason, Sight, Vanta
 from rules.text import rendered
 from tests.unit.rules.situation import (
     all_refuse,
+    behind,
     broken,
     endpoint,
     failing,
@@ -32,6 +33,7 @@ from tests.unit.rules.situation import (
     removed,
     resolver_fails,
     silent,
+    stalled,
     unseen_for,
     with_broker,
 )
@@ -93,6 +95,17 @@ CASES: dict[str, tuple[str, Quorum]] = {
     ),
     "raft-invariant-broken.critical": ("two-leaders", broken(healthy(), Invariant.TWO_LEADERS)),
     "recovery-invariant-broken.critical": ("topic orders", recovering(healthy(), 0, isr=(102, 101))),
+    "committed-metadata-lost.critical": (
+        "metadata log",
+        failing(healthy(), Reason.METADATA_LOST, ALL[2], detail="the log ends at 9300, and 10000 was committed"),
+    ),
+    "high-watermark-stalled.critical": ("quorum", stalled(behind(silent(healthy(5), 1), 2, 3))),
+    "high-watermark-stalled.critical.all-fetch": ("quorum", stalled(healthy())),
+    "failure-tolerance.warning": ("quorum", silent(healthy(), 2)),
+    "failure-tolerance.warning.five": ("quorum", behind(silent(healthy(5), 1), 2)),
+    "failure-tolerance.critical": ("quorum", silent(silent(healthy(), 1), 2)),
+    "voter-lagging.warning": ("voter 1", silent(healthy(5), 1)),
+    "voter-lagging.warning.behind": ("voter 1", behind(healthy(5), 1)),
     "monitor-blind.warning.names": ("names", resolver_fails(healthy(), 1, 2, 3)),
 }
 
@@ -145,6 +158,10 @@ SEVERITIES = {
     "partition-stuck-recovering": {"critical", "warning", "info"},
     "no-leader": {"critical"},
     "monitor-blind": {"critical", "warning"},
+    "committed-metadata-lost": {"critical"},
+    "high-watermark-stalled": {"critical"},
+    "failure-tolerance": {"critical", "warning"},
+    "voter-lagging": {"warning"},
     "raft-invariant-broken": {"critical"},
     "recovery-invariant-broken": {"critical"},
 }

@@ -1,0 +1,33 @@
+"""committed-metadata-lost: what was seen once has happened."""
+
+from dataclasses import replace
+
+from rules.finding import Severity
+from rules.quorum import Reason
+from tests.unit.rules.situation import all_refuse, failing, findings, healthy, told
+
+RULE = "committed-metadata-lost"
+
+
+def test_every_loss_is_one_finding_about_the_log() -> None:
+    lost = failing(healthy(), Reason.METADATA_LOST, "c1.test:9093", detail="the log ends at 40", ago_ms=60_000)
+    lost = failing(lost, Reason.METADATA_LOST, "c2.test:9093", detail="the log ends at 30")
+    (finding,) = findings(lost, RULE)
+
+    assert (finding.subject, finding.severity) == ("metadata log", Severity.CRITICAL)
+    assert finding.summary == "committed metadata was lost, as c2.test:9093 answers: the log ends at 30"
+    losses = finding.evidence["losses"]
+    assert isinstance(losses, list)
+    assert [each["what"] for each in losses if isinstance(each, dict)] == ["the log ends at 40", "the log ends at 30"]
+
+
+def test_no_other_failure_is_a_loss() -> None:
+    for reason in set(Reason) - {Reason.METADATA_LOST}:
+        assert findings(failing(healthy(), reason, "c1.test:9093"), RULE) == []
+
+
+def test_it_is_told_while_nobody_leads_and_with_nothing_known() -> None:
+    dead = failing(all_refuse(healthy()), Reason.METADATA_LOST, "", detail="offset 30 is written again")
+    assert "critical committed-metadata-lost: metadata log" in told(dead)
+    (finding,) = findings(replace(dead, committed=None, poll=None, leader_id=None), RULE)
+    assert finding.summary == "committed metadata was lost: offset 30 is written again"

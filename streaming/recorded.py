@@ -1,7 +1,9 @@
 """The recorded state: what the journal of a checkpoint tells of a cluster, replayed without Spark and without a lock.
 
-Every observation that the journal still holds is applied. A journal drops what was told long ago (a week by default),
-so it may begin in the middle of the log: then what the log said before is not in it, and `whole` is False.
+Everything of the log that the journal still holds is applied, and the looks of its last day: older ones are forgotten
+by the replay itself (`polls.LASTING_MS`), but for what a name that vanished before then resolved to. A journal drops
+what was told long ago (a week by default), so it may begin in the middle of the log: then what the log said before is
+not in it, and `whole` is False.
 """
 
 import time
@@ -14,14 +16,18 @@ from connectors.gather.memory import Memory
 from connectors.gather.rows import wall_ms
 from connectors.journal.journal import Journal
 from connectors.kafka.whereabouts import Learned
+from connectors.observation import Kind
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.quorum import Millis
 from streaming.glimpse import Glimpse
 from streaming.observed import events_of
 from streaming.replay.machine import Machine
+from streaming.replay.polls import LASTING_MS
 
 _SPEAK_EVERY_S = 2.0
+_LOOKS_MS = LASTING_MS + 3_600_000
+_OF_THE_LOG = (Kind.RECORDS, Kind.SNAPSHOT)
 
 NewMachine = Callable[[str], Machine | None]
 """Makes the machine for a cluster by its name; None: that one is not asked for."""
@@ -62,6 +68,7 @@ def recorded(folder: Path, new: NewMachine, *, say: Callable[[str], None] = lamb
     machines: dict[str, Machine | None] = {}
     newest: dict[str, Millis] = {}
     first, end = journal.first(), journal.published()
+    since_ms = max((row.observed_at_ms for row in journal.read(max(first, end - 1), end)), default=0) - _LOOKS_MS
     told_at = time.monotonic()
     for row in journal.read(first, end):
         if row.sequence % 1_000 == 0 and time.monotonic() - told_at > _SPEAK_EVERY_S:
@@ -70,14 +77,14 @@ def recorded(folder: Path, new: NewMachine, *, say: Callable[[str], None] = lamb
         if row.cluster not in machines:
             machines[row.cluster] = new(row.cluster)
         machine = machines[row.cluster]
-        if machine is not None:
+        if machine is not None and (row.kind in _OF_THE_LOG or row.observed_at_ms >= since_ms):
             at_ms = newest[row.cluster] = Millis(row.observed_at_ms)
             machine.apply(events_of(row).events(), sequence=row.sequence, observed_at_ms=at_ms)
     memory = Memory(journal.directory)
     return {
         name: Recorded(machine=machine, newest_ms=newest[name], learned=memory.of(name))
         for name, machine in machines.items()
-        if machine is not None
+        if machine is not None and name in newest
     }
 
 

@@ -36,6 +36,8 @@ _STYLES = {
     "info": "blue",
 }
 _NONE = "–"
+_LONG = frozenset({"Seen there", "Topic", "For", "Since (UTC)", "ISR before", "ELR before"})
+"""Columns that may take several lines."""
 
 
 def status(shown: Shown, health: Health) -> RenderableType:
@@ -52,11 +54,10 @@ def status(shown: Shown, health: Health) -> RenderableType:
 
 
 def replication(shown: Shown, health: Health) -> RenderableType:
-    """One row a replica, in the order and with the columns of `describe --replication`, and four more."""
-    names = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "Status", "LagTime", "LastFetch", "Takes part", "Endpoint")
+    """One row a replica, in the order and with the columns of `describe --replication`, and three more."""
+    names = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "Status", "LagTime", "LastFetch", "Endpoint")
     table = _table(names, right=("NodeId", "LogEndOffset", "Lag", "LagTime", "LastFetch"))
     for row in shown["replicas"]:
-        fetched = row["fetch_age_ms"]
         _row(
             table,
             row["node_id"],
@@ -65,8 +66,7 @@ def replication(shown: Shown, health: Health) -> RenderableType:
             row["lag"],
             row["status"],
             _span(row["lag_time_ms"]),
-            _NONE if fetched is None else f"{_span(fetched)} ago",
-            row["liveness"],
+            _fetched(row),
             row["endpoint"],
         )
     described = f"as leader {_or(shown['leader_id'])} of epoch {_or(shown['leader_epoch'])} tells it"
@@ -75,13 +75,29 @@ def replication(shown: Shown, health: Health) -> RenderableType:
     return Group(_headline(shown, health), table if shown["replicas"] else empty, note, Text())
 
 
+def _fetched(row: Mapping[str, Any]) -> Text:
+    age = _NONE if row["fetch_age_ms"] is None else f"{_span(row['fetch_age_ms'])} ago"
+    return Text(age, _STYLES["silent"] if row["liveness"] == "silent" else "")
+
+
 def partitions(shown: Shown, health: Health) -> RenderableType:
     """One row a recovering partition, longest first."""
     if not shown["recovering"]:
         seen = "no partition is recovering" if _log_was_read(shown) else "the metadata log was not read to its end"
         return Group(_headline(shown, health), Text(f"  {seen}"), Text())
-    names = ("Topic", "Partition", "Recovering for", "Since", "Leader", "ISR", "Replicas", "Alive", "ISR before", "ELR")
-    table = _table(names, right=("Partition", "Recovering for", "Leader"))
+    names = (
+        "Topic",
+        "Partition",
+        "For",
+        "Since (UTC)",
+        "Leader",
+        "ISR",
+        "Replicas",
+        "Alive",
+        "ISR before",
+        "ELR before",
+    )
+    table = _table(names, right=("Partition", "For", "Leader"))
     for one in shown["recovering"]:
         least = "at least " if one["at_least"] else ""
         _row(
@@ -89,7 +105,7 @@ def partitions(shown: Shown, health: Health) -> RenderableType:
             one["topic"] or one["topic_id"],
             one["partition"],
             f"{least}{_span(one['for_ms'])}",
-            one["since"],
+            one["since"][:19].replace("T", " "),
             one["leader"],
             _ids(one["isr"]),
             _ids(one["replicas"]),
@@ -174,20 +190,14 @@ def _voters(shown: Shown) -> RenderableType:
     if not shown["endpoints"]:
         named = ", ".join(str(voter["id"]) for voter in shown["current_voters"])
         return Text(f"  voters: {named or 'not known'} (no VotersRecord was seen)")
-    names = ("Voter", "DirectoryId", "Recorded endpoint", "Verdict", "Seen there", "Takes part", "Registered at")
-    table = _table(names, right=("Voter",))
+    names = ("Voter", "DirectoryId", "Recorded endpoint", "Verdict", "Seen there", "Takes part")
+    elsewhere = any(one["registered"] not in (None, one["recorded"]) for one in shown["endpoints"])
+    table = _table((*names, "Registered at") if elsewhere else names, right=("Voter",))
     for one in shown["endpoints"]:
+        cells = [one["id"], one["directory_id"], one["recorded"], one["verdict"], one["seen"], one["liveness"]]
         differs = one["registered"] not in (None, one["recorded"])
-        _row(
-            table,
-            one["id"],
-            one["directory_id"],
-            one["recorded"],
-            one["verdict"],
-            one["seen"],
-            one["liveness"],
-            Text(visible(one["registered"]), "bold red") if differs else one["registered"],
-        )
+        registered = Text(_or(one["registered"]), _STYLES["stale"] if differs else "")
+        _row(table, *cells, *((registered,) if elsewhere else ()))
     return table
 
 
@@ -231,7 +241,14 @@ def _table(names: Sequence[str], *, right: Sequence[str] = ()) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold cyan")
     table.add_column("")
     for name in names:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+        # A terminal that is too narrow costs the end of a directory id first: what tells replicas apart is its start.
+        short = name == "DirectoryId"
+        table.add_column(
+            name,
+            justify="right" if name in right else "left",
+            overflow="ellipsis" if short else "fold",
+            no_wrap=not short and name not in _LONG,
+        )
     return table
 
 

@@ -312,9 +312,9 @@ def test_it_can_be_shown_to_programs_and_to_people(name: str, what: str) -> None
     assert "prod" in shown
 
 
-def drawn(quorum: Quorum, what: str = "status", **more: Any) -> str:
+def drawn(quorum: Quorum, what: str = "status", *, width: int = 220, **more: Any) -> str:
     seen = glimpse(quorum, **more)
-    console = Console(width=220)
+    console = Console(width=width)
     with console.capture() as capture:
         console.print(getattr(tables, what)(getattr(overview, what)(seen), health(seen)))
     return capture.get()
@@ -354,6 +354,20 @@ def test_a_poll_of_now_forgives_whoever_was_asked_before() -> None:
     assert status(early)["failing"] == []
     assert status(late)["failing"] != []
     assert NodeId(3) == status(late)["leader_id"]
+
+
+@pytest.mark.parametrize("what", ["status", "replication"])
+def test_a_narrow_terminal_costs_no_endpoint(what: str) -> None:
+    shown = drawn(healthy(3), what, width=80)
+
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    for node in (1, 2, 3):
+        assert f"c{node}.test:9093" in shown
+
+
+def test_where_a_controller_registered_is_shown_where_it_differs() -> None:
+    assert "Registered at" not in drawn(healthy(3))
+    assert "c2.test:19093" in drawn(registered_elsewhere(healthy(3), 2))
 
 
 def test_what_cannot_be_told_for_one_reason_is_one_line() -> None:

@@ -78,6 +78,17 @@ def test_only_those_asked_for_are_replayed(tmp_path: Path) -> None:
     assert list(found) == ["b"]
 
 
+def test_looks_of_days_ago_are_passed_over(tmp_path: Path) -> None:
+    days_ago = [observed(polled(epoch), AT - 3 * 86_400_000 + epoch) for epoch in (1, 2)]
+    gone = observed(polled(1), AT - 3 * 86_400_000, "gone")
+
+    found = recorded(journal(tmp_path / "journal", [*days_ago, gone, observed(polled(9), AT)]), machine)
+
+    assert list(found) == ["a"], "of a cluster that was last seen days ago nothing but looks are left"
+    assert found["a"].machine.quorum().leader_epoch == 9
+    assert found["a"].machine.sequence == 3
+
+
 def test_no_journal_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no journal is there; give the --checkpoint folder of `kraftwatch run`"):
         recorded(tmp_path, machine)

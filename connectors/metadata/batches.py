@@ -182,6 +182,9 @@ def refusal(batch: Batch, expected: int | None) -> str | None:
         return f"{batch.record_count} records cannot have the last offset delta {batch.last_offset_delta}"
     if not 0 <= batch.base_offset <= _LARGEST:
         return f"the base offset {batch.base_offset} cannot be"
+    if batch.leader_epoch < 0:
+        # Epochs begin with 0 (KIP-595); the CRC does not cover this field.
+        return f"the leader epoch {batch.leader_epoch} cannot be"
     if not (-1 <= batch.base_timestamp <= _LARGEST and -1 <= batch.max_timestamp <= _LARGEST):
         return f"the timestamps {batch.base_timestamp} and {batch.max_timestamp} cannot be"
     if expected is not None and batch.base_offset != expected:

@@ -6,10 +6,10 @@ from uuid import UUID
 import pytest
 
 from connectors.kafka.client import Address
-from connectors.kafka.messages import SnapshotId, describe_quorum, fetch, fetched
+from connectors.kafka.messages import SnapshotId, describe_quorum, fetch, fetched, quorum_described
 from connectors.kafka.tail import Resume, Tail
 from connectors.kafka.whereabouts import Whereabouts
-from connectors.kafka.wire import FetchRequest, FetchResponse
+from connectors.kafka.wire import DescribeQuorumResponse, FetchRequest, FetchResponse
 from tests.unit.connectors.kafka.log_bytes import batch
 
 PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
@@ -85,11 +85,37 @@ def test_who_does_not_know_the_cluster_id_yet_sends_none_which_nobody_checks() -
     assert asked("the-cluster").cluster_id == "the-cluster"
 
 
-@pytest.mark.kip("A115", "D084")
+@pytest.mark.kip("A115", "D084", "K019")
 def test_the_question_of_describe_quorum_is_the_same_in_every_version() -> None:
     bodies = {bytes(describe_quorum().encode(version=version)) for version in (0, 1, 2)}
 
     assert len(bodies) == 1
+    assert describe_quorum().API_KEY == 55, "56 is AlterPartition"
+
+
+@pytest.mark.kip("A093", "D085")
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_describe_quorum_names_leader_epoch_high_watermark_voters_and_observers(version: int) -> None:
+    kind = DescribeQuorumResponse.TopicData.PartitionData
+    rows = [kind.ReplicaState(replica_id=node, log_end_offset=end) for node, end in ((1, 20), (2, -1), (101, 18))]
+    partition = kind(
+        partition_index=0,
+        error_code=0,
+        leader_id=1,
+        leader_epoch=7,
+        high_watermark=19,
+        current_voters=rows[:2],
+        observers=rows[2:],
+    )
+    topic = DescribeQuorumResponse.TopicData(topic_name="x", partitions=[partition])
+    whole = DescribeQuorumResponse(error_code=0, topics=[topic], nodes=[])
+    read = DescribeQuorumResponse.decode(whole.encode(version=version), version=version)
+
+    said = quorum_described(read, cluster_id=None, address=Address("c1", 9093))
+
+    assert (said.leader_id, said.leader_epoch, said.high_watermark) == (1, 7, 19)
+    assert [(one.key.id, one.log_end_offset) for one in said.voters] == [(1, 20), (2, None)]
+    assert [(one.key.id, one.log_end_offset) for one in said.observers] == [(101, 18)]
 
 
 @pytest.mark.kip("D067")

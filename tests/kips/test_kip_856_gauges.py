@@ -115,3 +115,16 @@ def test_an_observer_without_a_disk_id_could_be_no_voter() -> None:
 
     assert len(status(quorum)["could_be_voters"]) == 1
     assert status(replace(quorum, poll=replace(quorum.poll, observers=anonymous)))["could_be_voters"] == []
+
+
+@pytest.mark.kip("D105")
+def test_where_each_log_ends_is_shown_and_unknown_is_null() -> None:
+    quorum = silent(healthy(3), 2, end=9_000)
+    assert quorum.poll is not None
+    unheard = replace(row(key(101), end=None), last_fetch_ms=None, last_caught_up_ms=None)
+    said: dict[str, Any] = overview.replication(
+        glimpse(replace(quorum, poll=replace(quorum.poll, observers=(unheard,))))
+    )
+
+    ends = {one["node_id"]: (one["log_end_offset"], one["lag"]) for one in said["replicas"]}
+    assert ends == {3: (10_000, 0), 1: (10_000, 0), 2: (9_000, 1_000), 101: (None, None)}

@@ -1,0 +1,154 @@
+"""What the texts rule out, from the records to the alert: two leaders, what goes back, an ISR that grew too soon."""
+
+from dataclasses import replace
+
+import pytest
+
+from connectors.metadata.batches import BadBatch, Batch, scan
+from rules.evaluate import evaluate, thresholds_for
+from rules.quorum import Answer, NodeId, Quorum
+from streaming.replay.machine import Machine
+from tests.unit.connectors.metadata.metadata_bytes import batch, noop
+from tests.unit.rules.situation import findings, healthy, leaderless, name_gone, probed, refuses
+from tests.unit.streaming.replay.ledger import Ledger, apply, machine, poll, replica
+
+RAFT, RECOVERY, STALE = "raft-invariant-broken", "recovery-invariant-broken", "stale-voter-endpoint"
+
+
+def told(quorum: Quorum, rule: str) -> list[str]:
+    """What the rule says of it, as `SEVERITY summary`."""
+    found = evaluate(quorum, thresholds_for({})).findings
+    return [f"{one.severity} {one.summary}" for one in found if one.rule == rule]
+
+
+@pytest.mark.kip("D052", "D055", "K043")
+def test_two_leader_change_records_of_one_epoch_with_two_leaders_are_critical() -> None:
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1, epoch=5)
+    assert told(apply(replay, [ledger.read()]), RAFT) == []
+    ledger.leader(1, epoch=6)
+    assert told(apply(replay, [ledger.read()]), RAFT) == []
+    ledger.leader(2)
+
+    (said,) = told(apply(replay, [ledger.read()]), RAFT)
+
+    assert said.startswith("critical an epoch had two leaders")
+    assert "epoch 6 has two leaders: controller 1, then controller 2" in said
+
+
+@pytest.mark.kip("D052", "K043")
+def test_a_controller_that_leads_an_older_epoch_than_it_led_before_is_critical() -> None:
+    ledger, replay = Ledger(), machine()
+    quorum = apply(replay, [ledger.row(poll(replica("1-a"), epoch=epoch)) for epoch in (5, 4)])
+
+    (said,) = told(quorum, RAFT)
+
+    assert said.startswith("critical the leader epoch went back")
+
+
+@pytest.mark.kip("A041")
+def test_the_high_watermark_that_is_shown_never_falls_and_one_that_fell_is_an_alert() -> None:
+    ledger, replay = Ledger(), machine()
+    assert told(apply(replay, [ledger.row(poll(replica("1-a"), hw=hw)) for hw in (40, 50)]), RAFT) == []
+
+    quorum = apply(replay, [ledger.row(poll(replica("1-a"), hw=40))])
+
+    assert quorum.high_watermark == 50
+    (said,) = told(quorum, RAFT)
+    assert said.startswith("critical the high watermark went back")
+
+
+@pytest.mark.kip("D022", "K016")
+@pytest.mark.parametrize(("epoch", "read"), [(0, True), (1, True), (-1, False), (-7, False)])
+def test_an_epoch_begins_with_0_and_is_never_negative(epoch: int, read: bool) -> None:
+    (one,) = scan(batch([noop()], epoch=epoch))
+
+    assert isinstance(one, Batch) is read
+    assert read or (isinstance(one, BadBatch) and one.reason == f"the leader epoch {epoch} cannot be")
+
+
+def recovering() -> tuple[Ledger, Machine]:
+    """An unclean election made 102 the leader of orders-0."""
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    ledger.topic("orders")
+    ledger.partition("orders", 0, 101, 102, 103)
+    ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    apply(replay, [ledger.read()])
+    return ledger, replay
+
+
+@pytest.mark.kip("B005", "B009")
+def test_an_unclean_election_leaves_one_in_sync_and_more_are_a_breach() -> None:
+    _, replay = recovering()
+    assert told(replay.quorum(), RECOVERY) == []
+
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    ledger.topic("orders")
+    ledger.partition("orders", 0, 101, 102, 103)
+    ledger.change("orders", 0, isr=(102, 103), leader=102, recovering=True)
+
+    assert len(told(apply(replay, [ledger.read()]), RECOVERY)) == 1
+
+
+@pytest.mark.kip("B009", "B042", "B051")
+@pytest.mark.parametrize(("recovered", "breaches"), [(None, 1), (False, 0)])
+def test_the_isr_may_grow_with_the_record_that_ends_recovery_and_not_before(
+    recovered: bool | None, breaches: int
+) -> None:
+    ledger, replay = recovering()
+    ledger.change("orders", 0, isr=(102, 103), recovering=recovered)
+
+    assert len(told(apply(replay, [ledger.read()]), RECOVERY)) == breaches
+
+
+@pytest.mark.kip("B010", "B040")
+@pytest.mark.parametrize(("isr", "breaches"), [((103,), 0), ((102, 103), 1), ((102,), 1)])
+def test_the_next_leader_of_a_recovering_partition_is_elected_uncleanly_too(
+    isr: tuple[int, ...], breaches: int
+) -> None:
+    ledger, replay = recovering()
+    ledger.change("orders", 0, isr=isr, leader=103)
+
+    quorum = apply(replay, [ledger.read()])
+
+    assert quorum.recovering[0].leader == 103, "and it stays RECOVERING"
+    assert len(told(quorum, RECOVERY)) == breaches
+
+
+@pytest.mark.kip("B041")
+def test_the_same_leader_may_come_back_from_its_isr_of_one_and_still_recovers() -> None:
+    ledger, replay = recovering()
+    gone = ledger.change("orders", 0, leader=102)
+    ledger.events[-1] = replace(gone, leader=None)
+    assert apply(replay, [ledger.read()]).recovering[0].leader is None
+    ledger.change("orders", 0, leader=102)
+
+    quorum = apply(replay, [ledger.read()])
+
+    assert quorum.recovering[0].leader == NodeId(102)
+    assert told(quorum, RECOVERY) == []
+
+
+@pytest.mark.kip("E010", "E093")
+def test_a_majority_that_hangs_is_no_matter_of_endpoints() -> None:
+    """Nothing is told of endpoints, which would be no cure; vanished names are, which would."""
+    hung = probed(probed(healthy(), 1, answer=Answer.NO_ANSWER), 2, answer=Answer.NO_ANSWER)
+    (no_leader,) = findings(leaderless(hung, 3), "no-leader")
+    assert findings(leaderless(hung, 3), STALE) == []
+    assert no_leader.severity == "critical"
+
+    assert len(findings(leaderless(name_gone(healthy(), 1, 2, 3), 3), STALE)) == 3
+    (dead,) = findings(leaderless(refuses(healthy(), 1, 2), 3), "no-leader")
+    assert dead.evidence["electable_if_refusing_voters_are_dead"] is False
+
+
+@pytest.mark.kip("E005", "E007")
+def test_all_names_gone_is_explained_before_a_restart_makes_it_a_deadlock() -> None:
+    finding = findings(name_gone(healthy(), 1, 2, 3), STALE)[0]
+
+    assert finding.severity == "critical"
+    assert "the name no longer exists" in finding.summary
+    assert "no leader could be elected if the controllers restarted now" in finding.summary
+    assert finding.remedy[0].startswith("# Restart no controller until the old names resolve again")

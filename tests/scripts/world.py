@@ -183,6 +183,11 @@ class World:
         del self.voters[number]
         self._write_voters()
 
+    def force(self, voters: list[int]) -> None:
+        """A VotersRecord written by force: these voters, whoever was one before."""
+        self.voters = {number: self._voter(number) for number in voters}
+        self._write_voters()
+
     def topic(self, name: str, partitions: dict[int, tuple[int, ...]]) -> None:
         """A topic with these replicas, all in sync."""
         topic_id = TopicId(f"id-of-{name}")

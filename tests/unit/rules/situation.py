@@ -26,6 +26,7 @@ from rules.quorum import (
     Probe,
     Quorum,
     Reason,
+    Reconfiguration,
     Recovery,
     Replica,
     ReplicaHistory,
@@ -298,6 +299,30 @@ def observer(
         histories={**quorum.histories, replica: history(replica, lags=lags)},
         controllers=controllers,
     )
+
+
+def adding(quorum: Quorum, node: int) -> Quorum:
+    """add-controller was accepted and not committed: the leader's set has one more voter than the log."""
+    assert quorum.poll is not None
+    voters = (*quorum.poll.voters, row(key(node)))
+    return registered(replace(quorum, poll=replace(quorum.poll, voters=voters)), node)
+
+
+def registered(quorum: Quorum, node: int) -> Quorum:
+    """A RegisterControllerRecord of this controller is in the log."""
+    return replace(quorum, controllers={**quorum.controllers, NodeId(node): registration(node)})
+
+
+def forced(quorum: Quorum, *, before: Iterable[int], after: Iterable[int], ago_ms: int = 60_000) -> Quorum:
+    """A VotersRecord jumped from one set to the other."""
+    one = Reconfiguration(
+        before=tuple(key(node) for node in before),
+        after=tuple(key(node) for node in after),
+        offset=Offset(9_000),
+        leader_epoch=EPOCH,
+        timestamp_ms=Millis(NOW - 300 - ago_ms),
+    )
+    return replace(quorum, past=replace(quorum.past, reconfigurations=(*quorum.past.reconfigurations, one)))
 
 
 def removed(quorum: Quorum, node: int, *, ago_ms: int, directory: str | None = None) -> Quorum:

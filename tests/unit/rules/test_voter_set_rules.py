@@ -1,0 +1,154 @@
+"""voter-change-stuck, forced-reconfiguration, ghost-registration and quorum-shape: who is in the set, and who was."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.quorum import Millis, Offset, Quorum
+from tests.unit.rules.situation import (
+    NOW,
+    adding,
+    findings,
+    forced,
+    healthy,
+    history,
+    judged,
+    key,
+    leaderless,
+    observer,
+    registered,
+    removed,
+    silent,
+    stalled,
+    static,
+    told,
+    unknown,
+    unseen_for,
+)
+
+STUCK = "warning voter-change-stuck: quorum"
+
+
+def removing(quorum: Quorum, node: int) -> Quorum:
+    """remove-controller was accepted and not committed."""
+    assert quorum.poll is not None
+    left = tuple(row for row in quorum.poll.voters if row.key.id != node)
+    gone = next(row for row in quorum.poll.voters if row.key.id == node)
+    poll = replace(quorum.poll, voters=left, observers=(*quorum.poll.observers, gone))
+    return replace(quorum, poll=poll)
+
+
+def test_a_change_that_waits_names_who_is_added_and_removed() -> None:
+    (finding,) = findings(removing(adding(healthy(), 4), 1), "voter-change-stuck")
+    assert finding.evidence["adding"] == [str(key(4))]
+    assert finding.evidence["removing"] == [str(key(1))]
+    assert finding.summary == (
+        "a change of the voter set is not committed (adding controller 4 and removing controller 1): "
+        "3 of its 3 voters keep up, 2 are needed"
+    )
+
+
+def test_the_leader_that_is_being_removed_is_no_case_of_its_own() -> None:
+    """It leads on until the change commits (KIP-853)."""
+    assert told(removing(healthy(), 3)) == [STUCK]
+
+
+@pytest.mark.parametrize(
+    ("quorum", "said"),
+    [
+        (adding(healthy(), 4), [STUCK]),
+        (static(adding(healthy(), 4)), []),
+        # What we read of the log is older than the poll.
+        (unseen_for(adding(healthy(), 4), log_ms=11_000, poll_ms=None), []),
+        (stalled(adding(healthy(), 4)), ["critical high-watermark-stalled: quorum"]),
+        (leaderless(adding(healthy(), 4), 1), ["critical no-leader: quorum"]),
+    ],
+)
+def test_who_can_be_judged(quorum: Quorum, said: list[str]) -> None:
+    assert [each for each in told(quorum) if "monitor-blind" not in each and "quorum-shape" not in each] == said
+
+
+def test_what_is_not_seen_is_not_well() -> None:
+    assert ("voter-change-stuck", None) in unknown(unseen_for(adding(healthy(), 4), log_ms=11_000, poll_ms=None))
+
+
+def test_a_forced_change_is_news_for_an_hour() -> None:
+    jumped = forced(healthy(), before=(1, 2, 3), after=(3, 4))
+    (finding,) = findings(jumped, "forced-reconfiguration")
+    assert finding.evidence["left"] == [str(key(1)), str(key(2))]
+    assert finding.evidence["came"] == [str(key(4))]
+    assert told(forced(healthy(), before=(1, 2, 3), after=(3,), ago_ms=3_599_000)) != []
+    assert told(forced(healthy(), before=(1, 2, 3), after=(3,), ago_ms=3_601_000)) == []
+
+
+def test_two_forced_changes_are_two() -> None:
+    twice = forced(healthy(), before=(1, 2, 3), after=(3,))
+    later = replace(twice.past.reconfigurations[0], offset=Offset(9_001))
+    both = replace(twice, past=replace(twice.past, reconfigurations=(*twice.past.reconfigurations, later)))
+    assert [each.subject for each in findings(both, "forced-reconfiguration")] == [
+        "voter set at offset 9000",
+        "voter set at offset 9001",
+    ]
+
+
+def test_a_ghost_is_registered_and_nowhere_to_be_seen() -> None:
+    (finding,) = findings(registered(healthy(), 9), "ghost-registration")
+    assert finding.summary.startswith("controller 9 is registered, is no voter and does not fetch (not since it is")
+    assert finding.evidence["registered_endpoints"] == ["c9.test:9093"]
+
+
+@pytest.mark.parametrize(
+    "quorum",
+    [
+        # A voter that is down is no ghost.
+        silent(healthy(), 2),
+        # An observer is there.
+        observer(healthy(), 4),
+        # A voter that was removed is listed as an observer.
+        removing(healthy(), 1),
+        adding(healthy(), 4),
+        # Its registration may be older than what we read.
+        unseen_for(registered(healthy(), 9), log_ms=11_000, poll_ms=None),
+        unseen_for(registered(healthy(), 9), log_ms=None, poll_ms=11_000),
+    ],
+)
+def test_no_ghost(quorum: Quorum) -> None:
+    assert findings(quorum, "ghost-registration") == []
+
+
+@pytest.mark.parametrize(("ago_ms", "ghost"), [(299_000, False), (301_000, True)])
+def test_who_was_listed_just_now_may_be_back(ago_ms: int, ghost: bool) -> None:
+    seen = replace(history(key(9)), last_seen_at_ms=Millis(NOW - ago_ms))
+    quorum = registered(healthy(), 9)
+    quorum = replace(quorum, histories={**quorum.histories, key(9): seen})
+    assert bool(findings(quorum, "ghost-registration")) is ghost
+    assert (("ghost-registration", "controller 9") in unknown(quorum)) is not ghost
+
+
+def test_a_removed_controller_that_was_switched_off_is_a_ghost() -> None:
+    quorum = removed(healthy(4), 1, ago_ms=900_000)
+    old = replace(history(key(1)), last_seen_at_ms=Millis(NOW - 600_000))
+    assert told(replace(quorum, histories={**quorum.histories, key(1): old})) == [
+        "info ghost-registration: controller 1"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("voters", "said", "tolerates"),
+    [(1, ["info"], 0), (2, ["warning"], 0), (3, [], 1), (4, ["info"], 1), (5, [], 2), (6, ["info"], 2), (7, [], 3)],
+)
+def test_the_shape(voters: int, said: list[str], tolerates: int) -> None:
+    found = findings(healthy(voters), "quorum-shape")
+    assert [each.severity for each in found] == said
+    assert [each.evidence["failures_tolerated"] for each in found] == [tolerates] * len(said)
+    assert [each.severity for each in findings(static(healthy(voters)), "quorum-shape")] == said
+
+
+def test_too_many_voters() -> None:
+    assert [each.severity for each in findings(healthy(9), "quorum-shape")] == ["info"]
+    assert [each.rule for each in judged(healthy(5), {"quorum-shape.most": 3}).findings] == ["quorum-shape"]
+    assert [each.rule for each in judged(healthy(9), {"quorum-shape.most": 9}).findings] == []
+
+
+def test_the_shape_of_nobody_knows_what() -> None:
+    assert ("quorum-shape", None) in unknown(replace(static(healthy()), poll=None))

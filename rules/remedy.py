@@ -52,8 +52,8 @@ def controller_bootstrap(quorum: Quorum, *, besides: NodeId | None = None) -> st
     untried = [str(endpoint) for node, endpoint in named if _known(quorum, node, endpoint) is _Known.UNTRIED]
     others = _configured(quorum, {str(endpoint) for _, endpoint in known})
     for address in (*answering, *_leaderless(quorum), *untried, *others, *_stand_ins(quorum, named)):
-        return shlex.quote(address)
-    return shlex.quote(str(named[0][1])) if named else UNKNOWN_BOOTSTRAP
+        return _dialled(address)
+    return _dialled(str(named[0][1])) if named else UNKNOWN_BOOTSTRAP
 
 
 def broker_bootstrap(quorum: Quorum, preferred: Iterable[NodeId] = ()) -> str:
@@ -62,7 +62,7 @@ def broker_bootstrap(quorum: Quorum, preferred: Iterable[NodeId] = ()) -> str:
     for node in order:
         broker = quorum.brokers.get(node)
         if broker and broker.alive and broker.endpoints:
-            return shlex.quote(str(broker.endpoints[0]))
+            return _dialled(str(broker.endpoints[0]))
     return UNKNOWN_BOOTSTRAP
 
 
@@ -148,6 +148,12 @@ def _stand_ins(quorum: Quorum, named: Iterable[tuple[NodeId, Endpoint]]) -> list
         if quorum.addresses.get(endpoint.host)
         and any(probe.resolution is Resolution.NAME_GONE for probe in _probes_of(quorum, endpoint.host))
     ]
+
+
+def _dialled(address: str) -> str:
+    """HOST:PORT as Kafka's tools take it: an IPv6 address in brackets."""
+    host, _, port = address.rpartition(":")
+    return shlex.quote(f"{host if host.startswith('[') else _bracketed(host)}:{port}")
 
 
 def _bracketed(address: str) -> str:

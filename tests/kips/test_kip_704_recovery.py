@@ -122,3 +122,17 @@ def test_replicas_given_and_taken_leave_the_state_as_it_is() -> None:
     (recovery,) = apply(replay, [ledger.read()]).recovering
 
     assert (recovery.replicas, recovery.since_offset) == ((101, 103), began.since_offset)
+
+
+@pytest.mark.kip("D120")
+def test_a_change_is_of_one_partition_and_leaves_the_topics_others_alone() -> None:
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    ledger.topic("orders")
+    for number in (0, 1):
+        ledger.partition("orders", number, 101, 102, recovering=True)
+    ledger.change("orders", 1, isr=(101, 102), recovering=False)
+
+    recovering = apply(replay, [ledger.read()]).recovering
+
+    assert [one.partition for one in recovering] == [0]

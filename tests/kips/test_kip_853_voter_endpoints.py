@@ -11,7 +11,9 @@ from connectors.metadata.transcript import Transcribed, transcript
 from rules.endpoints import looks
 from rules.evaluate import thresholds_for
 from rules.quorum import Endpoint, Quorum, ReplicaKey
+from rules.remedy import controller_bootstrap
 from streaming.overview import verdict
+from tests.kips.test_kip_856_gauges import status
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
 from tests.unit.connectors.metadata.metadata_layouts import written
 from tests.unit.connectors.metadata.test_translation import UUID, raft
@@ -110,3 +112,43 @@ def test_a_directory_id_where_there_was_none_is_no_replaced_disk() -> None:
     voters = tuple(replace(voter, key=ReplicaKey(id=voter.key.id)) for voter in quorum.committed.voters)
 
     assert told(replace(quorum, committed=replace(quorum.committed, voters=voters))) == []
+
+
+def recorded_at(quorum: Quorum, host: str) -> Quorum:
+    """Every voter's recorded host, and the poll's, is this one."""
+    assert quorum.committed is not None
+    assert quorum.poll is not None
+    voters = tuple(
+        replace(one, endpoints=tuple(replace(each, host=host) for each in one.endpoints))
+        for one in quorum.committed.voters
+    )
+    nodes = {one.key.id: one.endpoints for one in voters}
+    committed, poll = replace(quorum.committed, voters=voters), replace(quorum.poll, nodes=nodes)
+    return replace(quorum, committed=committed, poll=poll, controllers={}, probes={}, bootstrap=())
+
+
+@pytest.mark.kip("C029")
+@pytest.mark.parametrize(
+    ("host", "named", "dialled"),
+    [
+        ("c1.test", "CONTROLLER://c1.test:9093", "c1.test:9093"),
+        ("fd00::1", "CONTROLLER://[fd00::1]:9093", "'[fd00::1]:9093'"),
+    ],
+)
+def test_endpoints_are_written_as_kafka_writes_them_and_takes_them(host: str, named: str, dialled: str) -> None:
+    quorum = recorded_at(healthy(), host)
+    said = status(quorum)
+
+    assert said["current_voters"][0]["endpoints"] == [named]
+    assert said["committed_voters"]["voters"][0]["endpoints"] == [named]
+    assert controller_bootstrap(quorum) == dialled
+
+
+@pytest.mark.kip("A014")
+def test_a_broker_names_each_of_its_log_directories_and_the_id_is_the_directorys() -> None:
+    layout = layouts().records[0].versions[4]
+    fields = {field.name: [] if "array" in field.type.name else 0 for field in layout.fields}
+    given = {"broker_id": 101, "incarnation_id": UUID, "rack": None, "log_dirs": [bytes([1] * 16), bytes([2] * 16)]}
+    registered = shown(data(0, 4, written(layout, {**fields, **given, "cordoned_log_dirs": None})))
+
+    assert (registered["brokerId"], len(set(registered["logDirs"]))) == (101, 2)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from rules.evaluate import evaluate, thresholds_for
-from rules.quorum import NodeId, Quorum, Replica
+from rules.lifecycle import Book, advance
+from rules.quorum import Millis, NodeId, Quorum, Replica
 from rules.remedy import add_controller, describe_status, remove_controller
 from streaming import overview
 from streaming.glimpse import Glimpse
@@ -93,15 +94,28 @@ def test_commands_are_those_that_kafka_ships_and_not_the_drafts() -> None:
     assert add_controller(healthy(), NodeId(2))[-1] == f"{tool} --command-config $NODE_PROPERTIES add-controller"
 
 
-@pytest.mark.kip("A027", "A028")
-def test_a_leader_that_was_just_removed_from_the_voters_is_no_incident() -> None:
+def alerts_after(quorum: Quorum, seconds: int) -> list[str]:
+    """The rules that alert when a quorum has stayed like this for so long."""
+    thresholds, book, told = thresholds_for({}), Book(), []
+    for second in range(0, seconds + 1, 5):
+        judgement = evaluate(quorum, thresholds)
+        now = replace(quorum, now_ms=Millis(quorum.now_ms + 1_000 * second))
+        book, alerts = advance(book, judgement, now, thresholds)
+        told += [alert.rule for alert in alerts]
+    return told
+
+
+@pytest.mark.kip("A027", "A028", "A103")
+def test_a_leader_that_is_being_removed_is_no_incident_and_one_whose_removal_stays_pending_is() -> None:
     """Until its removal is committed it leads, serves everybody, and stands among the observers."""
     quorum = voting(healthy(3), 1, 2)
     assert quorum.poll is not None
     leaving = replace(quorum, poll=replace(quorum.poll, observers=(*quorum.poll.observers, row(key(3)))))
 
     assert status(leaving)["leader_id"] == 3
-    assert evaluate(leaving, thresholds_for({})).findings == ()
+    assert alerts_after(leaving, 5) == []
+    assert alerts_after(leaving, 600) == ["voter-change-stuck"]
+    assert alerts_after(healthy(3), 600) == []
 
 
 @pytest.mark.kip("A096", "A100")
@@ -128,3 +142,26 @@ def test_where_each_log_ends_is_shown_and_unknown_is_null() -> None:
 
     ends = {one["node_id"]: (one["log_end_offset"], one["lag"]) for one in said["replicas"]}
     assert ends == {3: (10_000, 0), 1: (10_000, 0), 2: (9_000, 1_000), 101: (None, None)}
+
+
+@pytest.mark.kip("A111")
+def test_voters_of_which_no_disk_is_known_are_shown_as_such() -> None:
+    quorum = healthy(3)
+    assert quorum.poll is not None
+    rows = tuple(replace(one, key=replace(one.key, directory_id=None)) for one in quorum.poll.voters[:1])
+    mixed = replace(quorum, poll=replace(quorum.poll, voters=(*rows, *quorum.poll.voters[1:])))
+
+    assert [one["id"] for one in status(mixed)["current_voters"] if one["directory_id"] is None] == [1]
+
+
+@pytest.mark.kip("D058")
+def test_a_voter_that_a_new_leader_has_not_heard_of_does_not_take_part_unless_it_was_seen_to_before() -> None:
+    quorum = healthy(3)
+    assert quorum.poll is not None
+    unheard = replace(row(key(2), end=None), last_fetch_ms=None, last_caught_up_ms=None)
+    voters = (quorum.poll.voters[0], unheard, quorum.poll.voters[2])
+    elected = replace(quorum, poll=replace(quorum.poll, voters=voters))
+    strange = replace(elected, histories={one: seen for one, seen in quorum.histories.items() if one != key(2)})
+
+    assert status(elected)["voters_fetching"] == 3, "before the election it fetched"
+    assert status(strange)["voters_fetching"] == 2

@@ -146,3 +146,22 @@ def test_a_silent_leader_does_not_hide_that_another_leads(loop: Loop) -> None:
     scripts[C1] = fall_silent
     seen, _ = poll(loop, scripts, seconds=0.6)
     assert "c2:9093" in seen.answered_by
+
+
+@pytest.mark.kip("D087")
+def test_the_leader_that_a_fetch_named_is_asked_first_and_the_others_only_if_it_does_not_lead(loop: Loop) -> None:
+    def asked(scripts: dict[Address, Callable[[], Any]]) -> list[Address]:
+        seen, controllers = Seen(loop), Controllers(loop, scripts)
+        where = Whereabouts(configured=(C1, C2), cluster_id="x")
+        where.leader = C3
+        poll = QuorumPoll(loop, controllers, where, seen, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+
+        async def main() -> None:
+            loop.spawn(poll.run())
+            await loop.sleep(0.05)
+
+        loop.run(main)
+        return controllers.asked
+
+    assert asked({C1: following, C2: following, C3: leading}) == [C3]
+    assert asked({C1: following, C2: leading, C3: following}) == [C3, C1, C2]

@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench goldens schemas parity rows lock clean
+.PHONY: help setup demo test check bench simulate goldens schemas parity rows lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ check: $(READY) ## format, lint, types, import contracts, the house's own rules:
 
 bench: $(READY) ## what the idle job costs, and how fast the core decodes and replays
 	@$(BIN)/python -m tests.bench
+
+simulate: $(READY) ## a simulated quorum, hurt by a SEED for so many STEPS, and the monitor held against the truth
+	@SEED=$(SEED) STEPS=$(STEPS) $(BIN)/python -m tests.simulation
 
 goldens: $(READY) ## write the goldens again; read every difference before you commit it
 	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit tests/scripts

@@ -68,10 +68,11 @@ def test_the_log_and_a_poll_may_not_name_two_leaders() -> None:
 
 def test_the_logs_epochs_never_go_back() -> None:
     invariants = Invariants()
-    invariants.appended(offset=Offset(8), epoch=Epoch(5), before=Epoch(5), now_ms=NOW)
-    assert invariants.violations == ()
-    invariants.appended(offset=Offset(9), epoch=Epoch(4), before=Epoch(5), now_ms=NOW)
-    assert [each.invariant for each in invariants.violations] == [Invariant.EPOCH_BACK]
+    for offset, before, epoch in ((7, 4, 5), (8, 5, 5), (9, 5, 4)):
+        invariants.appended(offset=Offset(offset), epoch=Epoch(epoch), before=Epoch(before), now_ms=NOW)
+    (violation,) = invariants.violations
+    assert violation.invariant is Invariant.EPOCH_BACK
+    assert "offset 9" in violation.detail
 
 
 def test_a_restored_quorum_is_held_to_no_older_promise() -> None:

@@ -1,0 +1,318 @@
+"""A Controller: one KRaft replica, as KIP-595 and KIP-853 tell it. It fetches; nobody pushes.
+
+On disk, and kept over a crash: directory id, log, epoch and vote. All else is forgotten.
+"""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from connectors.event import At, KRaftVersionSet, LeaderChanged, LogEvent, VotersSet
+from rules.quorum import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, Voter
+from tests.simulation.log import Entry, MetadataLog
+from tests.simulation.messages import BeginQuorumEpoch, Fetch, Fetched, Message, Vote, Voted
+from tests.simulation.network import Network
+from tests.simulation.truth import Truth
+
+FETCH_TIMEOUT_MS = 2_000
+ELECTION_MS = (1_000, 2_000)
+CHECK_QUORUM_MS = 3_000
+ANSWER_RECORDS = 40
+
+
+FAULTS = {
+    "double-vote": "grants every vote it is asked for, however often in an epoch",
+    "old-epoch": "stands for election without raising its epoch",
+    "minority-commit": "a leader takes what it alone holds for committed",
+    "forgets-committed": "a crash loses the newest records of the log, committed ones with them",
+    "isr-grows": "the active controller grows the ISR of a partition that stays RECOVERING",
+}
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a leader knows of a replica. Times are the leader's clock."""
+
+    end_offset: int
+    fetched_at_ms: int
+    caught_up_at_ms: int
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Controller:
+    """`faults` names what is broken on purpose: see `FAULTS`."""
+
+    id: int
+    directory: str
+    port: int
+    log: MetadataLog
+    network: Network
+    truth: Truth
+    random: Random
+    peers: list["Controller"]
+    faults: frozenset[str] = frozenset()
+    up: bool = True
+    skew_ms: int = 0
+    incarnation: int = 0
+    epoch: int = 0
+    voted: ReplicaKey | None = None
+    leader: int | None = None
+    leads: bool = False
+    candidate: bool = False
+    prospective: bool = False
+    high_watermark: int = 0
+    epoch_start: int = 0
+    deadline_ms: int = 0
+    fetch_due_ms: int = 0
+    begin_due_ms: int = 0
+    votes: set[ReplicaKey] = field(default_factory=set)
+    progress: dict[ReplicaKey, Progress] = field(default_factory=dict)
+    led_since_ms: int = 0
+
+    @property
+    def key(self) -> ReplicaKey:
+        return ReplicaKey(id=NodeId(self.id), directory_id=DirectoryId(self.directory))
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(listener="CONTROLLER", host=f"c{self.id}.test", port=self.port)
+
+    @property
+    def voter(self) -> Voter:
+        return Voter(key=self.key, endpoints=(self.endpoint,))
+
+    # --- life ----------------------------------------------------------------------------------------------------
+
+    def start(self, now_ms: int) -> None:
+        self.stop()
+        self.up, self.leader = True, None
+        if "forgets-committed" in self.faults:
+            self.log.truncate(max(0, self.high_watermark - 30))
+        self.high_watermark = 0
+        self.incarnation += 1
+        self.progress.clear()
+        self.deadline_ms = now_ms + FETCH_TIMEOUT_MS + self.random.randint(0, 1_000)
+
+    def stop(self) -> None:
+        self.up = self.leads = self.candidate = self.prospective = False
+
+    def lose_disk(self, directory: str) -> None:
+        """Formatted again, without initial controllers: another replica under the same node id."""
+        self.stop()
+        self.directory, self.log = directory, MetadataLog()
+        self.epoch, self.voted, self.high_watermark = 0, None, 0
+
+    def wake(self, now_ms: int) -> None:
+        """Time passed."""
+        if self.leads:
+            self._lead_on(now_ms)
+        elif now_ms >= self.deadline_ms and self.key in self.log.keys:
+            self._ask(now_ms)
+        elif now_ms >= self.fetch_due_ms and not self.candidate:
+            self._fetch(now_ms)
+
+    def hear(self, now_ms: int, sender: "Controller", message: Message) -> None:
+        match message:
+            case Vote():
+                self._vote(now_ms, sender, message)
+            case Voted():
+                self._voted(now_ms, message)
+            case BeginQuorumEpoch():
+                if message.epoch >= self.epoch:
+                    self._follow(now_ms, message.epoch, message.leader)
+            case Fetch():
+                self.network.send(now_ms, self.id, sender.id, self._serve(now_ms, message))
+            case Fetched():
+                self._fetched(now_ms, message)
+
+    # --- elections -----------------------------------------------------------------------------------------------
+
+    def _ask(self, now_ms: int) -> None:
+        """Prospective: would a majority vote for it? Else who cannot win disturbs those who can, for ever."""
+        self.candidate, self.prospective, self.leader = False, True, None
+        self._canvass(now_ms)
+
+    def _stand(self, now_ms: int) -> None:
+        self.epoch += 0 if self.epoch and "old-epoch" in self.faults else 1
+        self.voted = self.key
+        self.candidate, self.prospective, self.leader = True, False, None
+        self._canvass(now_ms)
+
+    def _canvass(self, now_ms: int) -> None:
+        self.votes = {self.key}
+        self.deadline_ms = now_ms + self.random.randint(*ELECTION_MS)
+        for voter in self.log.voters:
+            if voter.key != self.key:
+                where = (self.epoch, self.log.last_epoch, len(self.log))
+                self._dial(now_ms, voter, Vote(self.key, voter.key, *where, pre=self.prospective))
+        self._count(now_ms)
+
+    def _dial(self, now_ms: int, voter: Voter, message: Message) -> None:
+        """Voters are dialled where the log says, and nowhere else."""
+        peer = next((peer for peer in self.peers if peer.id == voter.key.id), None)
+        if peer is not None and peer.endpoint == voter.endpoints[0]:
+            self.network.send(now_ms, self.id, peer.id, message)
+
+    def _vote(self, now_ms: int, sender: "Controller", asked: Vote) -> None:
+        if asked.voter != self.key:
+            return
+        if asked.epoch > self.epoch:
+            self._become(now_ms, asked.epoch)
+        current = (asked.last_epoch, asked.end_offset) >= (self.log.last_epoch, len(self.log))
+        free = self.voted in (None, asked.candidate) and self.leader is None
+        if asked.pre:
+            free = self.leader is None
+        free = free or "double-vote" in self.faults
+        granted = asked.epoch == self.epoch and current and free
+        if granted and not asked.pre:
+            self.voted = asked.candidate
+            self.deadline_ms = now_ms + FETCH_TIMEOUT_MS + self.random.randint(0, 1_000)
+        self.network.send(now_ms, self.id, sender.id, Voted(self.key, self.epoch, granted, asked.pre))
+
+    def _voted(self, now_ms: int, answer: Voted) -> None:
+        if answer.epoch > self.epoch:
+            self._become(now_ms, answer.epoch)
+        elif (self.prospective if answer.pre else self.candidate) and answer.epoch == self.epoch and answer.granted:
+            self.votes.add(answer.voter)
+            self._count(now_ms)
+
+    def _count(self, now_ms: int) -> None:
+        keys = self.log.keys
+        if len(self.votes & keys) < len(keys) // 2 + 1:
+            return
+        if self.prospective:
+            self._stand(now_ms)
+            return
+        self.candidate, self.leads, self.leader = False, True, self.id
+        self.epoch_start, self.led_since_ms, self.begin_due_ms = len(self.log), now_ms, now_ms
+        self.progress.clear()
+        self.truth.elected(self)
+        first = not self.log.entries
+        self.write(now_ms, LeaderChanged(at=self._at(now_ms), leader_id=NodeId(self.id), voter_ids=()))
+        if first:
+            self.write(now_ms, KRaftVersionSet(at=self._at(now_ms), version=1))
+            self.write(now_ms, VotersSet(at=self._at(now_ms), voters=self.log.bootstrap))
+        self._commit()
+
+    def _become(self, now_ms: int, epoch: int) -> None:
+        """A newer epoch, whose leader is not known."""
+        self.epoch, self.voted, self.leader = epoch, None, None
+        self.leads = self.candidate = self.prospective = False
+        self.deadline_ms = now_ms + self.random.randint(*ELECTION_MS)
+
+    def _follow(self, now_ms: int, epoch: int, leader: int | None) -> None:
+        if epoch > self.epoch:
+            self._become(now_ms, epoch)
+        if leader is not None and leader != self.id and not self.leads:
+            self.leader, self.candidate, self.prospective = leader, False, False
+            self.deadline_ms = now_ms + FETCH_TIMEOUT_MS + self.random.randint(0, 1_000)
+
+    # --- leading -------------------------------------------------------------------------------------------------
+
+    def write(self, now_ms: int, event: LogEvent | None) -> None:
+        """The active controller appends a record; None is a NoOp."""
+        entry = Entry(self.epoch, now_ms + self.skew_ms, event)
+        self.log.append((entry,))
+        self.truth.wrote(self, len(self.log) - 1, entry)
+        self._commit()
+
+    def change_voters(self, now_ms: int, voters: tuple[Voter, ...]) -> bool:
+        """One change at a time, and none before the leader committed an entry of its own epoch (KIP-853)."""
+        pending = bool(self.log.sets) and self.log.sets[-1][0] >= self.high_watermark
+        if not self.leads or pending or self.high_watermark <= self.epoch_start:
+            return False
+        self.write(now_ms, VotersSet(at=self._at(now_ms), voters=voters))
+        return True
+
+    def _at(self, now_ms: int) -> At:
+        return At(
+            offset=Offset(len(self.log)), leader_epoch=Epoch(self.epoch), timestamp_ms=Millis(now_ms + self.skew_ms)
+        )
+
+    def at(self, now_ms: int) -> At:
+        """Where the next record will stand."""
+        return self._at(now_ms)
+
+    def _lead_on(self, now_ms: int) -> None:
+        voters = self.log.keys
+        heard = sum(key == self.key or self._heard(key, now_ms) for key in voters)
+        removed = self.key not in voters and self.log.sets[-1][0] < self.high_watermark
+        if removed or (heard < len(voters) // 2 + 1 and now_ms - self.led_since_ms > CHECK_QUORUM_MS):
+            # A leader that hears no majority resigns, and so does one whose removal is committed.
+            self.leads, self.leader = False, None
+            self.deadline_ms = now_ms + self.random.randint(*ELECTION_MS)
+            return
+        if now_ms >= self.begin_due_ms:
+            self.begin_due_ms = now_ms + FETCH_TIMEOUT_MS // 2
+            for voter in self.log.voters:
+                if voter.key != self.key:
+                    self._dial(now_ms, voter, BeginQuorumEpoch(self.id, self.epoch))
+
+    def _heard(self, key: ReplicaKey, now_ms: int) -> bool:
+        progress = self.progress.get(key)
+        return progress is not None and now_ms + self.skew_ms - progress.fetched_at_ms <= CHECK_QUORUM_MS
+
+    def _serve(self, now_ms: int, asked: Fetch) -> Fetched:
+        if not self.leads or asked.epoch != self.epoch:
+            return Fetched(self.leader, self.epoch)
+        if asked.offset < self.log.start:
+            whole = tuple(self.log.entries[: self.log.start])
+            return Fetched(self.id, self.epoch, asked.offset, asked.last_epoch, snapshot=whole, served=True)
+        epoch, end = self.log.end_of(asked.last_epoch)
+        if asked.offset and (epoch != asked.last_epoch or end < asked.offset):
+            return Fetched(self.id, self.epoch, asked.offset, asked.last_epoch, diverging=(epoch, end), served=True)
+        clock = now_ms + self.skew_ms
+        caught_up = clock if asked.offset >= len(self.log) else 0
+        held = self.progress.get(asked.replica)
+        self.progress[asked.replica] = Progress(asked.offset, clock, caught_up or (held.caught_up_at_ms if held else 0))
+        self._commit()
+        entries = tuple(self.log.entries[asked.offset : asked.offset + ANSWER_RECORDS])
+        return Fetched(self.id, self.epoch, asked.offset, asked.last_epoch, entries, self.high_watermark, served=True)
+
+    def _commit(self) -> None:
+        ends = sorted(
+            len(self.log) if key == self.key else (self.progress[key].end_offset if key in self.progress else 0)
+            for key in self.log.keys
+        )
+        end = ends[(len(ends) - 1) // 2] if ends else 0
+        if "minority-commit" in self.faults:
+            end = len(self.log)
+        if end > self.epoch_start and end > self.high_watermark:
+            self.truth.commit(self, end)
+            self.high_watermark = end
+
+    # --- following -----------------------------------------------------------------------------------------------
+
+    def _fetch(self, now_ms: int) -> None:
+        self.fetch_due_ms = now_ms + self.random.randint(150, 400)
+        target = self.leader
+        if target is None or target == self.id:
+            target = self.random.choice(self.peers).id
+        if target != self.id:
+            request = Fetch(self.key, self.epoch, len(self.log), self.log.last_epoch)
+            self.network.send(now_ms, self.id, target, request)
+
+    def _fetched(self, now_ms: int, answer: Fetched) -> None:
+        if answer.epoch < self.epoch or self.leads:
+            return
+        self._follow(now_ms, answer.epoch, answer.leader)
+        if not answer.served or answer.epoch != self.epoch:
+            return
+        log = self.log
+        if (answer.offset, answer.last_epoch) != (len(log), log.last_epoch):
+            return
+        if answer.diverging is not None:
+            epoch, end = answer.diverging
+            end = min(end, log.end_of(epoch)[1])
+            self.truth.truncating(self, end)
+            log.truncate(end)
+            self.high_watermark = min(self.high_watermark, end)
+            self.truth.truncated(log)
+        elif answer.snapshot is not None:
+            if len(answer.snapshot) > len(log):
+                log.replace(answer.snapshot)
+                self.high_watermark = len(log)
+        else:
+            self.truth.copied(self, answer.offset, answer.entries)
+            log.append(answer.entries)
+            self.high_watermark = max(self.high_watermark, min(answer.high_watermark, len(log)))
+            self.fetch_due_ms = now_ms if answer.entries else self.fetch_due_ms

@@ -1,0 +1,74 @@
+"""A MetadataLog: one controller's copy of `__cluster_metadata`, with its voter-set history (KIP-853)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from connectors.event import LogEvent, VotersSet
+from rules.quorum import ReplicaKey, Voter
+
+
+class Entry(NamedTuple):
+    """One record. Copies of one record are one object: two objects at one place are two histories."""
+
+    epoch: int
+    timestamp_ms: int
+    event: LogEvent | None
+    """None: a NoOpRecord."""
+
+
+class MetadataLog:
+    """Entries by offset. What lies below `start` is kept in a snapshot alone: nobody can fetch it any more."""
+
+    def __init__(self, bootstrap: tuple[Voter, ...] = ()) -> None:
+        self.entries: list[Entry] = []
+        self.start = 0
+        self.bootstrap = bootstrap
+        """The voters that the directory was formatted with."""
+        self.sets: list[tuple[int, tuple[Voter, ...]]] = []
+        """Offset and voters of each VotersRecord."""
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def last_epoch(self) -> int:
+        return self.entries[-1].epoch if self.entries else 0
+
+    @property
+    def voters(self) -> tuple[Voter, ...]:
+        """The latest set, committed or not: it counts as soon as it is appended."""
+        return self.sets[-1][1] if self.sets else self.bootstrap
+
+    @property
+    def previous(self) -> tuple[Voter, ...]:
+        """The set before the latest: what counts again if that is cut off."""
+        return self.sets[-2][1] if len(self.sets) > 1 else self.bootstrap
+
+    @property
+    def keys(self) -> frozenset[ReplicaKey]:
+        return frozenset(voter.key for voter in self.voters)
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if isinstance(entry.event, VotersSet):
+                self.sets.append((len(self.entries), entry.event.voters))
+            self.entries.append(entry)
+
+    def truncate(self, end: int) -> None:
+        """Cut everything from this offset on; voter sets that stood there never were (K046)."""
+        del self.entries[end:]
+        while self.sets and self.sets[-1][0] >= end:
+            self.sets.pop()
+
+    def replace(self, entries: Sequence[Entry]) -> None:
+        """A snapshot takes the place of everything."""
+        self.entries, self.sets = [], []
+        self.append(entries)
+        self.start = len(self.entries)
+
+    def end_of(self, epoch: int) -> tuple[int, int]:
+        """The newest epoch here that is not newer than this one, and its end offset (DivergingEpoch)."""
+        end = len(self.entries)
+        while end and self.entries[end - 1].epoch > epoch:
+            end -= 1
+        return (self.entries[end - 1].epoch if end else 0), end

@@ -1,0 +1,185 @@
+"""A Simulation: a quorum, its network, its people and its monitor, one event after the other, all by one seed.
+
+A step is one event: a message delivered, a controller that wakes, half a second of activity, a deed of chaos, or one
+look of the gatherer. The same seed gives the same steps.
+"""
+
+import heapq
+from random import Random
+
+from rules.quorum import DirectoryId, Endpoint, NodeId, ReplicaKey, Voter
+from tests.simulation.activity import Activity
+from tests.simulation.chaos import Chaos
+from tests.simulation.controller import Controller
+from tests.simulation.gatherer import Gatherer
+from tests.simulation.judge import Judge
+from tests.simulation.log import MetadataLog
+from tests.simulation.network import Network
+from tests.simulation.truth import Broken, Truth
+
+START_MS = 1_700_000_000_000
+WAKE_MS = 100
+QUIET_MS = 60_000
+"""At first nothing is done to the quorum."""
+CHAOS_MS = (40_000, 120_000)
+CALM_MS = 180_000
+"""Long enough to mend everything, and for every hold and clear after that."""
+INSPECTION_STEPS = 5_000
+
+
+class Simulation:
+    """Everything by this seed."""
+
+    def __init__(
+        self, seed: int, *, faults: frozenset[str] = frozenset(), strict: bool = True, polls_only: bool = False
+    ) -> None:
+        """A quorum of one to five controllers.
+
+        Args:
+            seed: of all chance there is.
+            faults: names of `controller.FAULTS` that are broken on purpose.
+            strict: False enforces nothing, so that one sees what the monitor tells of what is broken.
+            polls_only: the monitor may DESCRIBE and nothing else: it reads no log.
+        """
+        self.seed = seed
+        self.random = Random(seed)
+        self.now_ms = START_MS
+        self.steps = 0
+        self.faults, self.strict = faults, strict
+        self.truth = Truth(strict=strict)
+        self.network = Network(self.random)
+        self.nodes: list[Controller] = []
+        self._form(self.random.choice((1, 3, 3, 3, 4, 5, 5)))
+        self.activity = Activity(self.random, self.nodes, self.truth.oracle, faults, calm=True)
+        self.chaos = Chaos(self.random, self.nodes, self.network)
+        self.gatherer = Gatherer(self.random, self.nodes, self.network, polls_only)
+        self.judge = Judge(self.truth, self.gatherer.bootstrap, strict=strict and not polls_only)
+        self.chaotic = self.hurt = False
+        self.calms = 0
+        """How many times all was well again, and was judged to be."""
+        self.phase_ends_ms = START_MS + QUIET_MS
+        self.last = ""
+        self._agenda: list[tuple[int, int, str, int]] = []
+        self._number = 0
+        for number in range(len(self.nodes)):
+            self._plan(self.random.randint(1, WAKE_MS), "wake", number)
+        for delay_ms, what in ((500, "act"), (1_000, "look"), (1_500, "strike")):
+            self._plan(delay_ms, what)
+
+    def run(self, steps: int) -> None:
+        """That many steps more.
+
+        Raises:
+            Broken: by the quorum, or by what the monitor says: with seed, step and how to see it again.
+        """
+        end = self.steps + steps
+        while self.steps < end:
+            try:
+                self.step()
+            except Broken as broken:
+                raise Broken(f"{broken}\n{self.where()}") from broken
+
+    def where(self) -> str:
+        """One line to come here again."""
+        seconds = (self.now_ms - START_MS) / 1000
+        again = f"make simulate SEED={self.seed} STEPS={self.steps}"
+        return f"seed {self.seed}, step {self.steps}, second {seconds:.1f}, at {self.last}: {again}"
+
+    def step(self) -> None:
+        self.steps += 1
+        letter_ms = self.network.next_ms()
+        if letter_ms is not None and letter_ms <= self._agenda[0][0]:
+            self.now_ms = letter_ms
+            self._deliver()
+        else:
+            self.now_ms, _, what, number = heapq.heappop(self._agenda)
+            self.last = what
+            getattr(self, f"_{what}")(number)
+        if self.steps % INSPECTION_STEPS == 0:
+            self.truth.inspect(self.nodes)
+
+    def _form(self, voters: int) -> None:
+        initial = tuple(
+            Voter(
+                key=ReplicaKey(id=NodeId(number), directory_id=DirectoryId(f"dir{number}")),
+                endpoints=(Endpoint(listener="CONTROLLER", host=f"c{number}.test", port=9_093),),
+            )
+            for number in range(1, voters + 1)
+        )
+        for voter in initial:
+            self.nodes.append(
+                Controller(
+                    id=voter.key.id,
+                    directory=f"dir{voter.key.id}",
+                    port=9_093,
+                    log=MetadataLog(initial),
+                    network=self.network,
+                    truth=self.truth,
+                    random=self.random,
+                    peers=self.nodes,
+                    faults=self.faults,
+                )
+            )
+        for node in self.nodes:
+            node.start(self.now_ms)
+
+    def _plan(self, delay_ms: int, what: str, number: int = 0) -> None:
+        self._number += 1
+        heapq.heappush(self._agenda, (self.now_ms + delay_ms, self._number, what, number))
+
+    def _deliver(self) -> None:
+        letter = self.network.take()
+        self.last = type(letter.message).__name__
+        receiver, sender = self.nodes[letter.receiver - 1], self.nodes[letter.sender - 1]
+        if receiver.up and self.network.open(letter.sender, letter.receiver):
+            receiver.hear(self.now_ms, sender, letter.message)
+            self.truth.touched(receiver)
+
+    def _wake(self, number: int) -> None:
+        node = self.nodes[number]
+        if node.up:
+            node.wake(self.now_ms)
+            self.truth.touched(node)
+        self._plan(WAKE_MS, "wake", number)
+
+    def _act(self, _: int) -> None:
+        for node in self.nodes:
+            if node.up and node.leads:
+                self.activity.act(self.now_ms, node)
+        self._plan(500, "act")
+
+    def _look(self, _: int) -> None:
+        for row in self.gatherer.look(self.now_ms):
+            self.judge.observe(row)
+        leads = any(node.up and node.leads for node in self.nodes)
+        reached = all(node.up and self.network.open(0, node.id) for node in self.nodes)
+        self.judge.leaderless(self.now_ms, seen=reached and not leads)
+        self._plan(1_000, "look")
+
+    def _strike(self, _: int) -> None:
+        if self.now_ms >= self.phase_ends_ms:
+            self._turn()
+        elif self.chaotic:
+            self.last = self.chaos.strike(self.now_ms)
+        self._plan(self.random.randint(500, 6_000), "strike")
+
+    def _turn(self) -> None:
+        """From calm to chaos and back; at the end of a calm nothing may be left."""
+        self.chaotic = not self.chaotic
+        if self.chaotic:
+            if self.strict:
+                self.judge.calm(untouched=not self.hurt)
+                self._recovered()
+                self.calms += 1
+            self.hurt, self.activity.calm = True, False
+            self.phase_ends_ms = self.now_ms + self.random.randint(*CHAOS_MS)
+        else:
+            self.chaos.heal(self.now_ms)
+            self.activity.calm = True
+            self.phase_ends_ms = self.now_ms + CALM_MS
+
+    def _recovered(self) -> None:
+        """The quorum itself must be well by now, or the simulation is no quorum."""
+        voters = self.truth.oracle.voters
+        if voters != frozenset(node.key for node in self.nodes) or not any(node.leads for node in self.nodes):
+            raise Broken(f"liveness: after {CALM_MS} ms of calm the voters are {voters}")

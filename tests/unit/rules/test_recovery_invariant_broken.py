@@ -8,6 +8,7 @@ from tests.unit.rules.situation import NOW, findings, healthy, recovering, unkno
 RULE = "recovery-invariant-broken"
 
 
+@pytest.mark.kip("B046")
 @pytest.mark.parametrize(
     "quorum",
     [
@@ -23,6 +24,7 @@ def test_what_kafka_writes_is_no_breach(quorum: Quorum) -> None:
     assert findings(quorum, RULE) == []
 
 
+@pytest.mark.kip("B009", "B040")
 @pytest.mark.parametrize(
     ("leader", "isr"),
     [(102, (102, 101)), (None, (101, 102)), (102, (101,)), (102, ())],

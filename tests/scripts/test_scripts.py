@@ -54,6 +54,8 @@ class Play:
             "observer": lambda node: self.world.observe(int(node)),
             "add-controller": lambda node: self.world.add(int(node)),
             "remove-controller": lambda node: self.world.remove(int(node)),
+            "resign": self.world.resign,
+            "transaction": self.world.transaction,
             "force-voters": lambda voters: self.world.force(_numbers(voters)),
             "names": self.names,
             "blind": self.blind,

@@ -25,6 +25,8 @@ from connectors.event import (
     PartitionSet,
     QuorumPolled,
     TopicCreated,
+    TransactionBegan,
+    TransactionEnded,
     Unseen,
     VotersSet,
 )
@@ -182,6 +184,17 @@ class World:
         """remove-controller."""
         del self.voters[number]
         self._write_voters()
+
+    def resign(self) -> None:
+        """The leader loses its majority for a moment; nobody is restarted."""
+        self.leader, self.election_due_ms = None, self.now_ms + 2 * SECOND
+
+    def transaction(self, state: str) -> None:
+        """A metadata transaction begins, ends, or is aborted."""
+        if state == "begin":
+            self._write(TransactionBegan(at=self._at(), name="t"))
+        else:
+            self._write(TransactionEnded(at=self._at(), aborted=state == "abort"))
 
     def force(self, voters: list[int]) -> None:
         """A VotersRecord written by force: these voters, whoever was one before."""

@@ -13,7 +13,9 @@ from rules.quorum import (
     BrokerRegistration,
     Connection,
     ControllerRegistration,
+    ControllerStart,
     DirectoryId,
+    Election,
     Endpoint,
     Epoch,
     Failure,
@@ -22,6 +24,7 @@ from rules.quorum import (
     Millis,
     NodeId,
     Offset,
+    OpenTransaction,
     Poll,
     Probe,
     Quorum,
@@ -440,6 +443,56 @@ def with_broker(quorum: Quorum, node: int, *, fenced: bool = False, alive_for_ms
     return replace(
         quorum, brokers={**quorum.brokers, NodeId(node): broker(node, fenced=fenced, alive_for_ms=alive_for_ms)}
     )
+
+
+def shut_down(quorum: Quorum, node: int) -> Quorum:
+    """The broker took leave by a controlled shutdown, and is fenced since."""
+    gone = replace(broker(node, fenced=True), in_controlled_shutdown=True)
+    return replace(quorum, brokers={**quorum.brokers, NodeId(node): gone})
+
+
+def broker_behind(
+    quorum: Quorum, node: int, *, for_ms: int = 60_000, silent: bool = False, lags: Iterable[int] | None = None
+) -> Quorum:
+    """A living broker has not caught up with the metadata for so long, or does not even fetch."""
+    assert quorum.poll is not None
+    slow = row(key(node), lag_ms=for_ms, fetched_ago_ms=for_ms if silent else 0, end=9_000)
+    others = tuple(each for each in quorum.poll.observers if each.key != key(node))
+    samples = history(key(node), lags=lags or (for_ms,) * 12, end=9_000, silent=silent)
+    return replace(
+        quorum,
+        poll=replace(quorum.poll, observers=(slow, *others)),
+        histories={**quorum.histories, key(node): samples},
+    )
+
+
+# What can go wrong with the log.
+
+
+def in_transaction(quorum: Quorum, *, for_ms: int) -> Quorum:
+    """A metadata transaction began so long ago, and holds three records back."""
+    opened = OpenTransaction(
+        name="Bootstrap records", since_offset=Offset(9_000), since_timestamp_ms=Millis(NOW - 300 - for_ms), records=3
+    )
+    return replace(quorum, open_transaction=opened)
+
+
+def elected(quorum: Quorum, *leaders: int, every_ms: int = 60_000, started: tuple[int, ...] = ()) -> Quorum:
+    """These controllers won one after the other, the last one just now; and these started, just now too."""
+    elections = [
+        Election(
+            leader_id=NodeId(node),
+            leader_epoch=Epoch(40 - 2 * age),
+            offset=Offset(9_900 - age),
+            timestamp_ms=Millis(NOW - 300 - age * every_ms),
+        )
+        for age, node in enumerate(reversed(leaders))
+    ]
+    starts = tuple(
+        ControllerStart(id=NodeId(node), offset=Offset(9_950), timestamp_ms=Millis(NOW - 300)) for node in started
+    )
+    past = replace(quorum.past, elections=tuple(reversed(elections)), starts=starts)
+    return replace(quorum, past=past, leader_epoch=Epoch(40))
 
 
 # Asking.

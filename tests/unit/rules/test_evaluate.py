@@ -46,6 +46,10 @@ HOLDS = {
     "forced-reconfiguration": 0,
     "ghost-registration": 600,
     "quorum-shape": 3600,
+    "open-transaction": 60,
+    "broker-fenced": 300,
+    "observer-lagging": 120,
+    "epoch-churn": 60,
     "raft-invariant-broken": 5,
     "recovery-invariant-broken": 0,
 }
@@ -98,9 +102,13 @@ def test_what_is_still_being_read_is_not_judged() -> None:
     behind = replace(recovering(name_gone(healthy(), 1, 2, 3), 0), last_offset=Offset(200))
     assert told(behind) == []
     assert {rule for rule, _ in unknown(behind)} == {
+        "broker-fenced",
+        "epoch-churn",
         "forced-reconfiguration",
         "ghost-registration",
         "observer-could-be-voter",
+        "observer-lagging",
+        "open-transaction",
         "partition-stuck-recovering",
         "recovery-invariant-broken",
         "stale-voter-endpoint",
@@ -118,10 +126,14 @@ def test_no_leader_silences_what_needs_one_and_not_the_endpoints() -> None:
         "critical stale-voter-endpoint: voter 2",
     ]
     assert {(rule, subject) for rule, subject in unknown(hurt) if subject is None} == {
+        ("broker-fenced", None),
+        ("epoch-churn", None),
         ("failure-tolerance", None),
         ("ghost-registration", None),
         ("high-watermark-stalled", None),
         ("observer-could-be-voter", None),
+        ("observer-lagging", None),
+        ("open-transaction", None),
         ("partition-stuck-recovering", None),
         ("recovery-invariant-broken", None),
         ("quorum-shape", None),
@@ -175,7 +187,7 @@ def test_overrides_reach_their_rule() -> None:
     [
         ("no-leadr.hold", 1, r"unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-leader'\?"),
         ("no_leader.hold", 1, r"unknown rule 'no_leader' in 'no_leader.hold': did you mean 'no-leader'\?"),
-        ("xyz.hold", 1, r"unknown rule 'xyz' in 'xyz.hold': there are committed-metadata-lost, .*, voter-lagging"),
+        ("xyz.hold", 1, r"unknown rule 'xyz' in 'xyz.hold': there are broker-fenced, .*, voter-lagging"),
         ("no-leader.hodl", 1, r"rule 'no-leader' has no threshold 'hodl': did you mean 'hold'\?"),
         ("voter-disk-replaced.half-done", 1, r"rule .* has no threshold 'half-done': did you mean 'half_done'\?"),
         ("no-leader", 1, r"rule 'no-leader' has no threshold '': there are hold, clear, .*"),

@@ -10,7 +10,6 @@ from tests.unit.rules.situation import (
     NOW,
     findings,
     healthy,
-    judged,
     recovering,
     told,
     unknown,
@@ -126,7 +125,7 @@ def test_without_the_log_it_cannot_tell() -> None:
 
 
 def test_healed() -> None:
-    assert judged(dead_101()).findings == ()
+    assert findings(dead_101(), RULE) == []
 
 
 @pytest.mark.kip("B046")

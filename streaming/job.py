@@ -19,6 +19,7 @@ from connectors.sinks.ledger import Ledger
 from connectors.sinks.opening import open_sink
 from connectors.sinks.sink import Sink
 from rules.evaluate import thresholds_for
+from streaming import logs
 from streaming.checkpoint import Checkpoint
 from streaming.config import Config, host_port
 from streaming.decode import decode_batches
@@ -66,6 +67,7 @@ def run(config: Config, *, say: Say) -> None:
         checkpoint.check_journal()
         ids = identified(clusters, recorded, identify)
         checkpoint.record_cluster_ids({**recorded, **ids})
+        logs.direct(checkpoint.logs)
         # With its id the gatherer asks as this cluster, and another one at the same address refuses.
         known = [replace(cluster, cluster_id=ids[cluster.name]) for cluster in clusters]
         gatherer = Gatherer(known, journal=checkpoint.journal, logs=checkpoint.logs)

@@ -1,6 +1,7 @@
 """The Activity of a cluster: brokers, topics, elections of partitions, registrations, and the people who add voters."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import Enum
 from random import Random
 
 from connectors.event import (
@@ -20,6 +21,20 @@ BROKERS = (101, 102, 103)
 TOPICS_MAX = 12
 
 
+class Phase(Enum):
+    """What a stretch of the simulation is."""
+
+    CALM = "calm"
+    """People mend what does not mend itself."""
+    CHAOS = "chaos"
+    NEGLECT = "neglect"
+    """Nobody does anything."""
+
+
+_MENDING = {Phase.CALM: 1.0, Phase.CHAOS: 0.01, Phase.NEGLECT: 0.0}
+"""How likely somebody mends the voter set within half a second."""
+
+
 @dataclass(slots=True)
 class Activity:
     """What the active controller writes. It acts on what is committed, and only when nothing is pending."""
@@ -29,8 +44,7 @@ class Activity:
     oracle: Oracle
     faults: frozenset[str] = frozenset()
     topics: int = 0
-    calm: bool = False
-    lifeless: set[int] = field(default_factory=set)
+    phase: Phase = Phase.CALM
 
     def act(self, now_ms: int, leader: Controller) -> None:
         """Half a second of life."""
@@ -77,13 +91,13 @@ class Activity:
             if mine is not None and mine.key == node.key:
                 if mine.endpoints[0] != node.endpoint and node.up and node.leader == leader.id:
                     return leader.change_voters(now_ms, (*others, node.voter))
-            elif not self.calm and self.random.random() > 0.02:
+            elif self.random.random() > _MENDING[self.phase]:
                 continue
             elif mine is not None:
                 return len(others) > 0 and leader.change_voters(now_ms, others)
             elif node.key in leader.progress and leader.progress[node.key].end_offset >= leader.high_watermark - 2:
                 return leader.change_voters(now_ms, (*voters, node.voter))
-        if not self.calm and len(voters) > 3 and self.random.random() < 0.002:
+        if self.phase is Phase.CHAOS and len(voters) > 3 and self.random.random() < 0.002:
             gone = self.random.choice(voters)
             return leader.change_voters(now_ms, tuple(voter for voter in voters if voter is not gone))
         return False
@@ -91,7 +105,9 @@ class Activity:
     def _metadata(self, now_ms: int, leader: Controller) -> None:
         fenced = [broker for broker, (_, is_fenced) in self.oracle.brokers.items() if is_fenced]
         recovering = [where for where, one in self.oracle.partitions.items() if one.recovering]
-        if self.calm:
+        if self.phase is Phase.NEGLECT:
+            return
+        if self.phase is Phase.CALM:
             if fenced:
                 self._fence(now_ms, leader, fenced[0], fenced=False)
             elif recovering:

@@ -11,6 +11,7 @@ from rules.quorum import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, R
 from tests.simulation.log import Entry, MetadataLog
 from tests.simulation.messages import BeginQuorumEpoch, Fetch, Fetched, Message, Vote, Voted
 from tests.simulation.network import Network
+from tests.simulation.progress import Progress
 from tests.simulation.truth import Truth
 
 FETCH_TIMEOUT_MS = 2_000
@@ -19,27 +20,9 @@ CHECK_QUORUM_MS = 3_000
 ANSWER_RECORDS = 40
 
 
-FAULTS = {
-    "double-vote": "grants every vote it is asked for, however often in an epoch",
-    "old-epoch": "stands for election without raising its epoch",
-    "minority-commit": "a leader takes what it alone holds for committed",
-    "forgets-committed": "a crash loses the newest records of the log, committed ones with them",
-    "isr-grows": "the active controller grows the ISR of a partition that stays RECOVERING",
-}
-
-
-@dataclass(slots=True)
-class Progress:
-    """What a leader knows of a replica. Times are the leader's clock."""
-
-    end_offset: int
-    fetched_at_ms: int
-    caught_up_at_ms: int
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class Controller:
-    """`faults` names what is broken on purpose: see `FAULTS`."""
+    """`faults` names what is broken on purpose: see `faults`."""
 
     id: int
     directory: str
@@ -187,10 +170,10 @@ class Controller:
         self.progress.clear()
         self.truth.elected(self)
         first = not self.log.entries
-        self.write(now_ms, LeaderChanged(at=self._at(now_ms), leader_id=NodeId(self.id), voter_ids=()))
+        self.write(now_ms, LeaderChanged(at=self.at(now_ms), leader_id=NodeId(self.id), voter_ids=()))
         if first:
-            self.write(now_ms, KRaftVersionSet(at=self._at(now_ms), version=1))
-            self.write(now_ms, VotersSet(at=self._at(now_ms), voters=self.log.bootstrap))
+            self.write(now_ms, KRaftVersionSet(at=self.at(now_ms), version=1))
+            self.write(now_ms, VotersSet(at=self.at(now_ms), voters=self.log.bootstrap))
         self._commit()
 
     def _become(self, now_ms: int, epoch: int) -> None:
@@ -220,21 +203,18 @@ class Controller:
         pending = bool(self.log.sets) and self.log.sets[-1][0] >= self.high_watermark
         if not self.leads or pending or self.high_watermark <= self.epoch_start:
             return False
-        self.write(now_ms, VotersSet(at=self._at(now_ms), voters=voters))
+        self.write(now_ms, VotersSet(at=self.at(now_ms), voters=voters))
         return True
 
-    def _at(self, now_ms: int) -> At:
+    def at(self, now_ms: int) -> At:
+        """Where and when the next record will stand."""
         return At(
             offset=Offset(len(self.log)), leader_epoch=Epoch(self.epoch), timestamp_ms=Millis(now_ms + self.skew_ms)
         )
 
-    def at(self, now_ms: int) -> At:
-        """Where the next record will stand."""
-        return self._at(now_ms)
-
     def _lead_on(self, now_ms: int) -> None:
         voters = self.log.keys
-        heard = sum(key == self.key or self._heard(key, now_ms) for key in voters)
+        heard = sum(key == self.key or self.hears(key, now_ms) for key in voters)
         removed = self.key not in voters and self.log.sets[-1][0] < self.high_watermark
         if removed or (heard < len(voters) // 2 + 1 and now_ms - self.led_since_ms > CHECK_QUORUM_MS):
             # A leader that hears no majority resigns, and so does one whose removal is committed.
@@ -247,7 +227,8 @@ class Controller:
                 if voter.key != self.key:
                     self._dial(now_ms, voter, BeginQuorumEpoch(self.id, self.epoch))
 
-    def _heard(self, key: ReplicaKey, now_ms: int) -> bool:
+    def hears(self, key: ReplicaKey, now_ms: int) -> bool:
+        """Whether this replica fetched lately."""
         progress = self.progress.get(key)
         return progress is not None and now_ms + self.skew_ms - progress.fetched_at_ms <= CHECK_QUORUM_MS
 

@@ -45,13 +45,12 @@ class Gatherer:
     last_epoch: int = 0
     leader_epoch: int = 0
     sequence: int = 0
-    sighted: int = 0
-    """How many looks in a row found a leader."""
+    found: Controller | None = None
+    """Who answered the newest look as a leader."""
 
     def look(self, now_ms: int) -> Iterator[Row]:
         """One second's observations."""
-        found = self._leader()
-        self.sighted = self.sighted + 1 if found else 0
+        found = self.found = self._leader()
         looks: list[list[Event]] = []
         if found is None:
             looks += [[self._unseen(sight, node)] for node in self.nodes for sight in (Sight.LOG, Sight.QUORUM)]

@@ -57,6 +57,7 @@ class MetadataLog:
     def truncate(self, end: int) -> None:
         """Cut everything from this offset on; voter sets that stood there never were (K046)."""
         del self.entries[end:]
+        self.start = min(self.start, end)
         while self.sets and self.sets[-1][0] >= end:
             self.sets.pop()
 

@@ -5,13 +5,15 @@ look of the gatherer. The same seed gives the same steps.
 """
 
 import heapq
+from collections.abc import Iterator
 from random import Random
 
 from rules.quorum import DirectoryId, Endpoint, NodeId, ReplicaKey, Voter
-from tests.simulation.activity import Activity
+from tests.simulation.activity import Activity, Phase
 from tests.simulation.chaos import Chaos
 from tests.simulation.controller import Controller
-from tests.simulation.gatherer import Gatherer
+from tests.simulation.faults import FAULTS
+from tests.simulation.gatherer import ME, Gatherer
 from tests.simulation.judge import Judge
 from tests.simulation.log import MetadataLog
 from tests.simulation.network import Network
@@ -21,8 +23,11 @@ START_MS = 1_700_000_000_000
 WAKE_MS = 100
 QUIET_MS = 60_000
 """At first nothing is done to the quorum."""
+FAULTY_QUIET_MS = 5_000
 CHAOS_MS = (40_000, 120_000)
-CALM_MS = 180_000
+NEGLECT_MS = 100_000
+"""Everything runs again, and nobody mends what does not mend itself: longer than the holds of a minute."""
+CALM_MS = 120_000
 """Long enough to mend everything, and for every hold and clear after that."""
 INSPECTION_STEPS = 5_000
 
@@ -37,7 +42,7 @@ class Simulation:
 
         Args:
             seed: of all chance there is.
-            faults: names of `controller.FAULTS` that are broken on purpose.
+            faults: names of `faults.FAULTS` that are broken on purpose.
             strict: False enforces nothing, so that one sees what the monitor tells of what is broken.
             polls_only: the monitor may DESCRIBE and nothing else: it reads no log.
         """
@@ -45,19 +50,20 @@ class Simulation:
         self.random = Random(seed)
         self.now_ms = START_MS
         self.steps = 0
+        assert faults <= set(FAULTS), faults
         self.faults, self.strict = faults, strict
         self.truth = Truth(strict=strict)
         self.network = Network(self.random)
         self.nodes: list[Controller] = []
-        self._form(self.random.choice((1, 3, 3, 3, 4, 5, 5)))
-        self.activity = Activity(self.random, self.nodes, self.truth.oracle, faults, calm=True)
+        self._form(3 if faults else self.random.choice((1, 3, 3, 3, 4, 5, 5)))
+        self.activity = Activity(self.random, self.nodes, self.truth.oracle, faults)
         self.chaos = Chaos(self.random, self.nodes, self.network)
         self.gatherer = Gatherer(self.random, self.nodes, self.network, polls_only)
         self.judge = Judge(self.truth, self.gatherer.bootstrap, strict=strict and not polls_only)
-        self.chaotic = self.hurt = False
+        self.phase = Phase.CALM
         self.calms = 0
         """How many times all was well again, and was judged to be."""
-        self.phase_ends_ms = START_MS + QUIET_MS
+        self.phase_ends_ms = START_MS + (FAULTY_QUIET_MS if faults else QUIET_MS)
         self.last = ""
         self._agenda: list[tuple[int, int, str, int]] = []
         self._number = 0
@@ -151,32 +157,50 @@ class Simulation:
     def _look(self, _: int) -> None:
         for row in self.gatherer.look(self.now_ms):
             self.judge.observe(row)
-        leads = any(node.up and node.leads for node in self.nodes)
-        reached = all(node.up and self.network.open(0, node.id) for node in self.nodes)
-        self.judge.leaderless(self.now_ms, seen=reached and not leads)
+        self.judge.stand(self.now_ms, set(self._conditions()))
         self._plan(1_000, "look")
+
+    def _conditions(self) -> Iterator[tuple[str, str]]:
+        """What is wrong now and can be seen from where the gatherer stands: rule and subject."""
+        reached = [node for node in self.nodes if self.network.open(ME, node.id)]
+        if not reached:
+            yield "monitor-blind", "quorum"
+        if len(reached) == len(self.nodes) and all(node.up and not node.leads for node in self.nodes):
+            yield "no-leader", "quorum"
+        leader = self.gatherer.found
+        if leader is None:
+            return
+        quorum = self.judge.watch.machine.quorum()
+        for recovery in quorum.recovering:
+            yield "partition-stuck-recovering", f"topic {recovery.topic}"
+        for key in quorum.committed.keys if quorum.committed else ():
+            node = self.nodes[key.id - 1]
+            if node.key != key and leader.hears(node.key, self.now_ms):
+                yield "voter-disk-replaced", f"controller {key.id}"
 
     def _strike(self, _: int) -> None:
         if self.now_ms >= self.phase_ends_ms:
             self._turn()
-        elif self.chaotic:
+        elif self.phase is Phase.CHAOS:
             self.last = self.chaos.strike(self.now_ms)
         self._plan(self.random.randint(500, 6_000), "strike")
 
     def _turn(self) -> None:
-        """From calm to chaos and back; at the end of a calm nothing may be left."""
-        self.chaotic = not self.chaotic
-        if self.chaotic:
-            if self.strict:
-                self.judge.calm(untouched=not self.hurt)
-                self._recovered()
-                self.calms += 1
-            self.hurt, self.activity.calm = True, False
-            self.phase_ends_ms = self.now_ms + self.random.randint(*CHAOS_MS)
-        else:
-            self.chaos.heal(self.now_ms)
-            self.activity.calm = True
-            self.phase_ends_ms = self.now_ms + CALM_MS
+        """From calm to chaos to neglect and back; at the end of a calm nothing may be left."""
+        match self.phase:
+            case Phase.CALM:
+                if self.strict:
+                    self.judge.calm(untouched=not self.chaos.deeds)
+                    self._recovered()
+                    self.calms += 1
+                self.phase, lasts_ms = Phase.CHAOS, self.random.randint(*CHAOS_MS)
+            case Phase.CHAOS:
+                self.chaos.heal(self.now_ms)
+                self.phase, lasts_ms = Phase.NEGLECT, NEGLECT_MS
+            case _:
+                self.phase, lasts_ms = Phase.CALM, CALM_MS
+        self.activity.phase = self.phase
+        self.phase_ends_ms = self.now_ms + lasts_ms
 
     def _recovered(self) -> None:
         """The quorum itself must be well by now, or the simulation is no quorum."""

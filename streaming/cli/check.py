@@ -28,9 +28,9 @@ def check(
     the worst: critical, warning, cannot tell.
     """
     # Kafka's client takes a second to import: help and mistakes should not wait for it.
-    from streaming import answers
     from streaming.cli import glance
-    from streaming.verdict import health, worst
+    from streaming.oncall import answers
+    from streaming.oncall.verdict import health, worst
 
     wanted = glance.Wanted(
         config=config, cluster=cluster, setting=setting, resolve=resolve, hosts_file=hosts_file, timeout=timeout
@@ -63,8 +63,8 @@ def safe_to_restart(
 
     Exit codes: 0 safe, 2 not safe (or something given cannot be).
     """
-    from streaming import answers
     from streaming.cli import glance
+    from streaming.oncall import answers
 
     wanted = glance.Wanted(
         config=config, cluster=cluster, setting=setting, resolve=resolve, hosts_file=hosts_file, timeout=timeout

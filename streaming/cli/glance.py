@@ -17,12 +17,12 @@ from rules.finding import Plain, Thresholds
 from rules.quorum import Vantage
 from streaming.cli import given
 from streaming.config import ClusterSection
-from streaming.glimpse import Glimpse
-from streaming.look import look
-from streaming.recorded import recorded, remembered
+from streaming.oncall.glimpse import Glimpse
+from streaming.oncall.look import look
+from streaming.oncall.recorded import recorded, remembered
+from streaming.oncall.verdict import Health, health
+from streaming.oncall.view import Target
 from streaming.replay.machine import Machine
-from streaming.verdict import Health, health
-from streaming.view import Target
 
 PLAIN_WIDTH = 220
 """Columns where nobody's terminal says how many there are: nothing is folded for a file or a pipe."""

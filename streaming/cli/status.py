@@ -25,8 +25,8 @@ def status(
     Exit codes: 0 it was shown, whatever it is; 2 something given cannot be. For a verdict: kraftwatch check.
     """
     # Kafka's client takes a second to import: help and mistakes should not wait for it.
-    from streaming import overview, tables
     from streaming.cli import glance
+    from streaming.oncall import overview, tables
 
     wanted = glance.Wanted(
         config=config,
@@ -60,8 +60,8 @@ def replication(
 
     Exit codes: 0 it was shown, whatever it is; 2 something given cannot be.
     """
-    from streaming import overview, tables
     from streaming.cli import glance
+    from streaming.oncall import overview, tables
 
     wanted = glance.Wanted(
         config=config,
@@ -95,8 +95,8 @@ def partitions(
 
     Exit codes: 0 it was shown, whatever it is; 2 something given cannot be.
     """
-    from streaming import overview, tables
     from streaming.cli import glance
+    from streaming.oncall import overview, tables
 
     wanted = glance.Wanted(
         config=config,

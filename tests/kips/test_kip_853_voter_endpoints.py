@@ -12,7 +12,7 @@ from rules.endpoints import looks
 from rules.evaluate import thresholds_for
 from rules.quorum import Endpoint, Quorum, ReplicaKey
 from rules.remedy import controller_bootstrap
-from streaming.overview import verdict
+from streaming.oncall.overview import verdict
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
 from tests.unit.connectors.metadata.metadata_layouts import written

@@ -9,8 +9,8 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import Book, advance
 from rules.quorum import Millis, NodeId, Quorum, Replica
 from rules.remedy import add_controller, describe_status, remove_controller
-from streaming import overview
-from streaming.glimpse import Glimpse
+from streaming.oncall import overview
+from streaming.oncall.glimpse import Glimpse
 from tests.unit.rules.situation import NOW, healthy, key, leaderless, observer, row, silent
 
 

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from rules.evaluate import evaluate, thresholds_for
 from rules.quorum import Epoch, Millis, NodeId, Offset, Quorum, Reason, Sight
-from streaming import overview, tables
-from streaming.glimpse import Glimpse
-from streaming.verdict import Health, health, worst
+from streaming.oncall import overview, tables
+from streaming.oncall.glimpse import Glimpse
+from streaming.oncall.verdict import Health, health, worst
 from tests.unit.rules.situation import (
     LOG_END,
     NOW,

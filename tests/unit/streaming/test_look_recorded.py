@@ -12,9 +12,9 @@ from connectors.journal.recorder import Recorder
 from connectors.observation import Kind, Observation
 from rules.evaluate import thresholds_for
 from rules.quorum import Epoch, Millis, NodeId, Offset, Reason, Sight, Vantage
-from streaming.recorded import recorded, remembered
+from streaming.oncall.recorded import recorded, remembered
+from streaming.oncall.view import Target, View
 from streaming.replay.machine import Machine
-from streaming.view import Target, View
 from tests.unit.rules.situation import key, row
 
 AT = 1_790_000_000_000

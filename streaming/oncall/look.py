@@ -17,8 +17,8 @@ from connectors.kafka.loop import Loop
 from connectors.observation import Observation
 from rules.finding import Thresholds
 from rules.quorum import Reason
-from streaming.glimpse import Glimpse
-from streaming.view import Target, View
+from streaming.oncall.glimpse import Glimpse
+from streaming.oncall.view import Target, View
 
 IDENTIFY_S = 3.0
 IDENTIFY_AGAIN_S = 1.0

@@ -20,8 +20,8 @@ from connectors.observation import Kind
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.quorum import Millis
-from streaming.glimpse import Glimpse
 from streaming.observed import events_of
+from streaming.oncall.glimpse import Glimpse
 from streaming.replay.machine import Machine
 from streaming.replay.polls import LASTING_MS
 

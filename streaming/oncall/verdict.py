@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from rules.evaluate import BLIND
 from rules.finding import Finding, Severity
-from streaming.glimpse import Glimpse
+from streaming.oncall.glimpse import Glimpse
 
 
 class Health(StrEnum):

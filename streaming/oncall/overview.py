@@ -14,7 +14,7 @@ from rules.finding import Plain, Thresholds
 from rules.progress import Liveness, fetch_age_ms, lag_ms, liveness
 from rules.quorum import Endpoint, Millis, NodeId, Poll, Quorum, Recovery, Replica, ReplicaKey, Sight
 from rules.sight import fresh_poll, leaderless
-from streaming.glimpse import Glimpse
+from streaming.oncall.glimpse import Glimpse
 
 RULE = "stale-voter-endpoint"
 """Whose thresholds (`silent`, `poll_age`, `probe_age`) say who fetches and what is too old."""

@@ -9,10 +9,10 @@ from rules.finding import HOLD, Finding, Plain, Thresholds
 from rules.quorum import NodeId
 from rules.restart import Restart, judge, known
 from rules.text import listed
-from streaming import tables
-from streaming.glimpse import Glimpse
-from streaming.overview import RULE
-from streaming.verdict import health
+from streaming.oncall import tables
+from streaming.oncall.glimpse import Glimpse
+from streaming.oncall.overview import RULE
+from streaming.oncall.verdict import health
 
 _ONE_LOOK = "one look: holds do not apply, so a finding may be gone in a moment (a restart, an election)"
 

@@ -17,9 +17,9 @@ from rules.evaluate import evaluate
 from rules.finding import Judgement, Thresholds
 from rules.quorum import Millis, Quorum, Vantage
 from rules.sight import leaderless
-from streaming.glimpse import Glimpse
 from streaming.observed import events_of
-from streaming.recorded import Recorded
+from streaming.oncall.glimpse import Glimpse
+from streaming.oncall.recorded import Recorded
 from streaming.replay.machine import Machine
 
 _LEADERLESS_MS = 5_000

@@ -1,4 +1,4 @@
-"""`status`, `replication` and `partitions` for people: tables of what `streaming.overview` says, and nothing else.
+"""`status`, `replication` and `partitions` for people: tables of what `overview` says, and nothing else.
 
 Whatever came from outside is data: never markup, never a terminal's control code.
 """
@@ -12,10 +12,10 @@ from rich.text import Text
 
 from connectors.sinks.evidence import duration, visible
 from rules.text import listed
-from streaming.verdict import Health
+from streaming.oncall.verdict import Health
 
 Shown: TypeAlias = Mapping[str, Any]
-"""What a function of `streaming.overview` returned."""
+"""What a function of `streaming.oncall.overview` returned."""
 
 BADGES = {
     Health.CRITICAL: ("CRITICAL", "bold white on red"),

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rules.evaluate import RULES
+from streaming import cli
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("rules", "connectors", "streaming", "deploy")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
@@ -60,6 +63,21 @@ def test_every_command_of_the_readme_exists() -> None:
 
     for target in re.findall(r"^\s*make ([a-z-]+)", readme, re.MULTILINE):
         assert target in targets
+
+
+def test_the_readme_lists_every_rule_with_its_hold() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \|.*\| ([0-9]+) s \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    holds = {rule.id: next(each.default for each in rule.thresholds if each.name == "hold") for rule in RULES.values()}
+
+    assert {rule: float(hold) for rule, hold in rows} == holds
+
+
+def test_every_verb_of_the_readme_exists() -> None:
+    verbs = {command.name for command in cli.app.registered_commands} | {"lab"}
+
+    named = re.findall(r"^(?:\.venv/bin/)?kraftwatch ([a-z-]+)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert set(named) <= verbs
+    assert len(set(named)) > 5
 
 
 def test_ci_runs_what_people_run() -> None:

@@ -22,7 +22,7 @@ class Chaos:
         self.deeds += 1
         deeds = (
             self.crash, self.crash, self.start, self.start, self.part, self.part, self.mend, self.one_way, self.lossy,
-            self.slow, self.wipe, self.move, self.skew, self.compact, self.blind,
+            self.slow, self.wipe, self.move, self.skew, self.compact, self.blind, self.isolate, self.isolate,
         )  # fmt: skip
         deed = self.random.choice(deeds)
         deed(now_ms)
@@ -54,6 +54,21 @@ class Chaos:
 
     def slow(self, _now_ms: int) -> None:
         self.network.slow = self.random.choice((0.0, 0.05, 0.3))
+
+    def isolate(self, now_ms: int) -> None:
+        """A leader is cut off from all voters, and goes on writing what will be cut off: a voter change for one."""
+        leader = next((node for node in self.nodes if node.leads), None)
+        if leader is None:
+            return
+        for node in self.nodes:
+            self.network.islands[node.id] = int(node is leader)
+        self.network.islands[ME] = self.random.randint(0, 1)
+        others = [voter for voter in leader.log.voters if voter.key != leader.key]
+        recorded = {node.voter for node in self.nodes}
+        # With a longer log than all others and a voter moved, a set of two could elect nobody, in Kafka neither.
+        if len(others) > 1 and recorded.issuperset(leader.log.voters):
+            gone = self.random.choice(others)
+            leader.change_voters(now_ms, tuple(voter for voter in leader.log.voters if voter is not gone))
 
     def wipe(self, now_ms: int) -> None:
         """A disk is replaced: same node id, new directory id, empty log."""

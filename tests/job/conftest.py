@@ -44,8 +44,14 @@ def lab(folder: Path) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def watcher(folder: Path, lab: Lab) -> Iterator[Watcher]:
-    watcher = Watcher(folder=folder / "watch", name="test", bootstrap=lab.bootstrap, settings=SETTINGS)
+def settings() -> dict[str, float]:
+    """The thresholds that the job runs with; a module may have others."""
+    return SETTINGS
+
+
+@pytest.fixture(scope="module")
+def watcher(folder: Path, lab: Lab, settings: dict[str, float]) -> Iterator[Watcher]:
+    watcher = Watcher(folder=folder / "watch", name="test", bootstrap=lab.bootstrap, settings=settings)
     watcher.start()
     with contextlib.ExitStack() as stack:
         stack.callback(watcher.stop)

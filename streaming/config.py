@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from connectors.cluster import Cluster
 from connectors.errors import UsageError
+from rules.evaluate import thresholds_for
+from rules.finding import Thresholds
 from rules.quorum import Vantage
 
 
@@ -167,7 +169,32 @@ class Config(Section):
 
     def overrides(self) -> dict[str, float]:
         """The thresholds as RULE.NAME -> value."""
-        return {f"{rule}.{name}": value for rule, values in self.thresholds.items() for name, value in values.items()}
+        return flattened(self.thresholds)
+
+    def thresholds_in_force(self) -> Mapping[str, Thresholds]:
+        """Every rule's numbers, the configuration's laid over the defaults.
+
+        Raises:
+            UsageError: no rule knows one of them, or it cannot be.
+        """
+        return in_force(self.thresholds)
+
+
+def flattened(thresholds: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """RULE: {NAME: VALUE} as RULE.NAME -> value."""
+    return {f"{rule}.{name}": value for rule, values in thresholds.items() for name, value in values.items()}
+
+
+def in_force(thresholds: Mapping[str, Mapping[str, float]]) -> Mapping[str, Thresholds]:
+    """Every rule's numbers, these (RULE: {NAME: VALUE}) laid over the defaults.
+
+    Raises:
+        UsageError: no rule knows one of them, or it cannot be.
+    """
+    try:
+        return thresholds_for(flattened(thresholds))
+    except ValueError as problem:
+        raise UsageError(str(problem)) from None
 
 
 def host_port(address: str) -> tuple[str, int]:

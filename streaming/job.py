@@ -12,13 +12,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from connectors.cluster import Cluster
-from connectors.errors import KraftwatchError, UsageError
+from connectors.errors import KraftwatchError
 from connectors.kafka.identity import identify
 from connectors.sinks.delivery import Delivery
 from connectors.sinks.ledger import Ledger
 from connectors.sinks.opening import open_sink
 from connectors.sinks.sink import Sink
-from rules.evaluate import thresholds_for
 from streaming import logs
 from streaming.checkpoint import Checkpoint
 from streaming.config import Config, host_port
@@ -55,7 +54,7 @@ def run(config: Config, *, say: Say) -> None:
         UsageError: something given cannot be; nothing was overwritten.
         JobError: the query failed.
     """
-    thresholds = _thresholds(config)
+    thresholds = config.thresholds_in_force()
     clusters = [section.cluster() for section in config.clusters]
     checkpoint = Checkpoint(folder=config.checkpoint.absolute())
     with ExitStack() as stack:
@@ -154,16 +153,6 @@ def _quietly(stop: Callable[[], None]) -> None:
         stop()
     except Exception as problem:  # noqa: BLE001 - we leave: whatever it says, it must not hide why we leave
         log.debug("while stopping: %s", problem)
-
-
-def _thresholds(config: Config) -> dict[str, float]:
-    """The overrides, checked against the rules now rather than in the first batch."""
-    overrides = config.overrides()
-    try:
-        thresholds_for(overrides)
-    except ValueError as problem:
-        raise UsageError(str(problem)) from None
-    return overrides
 
 
 def _names(clusters: Sequence[Cluster]) -> str:

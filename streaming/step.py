@@ -33,8 +33,8 @@ class ClusterSettings:
     cluster_id: str
     bootstrap: tuple[str, ...]
     vantage: Vantage
-    thresholds: Mapping[str, float] = field(default_factory=dict)
-    """RULE.NAME -> value, laid over the defaults."""
+    thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}))
+    """By rule id: the defaults, unless the configuration lays others over them."""
 
 
 class Step:
@@ -71,8 +71,7 @@ class Step:
 
     def _watch(self, cluster: str, shard: int, settings: ClusterSettings, blob: bytes | None) -> Watch:
         kept = Step._kept.pop((cluster, shard), None)
-        thresholds = self._thresholds(settings)
-        if kept is not None and kept[0] == blob and kept[1].thresholds == thresholds:
+        if kept is not None and kept[0] == blob and kept[1].thresholds == settings.thresholds:
             return kept[1]
         return Watch.of(
             blob,
@@ -80,11 +79,8 @@ class Step:
             cluster_id=settings.cluster_id,
             bootstrap=settings.bootstrap,
             vantage=settings.vantage,
-            thresholds=thresholds,
+            thresholds=settings.thresholds,
         )
-
-    def _thresholds(self, settings: ClusterSettings) -> Mapping[str, Thresholds]:
-        return thresholds_for(settings.thresholds)
 
 
 def _rows(frame: pd.DataFrame) -> Iterator[Row]:

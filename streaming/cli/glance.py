@@ -12,11 +12,10 @@ from rich.live import Live
 
 from connectors.errors import UsageError
 from connectors.kafka.wire import hush
-from rules.evaluate import thresholds_for
-from rules.finding import Plain, Thresholds
+from rules.finding import Plain
 from rules.quorum import Vantage
 from streaming.cli import given
-from streaming.config import ClusterSection
+from streaming.config import ClusterSection, in_force
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.look import look
 from streaming.oncall.recorded import recorded, remembered
@@ -77,7 +76,7 @@ def glimpses(wanted: Wanted, each: Callable[[Sequence[Glimpse]], bool] = lambda 
         resolve=wanted.resolve,
         hosts_file=wanted.hosts_file,
     )
-    thresholds = _thresholds(settled.overrides())
+    thresholds = settled.thresholds_in_force()
     targets = _targets(settled.clusters, wanted.journal)
     return look(targets, thresholds, timeout_s=wanted.timeout, say=_say, each=each)
 
@@ -157,10 +156,7 @@ def _console() -> Console:
 
 
 def _recorded_alone(wanted: Wanted, journal: Path) -> Sequence[Glimpse]:
-    overrides = given.overrides({}, wanted.setting or ())
-    thresholds = _thresholds(
-        {f"{rule}.{name}": one for rule, named in overrides.items() for name, one in named.items()}
-    )
+    thresholds = in_force(given.overrides({}, wanted.setting or ()))
     found = recorded(journal, lambda name: Machine(name, None, (), Vantage.INSIDE), say=_say)
     if not found:
         raise UsageError(f"--journal {journal}: nothing of any cluster was recorded yet")
@@ -187,10 +183,3 @@ def _targets(sections: Sequence[ClusterSection], journal: Path | None) -> list[T
         Target(cluster=section.cluster(), vantage=section.vantage, recorded=found.get(section.name))
         for section in sections
     ]
-
-
-def _thresholds(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
-    try:
-        return thresholds_for(overrides)
-    except ValueError as problem:
-        raise UsageError(str(problem)) from None

@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench simulate goldens schemas parity rows lock clean
+.PHONY: help setup demo test test-long check bench simulate goldens schemas parity rows lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,8 +26,11 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY) ## a real quorum hurt and healed, scene by scene, told by the streaming job
 	@$(BIN)/kraftwatch demo
 
-test: $(READY) check ## every test: the pure core, real Spark, a real Kafka on loopback
-	@$(BIN)/pytest --durations=15
+test: $(READY) check ## every test but the long ones: the pure core, real Spark, a real Kafka on loopback
+	@$(BIN)/pytest -m "not long" --durations=15
+
+test-long: $(READY) ## the long tests: what is slow and rare, on a real Kafka and a real Spark
+	@$(BIN)/pytest -m long --durations=15
 
 check: $(READY) ## format, lint, types, import contracts, the house's own rules: under a minute
 	@$(BIN)/ruff format --check --quiet .

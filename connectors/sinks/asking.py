@@ -10,16 +10,16 @@ from threading import Thread
 
 from connectors.sinks.redaction import redact
 from connectors.sinks.sink import Outcome, Retry, Sink
-from rules.alert import Alert
+from rules.notice import Notice
 from rules.quorum import Millis
 
 
 class Asking:
     """A call that has begun."""
 
-    def __init__(self, sink: Sink, alerts: Sequence[Alert], *, sent_at_ms: Millis, deadline_s: float) -> None:
+    def __init__(self, sink: Sink, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> None:
         """Begin it."""
-        self.alerts = alerts
+        self.notices = notices
         self._sink = sink
         self._sent_at_ms = sent_at_ms
         self._deadline_s = deadline_s
@@ -29,7 +29,7 @@ class Asking:
         self._thread.start()
 
     def answer(self, timeout_s: float) -> Sequence[Outcome] | None:
-        """One outcome for each alert; None when the sink has not answered yet."""
+        """One outcome for each notice; None when the sink has not answered yet."""
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             return None
@@ -39,13 +39,13 @@ class Asking:
 
     def _run(self) -> None:
         try:
-            outcomes = self._sink.tell(self.alerts, sent_at_ms=self._sent_at_ms, deadline_s=self._deadline_s)
+            outcomes = self._sink.tell(self.notices, sent_at_ms=self._sent_at_ms, deadline_s=self._deadline_s)
         except Exception as error:  # noqa: BLE001 - the fence around one sink: its fault is not the others'
-            outcomes = [Retry(reason=redact(f"{type(error).__name__}: {error}"))] * len(self.alerts)
+            outcomes = [Retry(reason=redact(f"{type(error).__name__}: {error}"))] * len(self.notices)
         except BaseException as error:  # noqa: BLE001 - raised again where somebody waits
             self._crash = error
             return
-        if len(outcomes) != len(self.alerts):
-            reason = f"the sink gave {len(outcomes)} answers to {len(self.alerts)} alerts"
-            outcomes = [Retry(reason=reason)] * len(self.alerts)
+        if len(outcomes) != len(self.notices):
+            reason = f"the sink gave {len(outcomes)} answers to {len(self.notices)} notices"
+            outcomes = [Retry(reason=reason)] * len(self.notices)
         self._outcomes = outcomes

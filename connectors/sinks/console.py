@@ -13,9 +13,10 @@ from rich.text import Text
 
 from connectors.sinks.evidence import duration, visible, written
 from connectors.sinks.line import iso
-from connectors.sinks.sink import Delivered, Outcome, Retry
+from connectors.sinks.sink import Delivered, Outcome, Retry, Style
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
+from rules.notice import Notice
 from rules.quorum import Millis
 
 _BADGE = {
@@ -40,18 +41,24 @@ class ConsoleSink:
         """Always `console`."""
         return "console"
 
-    def tell(self, alerts: Sequence[Alert], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
-        """Write them, one after the other; what the stream did not take is a Retry."""
+    @property
+    def style(self) -> Style:
+        """Every transition, as it comes."""
+        return Style.EACH
+
+    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
+        """Write their news, one after the other; what the stream did not take is a Retry."""
         written = 0
         try:
-            for alert in alerts:
-                self._write(rendered(alert))
+            for notice in notices:
+                for alert in notice.news:
+                    self._write(rendered(alert))
                 written += 1
         except (OSError, ValueError) as error:
             # A closed stream is a ValueError.
             reason = error.strerror if isinstance(error, OSError) else str(error)
             retry = Retry(reason=f"the console cannot be written: {reason}")
-            return [Delivered()] * written + [retry] * (len(alerts) - written)
+            return [Delivered()] * written + [retry] * (len(notices) - written)
         return [Delivered()] * written
 
     def _write(self, text: Text) -> None:

@@ -9,6 +9,7 @@ from connectors.sinks.asking import Asking
 from connectors.sinks.ledger import Ledger
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from rules.alert import Alert
+from rules.notice import Notice, each
 from rules.quorum import Millis
 
 _LOG = logging.getLogger(__name__)
@@ -99,7 +100,8 @@ class _Line:
         rested = not 0 <= now_ms - self._paused_from_ms < self._pause_ms
         waiting = self._ledger.pending(self.name)[:_AT_ONCE] if self._asked is None and rested else ()
         if waiting:
-            self._asked = Asking(self._sink, waiting, sent_at_ms=now_ms, deadline_s=self._deadline_s)
+            notices = [each(alert) for alert in waiting]
+            self._asked = Asking(self._sink, notices, sent_at_ms=now_ms, deadline_s=self._deadline_s)
             tally = self._take(tally, self._deadline_s, now_ms)
         return replace(tally, pending=len(self._ledger.pending(self.name)))
 
@@ -111,23 +113,24 @@ class _Line:
                 _LOG.warning("%s has not answered within %g s; the others go on without it.", self.name, timeout_s)
             return tally
         asked, self._asked = self._asked, None
-        done = [
-            alert.key for alert, outcome in zip(asked.alerts, outcomes, strict=True) if not isinstance(outcome, Retry)
-        ]
+        answered = list(zip(asked.notices, outcomes, strict=True))
+        done = [alert.key for notice, outcome in answered if not isinstance(outcome, Retry) for alert in notice.news]
         self._ledger.told(self.name, done)
-        for alert, outcome in zip(asked.alerts, outcomes, strict=True):
-            tally = self._count(tally, alert, outcome)
+        for notice, outcome in answered:
+            tally = self._count(tally, notice, outcome)
         self._rest(outcomes, now_ms)
         return tally
 
-    def _count(self, tally: Tally, alert: Alert, outcome: Outcome) -> Tally:
+    def _count(self, tally: Tally, notice: Notice, outcome: Outcome) -> Tally:
         match outcome:
             case Delivered():
                 return replace(tally, delivered=tally.delivered + 1)
             case Retry():
                 return replace(tally, retry=tally.retry + 1)
             case Rejected(reason=reason):
-                _LOG.warning("%s refused %s of %s for good: %s", self.name, alert.rule, alert.cluster, reason)
+                _LOG.warning(
+                    "%s refused %s of %s for good: %s", self.name, notice.root.rule, notice.root.cluster, reason
+                )
                 return replace(tally, rejected=tally.rejected + 1)
 
     def _rest(self, outcomes: Sequence[Outcome], now_ms: Millis) -> None:

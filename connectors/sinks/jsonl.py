@@ -16,8 +16,9 @@ from pathlib import Path
 from connectors.errors import UsageError
 from connectors.sinks.append import append, sync_directory
 from connectors.sinks.line import Key, key_of, to_line
-from connectors.sinks.sink import Delivered, Outcome, Retry
+from connectors.sinks.sink import Delivered, Outcome, Retry, Style
 from rules.alert import Alert
+from rules.notice import Notice
 from rules.quorum import Millis
 
 _READ_BYTES = 1 << 20
@@ -49,15 +50,20 @@ class JsonlSink:
         """`jsonl:` and the absolute path."""
         return f"jsonl:{self._path}"
 
-    def tell(self, alerts: Sequence[Alert], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
-        """Write those that the file does not hold yet, all of them or none."""
+    @property
+    def style(self) -> Style:
+        """A record of every transition."""
+        return Style.EACH
+
+    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
+        """Write the transitions that the file does not hold yet, all of them or none."""
         try:
-            self._write(alerts, sent_at_ms)
+            self._write([alert for notice in notices for alert in notice.news], sent_at_ms)
         except OSError as error:
-            return [Retry(reason=f"{self._path} cannot be written: {error.strerror}")] * len(alerts)
+            return [Retry(reason=f"{self._path} cannot be written: {error.strerror}")] * len(notices)
         except UsageError as error:
-            return [Retry(reason=str(error))] * len(alerts)
-        return [Delivered()] * len(alerts)
+            return [Retry(reason=str(error))] * len(notices)
+        return [Delivered()] * len(notices)
 
     def _write(self, alerts: Sequence[Alert], sent_at_ms: Millis) -> None:
         descriptor = self._opened()

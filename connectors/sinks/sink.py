@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol, TypeAlias
 
-from rules.alert import Alert
+from rules.notice import Notice
 from rules.quorum import Millis
 
 
@@ -32,18 +33,33 @@ class Rejected:
 Outcome: TypeAlias = Delivered | Retry | Rejected
 
 
+class Style(Enum):
+    """How a sink wants to be told."""
+
+    EACH = "each"
+    """A record: every transition by itself, none left out, whatever is silenced."""
+    INCIDENTS = "incidents"
+    """People: alerts of one root cause together, silences and the cap on sends respected, repeated in time."""
+
+
 class Sink(Protocol):
-    """Tells alerts to one place. It does not retry, wait or remember: the ledger does that for all sinks."""
+    """Tells notices to one place. It does not retry, wait or remember what was told: the ledger does that for all."""
 
     @property
     def name(self) -> str:
         """Its identity in the ledger, the same after a restart, without a secret."""
         ...
 
-    def tell(self, alerts: Sequence[Alert], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
-        """Tell the alerts in this order; one outcome for each, in the same order.
+    @property
+    def style(self) -> Style:
+        """How it wants to be told."""
+        ...
 
-        An alert that the deadline left no time for is a Retry. Telling the same alert again, by `Alert.key`,
-        must do no harm. An exception is a fault of the sink: it counts as a Retry of all.
+    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
+        """Tell the notices in this order; one outcome for each, in the same order.
+
+        A notice that the deadline left no time for is a Retry. Telling the same notice again must do no harm:
+        it carries the keys of its alerts (`Alert.key`) and of its incident. An exception is a fault of the
+        sink: it counts as a Retry of all.
         """
         ...

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from connectors.sinks.sink import Delivered, Outcome
+from connectors.sinks.sink import Delivered, Outcome, Style
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
+from rules.notice import Notice
 from rules.quorum import Millis, Offset
 
 NOON_MS = Millis(1_795_150_862_345)
@@ -37,13 +38,15 @@ class Recording:
     """A sink that keeps what it is told, and answers as it is told to."""
 
     name: str = "recording"
+    style: Style = Style.EACH
     answers: list[Outcome] = field(default_factory=list)
-    """The answers to come, one for each alert; Delivered after them."""
+    """The answers to come, one for each notice; Delivered after them."""
     told: list[Alert] = field(default_factory=list)
     calls: int = 0
 
-    def tell(self, alerts: Sequence[Alert], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
+    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
         self.calls += 1
-        outcomes = [self.answers.pop(0) if self.answers else Delivered() for _ in alerts]
-        self.told += [each for each, outcome in zip(alerts, outcomes, strict=True) if isinstance(outcome, Delivered)]
+        outcomes = [self.answers.pop(0) if self.answers else Delivered() for _ in notices]
+        answered = zip(notices, outcomes, strict=True)
+        self.told += [each for notice, outcome in answered if isinstance(outcome, Delivered) for each in notice.news]
         return outcomes

@@ -10,6 +10,7 @@ from connectors.sinks.console import ConsoleSink
 from connectors.sinks.sink import Delivered, Retry
 from rules.alert import Alert
 from rules.finding import Severity
+from rules.notice import each
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 LONG_COMMAND = "bin/kafka-metadata-quorum.sh --bootstrap-controller c1:9093 " + "--controller-id 2 " * 20
@@ -32,7 +33,9 @@ EVIDENCE: dict[str, Any] = {
 
 def seen(*alerts: Alert, **stream: Any) -> str:
     target = io.StringIO(**stream)
-    assert ConsoleSink(target).tell(alerts, sent_at_ms=NOON_MS, deadline_s=1) == [Delivered()] * len(alerts)
+    assert ConsoleSink(target).tell([each(told) for told in alerts], sent_at_ms=NOON_MS, deadline_s=1) == [
+        Delivered()
+    ] * len(alerts)
     return target.getvalue()
 
 
@@ -93,7 +96,7 @@ def test_a_terminal_gets_colours_and_no_line_of_ours_is_wrapped(
     monkeypatch.delenv("NO_COLOR", raising=False)
     terminal = Terminal()
     told = alert(severity=severity, resolved=resolved, remedy=(LONG_COMMAND,))
-    ConsoleSink(terminal).tell([told], sent_at_ms=NOON_MS, deadline_s=1)
+    ConsoleSink(terminal).tell([each(told)], sent_at_ms=NOON_MS, deadline_s=1)
     assert terminal.getvalue().startswith(style)
     if not resolved:
         assert LONG_COMMAND in terminal.getvalue()
@@ -124,7 +127,7 @@ def test_a_command_of_several_lines_keeps_them() -> None:
 def test_a_stream_that_cannot_say_a_character_says_a_question_mark() -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
-    ConsoleSink(stream).tell([alert(summary="weg – für immer")], sent_at_ms=NOON_MS, deadline_s=1)
+    ConsoleSink(stream).tell([each(alert(summary="weg – für immer"))], sent_at_ms=NOON_MS, deadline_s=1)
     assert b"  weg ? f?r immer\n" in raw.getvalue()
 
 
@@ -139,7 +142,7 @@ class BrokenPipe(io.StringIO):
 
 
 def test_a_broken_pipe_is_a_retry_of_what_was_not_written() -> None:
-    outcomes = ConsoleSink(BrokenPipe()).tell([alert(), alert(), alert()], sent_at_ms=NOON_MS, deadline_s=1)
+    outcomes = ConsoleSink(BrokenPipe()).tell([each(alert())] * 3, sent_at_ms=NOON_MS, deadline_s=1)
     assert outcomes == [Delivered(), *[Retry(reason="the console cannot be written: Broken pipe")] * 2]
 
 
@@ -147,4 +150,4 @@ def test_a_closed_stream_is_a_retry() -> None:
     stream = io.StringIO()
     sink = ConsoleSink(stream)
     stream.close()
-    assert [type(outcome) for outcome in sink.tell([alert()], sent_at_ms=NOON_MS, deadline_s=1)] == [Retry]
+    assert [type(outcome) for outcome in sink.tell([each(alert())], sent_at_ms=NOON_MS, deadline_s=1)] == [Retry]

@@ -13,7 +13,7 @@ from connectors.errors import LedgerError, UsageError
 from connectors.sinks.delivery import Delivery, Tally
 from connectors.sinks.ledger import Ledger
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
-from rules.alert import Alert
+from rules.notice import Notice
 from rules.quorum import Millis
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
 
@@ -90,12 +90,12 @@ def test_a_restart_tells_what_was_left(tmp_path: Path) -> None:
 
 
 class Broken(Recording):
-    def tell(self, alerts: Sequence[Alert], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
+    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
         raise RuntimeError("POST https://user:hunter2@hooks.example.com/T0/B1/s3cr3t failed, token=abc123")
 
 
 class Miscounting(Recording):
-    def tell(self, alerts: Sequence[Alert], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
+    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
         return [Delivered()]
 
 
@@ -106,7 +106,7 @@ def test_a_broken_sink_is_a_retry_without_its_secrets(tmp_path: Path, caplog: py
     assert good.told == [FIRST, SECOND]
     assert "RuntimeError: POST https://hooks.example.com/*** failed, token=***" in caplog.text
     assert not {"hunter2", "s3cr3t", "abc123"} & set(caplog.text.replace("/", " ").replace("=", " ").split())
-    assert "the sink gave 1 answers to 2 alerts" in caplog.text
+    assert "the sink gave 1 answers to 2 notices" in caplog.text
 
 
 class Hanging(Recording):
@@ -116,11 +116,11 @@ class Hanging(Recording):
         super().__init__("hanging")
         self.let = Event()
 
-    def tell(self, alerts: Sequence[Alert], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
+    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
         self.calls += 1
         assert self.let.wait(30)
-        self.told += alerts
-        return [Delivered()] * len(alerts)
+        self.told += [alert for notice in notices for alert in notice.news]
+        return [Delivered()] * len(notices)
 
 
 def test_a_hanging_sink_costs_its_deadline_once_and_its_late_answer_counts(

@@ -12,6 +12,7 @@ from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.line import key_of, to_line
 from connectors.sinks.sink import Delivered, Outcome, Retry
 from rules.alert import Alert
+from rules.notice import each
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 FIRST, SECOND, THIRD = alert("one"), alert("two"), alert("one", resolved=True)
@@ -22,7 +23,7 @@ def told(path: Path) -> list[object]:
 
 
 def tell(sink: JsonlSink, *alerts: Alert) -> list[Outcome]:
-    return list(sink.tell(alerts, sent_at_ms=NOON_MS, deadline_s=5))
+    return list(sink.tell([each(alert) for alert in alerts], sent_at_ms=NOON_MS, deadline_s=5))
 
 
 def test_lines_come_in_order_and_once(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from deploy.lab.process import leashed
 KAFKA_VERSION = "4.3.1"
 """The Kafka that the lab runs unless told otherwise."""
 
+_LOG4J = "2.24.3"
+"""What Kafka 4.0 is shipped with, and its modules do not ask for."""
 # Ivy's ibiblio resolver knows Maven Central by itself. A cache of its own: a half-filled ~/.m2 breaks it.
 _SETTINGS = """<ivysettings>
   <property name="ivy.maven.lookup.sources" value="false"/>
@@ -113,11 +115,16 @@ def _fetch(version: str, folder: Path) -> Path:
 
 
 def _logger(jars: Path) -> Dependency | None:
-    """Without this binding of SLF4J to Log4j, of Log4j's own version, Kafka logs nothing at all."""
+    """Without this binding of SLF4J to Log4j, of Log4j's own version, Kafka logs nothing at all.
+
+    Kafka before 4.0 brings reload4j and its binding; 4.0 itself brings nothing.
+    """
     for jar in jars.glob("log4j-core-*.jar"):
         version = jar.stem.removeprefix("log4j-core-")
         return ("org.apache.logging.log4j", "log4j-slf4j-impl", version, False)
-    return None
+    if any(jars.glob("slf4j-reload4j-*.jar")):
+        return None
+    return ("org.apache.logging.log4j", "log4j-slf4j-impl", _LOG4J, True)
 
 
 class _Telling:

@@ -1,5 +1,6 @@
 """How the lab starts Java: nodes and Kafka's tools."""
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,20 +10,26 @@ from deploy.lab.process import output_of
 
 NODE = "kafka.Kafka"
 
-TOOLS: Mapping[str, str] = {
-    "kafka-acls": "org.apache.kafka.tools.AclCommand",
-    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
-    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
-    "kafka-configs": "kafka.admin.ConfigCommand",
-    "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
-    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
-    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
-    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
-    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
-    "kafka-storage": "kafka.tools.StorageTool",
-    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+TOOLS: Mapping[str, tuple[str, ...]] = {
+    "kafka-acls": ("org.apache.kafka.tools.AclCommand", "kafka.admin.AclCommand"),
+    "kafka-broker-api-versions": (
+        "org.apache.kafka.tools.BrokerApiVersionsCommand",
+        "kafka.admin.BrokerApiVersionsCommand",
+    ),
+    "kafka-cluster": ("org.apache.kafka.tools.ClusterTool",),
+    "kafka-configs": ("kafka.admin.ConfigCommand",),
+    "kafka-dump-log": ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments"),
+    "kafka-features": ("org.apache.kafka.tools.FeatureCommand",),
+    "kafka-leader-election": ("org.apache.kafka.tools.LeaderElectionCommand", "kafka.admin.LeaderElectionCommand"),
+    "kafka-metadata-quorum": ("org.apache.kafka.tools.MetadataQuorumCommand",),
+    "kafka-reassign-partitions": (
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+        "kafka.admin.ReassignPartitionsCommand",
+    ),
+    "kafka-storage": ("kafka.tools.StorageTool",),
+    "kafka-topics": ("org.apache.kafka.tools.TopicCommand", "kafka.admin.TopicCommand"),
 }
-"""Kafka's scripts without `.sh`, and the class that each runs."""
+"""Kafka's scripts without `.sh`, and the class that each runs: where older Kafkas had it elsewhere, that one last."""
 
 # Small and quick to start; what a lab runs never gets hot enough for the second compiler.
 _QUICK = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.awt.headless=true")
@@ -33,6 +40,12 @@ _LOG4J2 = """<Configuration status="ERROR">
   </Appenders>
   <Loggers><Root level="INFO"><AppenderRef ref="out"/></Root></Loggers>
 </Configuration>
+"""
+# Kafka before 4.0 logs by reload4j, which would mix its words with what a tool prints: tools are told to log nothing.
+_LOG4J = """log4j.rootLogger=${lab.log.level}, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
 # A name that vanishes must be gone at the next lookup. These two are security properties, not system properties:
 # the JDK's own file sets the second to 10 s, and it wins over sun.net.inetaddr.negative.ttl.
@@ -50,18 +63,19 @@ class Jvm:
 
     jars: Path
     folder: Path
-    """Where log4j2.xml and java.security are written."""
+    """Where log4j2.xml, log4j.properties and java.security are written."""
     hosts_file: Path | None = None
 
     def prepare(self) -> None:
         """Writes the files that the options point to."""
         (self.folder / "log4j2.xml").write_text(_LOG4J2, encoding="utf-8")
+        (self.folder / "log4j.properties").write_text(_LOG4J, encoding="utf-8")
         (self.folder / "java.security").write_text(_NO_DNS_CACHE, encoding="utf-8")
 
     def node(self, properties: Path) -> list[str]:
         """The command that runs a broker or controller in the foreground, logging to its standard output."""
         log = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.xml'}"
-        return [*self._java(), log, "-XX:+ExitOnOutOfMemoryError", NODE, str(properties)]
+        return [*self._java(), log, *self._log4j("INFO"), "-XX:+ExitOnOutOfMemoryError", NODE, str(properties)]
 
     def tool(self, name: str, arguments: Sequence[str], *, timeout_s: float = TOOL_TIMEOUT_S) -> str:
         """Runs one of Kafka's tools, named as its script without `.sh`, and returns what it printed.
@@ -72,7 +86,26 @@ class Jvm:
         if name not in TOOLS:
             raise LabError(f"{name} is none of Kafka's tools in the lab, which are: {', '.join(sorted(TOOLS))}")
         told = f"{name} {' '.join(arguments)}"
-        return output_of([*self._java(), TOOLS[name], *arguments], what=told, timeout_s=timeout_s)
+        command = [*self._java(), *self._log4j("OFF"), self._main(name), *arguments]
+        return output_of(command, what=told, timeout_s=timeout_s)
+
+    def _main(self, tool: str) -> str:
+        """The class that a tool is in these jars."""
+        return next((main for main in TOOLS[tool] if self._has(main)), TOOLS[tool][0])
+
+    def _has(self, main: str) -> bool:
+        entry = main.replace(".", "/") + ".class"
+        for jar in (*self.jars.glob("kafka-tools-*.jar"), *self.jars.glob("kafka_2.13-*.jar")):
+            with zipfile.ZipFile(jar) as packed:
+                if entry in packed.NameToInfo:
+                    return True
+        return False
+
+    def _log4j(self, level: str) -> list[str]:
+        # Log4j 2 would take this option for its own, and complain of the file.
+        if not any(self.jars.glob("slf4j-reload4j-*.jar")):
+            return []
+        return [f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}", f"-Dlab.log.level={level}"]
 
     def _java(self) -> list[str]:
         names = [] if self.hosts_file is None else [

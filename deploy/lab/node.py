@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.lab.errors import LabError
+from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.jvm import Jvm
 from deploy.lab.process import Program
+from deploy.lab.versions import is_dynamic
 
 LOOPBACK = "127.0.0.1"
 CONTROLLER, BROKER = "CONTROLLER", "PLAINTEXT"
@@ -23,6 +25,8 @@ class Node:
     broker_port: int | None
     host: str = LOOPBACK
     """What its controller listener advertises: 127.0.0.1 or a name of the lab. It binds 127.0.0.1 either way."""
+    version: str = KAFKA_VERSION
+    """The Kafka that its next start runs."""
     program: Program | None = field(default=None, repr=False)
 
     @property
@@ -95,18 +99,22 @@ class Node:
         """The process id of its JVM, or None while it does not run."""
         return self.program.pid if self.program is not None and self.running else None
 
-    def configure(self, bootstrap: str, extra: Mapping[str, str]) -> None:
-        """Writes its server.properties; a running node goes on with what it read at its start."""
+    def configure(self, quorum: Mapping[str, str], extra: Mapping[str, str]) -> None:
+        """Writes its server.properties; a running node goes on with what it read at its start.
+
+        `quorum` is what tells it of the controllers: controller.quorum.bootstrap.servers or .voters.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
-        text = "".join(f"{key}={value}\n" for key, value in {**self._properties(bootstrap), **extra}.items())
+        text = "".join(f"{key}={value}\n" for key, value in {**self._properties(), **quorum, **extra}.items())
         self.properties_file.write_text(text, encoding="utf-8")
 
-    def _properties(self, bootstrap: str) -> dict[str, str]:
+    def _properties(self) -> dict[str, str]:
         roles, bound, advertised = [], [], []
         if self.is_controller:
             roles.append("controller")
             bound.append(f"{CONTROLLER}://{LOOPBACK}:{self.controller_port}")
-            advertised.append(f"{CONTROLLER}://{self.endpoint}")
+            if is_dynamic(self.version):  # older ones refuse to start with it
+                advertised.append(f"{CONTROLLER}://{self.endpoint}")
         if self.is_broker:
             roles.append("broker")
             bound.append(f"{BROKER}://{self.broker_endpoint}")
@@ -114,10 +122,8 @@ class Node:
         properties = {
             "process.roles": ",".join(roles),
             "node.id": str(self.id),
-            "controller.quorum.bootstrap.servers": bootstrap,
             "controller.listener.names": CONTROLLER,
             "listeners": ",".join(bound),
-            "advertised.listeners": ",".join(advertised),
             "listener.security.protocol.map": f"{CONTROLLER}:PLAINTEXT,{BROKER}:PLAINTEXT",
             "log.dirs": str(self.data),
             "auto.create.topics.enable": "false",
@@ -130,6 +136,8 @@ class Node:
             "num.network.threads": "1",
             "num.io.threads": "2",
         }
+        if advertised:
+            properties["advertised.listeners"] = ",".join(advertised)
         return properties | ({"inter.broker.listener.name": BROKER} if self.is_broker else {})
 
     def launch(self, jvm: Jvm, *, held: bool) -> None:

@@ -9,6 +9,7 @@ from deploy.lab.errors import LabError
 from deploy.lab.node import Node
 from deploy.lab.running import RunningQuorum
 from deploy.lab.stranding import Stranded, strand
+from deploy.lab.tools import Tools
 
 
 class Lab(RunningQuorum):
@@ -22,7 +23,7 @@ class Lab(RunningQuorum):
     def wipe_disk(self, id_: int) -> str:
         """Replaces a stopped node's disk by an empty one, formatted without initial controllers; its directory id."""
         self._stopped([id_], "its disk is wiped")
-        wipe_disk(self._jvm, self.node(id_), self.cluster_id)
+        wipe_disk(self._jvm, self.node(id_), self.cluster_id, static=self.static)
         return self.node(id_).directory_id
 
     def move_endpoint(self, *ids: int) -> None:
@@ -38,10 +39,32 @@ class Lab(RunningQuorum):
         _ = self.names
         self._roster.rename(id_, name)
 
+    # ---- versions
+
+    def install(self, id_: int, version: str) -> None:
+        """Gives a stopped node another Kafka; its next start runs it. Kafka's tools follow when all nodes have it.
+
+        Raises:
+            LabError: it runs, or there is no such Kafka.
+        """
+        self._stopped([id_], "it gets another Kafka")
+        jvm = self._jvm_of(version)
+        self.node(id_).version = version
+        self._roster.configure()
+        if all(node.version == version for node in self._roster):
+            self.version = version
+            self.tools = Tools(jvm=jvm, roster=self._roster)
+
+    def upgrade_features(self, *options: str) -> str:
+        """`kafka-features upgrade`, with `--release-version 4.3` or `--feature kraft.version=1`; what it printed."""
+        return self.tools.upgrade_features(*options)
+
     # ---- voters, through Kafka's own tool
 
     def new_controller(self) -> int:
         """Adds a controller formatted without initial controllers, starts it, and returns its id: an observer."""
+        if self.static:
+            raise LabError("a static quorum takes no further controller: its voters are in every configuration")
         node = self._roster.add_controller()
         format_disk(self._jvm, node, self.cluster_id, initial=())
         self.start(node.id)
@@ -83,11 +106,12 @@ class Lab(RunningQuorum):
             replication=replication,
             configs=configs or {},
             assignment=assignment,
+            login=self.login,
         )
 
     def produce(self, topic: str, count: int) -> None:
         """Writes `count` records with acks=all and waits until all are acknowledged."""
-        topics.produce(self.running_brokers, topic, count)
+        topics.produce(self.running_brokers, topic, count, login=self.login)
 
     def strand_recovering(self, *names: str, partitions: int = 1) -> Stranded:
         """Puts every partition of these topics into RECOVERING (KIP-704) by an unclean election.

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from deploy.lab.errors import LabError
+from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.names import DOMAIN, Names
 from deploy.lab.node import LOOPBACK, Node
 from deploy.lab.ports import free_port
@@ -14,8 +15,19 @@ FIRST_BROKER = 101
 class Roster:
     """Controllers are numbered from 1, combined nodes follow them, brokers from 101."""
 
-    def __init__(self, folder: Path, *, names: Names | None, extra: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        names: Names | None,
+        extra: Mapping[str, str],
+        version: str = KAFKA_VERSION,
+        static: bool = False,
+    ) -> None:
+        """Of a quorum of this Kafka; a `static` one is named in every configuration, others keep it in the log."""
         self._folder = folder
+        self._version = version
+        self._static = static
         self._names = names
         self._extra = dict(extra)
         self._nodes: dict[int, Node] = {}
@@ -46,8 +58,16 @@ class Roster:
         return [node for node in self if node.is_broker]
 
     @property
+    def quorum(self) -> dict[str, str]:
+        """The line of a configuration that leads to the controllers."""
+        if self._static:
+            voters = ",".join(f"{node.id}@{node.endpoint}" for node in self.controllers)
+            return {"controller.quorum.voters": voters}
+        return {"controller.quorum.bootstrap.servers": ",".join(self.bootstrap)}
+
+    @property
     def bootstrap(self) -> list[str]:
-        """What controller.quorum.bootstrap.servers lists."""
+        """HOST:PORT of every controller."""
         return [node.endpoint for node in self.controllers]
 
     def populate(self, *, controllers: int, combined: int, brokers: int) -> None:
@@ -78,9 +98,8 @@ class Roster:
 
     def configure(self) -> None:
         """Writes every node's server.properties."""
-        bootstrap = ",".join(self.bootstrap)
         for node in self:
-            node.configure(bootstrap, self._extra)
+            node.configure(self.quorum, self._extra)
 
     def _add(self, id_: int, *, controller: bool, broker: bool) -> Node:
         host = LOOPBACK
@@ -93,6 +112,7 @@ class Roster:
             controller_port=self._port() if controller else None,
             broker_port=self._port() if broker else None,
             host=host,
+            version=self._version,
         )
         return self._nodes[id_]
 

@@ -19,7 +19,9 @@ from deploy.lab.names import Names
 from deploy.lab.node import Node
 from deploy.lab.patience import until
 from deploy.lab.roster import Roster
+from deploy.lab.security import Security
 from deploy.lab.tools import Tools
+from deploy.lab.versions import is_dynamic
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 60.0
@@ -43,13 +45,17 @@ class RunningQuorum:
         brokers: int = 2,
         combined: int = 0,
         version: str = KAFKA_VERSION,
+        static: bool | None = None,
         properties: Mapping[str, str] | None = None,
         named: bool = False,
+        users: Sequence[str] | None = None,
         held: bool = True,
     ) -> None:
         """`directory` is made if need be and must hold no lab; `properties` go into every node's configuration.
 
         `named`: controllers advertise names that only the lab's hosts file knows, instead of 127.0.0.1.
+        `static`: voters by controller.quorum.voters, kraft.version 0; unless told, only where the Kafka knows no other.
+        `users`: not None makes it a secured quorum with these users beside the admin (see `deploy.lab.security`).
         `held=False`: the processes outlive this one (see `deploy.lab.standing`).
         """
         if controllers + combined < 1 or min(controllers, brokers, combined) < 0:
@@ -58,23 +64,30 @@ class RunningQuorum:
         if any(character in str(self.directory) for character in ",\\"):
             raise LabError(f"{self.directory}: Kafka takes no comma and no backslash in a folder's name")
         self.version = version
+        self.static = not is_dynamic(version) if static is None else static
+        if not self.static and not is_dynamic(version):
+            raise LabError(f"Kafka {version} has static quorums only: voters in the log came with 3.9")
         self.cluster_id = _new_uuid()
         self._counts = {"controllers": controllers, "combined": combined, "brokers": brokers}
         self._properties = dict(properties or {})
         self._named = named
+        self._users = users
         self._held = held
 
     def __enter__(self) -> Self:
         """Brings it up; kills what it has started if that fails."""
-        jars = kafka_jars(self.version)
+        kafka_jars(self.version)
         if self.directory.exists() and any(self.directory.glob("node-*")):
             raise LabError(f"{self.directory} holds a lab already: give it a folder of its own")
         self.directory.mkdir(parents=True, exist_ok=True)
         self._names = Names(self.directory / "hosts") if self._named else None
-        self._roster = Roster(self.directory, names=self._names, extra=self._properties)
-        self._jvm = Jvm(jars=jars, folder=self.directory, hosts_file=self.hosts_file)
+        self._security = None if self._users is None else Security(self.directory / "security", self._users)
+        secured = {} if self._security is None else self._security.node_properties()
+        extra = secured | self._properties
+        self._roster = Roster(self.directory, names=self._names, extra=extra, version=self.version, static=self.static)
         self._jvm.prepare()
-        self.tools = Tools(jvm=self._jvm, roster=self._roster)
+        admin_file = None if self._security is None else self._security.admin_file
+        self.tools = Tools(jvm=self._jvm, roster=self._roster, command_config=admin_file)
         try:
             self._roster.populate(**self._counts)
             self._format_all()
@@ -130,13 +143,32 @@ class RunningQuorum:
         return None if self._names is None else self._names.file
 
     @property
+    def security(self) -> Security:
+        """The users and certificates of a secured quorum."""
+        if self._security is None:
+            raise LabError("this lab is not secured: make it with users=[...]")
+        return self._security
+
+    @property
+    def dial(self) -> wire.Dial:
+        """How a node of this quorum is connected to."""
+        return wire.plaintext if self._security is None else self._security.dial
+
+    @property
+    def login(self) -> Mapping[str, str | int]:
+        """What librdkafka needs for that."""
+        return {} if self._security is None else self._security.client()
+
+    @property
     def state(self) -> wire.QuorumState | None:
         """The quorum as its leader answers now; None while no running controller leads.
 
         A controller that was paused believes for a moment that it still leads: the newest epoch is the truth.
         """
-        ports = [node.controller_port for node in self._roster.controllers if node.running]
-        answers = [wire.quorum_state(port) for port in ports if port is not None]
+        asked = [(node.controller_port, is_dynamic(node.version)) for node in self._roster.controllers if node.running]
+        answers = [
+            wire.quorum_state(port, dynamic=dynamic, dial=self.dial) for port, dynamic in asked if port is not None
+        ]
         return max(filter(None, answers), key=lambda state: state.leader_epoch, default=None)
 
     def await_state(
@@ -159,10 +191,15 @@ class RunningQuorum:
         broker is unfenced (it needs one: without a quorum, say wait=False).
         """
         for id_ in ids:
-            self.node(id_).launch(self._jvm, held=self._held)
+            node = self.node(id_)
+            node.launch(self._jvm_of(node.version), held=self._held)
         for id_ in ids if wait else ():
             node = self.node(id_)
-            until(lambda node=node: _answers(node), timeout_s=START_TIMEOUT_S, what=f"node {id_} ({node.log_file})")  # type: ignore[misc]
+            until(
+                lambda node=node: _answers(node, self.dial),  # type: ignore[misc]
+                timeout_s=START_TIMEOUT_S,
+                what=f"node {id_} ({node.log_file})",
+            )
 
     def stop(self, *ids: int) -> None:
         """SIGTERM, and waits for the clean end, for which a broker needs a quorum: it hands its leaderships over."""
@@ -194,14 +231,24 @@ class RunningQuorum:
 
     # ---- inside
 
+    @property
+    def _jvm(self) -> Jvm:
+        """Of the lab's own version: it formats disks and runs the tools."""
+        return self._jvm_of(self.version)
+
+    def _jvm_of(self, version: str) -> Jvm:
+        return Jvm(jars=kafka_jars(version), folder=self.directory, hosts_file=self.hosts_file)
+
     def _format_all(self) -> None:
         voters = [(node, _new_uuid()) for node in self._roster.controllers]
         initial = [f"{node.id}@{node.endpoint}:{directory}" for node, directory in voters]
+
+        def initial_of(node: Node) -> Sequence[str] | None:
+            return None if self.static else initial if node.is_controller else ()
+
         with ThreadPoolExecutor(max_workers=4) as pool:
             formatted = [
-                pool.submit(
-                    format_disk, self._jvm, node, self.cluster_id, initial=initial if node.is_controller else ()
-                )
+                pool.submit(format_disk, self._jvm, node, self.cluster_id, initial=initial_of(node))
                 for node in self._roster
             ]
             for one in formatted:
@@ -224,13 +271,13 @@ class RunningQuorum:
                 raise LabError(f"node {id_} did not end within {timeout_s:g} s ({self.node(id_).log_file})")
 
 
-def _answers(node: Node) -> bool:
+def _answers(node: Node, dial: wire.Dial) -> bool:
     """Whether it takes requests; raises LabError when its process has ended."""
     if not node.running:
         raise LabError(f"node {node.id} ended while it started; the end of {node.log_file}:\n{node.last_words()}")
     if node.controller_port is not None and not wire.listens(node.controller_port):
         return False
-    return node.broker_port is None or node.id in wire.live_brokers(node.broker_port)
+    return node.broker_port is None or node.id in wire.live_brokers(node.broker_port, dial=dial)
 
 
 def _new_uuid() -> str:

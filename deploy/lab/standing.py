@@ -43,6 +43,7 @@ def up(
     brokers: int = 2,
     combined: int = 0,
     version: str = KAFKA_VERSION,
+    static: bool | None = None,
     properties: Mapping[str, str] | None = None,
     named: bool = False,
 ) -> Standing:
@@ -63,6 +64,7 @@ def up(
         brokers=brokers,
         combined=combined,
         version=version,
+        static=static,
         properties=properties,
         named=named,
         held=False,
@@ -109,7 +111,7 @@ def _processes(directory: Path) -> list[int]:
 
 def _clear(directory: Path) -> None:
     """Removes a former lab; refuses a folder with anything that no lab wrote."""
-    ours = re.compile(r"node-\d+|lab\.json|hosts|hosts\.new|log4j2\.xml|java\.security")
+    ours = re.compile(r"node-\d+|lab\.json|hosts|hosts\.new|log4j2\.xml|log4j\.properties|java\.security")
     left = sorted(directory.iterdir()) if directory.exists() else []
     if foreign := [path.name for path in left if not ours.fullmatch(path.name)]:
         raise LabError(f"{directory} holds something that is no lab's ({foreign[0]}): name an empty or new folder")

@@ -33,21 +33,25 @@ def strand(lab: "Lab", names: Sequence[str], *, partitions: int) -> Stranded:
         raise LabError(f"partitions are stranded between two running brokers of their own, and there are {running}")
     ahead, behind = running[:2]
     for name in names:
-        if not wire.partitions(_port(lab, ahead), name):
+        if not wire.partitions(_port(lab, ahead), name, dial=lab.dial):
             lab.create_topic(name, assignment=[[ahead, behind]] * partitions)
-            topics.wait_for_isr(_port(lab, ahead), name, frozenset({ahead, behind}), timeout_s=FENCING_TIMEOUT_S)
+            topics.wait_for_isr(
+                _port(lab, ahead), name, frozenset({ahead, behind}), timeout_s=FENCING_TIMEOUT_S, dial=lab.dial
+            )
     lab.kill(behind)
     counts = {
-        name: topics.wait_for_isr(_port(lab, ahead), name, frozenset({ahead}), timeout_s=FENCING_TIMEOUT_S)
+        name: topics.wait_for_isr(
+            _port(lab, ahead), name, frozenset({ahead}), timeout_s=FENCING_TIMEOUT_S, dial=lab.dial
+        )
         for name in names
     }
     for name in names:
         lab.produce(name, 10 * counts[name])
     lab.kill(ahead)
     lab.start(behind)
-    topics.elect_unclean(_port(lab, behind), counts, timeout_s=FENCING_TIMEOUT_S)
+    topics.elect_unclean(_port(lab, behind), counts, timeout_s=FENCING_TIMEOUT_S, dial=lab.dial)
     for name in names:
-        topics.wait_for_isr(_port(lab, behind), name, frozenset({behind}), timeout_s=FENCING_TIMEOUT_S)
+        topics.wait_for_isr(_port(lab, behind), name, frozenset({behind}), timeout_s=FENCING_TIMEOUT_S, dial=lab.dial)
     return Stranded(topics=tuple(names), leader=behind, dead=ahead)
 
 

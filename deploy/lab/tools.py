@@ -8,6 +8,7 @@ from deploy.lab.errors import LabError
 from deploy.lab.jvm import Jvm
 from deploy.lab.node import Node
 from deploy.lab.roster import Roster
+from deploy.lab.versions import is_dynamic
 
 NODE_PROPERTIES = "$NODE_PROPERTIES"
 """A remedy's placeholder for the configuration file of the node that it is run on."""
@@ -16,19 +17,25 @@ NODE_PROPERTIES = "$NODE_PROPERTIES"
 class Tools:
     """Each call starts one JVM: about a second and a half."""
 
-    def __init__(self, *, jvm: Jvm, roster: Roster) -> None:
+    def __init__(self, *, jvm: Jvm, roster: Roster, command_config: Path | None = None) -> None:
+        """`command_config` is what the tools need to reach a secured quorum."""
         self._jvm = jvm
         self._roster = roster
+        self._login = [] if command_config is None else ["--command-config", str(command_config)]
 
     def describe_status(self) -> dict[str, str]:
         """`describe --status`: its lines as name -> value, such as LeaderId, LeaderEpoch, CurrentVoters."""
-        printed = self._jvm.tool("kafka-metadata-quorum", [*self._at_controllers(), "describe", "--status"])
+        printed = self._jvm.tool(
+            "kafka-metadata-quorum", [*self._login, *self._at_controllers(), "describe", "--status"]
+        )
         pairs = (line.partition(":") for line in printed.splitlines() if ":" in line)
         return {name.strip(): value.strip() for name, _, value in pairs}
 
     def describe_replication(self) -> list[dict[str, str]]:
         """`describe --replication`: its rows as column -> value, such as NodeId, DirectoryId, Lag, Status."""
-        printed = self._jvm.tool("kafka-metadata-quorum", [*self._at_controllers(), "describe", "--replication"])
+        printed = self._jvm.tool(
+            "kafka-metadata-quorum", [*self._login, *self._at_controllers(), "describe", "--replication"]
+        )
         heading, *rows = [line.split() for line in printed.splitlines() if line.strip()]
         return [dict(zip(heading, row, strict=True)) for row in rows]
 
@@ -42,7 +49,11 @@ class Tools:
     def remove_controller(self, id_: int, directory_id: str) -> None:
         """`remove-controller` of this voter."""
         who = ["--controller-id", str(id_), "--controller-directory-id", directory_id]
-        self._jvm.tool("kafka-metadata-quorum", [*self._at_controllers(), "remove-controller", *who])
+        self._jvm.tool("kafka-metadata-quorum", [*self._login, *self._at_controllers(), "remove-controller", *who])
+
+    def upgrade_features(self, *options: str) -> str:
+        """`kafka-features upgrade` with these options."""
+        return self._jvm.tool("kafka-features", [*self._at_controllers(), "upgrade", *options])
 
     def dump_log(self, node: Node) -> str:
         """Every snapshot and segment of its metadata log, decoded, oldest first."""
@@ -67,7 +78,9 @@ class Tools:
         return self._jvm.tool(Path(script).name.removesuffix(".sh"), arguments)
 
     def _at_controllers(self) -> list[str]:
-        running = [node.endpoint for node in self._roster.controllers if node.running]
+        running = [node for node in self._roster.controllers if node.running]
         if not running:
             raise LabError("no controller of the lab runs, so there is nobody for Kafka's tool to ask")
-        return ["--bootstrap-controller", ",".join(running)]
+        if not is_dynamic(running[0].version):  # KIP-919 came with 3.7, and 3.7 and 3.8 are well served by brokers too
+            return ["--bootstrap-server", ",".join(node.broker_endpoint for node in self._roster.brokers)]
+        return ["--bootstrap-controller", ",".join(node.endpoint for node in running)]

@@ -1,6 +1,7 @@
 """Topics of the lab: made, written to, and stranded in RECOVERING. Without a JVM, which takes seconds."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -12,9 +13,13 @@ from deploy.lab.patience import until
 REQUEST_TIMEOUT_S = 30.0
 
 
-def _client(bootstrap: Sequence[str]) -> dict[str, str | int]:
+Login: TypeAlias = Mapping[str, str | int]
+"""librdkafka's settings for a secured quorum; empty for another."""
+
+
+def _client(bootstrap: Sequence[str], login: Login) -> dict[str, str | int]:
     # log_level 0: librdkafka would tell stderr of each broker that a scene has stopped on purpose.
-    return {"bootstrap.servers": ",".join(bootstrap), "log_level": 0, "client.id": "kraftwatch-lab"}
+    return {"bootstrap.servers": ",".join(bootstrap), "log_level": 0, "client.id": "kraftwatch-lab", **login}
 
 
 def create(
@@ -25,20 +30,21 @@ def create(
     replication: int,
     configs: Mapping[str, str],
     assignment: Sequence[Sequence[int]] | None,
+    login: Login,
 ) -> None:
     """Creates a topic; `assignment` lists the replicas of each partition and wins over both numbers."""
     placed = {"replica_assignment": [list(replicas) for replicas in assignment]} if assignment else {}
     counted = {"num_partitions": len(assignment)} if assignment else {"num_partitions": partitions}
     factor = {} if assignment else {"replication_factor": replication}
     topic = NewTopic(name, config=dict(configs), **counted, **factor, **placed)
-    admin = AdminClient(_client(bootstrap))  # named, because its requests die with it
+    admin = AdminClient(_client(bootstrap, login))  # named, because its requests die with it
     try:
         admin.create_topics([topic], operation_timeout=REQUEST_TIMEOUT_S)[name].result(REQUEST_TIMEOUT_S + 5)
     except (KafkaException, TimeoutError) as error:
         raise LabError(f"could not create topic {name}: {error}") from error
 
 
-def produce(bootstrap: Sequence[str], topic: str, count: int) -> None:
+def produce(bootstrap: Sequence[str], topic: str, count: int, *, login: Login) -> None:
     """Writes `count` records with acks=all, spread over the partitions, and waits until all are acknowledged."""
     failed: list[str] = []
 
@@ -46,7 +52,8 @@ def produce(bootstrap: Sequence[str], topic: str, count: int) -> None:
         if error is not None:
             failed.append(str(error))
 
-    producer = Producer(_client(bootstrap) | {"acks": "all", "message.timeout.ms": int(REQUEST_TIMEOUT_S * 1000)})
+    patience_ms = int(REQUEST_TIMEOUT_S * 1000)
+    producer = Producer(_client(bootstrap, login) | {"acks": "all", "message.timeout.ms": patience_ms})
     for number in range(count):
         producer.produce(topic, key=str(number), value=f"record {number}", on_delivery=delivered)
         producer.poll(0)
@@ -55,7 +62,7 @@ def produce(bootstrap: Sequence[str], topic: str, count: int) -> None:
         raise LabError(f"{len(failed) + left} of {count} records to topic {topic} failed: {(failed or ['timeout'])[0]}")
 
 
-def elect_unclean(port: int, topics: Mapping[str, int], *, timeout_s: float) -> None:
+def elect_unclean(port: int, topics: Mapping[str, int], *, timeout_s: float, dial: wire.Dial) -> None:
     """An unclean election for every partition of these topics (name -> number of partitions).
 
     Asked again, of the broker on `port`, until each partition got a leader by it: while the last leader
@@ -67,20 +74,20 @@ def elect_unclean(port: int, topics: Mapping[str, int], *, timeout_s: float) -> 
     open_ones = {(name, number) for name, count in topics.items() for number in range(count)}
 
     def elect() -> bool:
-        open_ones.difference_update(wire.elect_unclean(port, open_ones))
+        open_ones.difference_update(wire.elect_unclean(port, open_ones, dial=dial))
         return not open_ones
 
     until(elect, timeout_s=timeout_s, what=f"unclean elections of {', '.join(sorted(topics))}")
 
 
-def wait_for_isr(port: int, topic: str, isr: frozenset[int], *, timeout_s: float) -> int:
+def wait_for_isr(port: int, topic: str, isr: frozenset[int], *, timeout_s: float, dial: wire.Dial) -> int:
     """Waits until every partition of `topic` has exactly these in-sync replicas; returns how many there are.
 
     `port` is that of a running broker.
     """
 
     def look() -> int | None:
-        seen = wire.partitions(port, topic)
+        seen = wire.partitions(port, topic, dial=dial)
         return len(seen) if seen and all(one.isr == isr for one in seen.values()) else None
 
     return until(look, timeout_s=timeout_s, what=f"in-sync replicas {sorted(isr)} of topic {topic}")

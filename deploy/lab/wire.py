@@ -4,9 +4,9 @@ import base64
 import socket
 import struct
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from deploy.lab.errors import LabError
 
@@ -19,9 +19,18 @@ with warnings.catch_warnings():
 
 ANSWER_WITHIN_S = 2.0
 _CLIENT_ID = "kraftwatch-lab"
-_DESCRIBE_QUORUM_V2, _METADATA_V9, _ELECT_LEADERS_V2 = 2, 9, 2
+_DESCRIBE_QUORUM_V1, _DESCRIBE_QUORUM_V2, _METADATA_V9, _ELECT_LEADERS_V2 = 1, 2, 9, 2
 _NONE = 0
 _UNCLEAN = 1
+
+
+Dial: TypeAlias = Callable[[int], socket.socket]
+"""Opens a connection to 127.0.0.1 at a port, on which requests may be sent at once; raises OSError."""
+
+
+def plaintext(port: int) -> socket.socket:
+    """The Dial of a quorum that is not secured."""
+    return socket.create_connection(("127.0.0.1", port), ANSWER_WITHIN_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +39,13 @@ class ReplicaState:
 
     id: int
     directory_id: str
+    """Empty where it has none: in a static quorum, and before Kafka 3.9."""
     log_end_offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    """What the leader answers to DescribeQuorum v2 about `__cluster_metadata-0`."""
+    """What the leader answers to DescribeQuorum about `__cluster_metadata-0`."""
 
     leader_id: int
     leader_epoch: int
@@ -43,7 +53,7 @@ class QuorumState:
     voters: tuple[ReplicaState, ...]
     observers: tuple[ReplicaState, ...]
     endpoints: Mapping[int, tuple[str, ...]]
-    """HOST:PORT of each voter's listeners, as its VotersRecord has them."""
+    """HOST:PORT of each voter's listeners, as its VotersRecord has them; empty before Kafka 3.9."""
 
     @property
     def voter_ids(self) -> frozenset[int]:
@@ -60,13 +70,17 @@ class PartitionState:
     replicas: frozenset[int]
 
 
-def quorum_state(port: int) -> QuorumState | None:
-    """The quorum as the node listening on 127.0.0.1:`port` leads it; None if it does not lead or answer."""
+def quorum_state(port: int, *, dynamic: bool = True, dial: Dial = plaintext) -> QuorumState | None:
+    """The quorum as the node listening on 127.0.0.1:`port` leads it; None if it does not lead or answer.
+
+    `dynamic`: its Kafka knows dynamic quorums, and so DescribeQuorum v2.
+    """
     topic = DescribeQuorumRequest.TopicData
-    request = DescribeQuorumRequest[_DESCRIBE_QUORUM_V2](
+    version = _DESCRIBE_QUORUM_V2 if dynamic else _DESCRIBE_QUORUM_V1
+    request = DescribeQuorumRequest[version](
         topics=[topic(topic_name="__cluster_metadata", partitions=[topic.PartitionData(partition_index=0)])]
     )
-    answer = _ask(port, request, DescribeQuorumResponse, _DESCRIBE_QUORUM_V2)
+    answer = _ask(dial, port, request, DescribeQuorumResponse, version)
     if answer is None or answer.error_code != _NONE or not answer.topics:
         return None
     partition = answer.topics[0].partitions[0]
@@ -80,23 +94,23 @@ def quorum_state(port: int) -> QuorumState | None:
         observers=tuple(map(_replica, partition.observers)),
         endpoints={
             node.node_id: tuple(f"{listener.host}:{listener.port}" for listener in node.listeners)
-            for node in answer.nodes
+            for node in answer.nodes or ()
         },
     )
 
 
-def live_brokers(port: int) -> frozenset[int]:
+def live_brokers(port: int, *, dial: Dial = plaintext) -> frozenset[int]:
     """The unfenced brokers as the broker listening on 127.0.0.1:`port` knows them; empty if it does not answer."""
-    answer = _ask(port, MetadataRequest[_METADATA_V9](topics=[]), MetadataResponse, _METADATA_V9)
+    answer = _ask(dial, port, MetadataRequest[_METADATA_V9](topics=[]), MetadataResponse, _METADATA_V9)
     return frozenset() if answer is None else frozenset(broker.node_id for broker in answer.brokers)
 
 
-def partitions(port: int, topic: str) -> Mapping[int, PartitionState]:
+def partitions(port: int, topic: str, *, dial: Dial = plaintext) -> Mapping[int, PartitionState]:
     """The partitions of a topic, by number, as that broker knows them; empty if it knows or answers nothing."""
     asked = MetadataRequest[_METADATA_V9](
         topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
     )
-    answer = _ask(port, asked, MetadataResponse, _METADATA_V9)
+    answer = _ask(dial, port, asked, MetadataResponse, _METADATA_V9)
     return {
         partition.partition_index: PartitionState(
             leader=partition.leader_id if partition.leader_id >= 0 else None,
@@ -108,7 +122,9 @@ def partitions(port: int, topic: str) -> Mapping[int, PartitionState]:
     }
 
 
-def elect_unclean(port: int, asked: Collection[tuple[str, int]]) -> frozenset[tuple[str, int]]:
+def elect_unclean(
+    port: int, asked: Collection[tuple[str, int]], *, dial: Dial = plaintext
+) -> frozenset[tuple[str, int]]:
     """Asks for an unclean election of these (topic, partition) and returns those that took place.
 
     The broker listening on 127.0.0.1:`port` hands it to the controller. Written out here because
@@ -123,7 +139,7 @@ def elect_unclean(port: int, asked: Collection[tuple[str, int]]) -> frozenset[tu
         topic_partitions=[topic(topic=name, partitions=listed) for name, listed in numbers.items()],
         timeout_ms=int(ANSWER_WITHIN_S * 500),
     )
-    answer = _ask(port, request, ElectLeadersResponse, _ELECT_LEADERS_V2)
+    answer = _ask(dial, port, request, ElectLeadersResponse, _ELECT_LEADERS_V2)
     return frozenset(
         (result.topic, partition.partition_id)
         for result in (() if answer is None else answer.replica_election_results)
@@ -148,23 +164,35 @@ def _replica(row: Any) -> ReplicaState:
 
 
 def _uuid(value: Any) -> str:
+    if value is None or value.int == 0:
+        return ""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
-def _ask(port: int, request: Any, response: Any, version: int) -> Any:
+def _ask(dial: Dial, port: int, request: Any, response: Any, version: int) -> Any:
     """The decoded answer, or None when nobody answered in time."""
-    request.with_header(correlation_id=1, client_id=_CLIENT_ID)
     try:
-        with socket.create_connection(("127.0.0.1", port), ANSWER_WITHIN_S) as connection:
-            connection.sendall(request.encode(header=True, framed=True))
-            (size,) = struct.unpack(">i", _exactly(connection, 4))
-            answer = _exactly(connection, size)
+        with dial(port) as connection:
+            return exchange(connection, request, response, version)
     except OSError:
         return None
+
+
+def exchange(connection: socket.socket, request: Any, response: Any, version: int) -> Any:
+    """Sends one request and returns its answer, decoded.
+
+    Raises:
+        OSError: no answer came in time.
+        LabError: what came is not one.
+    """
+    request.with_header(correlation_id=1, client_id=_CLIENT_ID)
+    connection.sendall(request.encode(header=True, framed=True))
+    (size,) = struct.unpack(">i", _exactly(connection, 4))
+    answer = _exactly(connection, size)
     try:
         return response.decode(answer, version=version, header=True)
     except (ValueError, IndexError, struct.error) as error:
-        raise LabError(f"the node on port {port} answered {request.name} with bytes that do not decode") from error
+        raise LabError(f"a node answered {request.name} with bytes that do not decode") from error
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:

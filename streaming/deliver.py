@@ -4,6 +4,7 @@ Idempotent by the alert's own key, never by batch id: a new checkpoint begins ag
 was delivered before still runs its plan, because Spark refuses a batch whose stateful plan did not run.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, Row
 from connectors.sinks.delivery import Delivery
 from rules.alert import Alert
 from rules.quorum import Millis
+from streaming.fleet import Fleet
 
 ALERT: TypeAdapter[Alert] = TypeAdapter(Alert)
 """An Alert's JSON form between the step and here."""
@@ -21,6 +23,7 @@ ALERT: TypeAdapter[Alert] = TypeAdapter(Alert)
 ALERT_KIND = "alert"
 QUARANTINE_KIND = "quarantine"
 DUE_KIND = "due"
+PORTRAIT_KIND = "portrait"
 
 Expect = Callable[[str, Millis], None]
 """Asks the gatherer for an observation of a cluster at a moment: a hold or a clear ends then."""
@@ -55,10 +58,11 @@ class Quarantine:
 class Deliver:
     """The function that Spark calls with each micro-batch of the step's output."""
 
-    def __init__(self, delivery: Delivery, quarantine: Quarantine, *, expect: Expect) -> None:
-        """`delivery` owns the ledger and the sinks."""
+    def __init__(self, delivery: Delivery, quarantine: Quarantine, *, fleet: Fleet, expect: Expect) -> None:
+        """`delivery` owns the ledger and the sinks; `fleet` is shown how each cluster is."""
         self._delivery = delivery
         self._quarantine = quarantine
+        self._fleet = fleet
         self._expect = expect
         self.last_batch_at: float | None = None
         """When the newest micro-batch was told (monotonic seconds): what /healthz looks at."""
@@ -66,12 +70,15 @@ class Deliver:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Tell what the batch says. Errors are Spark's to see: swallowing one would commit the batch."""
         rows = frame.collect()
+        now_ms = Millis(round(time.time() * 1000))
         for row in rows:
             if row.kind == QUARANTINE_KIND:
                 self._quarantine.put(f"{row.cluster}-{row.name}", row.body)
             elif row.kind == DUE_KIND:
                 self._expect(row.cluster, Millis(int(row.body)))
-        self._delivery.deliver(_alerts(rows), now_ms=Millis(round(time.time() * 1000)))
+            elif row.kind == PORTRAIT_KIND:
+                self._fleet.show(row.cluster, json.loads(row.body), at_ms=now_ms)
+        self._delivery.deliver(_alerts(rows), now_ms=now_ms)
         self.last_batch_at = time.monotonic()
 
 

@@ -23,6 +23,7 @@ from streaming.checkpoint import Checkpoint
 from streaming.config import Config, host_port
 from streaming.decode import decode_batches
 from streaming.deliver import Deliver, Quarantine
+from streaming.fleet import Fleet
 from streaming.health import HealthServer
 from streaming.leash import Gatherer
 from streaming.preflight import identified
@@ -75,7 +76,9 @@ def run(config: Config, *, say: Say) -> None:
         say(f"gathering from {_names(clusters)}; starting Spark")
         ledger = Ledger(checkpoint.ledger)
         stack.callback(ledger.close)
-        deliver = Deliver(Delivery(ledger, sinks), Quarantine(checkpoint.quarantine), expect=gatherer.expect)
+        fleet = Fleet([section.name for section in config.clusters])
+        quarantine = Quarantine(checkpoint.quarantine)
+        deliver = Deliver(Delivery(ledger, sinks), quarantine, fleet=fleet, expect=gatherer.expect)
         if config.listen is not None:
             address = host_port(config.listen)
             stack.enter_context(HealthServer(address, lambda: deliver.last_batch_at, lambda: gatherer.alive))

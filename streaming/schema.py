@@ -47,9 +47,11 @@ EVENT = StructType(
         StructField("replicas", ArrayType(IntegerType())),
         StructField("isr", ArrayType(IntegerType())),
         StructField("elr", ArrayType(IntegerType())),
+        StructField("last_known_elr", ArrayType(IntegerType())),
         StructField("leader", IntegerType()),
         StructField("leader_set", BooleanType()),
         StructField("partition_leader_epoch", IntegerType()),
+        StructField("partition_epoch", IntegerType()),
         StructField("recovering", BooleanType()),
         StructField("body", BinaryType()),
     ]
@@ -65,6 +67,7 @@ OUTPUT = StructType(
 )
 """What the step yields. `alert`: name = fingerprint, body = the Alert as JSON. `quarantine`: name =
 SEQUENCE-ORDINAL of what did not decode, body = where it stood and why, as JSON. `due`: body = the moment
-(milliseconds since the epoch) at which time alone would make the next transition."""
+(milliseconds since the epoch) at which time alone would make the next transition. `portrait`: body = how the
+cluster is, as JSON (`streaming.portrait`)."""
 
 STATE = StructType([StructField("state", BinaryType(), nullable=False)])

@@ -20,7 +20,8 @@ from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.lifecycle import next_due
 from rules.quorum import Millis, Vantage
-from streaming.deliver import ALERT, ALERT_KIND, DUE_KIND, QUARANTINE_KIND
+from streaming.deliver import ALERT, ALERT_KIND, DUE_KIND, PORTRAIT_KIND, QUARANTINE_KIND
+from streaming.portrait import portrait
 from streaming.replay.watch import Row, Watch
 from streaming.schema import OUTPUT
 from streaming.worker import settle
@@ -66,8 +67,8 @@ class Step:
         state.update((after,))
         Step._kept[(cluster, shard)] = (after, watch)
         output = [*_alerts(cluster, alerts), *_quarantined(cluster, fresh), *_due(cluster, watch)]
-        if output:
-            yield pd.DataFrame(output, columns=OUTPUT.fieldNames())
+        output.append((PORTRAIT_KIND, cluster, "", json.dumps(portrait(watch.machine.quorum(), watch.thresholds))))
+        yield pd.DataFrame(output, columns=OUTPUT.fieldNames())
 
     def _watch(self, cluster: str, shard: int, settings: ClusterSettings, blob: bytes | None) -> Watch:
         kept = Step._kept.pop((cluster, shard), None)

@@ -17,6 +17,7 @@ from connectors.sinks.ledger import Ledger
 from rules.quorum import Epoch, NodeId, Offset, Reason, Replica, ReplicaKey, Sight, Vantage
 from streaming.checkpoint import Checkpoint
 from streaming.deliver import Deliver, Quarantine
+from streaming.fleet import Fleet
 from streaming.job import start
 from streaming.step import ClusterSettings, Step
 from tests.eventually import eventually
@@ -37,6 +38,7 @@ class Pipeline:
         self.now_ms = START_MS
         self.query: StreamingQuery | None = None
         self.expected: list[tuple[str, int]] = []
+        self.fleet = Fleet(["prod"])
         self.recorder = Recorder(self.checkpoint.journal)
         self.recorder.__enter__()
 
@@ -45,7 +47,9 @@ class Pipeline:
         delivery = Delivery(ledger, [JsonlSink(self.folder / "alerts.jsonl")])
         settings = ClusterSettings(cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
         quarantine = Quarantine(self.checkpoint.quarantine)
-        deliver = Deliver(delivery, quarantine, expect=lambda cluster, due: self.expected.append((cluster, due)))
+        deliver = Deliver(
+            delivery, quarantine, fleet=self.fleet, expect=lambda cluster, due: self.expected.append((cluster, due))
+        )
         self.query = start(self.spark, self.checkpoint, Step({"prod": settings}), deliver)
 
     def stop(self) -> None:
@@ -116,6 +120,10 @@ def test_no_leader_is_told_after_its_hold_and_resolved_after_its_clear(pipeline:
     for _ in range(14):
         pipeline.observe(Kind.QUORUM, led())
     eventually(told_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
+
+    seen = pipeline.fleet.seen("prod")
+    assert seen is not None
+    assert (seen.portrait["leader_id"], seen.portrait["source"]) == (1, "live")
 
     firing, resolved = pipeline.told()
     assert firing["severity"] == "critical"

@@ -1,0 +1,40 @@
+"""How the job shows a cluster to pages and metrics."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from rules.evaluate import thresholds_for
+from rules.quorum import Election, Epoch, Millis, NodeId, Offset, Past, Quorum
+from streaming.portrait import RECOVERING_AT_MOST, portrait
+from tests.unit.rules.situation import NOW, healthy, leaderless, recovering
+
+
+def shown(quorum: Quorum) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(json.dumps(portrait(quorum, thresholds_for({}))))
+    return plain
+
+
+def test_a_healthy_cluster_is_live_and_says_who_leads_who_votes_and_what_can_fail() -> None:
+    seen = shown(healthy())
+    assert (seen["source"], seen["leader_id"], seen["failures_left"]) == ("live", 3, 1)
+    assert [row["status"] for row in seen["replicas"]][:3] == ["Leader", "Follower", "Follower"]
+    assert seen["now_ms"] == NOW
+
+
+def test_a_cluster_that_nobody_answers_for_is_shown_as_last_seen() -> None:
+    seen = shown(replace(leaderless(healthy()), now_ms=Millis(NOW + 60_000)))
+    assert (seen["source"], seen["now_ms"] - seen["described_at_ms"] >= 60_000) == ("journal", True)
+
+
+def test_elections_are_shown_oldest_first() -> None:
+    won = Election(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(70), timestamp_ms=Millis(NOW - 9_000))
+    seen = shown(replace(healthy(), past=Past(elections=(won,))))
+    assert seen["elections"] == [{"at_ms": NOW - 9_000, "leader_id": 2, "leader_epoch": 8}]
+
+
+def test_thousands_of_recovering_partitions_are_counted_and_the_longest_are_named() -> None:
+    quorum = recovering(healthy(), 0)
+    many = tuple(replace(quorum.recovering[0], partition=number) for number in range(RECOVERING_AT_MOST + 5))
+    seen = shown(replace(quorum, recovering=many))
+    assert (seen["recovering_partitions"], len(seen["recovering"])) == (RECOVERING_AT_MOST + 5, RECOVERING_AT_MOST)

@@ -1,7 +1,10 @@
 """What a Kafka can do that an older one cannot, as far as a lab has to mind it."""
 
+import re
+
 from deploy.lab.errors import LabError
 
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*")
 _DYNAMIC_SINCE = (3, 9)
 """KIP-853: voters in the log, directory ids, DescribeQuorum v2, advertised listeners of controllers."""
 
@@ -12,8 +15,7 @@ def is_dynamic(version: str) -> bool:
     Raises:
         LabError: it is no version, such as 4.3.1.
     """
-    try:
-        major, minor = map(int, version.split(".")[:2])
-    except ValueError:
-        raise LabError(f"{version!r} is no version of Kafka: name one such as 4.3.1") from None
-    return (major, minor) >= _DYNAMIC_SINCE
+    numbers = _VERSION.fullmatch(version)
+    if numbers is None:
+        raise LabError(f"{version!r} is no version of Kafka: name one such as 4.3.1")
+    return (int(numbers[1]), int(numbers[2])) >= _DYNAMIC_SINCE

@@ -20,7 +20,14 @@ def up(
     controllers: Annotated[int, typer.Option(min=0, help="Nodes with the controller role alone.")] = 3,
     brokers: Annotated[int, typer.Option(min=0, help="Nodes with the broker role alone.")] = 2,
     combined: Annotated[int, typer.Option(min=0, help="Nodes with both roles.")] = 0,
+    kafka: Annotated[
+        str | None, typer.Option("--kafka", metavar="VERSION", help="The Kafka to run, 3.9.2 for one; else the newest.")
+    ] = None,
     *,
+    static: Annotated[
+        bool,
+        typer.Option("--static", help="Voters by controller.quorum.voters; before Kafka 3.9 there is no other way."),
+    ] = False,
     named: Annotated[
         bool, typer.Option("--named", help="Controllers advertise names that only a hosts file knows.")
     ] = False,
@@ -29,14 +36,24 @@ def up(
 
     The first time it fetches Kafka's jars (45 MB) from Maven Central into your cache folder.
     """
-    from deploy.lab import jars, standing
+    from deploy.lab import jars, standing, versions
     from deploy.lab.errors import LabError
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
-        jars.kafka_jars(jars.KAFKA_VERSION)
+        version = kafka or jars.KAFKA_VERSION
+        versions.is_dynamic(version)  # refuses what is no version before anything is fetched
+        jars.kafka_jars(version)
         with console.status("starting the quorum"):
-            lab = standing.up(directory, controllers=controllers, brokers=brokers, combined=combined, named=named)
+            lab = standing.up(
+                directory,
+                controllers=controllers,
+                brokers=brokers,
+                combined=combined,
+                version=version,
+                static=static or None,
+                named=named,
+            )
     except LabError as problem:
         raise UsageError(str(problem)) from None
     hosts = "" if lab.hosts_file is None else f" --hosts-file {lab.hosts_file}"

@@ -8,6 +8,7 @@ from deploy.lab.names import Names
 from deploy.lab.node import Node
 from deploy.lab.ports import free_port
 from deploy.lab.roster import Roster
+from deploy.lab.versions import is_dynamic
 
 
 def properties(node: Node) -> dict[str, str]:
@@ -39,6 +40,30 @@ def test_every_configuration_lists_every_controller_and_takes_the_callers_proper
         assert properties(node)["controller.quorum.bootstrap.servers"] == ",".join(roster.bootstrap)
         assert properties(node)["broker.session.timeout.ms"] == "3000"
         assert properties(node)["num.io.threads"] == "4"
+
+
+def test_a_static_quorum_is_named_in_every_configuration_and_an_old_controller_advertises_nothing(
+    tmp_path: Path,
+) -> None:
+    roster = Roster(tmp_path, names=None, extra={}, version="3.6.2", static=True)
+    roster.populate(controllers=1, combined=1, brokers=1)
+
+    voters = f"1@{roster[1].endpoint},2@{roster[2].endpoint}"
+    for node in roster:
+        assert properties(node)["controller.quorum.voters"] == voters
+        assert "controller.quorum.bootstrap.servers" not in properties(node)
+    assert "advertised.listeners" not in properties(roster[1])
+    assert properties(roster[2])["advertised.listeners"] == f"PLAINTEXT://{roster[2].broker_endpoint}"
+
+
+@pytest.mark.parametrize(("version", "dynamic"), [("3.8.1", False), ("3.9.2", True), ("4.0.1", True), ("10.0", True)])
+def test_voters_are_in_the_log_from_3_9_on(version: str, dynamic: bool) -> None:
+    assert is_dynamic(version) is dynamic
+
+
+def test_what_is_no_version_is_refused_by_name() -> None:
+    with pytest.raises(LabError, match=r"^'\.\./4' is no version of Kafka: name one such as 4\.3\.1$"):
+        is_dynamic("../4")
 
 
 def test_a_moved_node_gets_a_port_that_nobody_had_and_the_others_learn_it(tmp_path: Path) -> None:

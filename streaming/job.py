@@ -24,7 +24,6 @@ from streaming.config import Config, host_port
 from streaming.decode import decode_batches
 from streaming.deliver import Deliver, Quarantine
 from streaming.fleet import Fleet
-from streaming.health import HealthServer
 from streaming.leash import Gatherer
 from streaming.preflight import identified
 from streaming.schema import EVENT, OUTPUT, STATE
@@ -32,6 +31,8 @@ from streaming.session import session
 from streaming.source import JournalSource
 from streaming.step import ClusterSettings, Step
 from streaming.stop import StopSignal
+from streaming.web.health import Pulse, health
+from streaming.web.server import Server
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,8 @@ def run(config: Config, *, say: Say) -> None:
         deliver = Deliver(Delivery(ledger, sinks), quarantine, fleet=fleet, expect=gatherer.expect)
         if config.listen is not None:
             address = host_port(config.listen)
-            stack.enter_context(HealthServer(address, lambda: deliver.last_batch_at, lambda: gatherer.alive))
+            pulse = Pulse(last_batch_at=lambda: deliver.last_batch_at, gathers=lambda: gatherer.alive)
+            stack.enter_context(Server(address, [health(pulse)]))
         spark = session(master=config.master, logs=checkpoint.logs, settings=config.spark)
         stack.callback(_quietly, spark.stop)
         # Spark's context took SIGINT for itself.
@@ -91,6 +93,7 @@ def run(config: Config, *, say: Say) -> None:
                 cluster_id=ids[section.name],
                 bootstrap=section.bootstrap,
                 vantage=section.vantage,
+                access=section.access,
                 thresholds=thresholds,
             )
             for section in config.clusters

@@ -1,0 +1,98 @@
+"""The job's own health over HTTP, and whom the server answers."""
+
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+import requests
+from flask import Blueprint
+
+from connectors.errors import UsageError
+from streaming.web import server as serving
+from streaming.web.health import Pulse, health
+from streaming.web.server import Server
+
+LOOPBACK = ("127.0.0.1", 0)
+
+
+def pages(last_batch_at: Callable[[], float | None] = time.monotonic, *, gathers: bool = True) -> list[Blueprint]:
+    return [health(Pulse(last_batch_at=last_batch_at, gathers=lambda: gathers))]
+
+
+def get(server: Server, path: str, host: str | None = None) -> tuple[int, dict[str, object]]:
+    headers = {} if host is None else {"Host": host}
+    answer = requests.get(f"http://127.0.0.1:{server.port}{path}", headers=headers, timeout=5)
+    return answer.status_code, answer.json()
+
+
+def test_before_the_first_batch_it_is_alive_but_not_ready() -> None:
+    with Server(LOOPBACK, pages(lambda: None)) as server:
+        assert get(server, "/healthz")[0] == 200
+        assert get(server, "/readyz") == (503, {"status": "waiting for the first batch"})
+
+
+def test_after_a_batch_it_is_ready() -> None:
+    with Server(LOOPBACK, pages()) as server:
+        assert get(server, "/healthz")[1]["status"] == "ok"
+        assert get(server, "/readyz") == (200, {"status": "ready"})
+
+
+def test_a_job_that_hangs_is_not_well() -> None:
+    with Server(LOOPBACK, pages(lambda: time.monotonic() - 1_000)) as server:
+        assert get(server, "/healthz")[0] == 503
+
+
+def test_a_job_that_gathers_nothing_is_not_well() -> None:
+    with Server(LOOPBACK, pages(gathers=False)) as server:
+        status, body = get(server, "/healthz")
+        assert (status, body["status"]) == (503, "the gatherer does not run")
+
+
+def test_other_pages_say_what_there_is() -> None:
+    with Server(LOOPBACK, pages()) as server:
+        assert get(server, "/nothing") == (404, {"status": "there are /healthz, /readyz here"})
+
+
+def test_nothing_can_be_written() -> None:
+    with Server(LOOPBACK, pages()) as server:
+        answer = requests.post(f"http://127.0.0.1:{server.port}/healthz", timeout=5)
+        assert (answer.status_code, answer.json()) == (405, {"status": "method not allowed"})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9847", "localhost", "LOCALHOST:80", "[::1]:9847", "10.1.2.3"])
+def test_an_address_or_localhost_is_answered(host: str) -> None:
+    with Server(LOOPBACK, pages()) as server:
+        assert get(server, "/readyz", host)[0] == 200
+
+
+@pytest.mark.parametrize("host", ["evil.test", "evil.test:9847", "127.0.0.1.evil.test", "localhost.evil.test"])
+def test_a_foreign_name_is_refused_with_421(host: str) -> None:
+    with Server(LOOPBACK, pages()) as server:
+        status, body = get(server, "/readyz", host)
+        assert (status, body["status"]) == (421, "no such host here: ask by address, or by the name given to --listen")
+
+
+def test_an_address_in_use_is_one_sentence() -> None:
+    with socket.create_server(LOOPBACK) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=rf"--listen 127\.0\.0\.1:{port}: address already in use; choose another"):
+            Server(("127.0.0.1", port), pages())
+
+
+def test_a_client_that_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "CLIENT_S", 1)
+    with (
+        Server(LOOPBACK, pages()) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=20) as silent,
+    ):
+        assert silent.recv(1) == b""
+
+
+def test_a_page_that_fails_is_no_traceback_on_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    def fails() -> float | None:
+        raise RuntimeError("the page failed")
+
+    with Server(LOOPBACK, pages(fails)) as server:
+        assert get(server, "/readyz") == (500, {"status": "internal server error"})
+    assert "Traceback" not in capfd.readouterr().err

@@ -44,8 +44,8 @@ class Server:
             self._socket = socket.create_server((host, port), family=family)
         except OSError as problem:
             # Python adds the address to the sentence; a name that is not known has a number below 0.
-            known = problem.errno is not None and problem.errno > 0
-            reason = (os.strerror(problem.errno) if known else problem.strerror or "cannot be used").lower()
+            number = problem.errno or 0
+            reason = (os.strerror(number) if number > 0 else problem.strerror or "cannot be used").lower()
             raise UsageError(f"--listen {host}:{port}: {reason}; choose another address") from None
         self._server = create_server(
             app,

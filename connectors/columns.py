@@ -53,12 +53,14 @@ class Row(NamedTuple):
     topic_id: str | None = None
     partition: int | None = None
     replicas: list[int] | None = None
-    """None = unchanged, as with `isr`, `elr` and `recovering`; always there in a PartitionSet."""
+    """None = unchanged, as with `isr`, both ELRs and `recovering`; always there in a PartitionSet."""
     isr: list[int] | None = None
     elr: list[int] | None = None
+    last_known_elr: list[int] | None = None
     leader: int | None = None
     leader_set: bool | None = None
     partition_leader_epoch: int | None = None
+    partition_epoch: int | None = None
     recovering: bool | None = None
     body: bytes | None = None
     """`connectors.event.to_json` of the event; None for the two partition types."""
@@ -110,9 +112,11 @@ def row_of(event: Event) -> Row:
                 replicas=list(event.replicas),
                 isr=list(event.isr),
                 elr=list(event.elr),
+                last_known_elr=list(event.last_known_elr),
                 leader=event.leader,
                 leader_set=True,
                 partition_leader_epoch=event.partition_leader_epoch,
+                partition_epoch=event.partition_epoch,
                 recovering=event.recovering,
             )
         case PartitionChanged():
@@ -123,6 +127,7 @@ def row_of(event: Event) -> Row:
                 replicas=None if event.replicas is None else list(event.replicas),
                 isr=None if event.isr is None else list(event.isr),
                 elr=None if event.elr is None else list(event.elr),
+                last_known_elr=None if event.last_known_elr is None else list(event.last_known_elr),
                 leader=event.leader,
                 leader_set=event.leader_set,
                 recovering=event.recovering,
@@ -185,8 +190,10 @@ def _partition_set(row: Row) -> PartitionSet:
         replicas=_nodes(row.replicas),
         isr=_nodes(row.isr),
         elr=_nodes(row.elr),
+        last_known_elr=_nodes(row.last_known_elr),
         leader=_leader(row.leader),
         partition_leader_epoch=_int(row.partition_leader_epoch),
+        partition_epoch=None if _absent(row.partition_epoch) else _int(row.partition_epoch),
         recovering=bool(row.recovering),
     )
 
@@ -199,6 +206,7 @@ def _partition_changed(row: Row) -> PartitionChanged:
         replicas=None if _absent(row.replicas) else _nodes(row.replicas),
         isr=None if _absent(row.isr) else _nodes(row.isr),
         elr=None if _absent(row.elr) else _nodes(row.elr),
+        last_known_elr=None if _absent(row.last_known_elr) else _nodes(row.last_known_elr),
         leader=_leader(row.leader),
         leader_set=bool(row.leader_set),
         recovering=None if _absent(row.recovering) else bool(row.recovering),

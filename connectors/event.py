@@ -173,6 +173,9 @@ class PartitionSet:
     leader: NodeId | None
     partition_leader_epoch: int
     recovering: bool
+    last_known_elr: tuple[NodeId, ...] = ()
+    partition_epoch: int | None = None
+    """None only in an event that was held back in a transaction by an older kraftwatch."""
     type: Literal["partition-set"] = "partition-set"
 
 
@@ -189,6 +192,7 @@ class PartitionChanged:
     leader: NodeId | None
     leader_set: bool
     recovering: bool | None
+    last_known_elr: tuple[NodeId, ...] | None = None
     type: Literal["partition-changed"] = "partition-changed"
 
 

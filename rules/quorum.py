@@ -28,6 +28,16 @@ Millis = NewType("Millis", int)
 """Milliseconds: since the Unix epoch where the name ends in `_at_ms` or `timestamp_ms`, else a duration."""
 
 
+def host_and_port(host: str, port: int) -> str:
+    """HOST:PORT as Kafka writes and takes it: an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def host_of(address: str) -> str:
+    """The host of such a HOST:PORT, without brackets."""
+    return address.rpartition(":")[0].removeprefix("[").removesuffix("]")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Endpoint:
     """Where a listener says it can be reached."""
@@ -38,7 +48,7 @@ class Endpoint:
 
     def __str__(self) -> str:
         """HOST:PORT, as Kafka's tools take it."""
-        return f"{self.host}:{self.port}"
+        return host_and_port(self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -219,6 +229,31 @@ class Recovery:
     """Replicas that a reassignment gave it since: they must copy all of it before they can join."""
     added_timestamp_ms: Millis | None = None
     """The log's time of the record that last added one."""
+    leader_epoch: int | None = None
+    """The partition's leader epoch; None when the log no longer tells, as for its partition epoch."""
+    partition_epoch: int | None = None
+    leader_changes: int = 0
+    """How often the log named another leader since: each was elected uncleanly as well, or the same came back."""
+    elected: bool | None = None
+    """Whether the record that began it also named another leader, as an unclean election does; None when none tells:
+    a snapshot and a PartitionRecord carry the state over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectedRecovered:
+    """A RECOVERING partition whose recovery ended in the very record that gave it another leader.
+
+    The leader ends recovery, by an AlterPartition that names no other one; so nobody recovered (KIP-704). The end of a
+    reassignment, which may move the leader with the same record, is none.
+    """
+
+    topic_id: TopicId
+    topic: str | None
+    partition: int
+    leader: NodeId
+    previous_leader: NodeId | None
+    offset: Offset
+    timestamp_ms: Millis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,6 +299,7 @@ class Past:
     elections: tuple[Election, ...] = ()
     starts: tuple[ControllerStart, ...] = ()
     reconfigurations: tuple[Reconfiguration, ...] = ()
+    elected_recovered: tuple[ElectedRecovered, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,6 +435,20 @@ class Violation:
     observed_at_ms: Millis
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How the monitor comes in, as far as a rule may know: no secret."""
+
+    secured: bool = False
+    """The listener wants TLS, a login or both: whoever runs a command of Kafka's needs a --command-config there."""
+    principal: str | None = None
+    """Whom Kafka's authorizer takes the monitor for, such as `User:kraftwatch`; None where only Kafka knows."""
+
+
+PLAINTEXT = Access()
+"""Anybody may come in."""
+
+
 class Vantage(StrEnum):
     """Where the monitor stands towards the cluster's network and name service."""
 
@@ -420,6 +470,7 @@ class Quorum:
     now_ms: Millis
     """observed_at of the newest row of this cluster: the only `now` there is."""
     vantage: Vantage = Vantage.INSIDE
+    access: Access = PLAINTEXT
     kraft_version: int | None = None
     """0 = static quorum (controller.quorum.voters), 1 = dynamic (KIP-853); None = the log did not say yet."""
     metadata_version: int | None = None

@@ -21,7 +21,7 @@ UNCHANGED_STATE: Final = -1
 """PartitionChangeRecord.leaderRecoveryState where it is not changed."""
 
 Ints: TypeAlias = list[int] | None
-Tail: TypeAlias = tuple[str, int, Ints, Ints, Ints, int | None, bool, int | None, bool | None, None]
+Tail: TypeAlias = tuple[str, int, Ints, Ints, Ints, Ints, int | None, bool, int | None, int | None, bool | None, None]
 """The fields of `connectors.columns.Row` from `topic_id` on."""
 PartitionReader: TypeAlias = Callable[[bytes, int, int], Tail]
 """Of a chunk, where the body begins, and where it ends. Raises Unusual, IndexError or struct.error."""
@@ -78,12 +78,13 @@ def _partition(version: int) -> PartitionReader:
         else:
             _, position = _ints(chunk, position)
             _, position = _ints(chunk, position)
-        leader, leader_epoch, _ = _LEADERSHIP.unpack_from(chunk, position)
+        leader, leader_epoch, partition_epoch = _LEADERSHIP.unpack_from(chunk, position)
         position += _LEADERSHIP.size
         if directories:
             position = _past_uuids(chunk, position)
         state = _RECOVERED
-        elr: Ints = []
+        elr: list[int] = []
+        last_known_elr: list[int] = []
         count = chunk[position]
         position += 1
         last = -1
@@ -96,14 +97,17 @@ def _partition(version: int) -> PartitionReader:
             last = tag
             if tag == 0:
                 state = _state(chunk, position, size)
+            elif tag == 1:
+                elr = _sized_ints(chunk, position, size) or []
             else:
-                values = _sized_ints(chunk, position, size)
-                elr = values or [] if tag == 1 else elr
+                last_known_elr = _sized_ints(chunk, position, size) or []
             position += size
         if position != end:
             raise Unusual
         shown = None if leader < 0 else leader
-        return _topic_id(raw), partition, replicas, isr, elr, shown, True, leader_epoch, state == _RECOVERING, None
+        topic, is_recovering = _topic_id(raw), state == _RECOVERING
+        elrs = (elr, last_known_elr)
+        return topic, partition, replicas, isr, *elrs, shown, True, leader_epoch, partition_epoch, is_recovering, None
 
     return read_partition
 
@@ -142,7 +146,8 @@ def _partition_change(version: int) -> PartitionReader:
             raise Unusual
         shown = None if leader < 0 else leader
         is_set = leader != UNCHANGED_LEADER
-        return _topic_id(raw), partition, lists[2], lists[0], lists[6], shown, is_set, None, state, None
+        replicas, isr, elr, last_known_elr = lists[2], lists[0], lists[6], lists[7]
+        return _topic_id(raw), partition, replicas, isr, elr, last_known_elr, shown, is_set, None, None, state, None
 
     return read_partition_change
 

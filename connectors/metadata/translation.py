@@ -125,8 +125,10 @@ def _partition_set(at: At, values: Values) -> Event:
         replicas=tuple(values["replicas"]),
         isr=tuple(values["isr"]),
         elr=tuple(values.get("eligible_leader_replicas") or ()),
+        last_known_elr=tuple(values.get("last_known_elr") or ()),
         leader=_node(values["leader"]),
         partition_leader_epoch=values["leader_epoch"],
+        partition_epoch=values["partition_epoch"],
         recovering=state,
     )
 
@@ -140,6 +142,7 @@ def _partition_changed(at: At, values: Values) -> Event:
         replicas=_nodes(values["replicas"]),
         isr=_nodes(values["isr"]),
         elr=_nodes(values["eligible_leader_replicas"]),
+        last_known_elr=_nodes(values["last_known_elr"]),
         leader=_node(leader),
         leader_set=leader != UNCHANGED_LEADER,
         recovering=recovering(values["leader_recovery_state"], absent=UNCHANGED_STATE),

@@ -94,6 +94,10 @@ class Log:
     def settle(self, *, last_offset: Offset | None = None, newest_timestamp_ms: Millis | None = None) -> None:
         """End of an observation: the image takes up the recoveries, and how far the log is read."""
         image = self.image
+        if self.partitions.elected_recovered:
+            for one in self.partitions.elected_recovered if self.origin is None else ():
+                image = replace(image, past=past.with_elected_recovered(image.past, one))
+            self.partitions.elected_recovered.clear()
         recovering = self.partitions.recovering
         if last_offset is not None and last_offset > self.position:
             self.position = last_offset

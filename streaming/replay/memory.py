@@ -27,13 +27,14 @@ from streaming.replay.log import Log, Transaction
 from streaming.replay.partitions import Origin, Partitions
 from streaming.replay.polls import Polls
 from streaming.replay.sight import Looks
+from streaming.replay.topics import of_version_1
 
 if TYPE_CHECKING:
     from streaming.replay.machine import Machine
 
 MAGIC = b"kwm"
-VERSION = 1
-MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+VERSION = 2
+MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda document: document}
 """From a version, what makes its JSON document one of the next version."""
 
 
@@ -68,6 +69,8 @@ class Memory:
     invariants: Invariants = field(default_factory=Invariants)
 
 
+_EPOCHS_SINCE = 2
+"""The version since which the sections with topics tell every partition's epochs and last known ELR."""
 _JSON: TypeAdapter[Memory] = TypeAdapter(Memory)
 
 
@@ -101,8 +104,10 @@ def restore(machine: "Machine", blob: bytes) -> None:
     Raises:
         UsageError: the blob is of a newer kraftwatch, of another cluster, or damaged.
     """
-    hot, topics, loading_topics = _sections(machine.cluster, blob)
-    memory = _read(machine.cluster, blob[len(MAGIC)], hot)
+    hot, *packed = _sections(machine.cluster, blob)
+    version = blob[len(MAGIC)]
+    topics, loading_topics = map(of_version_1, packed) if version < _EPOCHS_SINCE else packed
+    memory = _read(machine.cluster, version, hot)
     if machine.cluster_id is not None and memory.cluster_id not in (None, machine.cluster_id):
         raise UsageError(
             f"the checkpoint's state of cluster {machine.cluster} is of cluster id {memory.cluster_id}, "

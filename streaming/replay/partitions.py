@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from connectors.event import At, PartitionChanged, PartitionSet
-from rules.quorum import Epoch, Millis, NodeId, Offset, Recovery, TopicId
+from rules.quorum import ElectedRecovered, Epoch, Millis, NodeId, Offset, Recovery, TopicId
 from streaming.replay import topics
 from streaming.replay.topics import Assignment, Topic
 
@@ -29,7 +29,7 @@ class Partitions:
     event touches them and packed again only after a change.
     """
 
-    __slots__ = ("_interned", "_packed", "_recovering", "_shown", "_topics")
+    __slots__ = ("_interned", "_packed", "_recovering", "_shown", "_topics", "elected_recovered")
 
     def __init__(self, *, recovering: tuple[Recovery, ...] = (), packed: bytes | None = None) -> None:
         self._topics: dict[TopicId, Topic] | None = {} if packed is None else None
@@ -37,6 +37,8 @@ class Partitions:
         self._recovering: dict[tuple[TopicId, int], Recovery] = {(r.topic_id, r.partition): r for r in recovering}
         self._shown: tuple[Recovery, ...] | None = recovering
         self._interned: dict[tuple[NodeId, ...], tuple[NodeId, ...]] = {}
+        self.elected_recovered: list[ElectedRecovered] = []
+        """What of this kind came since the list was last cleared, by who keeps the past."""
 
     @property
     def recovering(self) -> tuple[Recovery, ...]:
@@ -81,8 +83,8 @@ class Partitions:
             if name is not None and topic.name != name:
                 continue
             for partition, held in topic.partitions.items():
-                if held.elr:
-                    topic.partitions[partition] = held._replace(elr=())
+                if held.elr or held.last_known_elr:
+                    topic.partitions[partition] = held._replace(elr=(), last_known_elr=())
 
     def set(self, event: PartitionSet, origin: At | Origin) -> None:
         """PartitionRecord: a partition, whole."""
@@ -93,50 +95,56 @@ class Partitions:
             replicas=replicas,
             isr=replicas if event.isr == replicas else self._intern(event.isr),
             elr=event.elr,
+            last_known_elr=event.last_known_elr,
             leader=event.leader,
+            leader_epoch=event.partition_leader_epoch,
+            partition_epoch=event.partition_epoch,
         )
         if event.recovering or self._recovering:
-            self._recover(
-                (event.topic_id, event.partition), topic.name, before, now, origin, recovering=event.recovering
-            )
+            self._recover(event, topic.name, before, now, origin)
 
     def change(self, event: PartitionChanged, origin: At | Origin) -> None:
-        """PartitionChangeRecord: what it leaves out is unchanged."""
+        """PartitionChangeRecord: what it leaves out is unchanged, the epochs go up (PartitionRegistration.merge)."""
         topic = self._topic(event.topic_id)
         before = topic.partitions.get(event.partition)
-        replicas, isr, elr, leader = before or _UNKNOWN
+        replicas, isr, elr, last_known_elr, leader, leader_epoch, partition_epoch = before or _UNKNOWN
         if event.replicas is not None:
             replicas = self._intern(event.replicas)
         if event.isr is not None:
             isr = replicas if event.isr == replicas else self._intern(event.isr)
         if event.elr is not None:
             elr = event.elr
+        if event.last_known_elr is not None:
+            last_known_elr = event.last_known_elr
         if event.leader_set:
             leader = event.leader
-        topic.partitions[event.partition] = now = Assignment(replicas, isr, elr, leader)
+            leader_epoch = None if leader_epoch is None else leader_epoch + 1
+        partition_epoch = None if partition_epoch is None else partition_epoch + 1
+        topic.partitions[event.partition] = now = Assignment(
+            replicas, isr, elr, last_known_elr, leader, leader_epoch, partition_epoch
+        )
         if event.recovering is not None or self._recovering:
-            self._recover(
-                (event.topic_id, event.partition), topic.name, before, now, origin, recovering=event.recovering
-            )
+            self._recover(event, topic.name, before, now, origin)
 
     def _recover(
         self,
-        key: tuple[TopicId, int],
+        event: PartitionSet | PartitionChanged,
         topic: str | None,
         before: Assignment | None,
         now: Assignment,
         origin: At | Origin,
-        *,
-        recovering: bool | None,
     ) -> None:
         """Keep the list of recovering partitions true after one of them, or one that may join them, changed."""
+        key = (event.topic_id, event.partition)
         held = self._recovering.get(key)
-        if recovering is False:
+        if event.recovering is False:
             self._settle(key)
+            if held is not None and isinstance(event, PartitionChanged):
+                self._ended(held, event, origin)
         elif held is not None:
             self._recovering[key] = _going_on(held, before or _UNKNOWN, now, origin)
             self._shown = None
-        elif recovering:
+        elif event.recovering:
             self._recovering[key] = Recovery(
                 topic_id=key[0],
                 topic=topic,
@@ -149,8 +157,27 @@ class Partitions:
                 at_least=isinstance(origin, Origin),
                 previous_isr=before.isr if before else None,
                 previous_elr=before.elr if before else None,
+                leader_epoch=now.leader_epoch,
+                partition_epoch=now.partition_epoch,
+                elected=_elected(event, before) if isinstance(event, PartitionChanged) else None,
             )
             self._shown = None
+
+    def _ended(self, held: Recovery, event: PartitionChanged, origin: At | Origin) -> None:
+        """Recovery ended: by its leader, or in the record of an election, which is not how it ends."""
+        if event.leader is None or event.leader == held.leader or event.replicas is not None:
+            return
+        self.elected_recovered.append(
+            ElectedRecovered(
+                topic_id=held.topic_id,
+                topic=held.topic,
+                partition=held.partition,
+                leader=event.leader,
+                previous_leader=held.leader,
+                offset=Offset(origin.offset),
+                timestamp_ms=Millis(origin.timestamp_ms),
+            )
+        )
 
     def _settle(self, key: tuple[TopicId, int]) -> None:
         if self._recovering.pop(key, None) is not None:
@@ -200,7 +227,15 @@ def _going_on(held: Recovery, before: Assignment, now: Assignment, origin: At | 
         previous_elr=elr,
         added=tuple(node for node in (*held.added, *new) if node in now.replicas),
         added_timestamp_ms=Millis(origin.timestamp_ms) if new else held.added_timestamp_ms,
+        leader_epoch=now.leader_epoch,
+        partition_epoch=now.partition_epoch,
+        leader_changes=held.leader_changes + (now.leader is not None and now.leader != before.leader),
     )
+
+
+def _elected(event: PartitionChanged, before: Assignment | None) -> bool:
+    """Whether this record names another leader than there was."""
+    return event.leader is not None and (before is None or event.leader != before.leader)
 
 
 def _union(first: tuple[NodeId, ...], second: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
@@ -208,4 +243,4 @@ def _union(first: tuple[NodeId, ...], second: tuple[NodeId, ...]) -> tuple[NodeI
 
 
 _INTERNED = 50_000
-_UNKNOWN = Assignment((), (), (), None)
+_UNKNOWN = Assignment((), (), (), (), None, None, None)

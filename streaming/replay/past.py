@@ -11,6 +11,7 @@ from connectors.event import At, ControllerRegistered, LeaderChanged
 from rules.quorum import (
     ControllerRegistration,
     ControllerStart,
+    ElectedRecovered,
     Election,
     Millis,
     NodeId,
@@ -23,7 +24,7 @@ REMEMBERED_MS = Millis(3_600_000)
 """How long before the newest record of its kind an entry may lie."""
 REMEMBERED = 64
 """How many entries of a kind are kept, the newest ones: a storm of elections must not fill the state."""
-_Entry = TypeVar("_Entry", bound=Election | ControllerStart | Reconfiguration)
+_Entry = TypeVar("_Entry", bound=Election | ControllerStart | Reconfiguration | ElectedRecovered)
 
 
 def with_election(past: Past, event: LeaderChanged) -> Past:
@@ -58,6 +59,11 @@ def with_voters(past: Past, before: VoterSet | None, after: VoterSet, at: At) ->
         timestamp_ms=at.timestamp_ms,
     )
     return replace(past, reconfigurations=_bounded(past.reconfigurations, one))
+
+
+def with_elected_recovered(past: Past, one: ElectedRecovered) -> Past:
+    """A PartitionChangeRecord that named another leader and called the partition recovered."""
+    return replace(past, elected_recovered=_bounded(past.elected_recovered, one))
 
 
 def _bounded(known: tuple[_Entry, ...], one: _Entry) -> tuple[_Entry, ...]:

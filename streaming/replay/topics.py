@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -10,12 +10,20 @@ from rules.quorum import NodeId, TopicId
 
 
 class Assignment(NamedTuple):
-    """Where a partition lives: replicas, in-sync replicas, eligible leader replicas (KIP-966), leader."""
+    """Where a partition lives: replicas, in-sync replicas, eligible leader replicas (KIP-966), leader.
+
+    Kafka's PartitionRegistration, but for directories and what a reassignment adds and removes.
+    """
 
     replicas: tuple[NodeId, ...]
     isr: tuple[NodeId, ...]
     elr: tuple[NodeId, ...]
+    last_known_elr: tuple[NodeId, ...]
     leader: NodeId | None
+    leader_epoch: int | None
+    """Raised by every change that names a leader, none included; None while no PartitionRecord told it."""
+    partition_epoch: int | None
+    """Raised by every change; None likewise."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,21 +34,26 @@ class Topic:
     partitions: dict[int, Assignment] = field(default_factory=dict)
 
 
-_Row: TypeAlias = "tuple[str, str | None, list[int] | None, list[int]]"
-"""Topic id, name, partition numbers (None: 0, 1, 2, ...), and for each its index into the assignments."""
+_Row: TypeAlias = "tuple[str, str | None, list[int] | None, list[int], list[int | None], list[int | None]]"
+"""Topic id, name, partition numbers (None: 0, 1, 2, ...), and for each its index into the assignments, its leader
+epoch and its partition epoch."""
+_EPOCHS = 2
+"""How many of an assignment's last fields are written for each partition: they are seldom alike."""
 
 
 def pack(topics: Mapping[TopicId, Topic]) -> bytes:
     """Topics as deflated JSON: each distinct assignment is written once, partitions only point at it."""
-    index: dict[Assignment, int] = {}
+    index: dict[tuple[object, ...], int] = {}
     rows: list[_Row] = []
     for topic_id, topic in topics.items():
         partitions = topic.partitions
-        pointers = [index.setdefault(assignment, len(index)) for assignment in partitions.values()]
+        pointers = [index.setdefault(assignment[:-_EPOCHS], len(index)) for assignment in partitions.values()]
         numbers = list(partitions)
-        rows.append((topic_id, topic.name, None if numbers == list(range(len(numbers))) else numbers, pointers))
-    document = {"assignments": [*index], "topics": rows}
-    return zlib.compress(json.dumps(document, separators=(",", ":")).encode(), level=1)
+        leader_epochs = [assignment.leader_epoch for assignment in partitions.values()]
+        partition_epochs = [assignment.partition_epoch for assignment in partitions.values()]
+        shown = None if numbers == list(range(len(numbers))) else numbers
+        rows.append((topic_id, topic.name, shown, pointers, leader_epochs, partition_epochs))
+    return _packed(index, rows)
 
 
 def unpack(packed: bytes) -> dict[TopicId, Topic]:
@@ -49,17 +62,40 @@ def unpack(packed: bytes) -> dict[TopicId, Topic]:
         return {}
     document = json.loads(zlib.decompress(packed))
     assignments = [
-        Assignment(tuple(replicas), tuple(isr), tuple(elr), leader)
-        for replicas, isr, elr, leader in document["assignments"]
+        (tuple(replicas), tuple(isr), tuple(elr), tuple(last_known_elr), leader)
+        for replicas, isr, elr, last_known_elr, leader in document["assignments"]
     ]
     rows: list[_Row] = document["topics"]
     return {
         TopicId(topic_id): Topic(
             name=name,
             partitions={
-                number: assignments[pointer]
-                for number, pointer in zip(range(len(pointers)) if numbers is None else numbers, pointers, strict=True)
+                number: Assignment(*assignments[pointer], leader_epoch, partition_epoch)
+                for number, pointer, leader_epoch, partition_epoch in zip(
+                    range(len(pointers)) if numbers is None else numbers,
+                    pointers,
+                    leader_epochs,
+                    partition_epochs,
+                    strict=True,
+                )
             },
         )
-        for topic_id, name, numbers, pointers in rows
+        for topic_id, name, numbers, pointers, leader_epochs, partition_epochs in rows
     }
+
+
+def of_version_1(packed: bytes) -> bytes:
+    """What memory's version 1 packed, as `pack` packs it: it knew neither epochs nor the last known ELR."""
+    if not packed:
+        return packed
+    document = json.loads(zlib.decompress(packed))
+    assignments: list[object] = [
+        (replicas, isr, elr, [], leader) for replicas, isr, elr, leader in document["assignments"]
+    ]
+    rows = [(*row, [None] * len(row[-1]), [None] * len(row[-1])) for row in document["topics"]]
+    return _packed(assignments, rows)
+
+
+def _packed(assignments: Iterable[object], rows: Iterable[object]) -> bytes:
+    document = {"assignments": [*assignments], "topics": [*rows]}
+    return zlib.compress(json.dumps(document, separators=(",", ":")).encode(), level=1)

@@ -26,9 +26,11 @@ SCHEMA = pa.schema(
         ("replicas", pa.list_(pa.int64())),
         ("isr", pa.list_(pa.int64())),
         ("elr", pa.list_(pa.int64())),
+        ("last_known_elr", pa.list_(pa.int64())),
         ("leader", pa.int64()),
         ("leader_set", pa.bool_()),
         ("partition_leader_epoch", pa.int64()),
+        ("partition_epoch", pa.int64()),
         ("recovering", pa.bool_()),
         ("body", pa.binary()),
     ]

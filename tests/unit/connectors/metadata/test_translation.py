@@ -126,25 +126,29 @@ NODES = (NodeId(1), NodeId(2))
         (
             metadata(
                 3, 2, topic_id=UUID, partition_id=6, replicas=[1, 2], isr=[2], leader=2, leader_epoch=9,
-                leader_recovery_state=1, eligible_leader_replicas=[1],
+                partition_epoch=11, leader_recovery_state=1, eligible_leader_replicas=[1], last_known_elr=[2],
             ),
             PartitionSet(
                 at=AT, topic_id=TopicId(PRINTED), partition=6, replicas=NODES, isr=(NodeId(2),), elr=(NodeId(1),),
                 leader=NodeId(2), partition_leader_epoch=9, recovering=True,
+                last_known_elr=(NodeId(2),), partition_epoch=11,
             ),
         ),
         (
             metadata(3, 0, topic_id=UUID, replicas=[1, 2], leader=-1),
             PartitionSet(
                 at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=NODES, isr=(), elr=(),
-                leader=None, partition_leader_epoch=0, recovering=False,
+                leader=None, partition_leader_epoch=0, recovering=False, partition_epoch=0,
             ),
         ),
         (
-            metadata(5, 2, topic_id=UUID, isr=[2], leader=2, leader_recovery_state=1, eligible_leader_replicas=[]),
+            metadata(
+                5, 2, topic_id=UUID, isr=[2], leader=2, leader_recovery_state=1, eligible_leader_replicas=[],
+                last_known_elr=[1],
+            ),
             PartitionChanged(
                 at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=None, isr=(NodeId(2),), elr=(),
-                leader=NodeId(2), leader_set=True, recovering=True,
+                leader=NodeId(2), leader_set=True, recovering=True, last_known_elr=(NodeId(1),),
             ),
         ),
         (

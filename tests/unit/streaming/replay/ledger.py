@@ -180,6 +180,7 @@ class Ledger:
                 elr=ids(*elr),
                 leader=NodeId(replicas[0]),
                 partition_leader_epoch=0,
+                partition_epoch=0,
                 recovering=recovering,
             )
         )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.errors import UsageError
-from rules.quorum import Reason, Vantage
+from rules.quorum import Reason, TopicId, Vantage
 from streaming.replay import memory
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica, unseen
@@ -97,6 +97,30 @@ def test_an_older_version_is_migrated_step_by_step(monkeypatch: pytest.MonkeyPat
 
     assert again(old).undecodable == 7
     assert again(old).quorum() == replay.quorum()
+
+
+def test_topics_of_the_first_version_are_read_and_their_epochs_are_unknown() -> None:
+    """They were packed without epochs and without the last known ELR."""
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    ledger.topic("orders")
+    ledger.partition("orders", 0, 101, 102, elr=(103,))
+    apply(replay, [ledger.read()])
+    new = replay.to_bytes()
+    hot = new[4 : 8 + int.from_bytes(new[4:8], "big")]
+    document = {
+        "assignments": [[[101, 102], [101, 102], [103], 101]],
+        "topics": [["id-of-orders", "orders", None, [0]]],
+    }
+    topics = zlib.compress(json.dumps(document).encode())
+    old = b"kwm\x01" + hot + len(topics).to_bytes(4, "big") + topics + bytes(4)
+
+    held = again(old).log.partitions.topics[TopicId("id-of-orders")].partitions[0]
+
+    known = replay.log.partitions.topics[TopicId("id-of-orders")].partitions[0]
+    assert (known.leader_epoch, known.partition_epoch) == (0, 0)
+    assert held == known._replace(leader_epoch=None, partition_epoch=None)
+    assert again(again(old).to_bytes()).log.partitions.topics == again(old).log.partitions.topics
 
 
 def test_an_idle_quorum_is_a_small_blob() -> None:

@@ -162,6 +162,7 @@ class Told:
     partition: int
     isr: tuple[int, ...] | None
     elr: tuple[int, ...] | None
+    leader: int | None
     recovering: bool | None
     what: str
 
@@ -178,6 +179,21 @@ def held_before(
     if isr is None or elr is None or not now or not holders or holders & {*now}:
         return isr, elr
     return (*isr, *(n for n in was["isr"] if n not in isr)), (*elr, *(n for n in was["elr"] if n not in elr))
+
+
+def merged(before: dict[str, object] | None, event: PartitionSet | PartitionChanged) -> dict[str, object]:
+    """The partition after this record: what it leaves out is unchanged, and the epochs count the records."""
+    state = dict(before or {"replicas": (), "isr": (), "elr": (), "leader": None, "leader_epoch": None, "epoch": None})
+    for field in ("replicas", "isr", "elr"):
+        if getattr(event, field) is not None:
+            state[field] = getattr(event, field)
+    if isinstance(event, PartitionSet) or event.leader_set:
+        state["leader"] = event.leader
+    if isinstance(event, PartitionSet):
+        state |= {"leader_epoch": 0, "epoch": 0}
+    elif isinstance(state["epoch"], int):
+        state |= {"leader_epoch": cast(int, state["leader_epoch"]) + event.leader_set, "epoch": state["epoch"] + 1}
+    return state
 
 
 def oracle(log: Sequence[LogEvent], topic: str, partition: int) -> Recovery | None:
@@ -198,12 +214,9 @@ def oracle(log: Sequence[LogEvent], topic: str, partition: int) -> Recovery | No
             partition,
         ):
             before = dict(state) if state else None
-            state = state or {"replicas": (), "isr": (), "elr": (), "leader": None}
-            for field in ("replicas", "isr", "elr"):
-                if getattr(event, field) is not None:
-                    state[field] = getattr(event, field)
-            if isinstance(event, PartitionSet) or event.leader_set:
-                state["leader"] = event.leader
+            led = before["leader"] if before else None
+            state = merged(before, event)
+            elected = state["leader"] not in (None, led)
             going_on = since is not None and event.recovering is not False
             if going_on or event.recovering:
                 isr, elr = held_before(since, before, state)
@@ -223,6 +236,10 @@ def oracle(log: Sequence[LogEvent], topic: str, partition: int) -> Recovery | No
                     previous_elr=elr,  # type: ignore[arg-type]
                     added=tuple(n for n in (*(since.added if since else ()), *new) if n in has),  # type: ignore[operator]
                     added_timestamp_ms=event.at.timestamp_ms if new else (since.added_timestamp_ms if since else None),
+                    leader_epoch=state["leader_epoch"],  # type: ignore[arg-type]
+                    partition_epoch=state["epoch"],  # type: ignore[arg-type]
+                    leader_changes=since.leader_changes + elected if since else 0,
+                    elected=since.elected if since else None if isinstance(event, PartitionSet) else elected,
                 )
             else:
                 since = None
@@ -236,6 +253,7 @@ TOLD = st.builds(
     partition=st.integers(0, 2),
     isr=st.none() | NODES,
     elr=st.none() | NODES,
+    leader=st.none() | st.sampled_from([101, 102, 103]),
     recovering=st.none() | st.booleans(),
     what=st.sampled_from(["change", "change", "change", "set", "create", "remove", "clear", "clear-all"]),
 )
@@ -244,7 +262,9 @@ TOLD = st.builds(
 def write(ledger: Ledger, told: Told) -> None:
     topic = TopicId(f"id-of-{told.topic}")
     if told.what == "change":
-        ledger.change(told.topic, told.partition, isr=told.isr, elr=told.elr, recovering=told.recovering)
+        ledger.change(
+            told.topic, told.partition, isr=told.isr, elr=told.elr, leader=told.leader, recovering=told.recovering
+        )
     elif told.what == "set":
         ledger.partition(told.topic, told.partition, 101, *(told.isr or ()), recovering=bool(told.recovering))
     elif told.what == "create":

@@ -16,7 +16,11 @@ from connectors.cluster import Cluster
 from connectors.errors import UsageError
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
-from rules.quorum import Vantage
+from rules.quorum import Access, Vantage
+
+
+_BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""The mechanisms that log in with a user's name and password."""
 
 
 class Section(BaseModel):
@@ -87,13 +91,20 @@ class ClusterSection(Section):
         if self.sasl_mechanism == "OAUTHBEARER" and self.sasl_oauth_token_file is None:
             raise ValueError("sasl_mechanism OAUTHBEARER needs sasl_oauth_token_file")
         password = self.sasl_plain_password or self.sasl_plain_password_file
-        by_password = self.sasl_mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+        by_password = self.sasl_mechanism in _BY_PASSWORD
         if by_password and not (self.sasl_plain_username and password):
             raise ValueError(
                 f"sasl_mechanism {self.sasl_mechanism} needs sasl_plain_username and sasl_plain_password "
                 "(or sasl_plain_password_file)"
             )
         return self
+
+    @property
+    def access(self) -> Access:
+        """What the rules may know of how we come in."""
+        # Kafka's default names a principal after the login's user; after a certificate or a token only Kafka knows.
+        user = self.sasl_plain_username if self.sasl_mechanism in _BY_PASSWORD else None
+        return Access(secured=self.security_protocol != "PLAINTEXT", principal=None if user is None else f"User:{user}")
 
     def cluster(self) -> Cluster:
         """The plain value that the gatherer gets.

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from connectors.cluster import Cluster
 from connectors.errors import UnseenError, UsageError
-from rules.quorum import Reason
+from rules.quorum import Reason, host_and_port
 
 IDENTIFY_S = 10.0
 IDENTIFY_AGAIN_S = 3.0
@@ -41,7 +41,7 @@ def _ask(cluster: Cluster, identify: Identify, *, known: bool) -> str | UnseenEr
 
 
 def _settled(cluster: Cluster, recorded: str | None, answer: str | UnseenError) -> str:
-    hosts = ", ".join(f"{host}:{port}" for host, port in cluster.bootstrap)
+    hosts = ", ".join(host_and_port(host, port) for host, port in cluster.bootstrap)
     match answer:
         case UnseenError() if answer.reason is Reason.WRONG_CLUSTER:
             raise UsageError(

@@ -19,7 +19,7 @@ from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.lifecycle import next_due
-from rules.quorum import Millis, Vantage
+from rules.quorum import PLAINTEXT, Access, Millis, Vantage
 from streaming.deliver import ALERT, ALERT_KIND, DUE_KIND, PORTRAIT_KIND, QUARANTINE_KIND
 from streaming.portrait import portrait
 from streaming.replay.watch import Row, Watch
@@ -34,6 +34,7 @@ class ClusterSettings:
     cluster_id: str
     bootstrap: tuple[str, ...]
     vantage: Vantage
+    access: Access = PLAINTEXT
     thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}))
     """By rule id: the defaults, unless the configuration lays others over them."""
 
@@ -80,6 +81,7 @@ class Step:
             cluster_id=settings.cluster_id,
             bootstrap=settings.bootstrap,
             vantage=settings.vantage,
+            access=settings.access,
             thresholds=settings.thresholds,
         )
 

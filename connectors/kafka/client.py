@@ -18,7 +18,7 @@ from connectors.kafka.loop import Loop, Outcome
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect, secure
 from connectors.kafka.wire import AbstractTokenProvider, KafkaConnection
-from rules.quorum import Reason, Sight
+from rules.quorum import Reason, Sight, host_and_port
 
 OPTIONS = frozenset(
     {
@@ -58,7 +58,7 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         """HOST:PORT."""
-        return f"{self.host}:{self.port}"
+        return host_and_port(self.host, self.port)
 
 
 class _Line(KafkaConnection):  # type: ignore[misc]

@@ -151,7 +151,7 @@ def _key(key: ReplicaKey) -> dict[str, Plain]:
 
 def _named(endpoints: Iterable[Endpoint]) -> list[Plain]:
     """As Kafka writes them (RaftVoterEndpoint): LISTENER://HOST:PORT, an IPv6 address in brackets."""
-    return [f"{one.listener}://{f'[{one.host}]' if ':' in one.host else one.host}:{one.port}" for one in endpoints]
+    return [f"{one.listener}://{one}" for one in endpoints]
 
 
 def _current(key: ReplicaKey, poll: Poll) -> dict[str, Plain]:

@@ -48,7 +48,7 @@ from connectors.event import (
     Undecodable,
     Unseen,
 )
-from rules.quorum import Epoch, Millis, Offset, Quorum, Reason, Sight, Vantage, VoterRemoval
+from rules.quorum import PLAINTEXT, Epoch, Millis, Offset, Quorum, Reason, Sight, Vantage, VoterRemoval
 from streaming.replay import description, memory, registrations, view, voters
 from streaming.replay.image import Image
 from streaming.replay.invariants import Invariants
@@ -81,6 +81,8 @@ class Machine:
         self.cluster_id = cluster_id or None
         self.bootstrap = bootstrap
         self.vantage = vantage
+        self.access = PLAINTEXT
+        """How the monitor comes in, where that is known."""
         self.sequence = -1
         self.now_ms = Millis(0)
         self.undecodable = 0

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from connectors.event import EndpointProbed, Unseen
-from rules.quorum import Failure, Millis, NodeId, Probe, Reason, Resolution, Sight
+from rules.quorum import Failure, Millis, NodeId, Probe, Reason, Resolution, Sight, host_of
 
 FAILURE_MS = Millis(60_000)
 """A failure that was not seen again for this long is over: nobody looks there any more."""
@@ -77,7 +77,7 @@ class Looks:
         """Drop the probes, and the addresses, of endpoints that no voter, registration or node has any more."""
         if any((probe.node, str(probe.endpoint)) not in known for probe in self.probes.values()):
             self.probes = {n: probe for n, probe in self.probes.items() if (probe.node, str(probe.endpoint)) in known}
-        hosts = {place.rpartition(":")[0] for _, place in known}
+        hosts = {host_of(place) for _, place in known}
         if not hosts.issuperset(self.addresses):
             self.addresses = {host: found for host, found in self.addresses.items() if host in hosts}
 

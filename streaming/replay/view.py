@@ -16,6 +16,7 @@ def quorum(machine: "Machine") -> Quorum:
         cluster_id=machine.cluster_id,
         now_ms=machine.now_ms,
         vantage=machine.vantage,
+        access=machine.access,
         kraft_version=shown.kraft,
         metadata_version=shown.metadata_version,
         committed=shown.committed,

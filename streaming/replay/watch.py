@@ -17,7 +17,7 @@ from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Severity, Thresholds
 from rules.lifecycle import Book, Standing, advance
-from rules.quorum import Millis, Vantage
+from rules.quorum import PLAINTEXT, Access, Millis, Vantage
 from streaming.replay.machine import Machine
 
 MAGIC = b"kww"
@@ -73,6 +73,7 @@ class Watch:
         bootstrap: tuple[str, ...],
         vantage: Vantage,
         thresholds: Mapping[str, Thresholds],
+        access: Access = PLAINTEXT,
     ) -> "Watch":
         """The watch that `to_bytes` wrote; a new one when there is no blob.
 
@@ -80,11 +81,13 @@ class Watch:
             UsageError: the blob is of a newer kraftwatch, of another cluster, or damaged.
         """
         if blob is None:
-            return cls(Machine(cluster, cluster_id, bootstrap, vantage), Book(), thresholds)
-        book, memory = _read(cluster, blob)
-        machine = Machine.from_bytes(
-            memory, cluster=cluster, cluster_id=cluster_id, bootstrap=bootstrap, vantage=vantage
-        )
+            book, machine = Book(), Machine(cluster, cluster_id, bootstrap, vantage)
+        else:
+            book, memory = _read(cluster, blob)
+            machine = Machine.from_bytes(
+                memory, cluster=cluster, cluster_id=cluster_id, bootstrap=bootstrap, vantage=vantage
+            )
+        machine.access = access
         return cls(machine, book, thresholds)
 
     def observe(self, rows: Iterable[Row]) -> tuple[Alert, ...]:

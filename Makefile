@@ -2,6 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# A test on a real quorum waits for half of its time, so two run at once, even on two cores. The tests of a file share
+# a quorum and stay together; files go in the order of their folders, because a long one that began last would end last.
+WORKERS ?= 2
+PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-long check bench simulate goldens schemas parity rows lock clean
@@ -27,10 +31,10 @@ demo: $(READY) ## a real quorum hurt and healed, scene by scene, told by the str
 	@$(BIN)/kraftwatch demo
 
 test: $(READY) check ## every test but the long ones: the pure core, real Spark, a real Kafka on loopback
-	@$(BIN)/pytest -m "not long" --durations=15
+	@$(PYTEST) -m "not long" --durations=15
 
 test-long: $(READY) ## the long tests: what is slow and rare, on a real Kafka and a real Spark
-	@$(BIN)/pytest -m long --durations=15
+	@$(PYTEST) -m long --durations=15
 
 check: $(READY) ## format, lint, types, import contracts, the house's own rules: under a minute
 	@$(BIN)/ruff format --check --quiet .

@@ -10,10 +10,12 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from rules import checks
 from rules.finding import CannotTell, Finding, Judgement, NotApplicable, Rule, Severity, Thresholds, Verdict
 from rules.quorum import Quorum
+from rules.remedy import with_legend
 
 BLIND = "monitor-blind"
 """The rule that speaks of ourselves: a rule that fails is told under its name."""
@@ -68,7 +70,9 @@ def evaluate(quorum: Quorum, thresholds: Mapping[str, Thresholds], rules: Sequen
     standing = {verdict.rule for verdicts in said.values() for verdict in verdicts if isinstance(verdict, Finding)}
     verdicts = [verdict for rule in asked for verdict in _unsilenced(rule, said[rule.id], standing)]
     return Judgement(
-        findings=tuple(each for each in verdicts if isinstance(each, Finding)),
+        findings=tuple(
+            replace(each, remedy=with_legend(quorum, each.remedy)) for each in verdicts if isinstance(each, Finding)
+        ),
         unknown=tuple(each for each in verdicts if isinstance(each, CannotTell)),
         not_applicable=tuple(each for each in verdicts if isinstance(each, NotApplicable)),
     )

@@ -1,43 +1,101 @@
 """The lines of a remedy: Kafka's own commands, filled in for this cluster.
 
 Each line is one shell command, or one sentence that begins with `#`. `$BOOTSTRAP` appears only where no
-endpoint is known that could answer; `$NODE_PROPERTIES` is the configuration file of the node named. Whatever comes
-from the cluster is quoted for the shell: people will paste these lines.
+endpoint is known that could answer; `$NODE_PROPERTIES` is the configuration file of the node named, or of any node
+where none is: on a secured cluster every command takes its login from there. Whatever comes from the cluster is
+quoted for the shell: people will paste these lines.
 """
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from rules.endpoints import elsewhere, probe_key
-from rules.quorum import Answer, Connection, Endpoint, NodeId, Probe, Quorum, Reason, ReplicaKey, Resolution
+from rules.quorum import (
+    Answer,
+    Connection,
+    Endpoint,
+    NodeId,
+    Probe,
+    Quorum,
+    Reason,
+    ReplicaKey,
+    Resolution,
+    Sight,
+    host_and_port,
+    host_of,
+)
 
 UNKNOWN_BOOTSTRAP = "$BOOTSTRAP"
 QUORUM_TOOL = "kafka-metadata-quorum.sh"
+LEGEND = (
+    "# $NODE_PROPERTIES: a node's own configuration file, with an administrator's security.protocol, sasl.* and ssl.* "
+    "in it"
+)
+"""Goes with the commands for a secured cluster: what nodes read as listener.name.*, the tools do not."""
+_LOGIN = "--command-config $NODE_PROPERTIES"
 _ANSWERS = (Reason.NO_LEADER, Reason.NOT_READY)
+_WITHOUT_US = (*_ANSWERS, Reason.DENIED, Reason.NOT_AUTHENTICATED)
+"""A node that says this does answer; that it has nothing for us says nothing of an administrator."""
 
 
 def remove_controller(quorum: Quorum, key: ReplicaKey) -> str:
     """The command that takes one (id, directory id) out of the voter set (KIP-853)."""
-    bootstrap = controller_bootstrap(quorum, besides=key.id)
     return (
-        f"{QUORUM_TOOL} --bootstrap-controller {bootstrap} remove-controller "
+        f"{QUORUM_TOOL} {_reached(quorum, besides=key.id)} remove-controller "
         f"--controller-id {key.id} --controller-directory-id {shlex.quote(str(key.directory_id))}"
     )
 
 
 def add_controller(quorum: Quorum, node: NodeId) -> tuple[str, str]:
     """Where to run it, and the command that makes a running controller a voter (KIP-853)."""
-    bootstrap = controller_bootstrap(quorum, besides=node)
     return (
         f"# On controller {node}'s host, with its own configuration file as $NODE_PROPERTIES",
-        f"{QUORUM_TOOL} --bootstrap-controller {bootstrap} --command-config $NODE_PROPERTIES add-controller",
+        f"{QUORUM_TOOL} {_bootstrap(quorum, besides=node)} {_LOGIN} add-controller",
     )
 
 
 def describe_status(quorum: Quorum, besides: NodeId | None = None) -> str:
     """The command that shows leader, voters and their endpoints."""
-    return f"{QUORUM_TOOL} --bootstrap-controller {controller_bootstrap(quorum, besides=besides)} describe --status"
+    return f"{QUORUM_TOOL} {_reached(quorum, besides=besides)} describe --status"
+
+
+def describe_topic(quorum: Quorum, topic: str, leaders: Iterable[NodeId]) -> str:
+    """The command that shows a topic's partitions, asked of a leader if one lives."""
+    where = f"--bootstrap-server {broker_bootstrap(quorum, leaders)}"
+    return f"kafka-topics.sh {_with_login(quorum, where)} --describe --topic {shlex.quote(topic)}"
+
+
+def allow(quorum: Quorum, operations: Iterable[str]) -> tuple[str, ...]:
+    """The command that allows the monitor's principal these operations on CLUSTER; none where only Kafka knows it."""
+    principal = quorum.access.principal
+    if principal is None:
+        return ()
+    allowed = " ".join(f"--operation {operation}" for operation in operations)
+    whom = f"--add --allow-principal {shlex.quote(principal)}"
+    return (f"kafka-acls.sh {_reached(quorum)} {whom} {allowed} --cluster",)
+
+
+def with_legend(quorum: Quorum, remedy: tuple[str, ...]) -> tuple[str, ...]:
+    """The remedy, and what its placeholder has to hold on a secured cluster."""
+    asked = quorum.access.secured and any(_LOGIN in line for line in remedy)
+    return (*remedy, LEGEND) if asked else remedy
+
+
+def _reached(quorum: Quorum, besides: NodeId | None = None) -> str:
+    return _with_login(quorum, _bootstrap(quorum, besides=besides))
+
+
+def _with_login(quorum: Quorum, where: str) -> str:
+    return f"{where} {_LOGIN}" if quorum.access.secured else where
+
+
+def _bootstrap(quorum: Quorum, *, besides: NodeId | None) -> str:
+    """The option that leads a tool to the quorum: by a controller, or by a broker where only those can be reached."""
+    brokers = _polled_brokers(quorum)
+    if brokers and next(_promising(quorum, besides), None) is None:
+        return f"--bootstrap-server {_dialled(brokers[0])}"
+    return f"--bootstrap-controller {controller_bootstrap(quorum, besides=besides)}"
 
 
 def controller_bootstrap(quorum: Quorum, *, besides: NodeId | None = None) -> str:
@@ -46,14 +104,27 @@ def controller_bootstrap(quorum: Quorum, *, besides: NodeId | None = None) -> st
     Where every name is gone, the address a name last resolved to stands in for it; where everything refuses, the
     recorded endpoint is named, because that is where a controller will answer when it is back.
     """
+    named = [(node, endpoint) for node, endpoint in _controllers(quorum) if node != besides]
+    for address in (*_promising(quorum, besides), *_stand_ins(quorum, named)):
+        return _dialled(address)
+    return _dialled(str(named[0][1])) if named else UNKNOWN_BOOTSTRAP
+
+
+def _promising(quorum: Quorum, besides: NodeId | None) -> Iterator[str]:
+    """Where a controller answers, or nothing is known that speaks against it: the best first."""
     known = _controllers(quorum)
     named = [(node, endpoint) for node, endpoint in known if node != besides]
     answering = [str(endpoint) for node, endpoint in named if _known(quorum, node, endpoint) is _Known.ANSWERS]
     untried = [str(endpoint) for node, endpoint in named if _known(quorum, node, endpoint) is _Known.UNTRIED]
-    others = _configured(quorum, {str(endpoint) for _, endpoint in known})
-    for address in (*answering, *_leaderless(quorum), *untried, *others, *_stand_ins(quorum, named)):
-        return _dialled(address)
-    return _dialled(str(named[0][1])) if named else UNKNOWN_BOOTSTRAP
+    yield from (*answering, *_leaderless(quorum), *untried)
+    yield from _configured(quorum, {str(endpoint) for _, endpoint in known})
+
+
+def _polled_brokers(quorum: Quorum) -> list[str]:
+    """The configured addresses that serve no log, as brokers do, and do answer polls."""
+    log = {each.endpoint for each in quorum.failures if (each.sight, each.reason) == (Sight.LOG, Reason.UNSUPPORTED)}
+    polls = {each.endpoint for each in quorum.failures if each.sight is Sight.QUORUM}
+    return [address for address in quorum.bootstrap if address in log - polls]
 
 
 def broker_bootstrap(quorum: Quorum, preferred: Iterable[NodeId] = ()) -> str:
@@ -104,7 +175,7 @@ def _known(quorum: Quorum, node: NodeId, endpoint: Endpoint) -> _Known:
 
 def _failing(quorum: Quorum) -> set[str]:
     """Where looks fail now. A node that says it knows no leader does answer."""
-    return {failure.endpoint for failure in quorum.failures if failure.reason not in _ANSWERS}
+    return {failure.endpoint for failure in quorum.failures if failure.reason not in _WITHOUT_US}
 
 
 def _by(probe: Probe) -> _Known:
@@ -121,7 +192,7 @@ def _leaderless(quorum: Quorum) -> list[str]:
     """Where somebody answers that no leader is known, unless the name is gone since: no broker says that."""
     gone = _gone(quorum)
     answers = {each.endpoint for each in quorum.failures if each.reason in _ANSWERS and each.endpoint}
-    return sorted(address for address in answers if address.rpartition(":")[0] not in gone)
+    return sorted(address for address in answers if host_of(address) not in gone)
 
 
 def _gone(quorum: Quorum) -> set[str]:
@@ -136,14 +207,14 @@ def _configured(quorum: Quorum, judged: set[str]) -> list[str]:
     return [
         address
         for address in quorum.bootstrap
-        if address not in judged | brokers | _failing(quorum) and address.rpartition(":")[0] not in gone
+        if address not in judged | brokers | _failing(quorum) and host_of(address) not in gone
     ]
 
 
 def _stand_ins(quorum: Quorum, named: Iterable[tuple[NodeId, Endpoint]]) -> list[str]:
     """The addresses that vanished names had."""
     return [
-        f"{_bracketed(quorum.addresses[endpoint.host][0])}:{endpoint.port}"
+        host_and_port(quorum.addresses[endpoint.host][0], endpoint.port)
         for _, endpoint in named
         if quorum.addresses.get(endpoint.host)
         and any(probe.resolution is Resolution.NAME_GONE for probe in _probes_of(quorum, endpoint.host))
@@ -151,10 +222,5 @@ def _stand_ins(quorum: Quorum, named: Iterable[tuple[NodeId, Endpoint]]) -> list
 
 
 def _dialled(address: str) -> str:
-    """HOST:PORT as Kafka's tools take it: an IPv6 address in brackets."""
-    host, _, port = address.rpartition(":")
-    return shlex.quote(f"{host if host.startswith('[') else _bracketed(host)}:{port}")
-
-
-def _bracketed(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
+    """As one word of a shell's, which would take the brackets of an IPv6 address for a pattern."""
+    return shlex.quote(address)

@@ -24,7 +24,7 @@ from collections.abc import Iterable
 
 from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
 from rules.quorum import Failure, Millis, Quorum, Reason, Resolution, Sight, Vantage
-from rules.remedy import describe_status
+from rules.remedy import allow, describe_status
 from rules.sight import PROBE_AGE, SEEN_AGE, leaderless
 from rules.text import listed, spelled
 
@@ -39,7 +39,7 @@ ADVICE: dict[Reason, str] = {
     Reason.CLOSED: "See in the logs at {where} why the monitor's connections are closed",
     Reason.NO_LEADER: "See why no leader is known at {where} while others do not say so",
     Reason.NOT_READY: "Wait for the start of {where}: the authorizer is not ready there",
-    Reason.DENIED: "Allow the monitor's principal DESCRIBE and CLUSTER_ACTION on the cluster: it is denied at {where}",
+    Reason.DENIED: "Allow the monitor's principal {operations} on CLUSTER: it is denied at {where}",
     Reason.NOT_AUTHENTICATED: "Mend the monitor's login: it is not accepted at {where}",
     Reason.TLS_FAILED: "Mend the TLS settings between the monitor and {where}: certificate, authority or host name",
     Reason.WRONG_CLUSTER: "Correct the configured addresses: another cluster answers at {where}",
@@ -48,6 +48,8 @@ ADVICE: dict[Reason, str] = {
     Reason.METADATA_LOST: "Find out who restored or rebuilt {where}: committed metadata that was read before is gone",
     Reason.INTERRUPTED: "Look why kraftwatch's gatherer was restarted: see its own log",
 }
+_OPERATIONS = {Sight.QUORUM: ("DESCRIBE", "Describe"), Sight.LOG: ("CLUSTER_ACTION", "ClusterAction")}
+"""What each look needs on CLUSTER: in Kafka's spelling, and in that of kafka-acls."""
 _KEPT_OUT = {Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_CLUSTER, Reason.UNSUPPORTED}
 
 
@@ -88,7 +90,7 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
             "last_committed_offset": quorum.last_offset,
             "failing": [_failure(quorum, each) for each in _worst(failures)],
         },
-        remedy=(*_advice(failures), "# Ask the quorum from another host as well", describe_status(quorum)),
+        remedy=(*_advice(quorum, failures), "# Ask the quorum from another host as well", describe_status(quorum)),
     )
 
 
@@ -154,10 +156,26 @@ def _failure(quorum: Quorum, failure: Failure) -> dict[str, Plain]:
     }
 
 
-def _advice(failures: list[Failure]) -> Iterable[str]:
+def _advice(quorum: Quorum, failures: list[Failure]) -> Iterable[str]:
     for reason in sorted({each.reason for each in failures}):
         where = listed(sorted({each.endpoint for each in failures if each.reason is reason and each.endpoint}), 4)
-        yield "# " + ADVICE[reason].format(where=where)
+        match reason:
+            case Reason.DENIED:
+                yield from _allow(quorum, failures, where)
+            case Reason.UNSUPPORTED if quorum.poll and all(each.sight is Sight.LOG for each in failures):
+                yield f"# Configure a controller's address as well: no broker, as at {where}, serves the metadata log"
+            case _:
+                yield "# " + ADVICE[reason].format(where=where)
+
+
+def _allow(quorum: Quorum, failures: list[Failure], where: str) -> Iterable[str]:
+    """What lacks, what it means to give it, and the command that does."""
+    denied = {each.sight for each in failures if each.reason is Reason.DENIED}
+    lacking = [operation for sight, operation in _OPERATIONS.items() if sight in denied]
+    yield "# " + ADVICE[Reason.DENIED].format(operations=listed(name for name, _ in lacking), where=where)
+    if Sight.LOG in denied:
+        yield "# CLUSTER_ACTION amounts to full administration: without it the polls still work, and half of the rules"
+    yield from allow(quorum, (option for _, option in lacking))
 
 
 RULE = Rule(

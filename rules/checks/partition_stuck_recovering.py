@@ -26,14 +26,13 @@ Thresholds
     the partition to copy first. seen_age (10 s): without the log the rule cannot tell.
 """
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
 from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
 from rules.quorum import Millis, NodeId, Quorum, Recovery
-from rules.remedy import broker_bootstrap
+from rules.remedy import describe_topic
 from rules.sight import SEEN_AGE, catching_up
 from rules.text import counted, listed, spelled
 
@@ -228,8 +227,7 @@ def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
     leaders = sorted({case.recovery.leader for case in led if case.recovery.leader is not None})
     steps = []
     if cases[0].recovery.topic is not None:
-        bootstrap = broker_bootstrap(quorum, leaders)
-        steps.append(f"kafka-topics.sh --bootstrap-server {bootstrap} --describe --topic {shlex.quote(name)}")
+        steps.append(describe_topic(quorum, name, leaders))
     steps += _leader_first([case.recovery for case in cases if case.recovery.leader is None])
     if leaders:
         steps.append(f"# Keep broker {listed(leaders)} running meanwhile: it holds the only in-sync copy")

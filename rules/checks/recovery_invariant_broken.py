@@ -21,13 +21,12 @@ Thresholds
     hold (0 s): one committed record is enough. clear (10 s). seen_age (10 s): without the log the rule cannot tell.
 """
 
-import shlex
 from collections.abc import Iterable
 from itertools import groupby
 
 from rules.finding import CannotTell, Finding, Rule, Severity, Thresholds, Verdict, clear, hold
 from rules.quorum import Quorum, Recovery
-from rules.remedy import broker_bootstrap
+from rules.remedy import describe_topic
 from rules.sight import SEEN_AGE, catching_up
 from rules.text import counted, listed, spelled
 
@@ -70,8 +69,7 @@ def _finding(quorum: Quorum, broken: list[Recovery]) -> Finding:
     partition = f"partition {broken[0].partition}"
     steps = []
     if broken[0].topic is not None:
-        bootstrap = broker_bootstrap(quorum, leaders)
-        steps.append(f"kafka-topics.sh --bootstrap-server {bootstrap} --describe --topic {shlex.quote(name)}")
+        steps.append(describe_topic(quorum, name, leaders))
     keep = f"broker {listed(leaders)}" if leaders else "the brokers that hold them"
     return Finding(
         rule=ID,

@@ -1,12 +1,22 @@
 """Commands are filled in with what is known to answer, and are safe to paste."""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from rules.quorum import Answer, Endpoint, NodeId, Quorum, Reason
-from rules.remedy import add_controller, broker_bootstrap, controller_bootstrap, describe_status, remove_controller
+from rules.quorum import Access, Answer, Endpoint, NodeId, Quorum, Reason, Sight
+from rules.remedy import (
+    LEGEND,
+    add_controller,
+    broker_bootstrap,
+    controller_bootstrap,
+    describe_status,
+    describe_topic,
+    remove_controller,
+    with_legend,
+)
 from rules.text import listed, spelled
 from tests.unit.rules.situation import (
     all_refuse,
@@ -78,6 +88,40 @@ def test_what_comes_from_the_cluster_is_quoted() -> None:
     for command in commands:
         assert str(evil) in shlex.split(command)
     assert "$(reboot)".ljust(22, "A") in shlex.split(commands[1])
+
+
+def test_on_a_secured_cluster_every_command_has_its_login() -> None:
+    open_ones = replace(healthy(), access=Access())
+    secured = replace(healthy(), access=Access(secured=True, principal="User:kraftwatch"))
+    asked: list[Callable[[Quorum], str]] = [
+        describe_status,
+        lambda quorum: remove_controller(quorum, key(2)),
+        lambda quorum: describe_topic(quorum, "orders", [NodeId(102)]),
+        lambda quorum: add_controller(quorum, NodeId(2))[1],
+    ]
+    for command in asked:
+        line = command(secured)
+        assert line.count("--command-config $NODE_PROPERTIES") == 1
+        assert with_legend(secured, (line,)) == (line, LEGEND)
+    assert all("--command-config" not in command(open_ones) for command in asked[:-1])
+    assert with_legend(open_ones, (asked[-1](open_ones),)) == (asked[-1](open_ones),)
+    assert with_legend(secured, ("# Start it",)) == ("# Start it",)
+
+
+def test_where_only_brokers_can_be_reached_they_are_asked() -> None:
+    quorum = failing(
+        replace(refuses(healthy(), 1, 2, 3), bootstrap=("b101.test:9092",)), Reason.UNSUPPORTED, "b101.test:9092"
+    )
+    assert describe_status(quorum) == "kafka-metadata-quorum.sh --bootstrap-server b101.test:9092 describe --status"
+    # A broker that does not answer polls either is no way in.
+    neither = failing(quorum, Reason.TIMED_OUT, "b101.test:9092", sight=Sight.QUORUM)
+    assert "--bootstrap-controller c3.test:9093" in describe_status(neither)
+    # Nothing speaks against a controller that nobody has looked at yet.
+    assert "--bootstrap-controller c3.test:9093" in describe_status(replace(quorum, probes={}))
+
+
+def test_whoever_turns_us_away_does_answer() -> None:
+    assert controller_bootstrap(failing(bare(), Reason.DENIED, "c1.test:9093")) == "c1.test:9093"
 
 
 def test_the_placeholder_of_the_node_is_left_to_the_shell() -> None:

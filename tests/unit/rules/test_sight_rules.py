@@ -6,7 +6,7 @@ import pytest
 
 from rules.checks.monitor_blind import ADVICE
 from rules.finding import Severity
-from rules.quorum import Quorum, Reason, Sight, Vantage
+from rules.quorum import Access, Quorum, Reason, Sight, Vantage
 from tests.unit.rules.situation import (
     all_refuse,
     endpoint,
@@ -123,8 +123,42 @@ def test_every_reason_has_its_advice() -> None:
     assert set(ADVICE) == set(Reason)
     hurt = failing(unseen_for(healthy()), Reason.DENIED, *ALL[:2], detail="CLUSTER_AUTHORIZATION_FAILED")
     (finding,) = findings(hurt, "monitor-blind")
-    assert finding.remedy[0].startswith("# Allow the monitor's principal DESCRIBE and CLUSTER_ACTION")
+    assert finding.remedy[0].startswith("# Allow the monitor's principal CLUSTER_ACTION on CLUSTER")
     assert "denied at c1.test:9093 and c2.test:9093" in finding.remedy[0]
+
+
+@pytest.mark.parametrize(
+    ("denied", "lacking"),
+    [
+        ((Sight.LOG,), "--operation ClusterAction"),
+        ((Sight.QUORUM,), "--operation Describe"),
+        ((Sight.LOG, Sight.QUORUM), "--operation Describe --operation ClusterAction"),
+    ],
+)
+def test_what_is_denied_is_allowed_by_a_command(denied: tuple[Sight, ...], lacking: str) -> None:
+    quorum = replace(unseen_for(healthy()), access=Access(secured=True, principal="User:kraft watch"))
+    for sight in denied:
+        quorum = failing(quorum, Reason.DENIED, *ALL, sight=sight)
+
+    (finding,) = findings(quorum, "monitor-blind")
+
+    assert (
+        "kafka-acls.sh --bootstrap-controller c3.test:9093 --command-config $NODE_PROPERTIES --add "
+        f"--allow-principal 'User:kraft watch' {lacking} --cluster"
+    ) in finding.remedy
+    assert any("full administration" in line for line in finding.remedy) == (Sight.LOG in denied)
+
+
+def test_whom_only_kafka_knows_is_allowed_by_no_command_of_ours() -> None:
+    quorum = replace(failing(unseen_for(healthy()), Reason.DENIED, *ALL), access=Access(secured=True))
+    (finding,) = findings(quorum, "monitor-blind")
+    assert not any(line.startswith("kafka-acls") for line in finding.remedy)
+
+
+def test_brokers_alone_serve_polls_and_no_log() -> None:
+    quorum = replace(unseen_for(healthy(), poll_ms=None), bootstrap=("b101.test:9092",))
+    (finding,) = findings(failing(quorum, Reason.UNSUPPORTED, "b101.test:9092"), "monitor-blind")
+    assert finding.remedy[0].startswith("# Configure a controller's address as well: no broker, as at b101.test:9092")
 
 
 def test_a_broker_s_loss_is_not_ours() -> None:

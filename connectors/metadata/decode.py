@@ -13,7 +13,7 @@ from connectors.errors import UndecodableError
 from connectors.event import At, Event, LogAdvanced, SnapshotBegan, SnapshotEnded, Undecodable
 from connectors.metadata.batches import BadBatch, Batch, Scanned, scan
 from connectors.metadata.fields import Reader, Values, compiled, read
-from connectors.metadata.layout import RecordLayout, layouts
+from connectors.metadata.layout import RecordForms, forms
 from connectors.metadata.partitions import READERS, PartitionReader, Unusual
 from connectors.metadata.records import FRAME_VERSION, Framed, control_type, framed, head, is_noop
 from connectors.metadata.redaction import BEARING
@@ -149,9 +149,9 @@ def _misplaced(batch: Batch, record: Framed) -> str | None:
 
 def _of_metadata(payload: bytes, value: tuple[int, int], at: At) -> Event | None:
     api_key, version, body = head(payload, *value)
-    layout = layouts().records.get(api_key)
+    layout = forms().records.get(api_key)
     if layout is None:
-        raise UndecodableError(f"record type {api_key} version {version} is not known to Kafka {layouts().kafka}")
+        raise UndecodableError(f"record type {api_key} version {version} is not known to {forms().known_to}")
     translate = TRANSLATORS.get(layout.name)
     if translate is None and layout.name not in BEARING:
         return None
@@ -163,9 +163,9 @@ def _of_control(
     payload: bytes, value: tuple[int, int], key: tuple[int, int] | None, at: At, snapshot: Snapshot | None
 ) -> Event | None:
     type_ = control_type(payload, key)
-    layout = layouts().control.get(type_)
+    layout = forms().control.get(type_)
     if layout is None:
-        raise UndecodableError(f"control record type {type_} is not known to Kafka {layouts().kafka}")
+        raise UndecodableError(f"control record type {type_} is not known to {forms().known_to}")
     body = payload[value[0] : value[1]]
     # Every control record begins with its own version.
     values = _values(layout, int.from_bytes(body[:2], "big", signed=True), body)
@@ -182,15 +182,17 @@ def _of_control(
     )
 
 
-def _values(layout: RecordLayout, version: int, body: bytes) -> Values:
-    """The fields of a body by its layout."""
-    fields = layout.versions.get(version)
-    if fields is None:
-        raise UndecodableError(f"{layout.name} version {version} is not known to Kafka {layouts().kafka}")
-    try:
-        return read(_reader(layout.name, version), body)
-    except UndecodableError as error:
-        raise UndecodableError(f"{layout.name} version {version} {error}") from None
+def _values(layout: RecordForms, version: int, body: bytes) -> Values:
+    """The fields of a body by the newest layout that fits it."""
+    if version not in layout.versions:
+        raise UndecodableError(f"{layout.name} version {version} is not known to {forms().known_to}")
+    problem: UndecodableError | None = None
+    for reader in _readers(layout.name, version):
+        try:
+            return read(reader, body)
+        except UndecodableError as error:
+            problem = problem or error
+    raise UndecodableError(f"{layout.name} version {version} {problem}")
 
 
 def _said(translate: Translator, at: At, values: Values, name: str) -> Event:
@@ -201,11 +203,11 @@ def _said(translate: Translator, at: At, values: Values, name: str) -> Event:
 
 
 @cache
-def _reader(name: str, version: int) -> Reader:
-    """The reader made from a record's layout."""
-    known = layouts()
+def _readers(name: str, version: int) -> tuple[Reader, ...]:
+    """The readers made from a record's layouts, the newest first."""
+    known = forms()
     layout = next(layout for layout in (*known.records.values(), *known.control.values()) if layout.name == name)
-    return compiled(layout.versions[version])
+    return tuple(map(compiled, layout.versions[version]))
 
 
 @cache
@@ -213,7 +215,7 @@ def _passed_over() -> frozenset[bytes]:
     """The first bytes of the records that are not needed."""
     return frozenset(
         bytes((FRAME_VERSION, layout.type, version))
-        for layout in layouts().records.values()
+        for layout in forms().records.values()
         if layout.name not in TRANSLATORS and layout.name not in BEARING
         for version in layout.versions
     )

@@ -2,10 +2,14 @@
 
 `schemas/records.json` is written by `make schemas` (`deploy.schemas`); nothing in it is written by hand. It holds
 every version of every record that any of the Kafkas in it knows, each with the first and the last that knows it.
+
+A record says its type and version, and nothing says which Kafka wrote it. That is enough for all but a few: Kafka 3.3
+laid out UserScramCredentialRecord and DelegationTokenRecord otherwise than its successors, under the same version 0.
+So who reads a log whose writer is not known (`forms`) takes the newest layout that fits to the last byte.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -59,6 +63,42 @@ class Layouts:
     control: Mapping[int, RecordLayout]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordForms:
+    """One type of record, in all the versions that several Kafkas know between them."""
+
+    type: int
+    name: str
+    constant: str | None
+    versions: Mapping[int, tuple[FieldType, ...]]
+    """Every way in which one of them lays out a version, the newest first; hardly ever more than one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forms:
+    """Every record of several Kafkas, by type."""
+
+    known_to: str
+    """Whose they are, as the end of a sentence: `any Kafka up to 4.3.1`."""
+    records: Mapping[int, RecordForms]
+    control: Mapping[int, RecordForms]
+
+
+@cache
+def forms(kafka: str | None = None) -> Forms:
+    """What any of the Kafkas here could have written; what one of them could, where it is named.
+
+    Raises:
+        KeyError: it is none of `kafkas()`.
+    """
+    newest_first = [layouts(name) for name in (kafkas()[::-1] if kafka is None else (kafka,))]
+    return Forms(
+        known_to=f"any Kafka up to {kafkas()[-1]}" if kafka is None else f"Kafka {kafka}",
+        records=_together([each.records for each in newest_first]),
+        control=_together([each.control for each in newest_first]),
+    )
+
+
 @cache
 def layouts(kafka: str | None = None) -> Layouts:
     """The layouts of one Kafka version, of the newest unless another is named.
@@ -81,6 +121,27 @@ def layouts(kafka: str | None = None) -> Layouts:
 def kafkas() -> tuple[str, ...]:
     """The Kafkas whose layouts there are, oldest first."""
     return tuple(_whole()["kafka"])
+
+
+def _together(newest_first: Sequence[Mapping[int, RecordLayout]]) -> dict[int, RecordForms]:
+    found: dict[int, RecordForms] = {}
+    for known in newest_first:
+        for type_, layout in known.items():
+            newer = found.get(type_)
+            versions = {} if newer is None else dict(newer.versions)
+            for version, fields in layout.versions.items():
+                before = versions.get(version, ())
+                if _wire(fields) not in map(_wire, before):
+                    versions[version] = (*before, fields)
+            named = newer or layout
+            found[type_] = RecordForms(type=type_, name=named.name, constant=named.constant, versions=versions)
+    return found
+
+
+def _wire(type_: FieldType) -> tuple[object, ...]:
+    """What of a layout decides how bytes are read: not the names, which the newest Kafka's are good for."""
+    of = None if type_.of is None else _wire(type_.of)
+    return type_.name, of, tuple((field.tag, _wire(field.type)) for field in type_.fields)
 
 
 @cache

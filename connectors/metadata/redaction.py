@@ -8,6 +8,7 @@ what lost its body unreadable and says so.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -25,16 +26,16 @@ from connectors.metadata.batches import (
     sealed,
 )
 from connectors.metadata.fields import Reader, Span, compiled, read
-from connectors.metadata.layout import layouts
+from connectors.metadata.layout import forms
 from connectors.metadata.records import FRAME_VERSION, Framed, control_type, framed, head, is_noop
 
 BEARING: Final = {
     "ConfigRecord": frozenset({"value"}),
-    "UserScramCredentialRecord": frozenset({"salt", "stored_key", "server_key"}),
+    "UserScramCredentialRecord": frozenset({"salt", "salted_password", "stored_key", "server_key"}),
     "DelegationTokenRecord": frozenset({"owner", "requester", "renewers", "token_id"}),
     "RemoveDelegationTokenRecord": frozenset({"token_id"}),
 }
-"""The fields that are blanked, by record."""
+"""The fields that are blanked, by record: of every Kafka's layout (3.3 kept the salted password itself)."""
 _STAR: Final = b"*"
 _ZERO: Final = b"\0"
 _NO_OFFSET: Final = b"\xff" * 8
@@ -112,7 +113,7 @@ def _in_batch(chunk: bytes, header: Batch) -> Iterator[Edit]:
 def _in_control(chunk: bytes, record: Framed) -> Iterator[Edit]:
     """KRaft's own records hold no credentials; what is none of them may hold anything."""
     try:
-        known = control_type(chunk, record.key) in layouts().control
+        known = control_type(chunk, record.key) in forms().control
     except UndecodableError:
         known = False
     if not known and record.value is not None:
@@ -126,13 +127,13 @@ def _in_value(chunk: bytes, start: int, end: int) -> Iterator[Edit]:
     except UndecodableError:
         yield start, end, _ZERO
         return
-    reader = _readers().get((api_key, version))
-    if reader is None:
-        yield body, end, _ZERO
-        return
-    try:
-        yield from _in_fields(reader, chunk[body:end], body)
-    except UndecodableError:
+    fits = False
+    for reader in _readers().get((api_key, version), ()):
+        # Should the body fit the layouts of two Kafkas, what either would show goes.
+        with suppress(UndecodableError):
+            yield from _in_fields(reader, chunk[body:end], body)
+            fits = True
+    if not fits:
         yield body, end, _ZERO
 
 
@@ -160,16 +161,16 @@ def _spans(value: object) -> Iterator[Span]:
 @cache
 def _harmless() -> frozenset[bytes]:
     """Frame version and api key of the records whose every version holds no credential."""
-    known = layouts().records.values()
+    known = forms().records.values()
     return frozenset(bytes((FRAME_VERSION, layout.type)) for layout in known if layout.name not in BEARING)
 
 
 @cache
-def _readers() -> dict[tuple[int, int], Reader]:
-    """Readers that give the bearing fields as spans, by type and version."""
+def _readers() -> dict[tuple[int, int], tuple[Reader, ...]]:
+    """Readers that give the bearing fields as spans, by type and version: one for each layout."""
     return {
-        (layout.type, version): compiled(fields, spans=BEARING[layout.name])
-        for layout in layouts().records.values()
+        (layout.type, version): tuple(compiled(fields, spans=BEARING[layout.name]) for fields in ways)
+        for layout in forms().records.values()
         if layout.name in BEARING
-        for version, fields in layout.versions.items()
+        for version, ways in layout.versions.items()
     }

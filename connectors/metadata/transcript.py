@@ -4,7 +4,7 @@ What the streaming job needs is in `decode`; this is all there is, for people an
 Nothing raises for what the bytes are: what cannot be read is told where it stands, and the transcript goes on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, TypeAlias
@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from connectors.errors import UndecodableError
 from connectors.metadata.batches import MAGIC, MAGIC_AT, BadBatch, Batch, Scanned, TornTail, refusal, scan
 from connectors.metadata.fields import Reader, compiled, read
-from connectors.metadata.layout import FieldType, RecordLayout, kafkas, layouts
+from connectors.metadata.layout import RecordForms, forms
 from connectors.metadata.records import Framed, control_type, framed, head
 from connectors.metadata.redaction import BEARING
 from connectors.metadata.rendering import Json, Renderer, renderer
@@ -27,8 +27,6 @@ CONTROL_NAMES: Final = {
 """What `kafka-dump-log` calls the control records."""
 UNKNOWN: Final = "UNKNOWN"
 """The type of a record whose number no Kafka here has given away."""
-_BLANKED: Final = {**BEARING, "UserScramCredentialRecord": BEARING["UserScramCredentialRecord"] | {"salted_password"}}
-"""Kafka 3.3 derived fewer keys and kept what they are derived from."""
 _LOG_APPEND_TIME: Final = 0x08
 
 
@@ -152,11 +150,11 @@ def _transcribed(segment: bytes, batch: Batch, record: Framed, kafka: str | None
     start, end = record.value or (record.start, record.end)
     try:
         kind, found, version, body = _announced(segment, batch, record)
-        known = _known(kind, found, kafka)
+        known = _known(kind, kafka).get(found)
         type_, number = (UNKNOWN, found) if known is None else (_name(known), None)
         reason = _unknown(known, kind, found, version, kafka)
         if reason is None:
-            data = _data(_forms(kind, found, version, kafka, secrets=secrets), segment[body:end])
+            data = _data(_ways(kind, found, version, kafka, secrets=secrets), segment[body:end])
     except UndecodableError as error:
         reason, damaged = str(error), True
     return Transcribed(
@@ -193,29 +191,29 @@ def _announced(segment: bytes, batch: Batch, record: Framed) -> tuple[str, int, 
     return "control", control_type(segment, record.key), version, start
 
 
-def _unknown(known: RecordLayout | None, kind: str, type_: int, version: int, kafka: str | None) -> str | None:
+def _unknown(known: RecordForms | None, kind: str, type_: int, version: int, kafka: str | None) -> str | None:
     """Why a record cannot be read though nothing is wrong with it, or None."""
-    knows = f"Kafka {kafka}" if kafka is not None else f"any Kafka up to {kafkas()[-1]}"
+    knows = forms(kafka).known_to
     if known is None:
         what = "record type" if kind == "records" else "control record type"
         return f"{what} {type_} is not known to {knows}"
-    if not _forms(kind, type_, version, kafka, secrets=False):
+    if version not in known.versions:
         return f"version {version} of {_name(known)} is not known to {knows}"
     return None
 
 
-def _name(layout: RecordLayout) -> str:
+def _name(layout: RecordForms) -> str:
     return layout.constant or CONTROL_NAMES.get(layout.name, layout.name)
 
 
-def _data(forms: tuple["Form", ...], body: bytes) -> dict[str, Json]:
-    """The fields by the first form that fits the body to its last byte.
+def _data(ways: tuple["Way", ...], body: bytes) -> dict[str, Json]:
+    """The fields by the first layout that fits the body to its last byte.
 
     Raises:
         UndecodableError: none fits; says what is wrong with the newest.
     """
     problem: UndecodableError | None = None
-    for reader, render in forms:
+    for reader, render in ways:
         try:
             values = read(reader, body)
         except UndecodableError as error:
@@ -226,40 +224,18 @@ def _data(forms: tuple["Form", ...], body: bytes) -> dict[str, Json]:
     raise UndecodableError(f"the record {problem}")
 
 
-Form: TypeAlias = tuple[Reader, Renderer]
+Way: TypeAlias = tuple[Reader, Renderer]
 """How one Kafka reads and prints one version of a record."""
 
 
-def _candidates(kafka: str | None) -> tuple[str, ...]:
-    return kafkas()[::-1] if kafka is None else (kafka,)
+def _known(kind: str, kafka: str | None) -> Mapping[int, RecordForms]:
+    known = forms(kafka)
+    return known.records if kind == "records" else known.control
 
 
 @cache
-def _known(kind: str, type_: int, kafka: str | None) -> RecordLayout | None:
-    """The record of a number, as the newest Kafka has it that knows it."""
-    for name in _candidates(kafka):
-        layout = _of(kind, name, type_)
-        if layout is not None:
-            return layout
-    return None
-
-
-@cache
-def _forms(kind: str, type_: int, version: int, kafka: str | None, *, secrets: bool) -> tuple[Form, ...]:
+def _ways(kind: str, type_: int, version: int, kafka: str | None, *, secrets: bool) -> tuple[Way, ...]:
     """Every way in which a Kafka lays out this version of a record, the newest first."""
-    seen: list[FieldType] = []
-    forms = []
-    for name in _candidates(kafka):
-        layout = _of(kind, name, type_)
-        fields = None if layout is None else layout.versions.get(version)
-        if layout is None or fields is None or fields in seen:
-            continue
-        seen.append(fields)
-        blank = frozenset() if secrets else _BLANKED.get(layout.name, frozenset())
-        forms.append((compiled(fields), renderer(fields, blank=blank)))
-    return tuple(forms)
-
-
-def _of(kind: str, kafka: str, type_: int) -> RecordLayout | None:
-    known = layouts(kafka)
-    return (known.records if kind == "records" else known.control).get(type_)
+    known = _known(kind, kafka)[type_]
+    blank = frozenset() if secrets else BEARING.get(known.name, frozenset())
+    return tuple((compiled(fields), renderer(fields, blank=blank)) for fields in known.versions[version])

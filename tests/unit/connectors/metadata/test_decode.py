@@ -205,9 +205,9 @@ def test_a_transaction_is_told_as_it_stands() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (data(99, 3, b"\0"), "record type 99 version 3 is not known to Kafka 4.3.1"),
-        (data(3, 9, b"\0"), "PartitionRecord version 9 is not known to Kafka 4.3.1"),
-        (data(4, 1, b"\0"), "ConfigRecord version 1 is not known to Kafka 4.3.1"),
+        (data(99, 3, b"\0"), "record type 99 version 3 is not known to any Kafka up to 4.3.1"),
+        (data(3, 9, b"\0"), "PartitionRecord version 9 is not known to any Kafka up to 4.3.1"),
+        (data(4, 1, b"\0"), "ConfigRecord version 1 is not known to any Kafka up to 4.3.1"),
         (data(2, 0, text("t") + TOPIC, frame=3), "frame version 3 where 1 belongs"),
         (data(2, 0, text("t") + TOPIC), "TopicRecord version 0 ends in the middle of a field"),
         (data(2, 0, text("t") + TOPIC[:9]), "TopicRecord version 0 ends in the middle of a UUID"),
@@ -244,8 +244,8 @@ def test_a_record_that_does_not_decode_is_said_and_the_next_is_read(value: bytes
 @pytest.mark.parametrize(
     ("kind", "value", "reason"),
     [
-        (9, b"\0\0", "control record type 9 is not known to Kafka 4.3.1"),
-        (2, b"\0\7", "LeaderChangeMessage version 7 is not known to Kafka 4.3.1"),
+        (9, b"\0\0", "control record type 9 is not known to any Kafka up to 4.3.1"),
+        (2, b"\0\7", "LeaderChangeMessage version 7 is not known to any Kafka up to 4.3.1"),
         (3, b"\0\0" + bytes(8) + b"\0", "a SnapshotHeaderRecord outside a snapshot"),
     ],
 )
@@ -260,8 +260,8 @@ def test_what_redaction_took_whole_is_quarantined() -> None:
     payload = blanked(batch([data(4, 7, secret), data(77, 0, secret), data(4, 0, secret)]))
 
     assert [bad.reason for bad in faults(payload)] == [
-        "ConfigRecord version 7 is not known to Kafka 4.3.1",
-        "record type 77 version 0 is not known to Kafka 4.3.1",
+        "ConfigRecord version 7 is not known to any Kafka up to 4.3.1",
+        "record type 77 version 0 is not known to any Kafka up to 4.3.1",
         "ConfigRecord version 0 has null where a value belongs",
     ]
 

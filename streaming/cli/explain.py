@@ -1,6 +1,7 @@
 """`kraftwatch explain [RULE]`: a rule's page for the operator, and the numbers that can be changed."""
 
 import difflib
+import textwrap
 from typing import Annotated
 
 import typer
@@ -10,7 +11,8 @@ from rich.text import Text
 
 from connectors.errors import UsageError
 from rules.evaluate import RULES
-from rules.finding import Rule, Threshold
+from rules.finding import Rule
+from rules.page import default_of, page_of, silence_of, times_of
 
 
 def explain(
@@ -44,22 +46,19 @@ def _list() -> RenderableType:
 
 
 def _page(rule: Rule) -> RenderableType:
-    body = Text()
-    for line in rule.text.strip().splitlines():
-        heading = bool(line) and not line.startswith(" ")
-        body.append(f"{line}\n", "bold cyan" if heading else "")
+    page = page_of(rule)
+    body = Text(f"{page.lead}\n{times_of(rule)}\n")
+    for section in page.sections:
+        body.append(f"\n{section.heading}\n", "bold cyan")
+        body.append(textwrap.indent(f"{section.text}\n", "    "))
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column()
     for threshold in rule.thresholds:
-        grid.add_row(f"{rule.id}.{threshold.name}", _default(threshold), threshold.meaning)
+        grid.add_row(f"{rule.id}.{threshold.name}", default_of(threshold), threshold.meaning)
     parts: list[RenderableType] = [Text(rule.id, "bold"), Text(), body, grid]
-    if rule.silenced_by:
-        parts.append(Text(f"\nWhile {', '.join(rule.silenced_by)} stands, this rule cannot tell.", "dim"))
-    parts.append(Text(f"\nChange one with --set {rule.id}.{rule.thresholds[0].name}=VALUE.", "dim"))
+    if silence := silence_of(rule):
+        parts.append(Text(f"\n{silence}", "dim"))
+    parts.append(Text(f"\nChange a threshold with --set {rule.id}.{rule.thresholds[0].name}=VALUE.", "dim"))
     return Group(*parts)
-
-
-def _default(threshold: Threshold) -> str:
-    return f"{threshold.default:g} {threshold.unit}"

@@ -1,0 +1,127 @@
+"""`python -m tests.rule_pages` (`make goldens`): writes docs/rules, a page for each rule and their list.
+
+The words come from the rules' docstrings and thresholds, as those of `kraftwatch explain` do; how a rule was proven
+comes from the tests that name it.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from rules.evaluate import RULES
+from rules.finding import Rule, Severity
+from rules.page import default_of, page_of, silence_of, times_of
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "rules"
+GOLDENS = ROOT / "tests" / "unit" / "rules" / "goldens"
+WRITTEN = "<!-- Written by `make goldens` from the rules' docstrings: change those. -->\n"
+OF_ALL_RULES = {"test_evaluate.py", "test_goldens.py"}
+"""They name every rule, and say nothing of one more than of another."""
+_QUOTED_RULE = re.compile(rf"`({'|'.join(RULES)})`")
+
+
+def pages() -> Mapping[str, str]:
+    """Every file of docs/rules by its name."""
+    return {"index.md": index(), **{f"{rule.id}.md": markdown(rule) for rule in RULES.values()}}
+
+
+def index() -> str:
+    """The list of all rules, the worst first."""
+    worst_first = [severity.value for severity in Severity]
+    order = sorted(RULES.values(), key=lambda rule: ([worst_first.index(one) for one in severities(rule)][:1], rule.id))
+    rows = [
+        f"| [`{rule.id}`]({rule.id}.md) | {rule.title} | {', '.join(severities(rule))} | "
+        f"{default_of(next(each for each in rule.thresholds if each.name == 'hold'))} |"
+        for rule in order
+    ]
+    return "\n".join(
+        [
+            f"{WRITTEN}# Rules",
+            "",
+            "What each rule says, what to do about it and what not; `kraftwatch explain RULE` prints the same text.",
+            "Critical: get up now. Warning: look today. Info: know about it.",
+            "",
+            "| rule | what it says | severity | default hold |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def markdown(rule: Rule) -> str:
+    """The page of one rule."""
+    page = page_of(rule)
+    parts = [f"{WRITTEN}# {rule.title}", f"`{rule.id}`: {', '.join(severities(rule))}. {times_of(rule)}", page.lead]
+    for section in page.sections:
+        parts += [f"## {section.heading}", linked(section.text, of=rule)]
+    parts += [
+        "| threshold | default | what it is |\n|---|---|---|\n"
+        + "\n".join(f"| `{rule.id}.{each.name}` | {default_of(each)} | {each.meaning} |" for each in rule.thresholds),
+        f"Change one with `--set {rule.id}.hold=VALUE`.",
+    ]
+    if silence := silence_of(rule):
+        parts.append(linked(silence, of=rule))
+    parts += ["## How it is proven", "\n".join(proofs(rule))]
+    return "\n\n".join(parts) + "\n"
+
+
+def linked(text: str, *, of: Rule) -> str:
+    """The text with the names of other rules leading to their pages."""
+    return _QUOTED_RULE.sub(lambda found: found[0] if found[1] == of.id else f"[{found[0]}]({found[1]}.md)", text)
+
+
+def severities(rule: Rule) -> list[str]:
+    """The severities that it has, the worst first: each has its golden."""
+    had = {path.name.split(".")[1] for path in GOLDENS.glob(f"{rule.id}.*.txt")}
+    return [severity.value for severity in Severity if severity.value in had]
+
+
+def proofs(rule: Rule) -> list[str]:
+    """The tests that fail when it does not do what its page says, a line for each kind."""
+    named = re.compile(rf'"{rule.id}"')
+    fires = re.compile(rf"^\d+s firing \w+ {rule.id} ", re.MULTILINE)
+    kinds = {
+        "By cases": [
+            path
+            for path in files("tests/unit/rules", "test_*.py")
+            if path.name not in OF_ALL_RULES and named.search(path.read_text())
+        ],
+        "By scripts": [path for path in files("tests/scripts", "*.txt") if fires.search(path.read_text())],
+        "By simulation": [path for path in files("tests/simulation", "*.py") if named.search(path.read_text())],
+        "On a real quorum": [
+            path
+            for folder in ("tests/job", "tests/kafka")
+            for path in files(folder, "test_*.py")
+            if named.search(path.read_text())
+        ],
+    }
+    goldens = len(list(GOLDENS.glob(f"{rule.id}.*.txt")))
+    alerts = "one alert as it is read" if goldens == 1 else f"{goldens} alerts as they are read"
+    lines = [
+        f"- {kind}: {', '.join(f'`{path.relative_to(ROOT)}`' for path in found)}"
+        for kind, found in kinds.items()
+        if found
+    ]
+    return [*lines, f"- Kept: {alerts}, `tests/unit/rules/goldens/{rule.id}.*.txt`"]
+
+
+def files(folder: str, pattern: str) -> Iterable[Path]:
+    return sorted((ROOT / folder).glob(pattern))
+
+
+def main() -> int:
+    PAGES.mkdir(parents=True, exist_ok=True)
+    wanted = pages()
+    for name, text in wanted.items():
+        (PAGES / name).write_text(text)
+    for path in PAGES.glob("*.md"):
+        if path.name not in wanted:
+            path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

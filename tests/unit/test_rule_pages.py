@@ -1,0 +1,68 @@
+"""The rules' pages in docs/rules are what `make goldens` writes: the docstrings, the thresholds, the proofs."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from rules.evaluate import RULES
+from rules.finding import Rule, Threshold
+from rules.page import page_of, silence_of, times_of
+from tests.rule_pages import PAGES, linked, markdown, pages
+
+WANTED = pages()
+UNITS = {"s": 1, "min": 60, "h": 3600}
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_a_page_is_up_to_date(name: str) -> None:
+    assert (PAGES / name).read_text() == WANTED[name], "run `make goldens`, and read the difference"
+
+
+def test_no_page_is_left_over() -> None:
+    assert {path.name for path in PAGES.iterdir()} == set(WANTED)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_the_numbers_in_the_text_are_the_defaults(rule: Rule) -> None:
+    defaults = {each.name: each.default for each in rule.thresholds}
+    (text,) = (section.text for section in page_of(rule).sections if section.heading == "Thresholds")
+
+    said = re.findall(r"\b([a-z_]+)\s+\((\d+)(?:\s+(s|min|h)\b)?", text)
+
+    assert said, "its hold, at least"
+    assert {name: int(number) * UNITS.get(unit, 1) for name, number, unit in said}.items() <= defaults.items()
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_every_word_of_the_docstring_is_on_the_page(rule: Rule) -> None:
+    page = page_of(rule)
+    taken = [page.lead, *(part for section in page.sections for part in (section.heading, section.text))]
+
+    assert " ".join(taken).split() == rule.text.split()
+
+
+def test_another_rule_is_a_link_and_the_rule_itself_is_none() -> None:
+    rule = RULES["no-leader"]
+
+    assert linked("`no-leader`, or `monitor-blind`", of=rule) == "`no-leader`, or [`monitor-blind`](monitor-blind.md)"
+    assert linked("`kraftwatch check`", of=rule) == "`kraftwatch check`"
+
+
+def test_times_and_what_keeps_a_rule_quiet_are_sentences() -> None:
+    numbers = (Threshold(name="hold", default=0, unit="s", meaning=""), RULES["no-leader"].thresholds[1])
+    rule = replace(RULES["no-leader"], thresholds=numbers, silenced_by=("a", "b", "c"))
+
+    assert times_of(rule) == "Told at once; resolved once it has been gone for 10 s."
+    assert times_of(RULES["no-leader"]) == "Told once it has stood for 5 s; resolved once it has been gone for 10 s."
+    assert silence_of(RULES["no-leader"]) is None
+    assert silence_of(rule) == (
+        "While `a`, `b` or `c` stands, this rule cannot tell, and what it told before stays as it is."
+    )
+
+
+def test_a_page_says_where_the_rule_was_proven() -> None:
+    page = markdown(RULES["voter-disk-replaced"])
+
+    assert "- On a real quorum: `tests/job/test_combined.py`" in page
+    assert "`tests/scripts/disk_replaced.txt`" in page

@@ -28,6 +28,7 @@ from rules.quorum import (
 
 UNKNOWN_BOOTSTRAP = "$BOOTSTRAP"
 QUORUM_TOOL = "kafka-metadata-quorum.sh"
+FEATURES_TOOL = "kafka-features.sh"
 LEGEND = (
     "# $NODE_PROPERTIES: a node's own configuration file, with an administrator's security.protocol, sasl.* and ssl.* "
     "in it"
@@ -98,6 +99,16 @@ def _bootstrap(quorum: Quorum, *, besides: NodeId | None) -> str:
     return f"--bootstrap-controller {controller_bootstrap(quorum, besides=besides)}"
 
 
+def describe_features(quorum: Quorum) -> str:
+    """The command that shows which level each feature is finalized at, and what the active controller supports."""
+    return f"{FEATURES_TOOL} {_reached(quorum)} describe"
+
+
+def upgrade_feature(quorum: Quorum, name: str, level: int) -> str:
+    """The command that finalizes a feature at a higher level (KIP-584)."""
+    return f"{FEATURES_TOOL} {_reached(quorum)} upgrade --feature {shlex.quote(name)}={level}"
+
+
 def controller_bootstrap(quorum: Quorum, *, besides: NodeId | None = None) -> str:
     """HOST:PORT of a controller that answers as far as is known; the leader's if that is one of them.
 
@@ -107,7 +118,8 @@ def controller_bootstrap(quorum: Quorum, *, besides: NodeId | None = None) -> st
     named = [(node, endpoint) for node, endpoint in _controllers(quorum) if node != besides]
     for address in (*_promising(quorum, besides), *_stand_ins(quorum, named)):
         return _dialled(address)
-    return _dialled(str(named[0][1])) if named else UNKNOWN_BOOTSTRAP
+    configured = [address for address in quorum.bootstrap if address not in _brokers(quorum)]
+    return _dialled(str(named[0][1]) if named else configured[0]) if named or configured else UNKNOWN_BOOTSTRAP
 
 
 def _promising(quorum: Quorum, besides: NodeId | None) -> Iterator[str]:
@@ -202,13 +214,16 @@ def _gone(quorum: Quorum) -> set[str]:
 
 def _configured(quorum: Quorum, judged: set[str]) -> list[str]:
     """The configured addresses that nothing speaks against: not failing, no broker's, and not judged already."""
-    brokers = {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints}
     gone = _gone(quorum)
     return [
         address
         for address in quorum.bootstrap
-        if address not in judged | brokers | _failing(quorum) and host_of(address) not in gone
+        if address not in judged | _brokers(quorum) | _failing(quorum) and host_of(address) not in gone
     ]
+
+
+def _brokers(quorum: Quorum) -> set[str]:
+    return {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints}
 
 
 def _stand_ins(quorum: Quorum, named: Iterable[tuple[NodeId, Endpoint]]) -> list[str]:

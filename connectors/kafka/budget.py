@@ -2,7 +2,7 @@
 
 A quorum must not notice that it is watched, least of all while it struggles. The ceiling is a token bucket whose
 rate and burst together cannot pass `CEILING` in any second. ApiVersions and login are requests too: a connection
-takes a place before its first word, and three more before it logs in.
+takes a place before its first word, and two or three more before it logs in.
 """
 
 import time

@@ -17,7 +17,7 @@ from connectors.kafka.failure import classify
 from connectors.kafka.loop import Loop, Outcome
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect, secure
-from connectors.kafka.wire import AbstractTokenProvider, KafkaConnection
+from connectors.kafka.wire import AbstractTokenProvider, KafkaConnection, kafka_errors
 from rules.quorum import Reason, Sight, host_and_port
 
 OPTIONS = frozenset(
@@ -44,8 +44,8 @@ OAUTHBEARER token and is read again at each login."""
 SECRETS = frozenset({"ssl_password", "sasl_plain_password"})
 """The options whose values are secrets."""
 _RECEIVE_BYTES = 64 * 1024 * 1024
-_LOGIN_REQUESTS = 3
-"""SaslHandshake and at most two rounds of SaslAuthenticate."""
+_LOGIN_REQUESTS = {"PLAIN": 2, "OAUTHBEARER": 2}
+"""SaslHandshake and one round of SaslAuthenticate; the other mechanisms take a second round."""
 _GRACE_S = 1.0
 _PERSISTENT = frozenset({Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED})
 
@@ -82,7 +82,7 @@ class _Line(KafkaConnection):  # type: ignore[misc]
 
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
         # Not taken with the place of ApiVersions: paused nodes that go on would all log in within the same second.
-        await self.budget.take(self._loop, _LOGIN_REQUESTS)
+        await self.budget.take(self._loop, _LOGIN_REQUESTS.get(self.config["sasl_mechanism"], 3))
         await super()._sasl_authenticate(self._loop.now() + self._setup_s)
 
     def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
@@ -158,6 +158,9 @@ class Client:
         answer = Outcome[Any](line.send_request(request, request_timeout_ms=timeout_s * 1000))
         try:
             result = await self._loop.within(answer, timeout_s + _GRACE_S)
+        except kafka_errors.IncompatibleBrokerVersion as problem:
+            # Nothing was sent: an older Kafka that does not know this request answers the others.
+            raise classify(problem) from problem
         except Exception as problem:
             unseen = _unproven(line, classify(problem))
             line.close(unseen)

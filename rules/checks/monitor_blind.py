@@ -50,6 +50,8 @@ ADVICE: dict[Reason, str] = {
 }
 _OPERATIONS = {Sight.QUORUM: ("DESCRIBE", "Describe"), Sight.LOG: ("CLUSTER_ACTION", "ClusterAction")}
 """What each look needs on CLUSTER: in Kafka's spelling, and in that of kafka-acls."""
+_DETAIL = 200
+"""Characters of a failure's own words."""
 _KEPT_OUT = {Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_CLUSTER, Reason.UNSUPPORTED}
 
 
@@ -104,9 +106,17 @@ def _just_back(quorum: Quorum) -> bool:
 
 def _summary(ages: dict[str, Millis | None], stale: list[str], failures: list[Failure]) -> str:
     said = listed(f"{name} (last answer {_ago(ages[name])})" for name in stale)
-    reasons = listed(sorted({f"{each.reason.value} at {each.endpoint or 'no address'}" for each in failures}), 4)
+    reasons = listed([_said(reason, failures) for reason in sorted({each.reason for each in failures})], 4)
     lost = "nothing can be said of the quorum" if len(stale) == len(ages) else "part of the rules cannot judge"
     return f"kraftwatch cannot see {said}: {lost}; {reasons if failures else 'no attempt was reported'}"
+
+
+def _said(reason: Reason, failures: list[Failure]) -> str:
+    """A reason, where it is met, and in the words of the failure where all of them say the same."""
+    met = [each for each in failures if each.reason is reason]
+    details = {each.detail for each in met}
+    why = f" ({details.pop()[:_DETAIL]})" if len(details) == 1 and details != {""} else ""
+    return f"{reason.value}{why} at {listed(sorted({each.endpoint or 'no address' for each in met}), 4)}"
 
 
 def _names(quorum: Quorum, thresholds: Thresholds) -> Iterable[Finding]:
@@ -152,7 +162,7 @@ def _failure(quorum: Quorum, failure: Failure) -> dict[str, Plain]:
         "endpoint": failure.endpoint,
         "reason": failure.reason.value,
         "since": _ago(Millis(quorum.now_ms - failure.first_at_ms)),
-        **({"detail": failure.detail[:200]} if failure.detail else {}),
+        **({"detail": failure.detail[:_DETAIL]} if failure.detail else {}),
     }
 
 

@@ -50,6 +50,11 @@ def _settled(cluster: Cluster, recorded: str | None, answer: str | UnseenError) 
             )
         case UnseenError() if recorded is not None:
             return recorded
+        case UnseenError() if answer.reason is Reason.UNSUPPORTED:
+            raise UsageError(
+                f"cluster {cluster.name}: {hosts} cannot tell which cluster it is of (a controller before Kafka 3.7 "
+                "never can): write its cluster_id, which stands in every node's meta.properties, into a --config file"
+            )
         case UnseenError():
             raise UsageError(
                 f"cluster {cluster.name}: none of {hosts} could be asked ({answer.detail}) and the checkpoint holds no "

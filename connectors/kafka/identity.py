@@ -28,7 +28,9 @@ _TELLING = (
     Reason.UNREACHABLE,
 )
 """The most telling first."""
-_FINAL = frozenset({Reason.WRONG_CLUSTER, Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED})
+_FINAL = frozenset(
+    {Reason.WRONG_CLUSTER, Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.UNSUPPORTED}
+)
 
 
 def identify(cluster: Cluster, timeout_s: float) -> str:
@@ -59,7 +61,8 @@ async def ask_cluster_id(client: Client, address: Address) -> str:
     """The id of the cluster a node belongs to, be it a controller or a broker.
 
     Raises:
-        UnseenError: it does not answer or may not tell; a controller tells only with ALTER on CLUSTER.
+        UnseenError: it does not answer or may not tell; a controller tells only with ALTER on CLUSTER, and before
+            Kafka 3.7 (KIP-919) not at all: UNSUPPORTED.
     """
     try:
         return cluster_described(await client.ask(address, describe_cluster(controllers=True), lane=Sight.QUORUM))

@@ -60,4 +60,4 @@ def test_every_node_upgraded_in_turn_and_the_metadata_version_at_the_end_page_no
 
     assert versions(lab) == (kraft, metadata + 1) == (1, metadata + 1), "the upgrade was finished"
     assert [(told.rule, told.severity) for told in watcher.told()] == []
-    assert [*(watcher.checkpoint / "quarantine").rglob("*.*")] == [], "records of both Kafkas are read"
+    assert [*(watcher.checkpoint / "quarantine").rglob("*")] == [], "records of both Kafkas are read"

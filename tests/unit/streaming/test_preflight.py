@@ -35,6 +35,15 @@ def test_an_unknown_cluster_that_does_not_answer_is_refused_with_the_reason() ->
         identified([PROD], {}, is_silent)
 
 
+def test_a_controller_that_is_too_old_to_tell_its_cluster_wants_it_configured() -> None:
+    def is_old(cluster: Cluster, timeout_s: float) -> str:
+        raise UnseenError(Reason.UNSUPPORTED, "it does not offer this request")
+
+    assert identified([PROD], {"prod": "A"}, is_old) == {"prod": "A"}
+    with pytest.raises(UsageError, match=r"before Kafka 3\.7 never can\): write its cluster_id, .* --config file$"):
+        identified([PROD], {}, is_old)
+
+
 def test_another_cluster_at_the_same_address_is_refused() -> None:
     with pytest.raises(UsageError, match=r"answers as cluster B, but this checkpoint belongs to cluster A; nothing"):
         identified([PROD], {"prod": "A"}, answers("B"))  # type: ignore[arg-type]  # a lambda

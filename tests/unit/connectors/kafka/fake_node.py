@@ -4,7 +4,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -74,15 +74,15 @@ def send(peer: socket.socket, correlation: int, body: bytes, *, flexible: bool) 
     peer.sendall(struct.pack(">i", len(answer)) + answer)
 
 
-def answer_api_versions(peer: socket.socket) -> None:
+def answer_api_versions(peer: socket.socket, known: Mapping[int, tuple[int, int]] = _APIS) -> None:
     """Take the ApiVersions request and answer it."""
     key, version, correlation = read_request(peer)
     assert (key, version) == (API_VERSIONS, 4)
-    apis = b"".join(struct.pack(">hhh", api, *versions) + b"\0" for api, versions in _APIS.items())
+    apis = b"".join(struct.pack(">hhh", api, *versions) + b"\0" for api, versions in known.items())
     send(
         peer,
         correlation,
-        struct.pack(">h", 0) + bytes([len(_APIS) + 1]) + apis + struct.pack(">i", 0) + b"\0",
+        struct.pack(">h", 0) + bytes([len(known) + 1]) + apis + struct.pack(">i", 0) + b"\0",
         flexible=False,
     )
 
@@ -140,6 +140,18 @@ def describing_cluster(cluster_id: bytes) -> Behaviour:
             send(peer, correlation, body + struct.pack(">i", -(2**31)) + b"\0", flexible=True)
 
     return answer
+
+
+def describing_quorum_v0(peer: socket.socket) -> None:
+    """An old controller: knows no DescribeCluster, and answers DescribeQuorum v0 as often as it is asked."""
+    answer_api_versions(peer, {18: (0, 4), 55: (0, 0)})
+    while True:
+        key, version, correlation = read_request(peer)
+        assert (key, version) == (55, 0)
+        voters = b"".join(struct.pack(">iq", node, end) + b"\0" for node, end in ((1, 40), (2, -1)))
+        partition = struct.pack(">ihiiq", 0, 0, 1, 7, 39) + b"\x03" + voters + b"\x01" + b"\0"
+        topic = b"\x13__cluster_metadata" + b"\x02" + partition + b"\0"
+        send(peer, correlation, struct.pack(">h", 0) + b"\x02" + topic + b"\0", flexible=True)
 
 
 def _exactly(peer: socket.socket, size: int) -> bytes:

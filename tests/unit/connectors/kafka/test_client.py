@@ -12,13 +12,14 @@ import pytest
 
 from connectors.cluster import Cluster
 from connectors.errors import UnseenError, UsageError
+from connectors.event import QuorumPolled
 from connectors.kafka.budget import CEILING, Budget
 from connectors.kafka.client import Address, Client
 from connectors.kafka.loop import Loop
-from connectors.kafka.messages import cluster_described, describe_cluster
+from connectors.kafka.messages import cluster_described, describe_cluster, describe_quorum, quorum_described
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.wire import hush
-from rules.quorum import Reason, Sight
+from rules.quorum import NodeId, Reason, ReplicaKey, Sight
 from tests.eventually import eventually
 from tests.unit.connectors.kafka.certificates import Authority, authority
 from tests.unit.connectors.kafka.fake_node import (
@@ -27,6 +28,7 @@ from tests.unit.connectors.kafka.fake_node import (
     closing,
     closing_after_api_versions,
     describing_cluster,
+    describing_quorum_v0,
     read_request,
     refusing_login,
     saying,
@@ -93,6 +95,28 @@ def test_an_answer_is_an_answer_and_the_connection_is_kept(loop: Loop) -> None:
         assert [ask(loop, client, port) for _ in range(3)] == ["the-cluster"] * 3
     assert node.connections == 1
     assert budget.requests_sent == 4, "ApiVersions is counted too"
+
+
+@pytest.mark.kip("A097", "D085")
+def test_what_an_older_kafka_does_not_know_is_said_and_the_rest_is_answered_on_the_same_connection(loop: Loop) -> None:
+    node = FakeNode(describing_quorum_v0)
+    client = client_of(loop, {})
+    with node.up() as port:
+        address = Address("localhost", port)
+
+        async def polled() -> QuorumPolled:
+            answer = await client.ask(address, describe_quorum(), lane=Sight.QUORUM)
+            return quorum_described(answer, cluster_id=None, address=address)
+
+        unknown = failure(loop, client, port)
+        poll = loop.run(polled)
+
+    assert unknown.reason is Reason.UNSUPPORTED
+    assert node.connections == 1
+    assert (poll.leader_id, poll.leader_epoch, poll.high_watermark, poll.nodes) == (1, 7, 39, ())
+    one, two = poll.voters
+    assert (one.key, one.log_end_offset) == (ReplicaKey(id=NodeId(1), directory_id=None), 40)
+    assert (two.log_end_offset, two.last_fetch_ms, two.last_caught_up_ms) == (None, None, None)
 
 
 def test_refused(loop: Loop) -> None:

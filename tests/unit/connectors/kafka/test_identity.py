@@ -7,7 +7,7 @@ from connectors.errors import UnseenError
 from connectors.kafka.identity import identify
 from rules.quorum import Reason
 from tests.eventually import eventually
-from tests.unit.connectors.kafka.fake_node import FakeNode, closing, describing_cluster, silent
+from tests.unit.connectors.kafka.fake_node import FakeNode, closing, describing_cluster, describing_quorum_v0, silent
 
 
 def cluster(*ports: int, cluster_id: str | None = None) -> Cluster:
@@ -37,6 +37,13 @@ def test_another_cluster_is_named() -> None:
     with FakeNode(describing_cluster(b"theirs")).up() as port, pytest.raises(UnseenError, match="theirs") as problem:
         identify(cluster(port, cluster_id="ours"), 5)
     assert problem.value.reason is Reason.WRONG_CLUSTER
+
+
+def test_a_kafka_that_cannot_tell_is_not_asked_again_until_time_is_up() -> None:
+    node = FakeNode(describing_quorum_v0)
+    with node.up() as port, pytest.raises(UnseenError, match="does not offer this request") as problem:
+        identify(cluster(port), 60)
+    assert problem.value.reason is Reason.UNSUPPORTED
 
 
 def test_the_most_telling_reason_is_given_when_time_is_up() -> None:

@@ -15,6 +15,12 @@ IDENTIFY_S = 10.0
 IDENTIFY_AGAIN_S = 3.0
 """For a cluster whose id is recorded: its answer can only confirm, and the job should watch, not wait."""
 
+_MEND = {
+    Reason.NOT_AUTHENTICATED: "correct the login (sasl_mechanism, the user and its password or token)",
+    Reason.TLS_FAILED: "correct the TLS settings (ssl_cafile, or the name that the certificate is for)",
+}
+"""What to do about what is no matter of addresses."""
+
 Identify = Callable[[Cluster, float], str]
 """Asks a cluster for its id within so many seconds; raises UnseenError with the best reason."""
 
@@ -55,7 +61,14 @@ def _settled(cluster: Cluster, recorded: str | None, answer: str | UnseenError) 
                 f"cluster {cluster.name}: {hosts} cannot tell which cluster it is of (a controller before Kafka 3.7 "
                 "never can): write its cluster_id, which stands in every node's meta.properties, into a --config file"
             )
+        case UnseenError() if answer.reason is Reason.DENIED:
+            raise UsageError(
+                f"cluster {cluster.name}: {hosts} does not tell our principal which cluster it is (a controller tells "
+                "it only with ALTER on CLUSTER, which a monitor should not have): write its cluster_id, which stands "
+                "in every node's meta.properties, into a --config file"
+            )
         case UnseenError():
+            mend = _MEND.get(answer.reason, "check the addresses, or --resolve and --hosts-file")
             raise UsageError(
                 f"cluster {cluster.name}: none of {hosts} could be asked ({answer.detail}) and the checkpoint holds no "
                 "recorded state of it; check the addresses, or --resolve and --hosts-file, and start again"

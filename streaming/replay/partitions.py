@@ -78,13 +78,21 @@ class Partitions:
             self._settle((topic_id, partition))
 
     def clear_elr(self, name: str | None) -> None:
-        """ClearElrRecord: the ELRs of the topic with this name (None: of every topic) are forgotten (KIP-966)."""
-        for topic in self._touched().values():
+        """ClearElrRecord: the ELRs of the topic with this name (None: of every topic) are forgotten (KIP-966).
+
+        For a partition that has one it counts as a change (TopicDelta.maybeClearElr).
+        """
+        for topic_id, topic in self._touched().items():
             if name is not None and topic.name != name:
                 continue
             for partition, held in topic.partitions.items():
                 if held.elr or held.last_known_elr:
-                    topic.partitions[partition] = held._replace(elr=(), last_known_elr=())
+                    epoch = _raised(held.partition_epoch)
+                    topic.partitions[partition] = held._replace(elr=(), last_known_elr=(), partition_epoch=epoch)
+                    recovery = self._recovering.get((topic_id, partition))
+                    if recovery is not None:
+                        self._recovering[topic_id, partition] = replace(recovery, partition_epoch=epoch)
+                        self._shown = None
 
     def set(self, event: PartitionSet, origin: At | Origin) -> None:
         """PartitionRecord: a partition, whole."""
@@ -118,10 +126,9 @@ class Partitions:
             last_known_elr = event.last_known_elr
         if event.leader_set:
             leader = event.leader
-            leader_epoch = None if leader_epoch is None else leader_epoch + 1
-        partition_epoch = None if partition_epoch is None else partition_epoch + 1
+            leader_epoch = _raised(leader_epoch)
         topic.partitions[event.partition] = now = Assignment(
-            replicas, isr, elr, last_known_elr, leader, leader_epoch, partition_epoch
+            replicas, isr, elr, last_known_elr, leader, leader_epoch, _raised(partition_epoch)
         )
         if event.recovering is not None or self._recovering:
             self._recover(event, topic.name, before, now, origin)
@@ -236,6 +243,10 @@ def _going_on(held: Recovery, before: Assignment, now: Assignment, origin: At | 
 def _elected(event: PartitionChanged, before: Assignment | None) -> bool:
     """Whether this record names another leader than there was."""
     return event.leader is not None and (before is None or event.leader != before.leader)
+
+
+def _raised(epoch: int | None) -> int | None:
+    return None if epoch is None else epoch + 1
 
 
 def _union(first: tuple[NodeId, ...], second: tuple[NodeId, ...]) -> tuple[NodeId, ...]:

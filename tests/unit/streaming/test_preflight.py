@@ -47,3 +47,20 @@ def test_a_controller_that_is_too_old_to_tell_its_cluster_wants_it_configured() 
 def test_another_cluster_at_the_same_address_is_refused() -> None:
     with pytest.raises(UsageError, match=r"answers as cluster B, but this checkpoint belongs to cluster A; nothing"):
         identified([PROD], {"prod": "A"}, answers("B"))  # type: ignore[arg-type]  # a lambda
+
+
+@pytest.mark.parametrize(
+    ("reason", "detail", "mend"),
+    [
+        (Reason.DENIED, "DescribeCluster needs ALTER", "write its cluster_id"),
+        (Reason.NOT_AUTHENTICATED, "it refused our login", "it refused our login.*correct the login"),
+        (Reason.TLS_FAILED, "its certificate has expired", "its certificate has expired.*correct the TLS settings"),
+        (Reason.TIMED_OUT, "it did not answer in time", "check the addresses"),
+    ],
+)
+def test_what_keeps_us_out_is_said_with_what_mends_it(reason: Reason, detail: str, mend: str) -> None:
+    def kept_out(cluster: Cluster, timeout_s: float) -> str:
+        raise UnseenError(reason, detail)
+
+    with pytest.raises(UsageError, match=mend):
+        identified([PROD], {}, kept_out)

@@ -208,6 +208,9 @@ def oracle(log: Sequence[LogEvent], topic: str, partition: int) -> Recovery | No
         elif isinstance(event, TopicRemoved) and event.topic_id == topic:
             name, state, since = None, None, None
         elif isinstance(event, ElrCleared) and event.topic in (None, name) and state:
+            if state["elr"] and isinstance(state["epoch"], int):
+                state["epoch"] += 1
+                since = replace(since, partition_epoch=state["epoch"]) if since else None
             state["elr"] = ()
         elif isinstance(event, PartitionSet | PartitionChanged) and (event.topic_id, event.partition) == (
             topic,

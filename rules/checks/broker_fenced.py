@@ -1,17 +1,22 @@
 """A registered broker is fenced: the active controller does not hear its heartbeats.
 
 What it means
-    The broker leads nothing and serves no client; its replicas are in no ISR. It crashed, was cut off from the
-    controllers, or has not caught up with the metadata since it started (warning); or it took leave by a controlled
-    shutdown and did not come back (info). By the log alone, so it is told of brokers that no client asks and no
-    exporter runs on.
+    The broker leads nothing and serves no client, and its replicas are in no ISR: every partition that it holds has one
+    copy less, and a partition of which it holds the only copy is offline. The metadata log alone says so, which is why
+    brokers are named that no client asks and no exporter runs on.
+
+    - Warning: it crashed, was cut off from the controllers, or has not caught up with the metadata since it started.
+    - Info: it took leave by a controlled shutdown and did not come back.
 
 Evidence
-    Its registration, whether it left in order, and how many other brokers live.
+    Its registration with the endpoints, whether it left in order, how many other brokers live, and how many partitions
+    that are recovering it holds.
 
 What to do
-    Start it, or find out in its log why its heartbeats fail. Where it is gone for good, move its partitions away and
-    unregister it.
+    1. If its process is down, start it.
+    2. If it runs, read the end of its log: it says why its heartbeats fail (the way to the controllers, a long pause, a
+       full or broken disk).
+    3. If it is gone for good, move its partitions to other brokers, and unregister it only then.
 
 What not to do
     Do not unregister a broker that still holds the only replica of anything.

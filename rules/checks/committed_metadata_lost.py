@@ -3,16 +3,19 @@
 What it means
     The log was cut below an offset that a majority had already acknowledged, or written again there in a newer epoch.
     Raft rules that out (KIP-595), so somebody or something went around it: a controller's disk was restored from an
-    older copy, a majority of disks was wiped, or the quorum was rebuilt by hand. Topics, configurations and
-    permissions that were created since may not exist any more, although clients were told that they do. Kafka itself
-    reports this nowhere.
+    older copy, a majority of disks was wiped, or the quorum was rebuilt by hand.
+
+    Topics, configurations and permissions that were created since may not exist any more, although clients were told
+    that they do. The quorum looks well, and Kafka itself reports this nowhere.
 
 Evidence
     Where the log was cut, as the follower met it; when; the voter set and the offset known now.
 
 What to do
-    Find out which controller was restored or rebuilt, and keep every copy of the old log before it is overwritten:
-    the other controllers' and the brokers' `__cluster_metadata-0` directories may hold what was lost.
+    1. Leave every node as it is, and copy the `__cluster_metadata-0` directory of each controller and broker: one of
+       them may still hold what was lost.
+    2. Find out which controller was restored or rebuilt, and by whom.
+    3. Compare the copies from the offset named on (`kraftwatch decode`), and create again what is missing.
 
 What not to do
     Do not restart or format further nodes: a node that truncates its log to follow the new leader destroys a copy.

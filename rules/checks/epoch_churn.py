@@ -2,17 +2,22 @@
 
 What it means
     Within a quarter of an hour more elections were won than controllers were started. Each costs a second or two in
-    which nothing is committed, and brokers' requests to the controller fail or wait. A leader loses its place when it
-    hears no majority for one and a half fetch timeouts, a follower calls an election when it hears no leader for one:
-    long pauses, a slow metadata disk, a lossy network, time-outs set too low. A rolling restart or upgrade elects about
-    once a controller and is no churn: a controller that started anew within the window explains one election.
+    which nothing is committed, and brokers' requests to the controller fail or wait.
+
+    A leader loses its place when it hears no majority for one and a half fetch timeouts, a follower calls an election
+    when it hears no leader for one: long pauses, a slow metadata disk, a lossy network, time-outs set too low.
+
+    A rolling restart or upgrade elects about once a controller and is no churn: a controller that started anew within
+    the window explains one election.
 
 Evidence
     Who was elected in which epoch and how long ago by the log's own time, what restarts explain, how many epochs
     were passed over without a leader.
 
 What to do
-    Find out who loses the leadership and why: the logs of the controllers that led say what they last heard.
+    1. See in the evidence whether one controller loses the leadership again and again, or all in turn.
+    2. One: look at that host for long pauses, a slow disk, too little memory. All: look at the network between them.
+    3. The logs of the controllers that led say what each last heard before it lost its place.
 
 What not to do
     Do not restart controllers to calm it: every restart is an election more.

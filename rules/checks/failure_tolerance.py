@@ -1,22 +1,27 @@
 """So many voters are down or behind that the quorum survives no further failure.
 
 What it means
-    Of the voters just a majority keeps up with the leader (warning): the next controller that fails, restarts or is
-    cut off takes the quorum with it, and then nothing that changes metadata works. Below a majority (critical) the
-    leader is about to resign. A quorum of one or two voters never survives a failure: that is `quorum-shape`'s.
-    A voter whose disk was replaced is missing here too; where such voters are all that is missing,
-    `voter-disk-replaced` names the remedy and this rule keeps quiet.
+    Everything still works. What is gone is the reserve:
+
+    - Warning: of the voters just a majority keeps up with the leader. The next controller that fails, restarts or is
+      cut off takes the quorum with it, and then nothing that changes metadata works.
+    - Critical: fewer than a majority keep up. The leader is about to resign.
+
+    A quorum of one or two voters never survives a failure: that is `quorum-shape`'s. A voter whose disk was replaced is
+    missing here too; where such voters are all that is missing, `voter-disk-replaced` names the remedy and this rule
+    keeps quiet.
 
 Evidence
     What every voter does by the leader's clock, how many keep up, how many are needed.
 
 What to do
-    Bring back the controllers that are named. One that is gone for good is replaced: add its successor while the
-    majority still stands, then remove it.
+    1. Put off every rolling restart, upgrade and drain of a host until this is over.
+    2. Bring back the controllers that are named: start them, or find out in their logs why they do not fetch.
+    3. Replace one that is gone for good: add its successor while the majority still stands, then remove it.
 
 What not to do
-    Restart no controller that keeps up, and put off every rolling restart and upgrade until this is over. Remove no
-    voter only to make this alert go away: two voters tolerate less than three of which one is down.
+    Restart no controller that keeps up. Remove no voter only to make this alert go away: two voters tolerate less than
+    three of which one is down.
 
 Thresholds
     hold (2 min) and clear (10 s): a controller that reboots or whose pod is moved to another node is back by then,

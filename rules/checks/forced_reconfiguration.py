@@ -4,15 +4,16 @@ What it means
     Two VotersRecords that follow each other in the log differ by more than one voter. Kafka's own add-controller and
     remove-controller change one voter at a time (KIP-853), so this was done around it: a quorum made standalone in
     disaster recovery, or a tool that writes the record itself. That is legal and no corruption; whoever watches over
-    the cluster should know of it. One that came inside a snapshot cannot be told from changes made one by one, and is
-    not named.
+    the cluster should know of it.
+
+    A forced change that came inside a snapshot cannot be told from changes made one by one, and is not named.
 
 Evidence
     The sets before and after, who left and who came, where in the log and in which epoch.
 
 What to do
-    If it was meant, go on: bring the set back to three or five voters, one at a time. If nobody knows of it, find out
-    who did it.
+    1. Ask who did it. If nobody knows of it, treat it as an intrusion.
+    2. If it was meant, bring the set back to three or five voters, one at a time.
 
 What not to do
     Do not start controllers of the former set with their old disks: they still believe in that set.

@@ -1,17 +1,22 @@
 """A controller is registered that is no voter, and fetches no more.
 
 What it means
-    The log holds a RegisterControllerRecord of a controller that is neither in the voter set nor among the observers:
-    it was removed or switched off, and its registration stayed. No record takes one away before Kafka 4.4 (KIP-1312).
+    Nothing is broken, and nobody needs to get up. The log holds a RegisterControllerRecord of a controller that is
+    neither in the voter set nor among the observers: it was removed or switched off, and its registration stayed. No
+    record takes one away before Kafka 4.4 (KIP-1312), and no Kafka tool lists them.
+
     It costs nothing until an upgrade: the active controller goes by what every registration says it supports, and
-    refuses a metadata.version that a ghost, in the version it ran last, did not know. No Kafka tool lists them.
+    refuses a metadata.version that a ghost, in the version it ran last, did not know.
 
 Evidence
     The registration with its offset and endpoints; when that id was last seen fetching, if ever; the voters.
 
 What to do
-    Nothing today. Before an upgrade of metadata.version, either start a controller of that node id once with the new
-    version, as an observer: it registers again with what it supports; or, from Kafka 4.4 on, unregister it.
+    Nothing today. Before an upgrade of metadata.version, either:
+
+    - start a controller of that node id once with the new version, as an observer: it registers again with what it
+      supports; or
+    - from Kafka 4.4 on, unregister it.
 
 What not to do
     Do not reuse the node id for a broker. Do not add it as a voter only to be rid of the ghost.

@@ -2,18 +2,20 @@
 
 What it means
     The leader answers and its log goes on, while the high watermark stands: no majority of the voters copies what it
-    writes. The active controller writes a NoOpRecord every half second (KIP-835), so a healthy quorum commits twice a
-    second even when nobody does anything. While it stands no topic is created, no broker joins, and no partition gets
-    a new leader, although a leader is there and every process may look green. Where NoOps are switched off
-    (metadata.max.idle.interval.ms=0) an idle log ends at its high watermark, and this rule stays quiet.
+    writes. While it stands no topic is created, no broker joins, and no partition gets a new leader, although a leader
+    is there and every process may look green. Clients go on with the partitions whose leaders live.
+
+    The active controller writes a NoOpRecord every half second (KIP-835), so a healthy quorum commits twice a second
+    even when nobody does anything. Where NoOps are switched off (metadata.max.idle.interval.ms=0) an idle log ends at
+    its high watermark, and this rule stays quiet.
 
 Evidence
     The high watermark and since when it stands; the leader's log end offset, and so how many records wait; what each
     voter does, and how many are needed.
 
 What to do
-    Make a majority of the voters fetch. Where they all fetch and nothing commits, the leader itself is stuck: restart
-    it, so that another is elected.
+    1. See in the evidence which voters do not fetch, and bring back as many as a majority needs.
+    2. Where they all fetch and nothing commits, the leader itself is stuck: restart it, so that another is elected.
 
 What not to do
     Do not restart a voter that keeps up: it is part of what is left of the majority.

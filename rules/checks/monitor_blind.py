@@ -1,11 +1,14 @@
 """kraftwatch itself cannot see what it should: nothing can be said of the quorum, neither good nor bad.
 
 What it means
-    Subject `quorum`: the metadata log, DescribeQuorum or both have not been answered for a while, and nobody said
-    that there is no leader: attempts time out, names do not resolve, a login fails, something is not allowed. Blind to
-    both is critical, because from here it cannot be told from an outage; blind to one is a warning, because half of
-    the rules cannot judge. Subject `names`: the resolver here fails, so vanished names would not be noticed.
-    Subject `rule NAME`: that rule failed. Alerts told before stay as they were: blind is not healthy.
+    Alerts told before stay as they were: blind is not healthy. The subject says what is not seen:
+
+    - `quorum`: the metadata log, DescribeQuorum or both have not been answered for a while, and nobody said that there
+      is no leader: attempts time out, names do not resolve, a login fails, something is not allowed. Blind to both is
+      critical, because from here it cannot be told from an outage; blind to one is a warning, because half of the rules
+      cannot judge.
+    - `names`: the resolver here fails, so vanished names would not be noticed.
+    - `rule NAME`: that rule failed, and sees nothing until it is mended.
 
 Evidence
     What was last seen when, and every attempt that fails now: what was asked where, the reason, since when.

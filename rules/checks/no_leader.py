@@ -3,9 +3,11 @@
 What it means
     Some controller answers and says that it knows no leader, or every configured controller refuses connections.
     Nothing that changes metadata works: no topic is created, no broker joins, no partition gets a new leader.
-    Produce and fetch go on where a partition's leader lives, until the next broker fails. An election takes
-    one or two seconds and is no alarm. When we merely cannot see (time-outs, names, permissions), it is
-    `monitor-blind` that speaks, not this rule.
+    Produce and fetch go on where a partition's leader lives, until the next broker fails: there is time to do this
+    right.
+
+    An election takes one or two seconds and is no alarm. When we merely cannot see (time-outs, names, permissions), it
+    is `monitor-blind` that speaks, not this rule.
 
 Evidence
     Who said so, who refuses; the last leader and epoch; every voter with its recorded endpoint, what was last seen
@@ -13,8 +15,14 @@ Evidence
     the voter has only moved, or it is dead.
 
 What to do
-    Make a majority of the voters run and reach each other at the endpoints recorded in the log: start those that
-    are down, give names and ports back that were taken away.
+    A leader comes by itself within seconds once a majority of the voters run and reach each other at the endpoints
+    recorded in the log.
+
+    1. Start the controllers that are down.
+    2. Give names and ports back that were taken away: controllers look for each other where the log says, not where
+       their configuration says.
+    3. Where a majority runs and still nobody leads, look at the network between the controllers, and in their logs at
+       who refuses whose vote.
 
 What not to do
     Do not format or wipe a controller to "start afresh": a majority of the logs is the cluster's metadata.

@@ -2,18 +2,23 @@
 
 What it means
     A controller registered itself, fetches the metadata log, and is no voter: it was started and never added, or it
-    was removed more than five minutes ago and still runs. It costs as much as a voter and protects nothing. Brokers
-    are observers too: they never register as controllers and are never meant here. A controller whose disk was
+    was removed more than five minutes ago and still runs. It costs as much as a voter and protects nothing.
+
+    - Warning: the quorum would tolerate more failures with it.
+    - Info: promoting it gains nothing alone, or it lags. An even number of voters tolerates no more failures than the
+      odd number below it.
+
+    Brokers are observers too: they never register as controllers and are never meant here. A controller whose disk was
     replaced is `voter-disk-replaced`'s, not this rule's.
 
 Evidence
     The observer's key; how it keeps up, judged on a window of polls by the leader's clock; what promoting it, and all
-    that wait, would do to the number of failures the quorum tolerates. An even number of voters tolerates no more than
-    the odd number below it.
+    that wait, would do to the number of failures the quorum tolerates.
 
 What to do
-    Where promoting gains something (warning), add it. Where it gains nothing alone (info), keep it as a spare on
-    purpose, or add it together with another one. Where it lags, find out why first.
+    - Where promoting gains something, add it: the remedy holds the command.
+    - Where it gains nothing alone, keep it as a spare on purpose, or add it together with another one.
+    - Where it lags, find out why first.
 
 What not to do
     Do not promote a replica that lags: until it has caught up it counts for the majority and does not vote.

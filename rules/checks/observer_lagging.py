@@ -3,18 +3,21 @@
 What it means
     The active controller hears the broker's heartbeats, so it counts as alive and leads partitions, while it is behind
     in the metadata log or does not fetch it at all: it knows nothing of new topics, configurations, permissions and
-    leaders. Clients that ask it are sent to the wrong places. Controllers that observe are `observer-could-be-voter`'s,
-    voters are `voter-lagging`'s. A broker that catches up, whose distance shrinks over a window of polls, is not named.
+    leaders. Clients that ask it are sent to the wrong places, and a permission that was taken away still holds there.
+
+    Controllers that observe are `observer-could-be-voter`'s, voters are `voter-lagging`'s. A broker that catches up,
+    whose distance shrinks over a window of polls, is not named.
 
 Evidence
     How far behind it is in records and in time by the leader's clock, when it last fetched, how its distance developed.
 
 What to do
-    Find out what keeps it from reading: its log, its network to the leader, its metadata disk, long pauses. Restart it
-    if it does not recover.
+    1. Look whether other brokers are named too: then it is the leader or the network, not this broker.
+    2. Find out what keeps it from reading: its log, its network to the leader, its metadata disk, long pauses.
+    3. Restart it if it does not recover: it loads the newest snapshot and goes on from there.
 
 What not to do
-    Do not restart the leader because of one broker: look first whether the others keep up.
+    Do not restart the leader because of one broker.
 
 Thresholds
     hold (2 min) and clear (10 s): a broker that loads a snapshot after its start is done by then. lag (30 s): how far

@@ -3,15 +3,19 @@
 What it means
     The log holds a BeginTransactionRecord without its end (KIP-868). Whatever was written since, within it, is kept
     back by every controller and broker: topics, registrations and partition changes that stand in the log and do not
-    count. Kafka uses such transactions at a cluster's first start and while it migrates from ZooKeeper, and ends them
-    within moments; a migration's may take minutes. A controller that becomes active aborts what its predecessor left
-    open, so a transaction that lasts belongs to one that still leads and is stuck. No metric and no tool shows it.
+    count. No metric and no tool shows it.
+
+    Kafka uses such transactions at a cluster's first start and while it migrates from ZooKeeper, and ends them within
+    moments; a migration's may take minutes. A controller that becomes active aborts what its predecessor left open, so
+    a transaction that lasts belongs to one that still leads and is stuck.
 
 Evidence
     Its name, where it begins and how old it is by the log's own time; how many of the records we judge by it holds.
 
 What to do
-    Look into the active controller's log. Restarting it makes the next active controller abort the transaction.
+    1. If the cluster migrates from ZooKeeper, look in the active controller's log whether the migration makes progress:
+       then wait.
+    2. If not, restart the active controller: the next one aborts the transaction.
 
 What not to do
     Do not restart the active controller in the middle of a migration from ZooKeeper that still makes progress.

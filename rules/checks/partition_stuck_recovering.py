@@ -3,9 +3,11 @@
 What it means
     After an unclean election a partition is RECOVERING (KIP-704) until its in-sync replicas change next, normally
     seconds later, when another replica joins. No client, metric or Kafka tool shows this state; clients are not
-    refused meanwhile. It lasts when no other replica joins. Critical: a broker that holds a replica is alive
-    and does not join. Warning: no other replica is alive (or one has only just come back). Info: the topic has one
-    replica, and then the state stays until that changes, by Kafka's design.
+    refused meanwhile: they write to a single copy. It lasts when no other replica joins.
+
+    - Critical: a broker that holds a replica is alive and does not join.
+    - Warning: no other replica is alive (or one has only just come back).
+    - Info: the topic has one replica, and then the state stays until that changes, by Kafka's design.
 
 Evidence
     One alert a topic, with its partitions: leader, in-sync replicas, the other replicas and how they are; since
@@ -13,9 +15,9 @@ Evidence
     that only those acknowledged *may* be lost. How many were lost the log does not tell.
 
 What to do
-    A partition that lost its leader as well serves nobody: bring that leader back first. Then bring the other
-    replica back, or give the partition one that lives: its joining ends the state. A replica that
-    comes back cuts its log to the leader's: if its records matter, copy its directory before you start it.
+    1. A partition that lost its leader as well serves nobody: bring that leader back first.
+    2. Copy the directory of a replica that is to come back, if its records matter: it cuts its log to the leader's.
+    3. Bring that replica back, or give the partition one that lives: its joining ends the state.
 
 What not to do
     Do not stop the leader: it holds the only in-sync copy. Do not hold another unclean election.

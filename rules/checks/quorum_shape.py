@@ -1,17 +1,20 @@
 """The quorum has a number of voters that tolerates less than it costs.
 
 What it means
-    Two voters (warning) are worse than one: either of them stops the quorum. One voter (info) is a single point of
-    failure, and right for a laptop. An even number from four on (info) tolerates no more failures than the odd number
-    below it, and needs one vote more for everything. More than seven (info) make every commit wait for four others
-    and more, and protect against what does not happen.
+    Nothing is broken; this is about the next failure.
+
+    - Two voters (warning) are worse than one: either of them stops the quorum.
+    - One voter (info) is a single point of failure, and right for a laptop.
+    - An even number from four on (info) tolerates no more failures than the odd number below it, and needs one vote
+      more for everything.
+    - More than seven (info) make every commit wait for four others and more, and protect against what does not happen.
 
 Evidence
     The voters, the majority, how many failures are tolerated, and how many would be with one voter more or less;
     which of them are brokers as well.
 
 What to do
-    Have three voters, or five where a second failure during maintenance must be survived.
+    Have three voters, or five where a second failure during maintenance must be survived. It can wait for the day.
 
 What not to do
     Do not remove a voter from a quorum of which one is down: mend that first. Never change two voters at once.

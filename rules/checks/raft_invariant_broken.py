@@ -2,18 +2,24 @@
 
 What it means
     These cannot happen while the controllers keep Raft's promises (KIP-595): no election, restart, network split or
-    change of voters causes them. One of them is broken, or stands on a disk that is not the one it wrote: two quorums
-    answer under one name, a metadata directory was copied or restored, or there is a fault in Kafka. Metadata that was
-    committed may be gone or differ from controller to controller, and brokers may act on either. One alert for each
-    promise; it stays for an hour, because no later answer takes it back.
+    change of voters causes them. One of them is broken, or stands on a disk that is not the one it wrote:
+
+    - two quorums answer under one name;
+    - a metadata directory was copied or restored;
+    - there is a fault in Kafka.
+
+    Metadata that was committed may be gone or differ from controller to controller, and brokers may act on either. One
+    alert for each promise; it stays for an hour, because no later answer takes it back.
 
 Evidence
     What was promised, each time it was broken as far as remembered (16), and which epoch it was; leader and high
     watermark now.
 
 What to do
-    Find out what was done to the controllers' disks and addresses. Keep a copy of every controller's metadata directory
-    before anything is restarted: the copies show which records differ.
+    1. Keep a copy of every controller's metadata directory before anything is restarted: the copies show which records
+       differ.
+    2. Find out what was done to the controllers' disks and addresses since the last time all was well.
+    3. Stop what should not be there (a second quorum, a controller on a copied disk), and only that.
 
 What not to do
     Do not restart, format, add or remove a controller before the copies are made.

@@ -3,16 +3,18 @@
 What it means
     A partition whose leader was elected outside the in-sync replicas is RECOVERING (KIP-704), and until that ends its
     ISR is that leader alone: the leader admits nobody, and the controller refuses an ISR of more. The log shows
-    another ISR. A follower may be counted as in sync that does not have the leader's records, and may be elected as if
-    it had; or the state is left over, and the partition only looks as if it had not recovered. Kafka's own controllers
-    do not write this: it is a fault, or the log was written by something else.
+    another ISR. Kafka's own controllers do not write this: it is a fault, or the log was written by something else.
+
+    Either a follower counts as in sync that does not have the leader's records, and may be elected as if it had; or the
+    state is left over, and the partition only looks as if it had not recovered.
 
 Evidence
     One alert a topic, with its partitions: leader, in-sync replicas, replicas, and since which record it is RECOVERING.
 
 What to do
-    Keep the records of these partitions (the dump of the metadata log around the offset named) and report them to
-    Kafka. Compare the ends of the replicas' logs before you trust the ISR.
+    1. Keep the leader running.
+    2. Keep the dump of the metadata log around the offset named, and report it to Kafka.
+    3. Compare the ends of the replicas' logs before you trust the ISR.
 
 What not to do
     Do not stop the leader: only its log is known to be the partition's.

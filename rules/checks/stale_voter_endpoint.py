@@ -4,9 +4,11 @@ What it means
     Controllers find each other for an election by the endpoints in the committed VotersRecord, and by nothing else. One
     of them is stale: its name is gone, something else answers there, the controller registered itself with another
     one, or it refuses connections although the voter fetches. Established connections do not ask DNS, so the
-    quorum may work for days and die at the next restart. Warning: some controller could still win an election if
-    all restarted now. Critical: none could; or nobody leads already, a controller answers, and so many voters'
-    endpoints refuse that no majority is left: those voters are dead or moved, which looks alike from outside.
+    quorum may work for days and die at the next restart.
+
+    - Warning: some controller could still win an election if all restarted now.
+    - Critical: none could; or nobody leads already, a controller answers, and so many voters' endpoints refuse that no
+      majority is left: those voters are dead or moved, which looks alike from outside.
 
 Evidence
     The recorded and the registered endpoint; what the newest look found, and from which vantage point; whether the
@@ -14,8 +16,11 @@ Evidence
     cluster's network, what rests on probing alone is at most a warning.
 
 What to do
-    Vanished names: make them resolve again first, everywhere. Then restart the controllers one by one under their new
-    names, the leader last, and wait each time until the new endpoint is recorded. Only then drop the old names.
+    1. Restart nothing yet.
+    2. Vanished names: make them resolve again, everywhere.
+    3. Restart the controllers one by one under their new names, the leader last, and wait each time until the new
+       endpoint is recorded. Only then drop the old names.
+
     One changed endpoint heals by itself within seconds where the controller can reach the leader's recorded endpoint.
 
 What not to do

@@ -3,16 +3,18 @@
 What it means
     The leader works with a voter set that the log's last committed VotersRecord does not hold: somebody ran
     add-controller or remove-controller (or a controller joined by itself), and no majority of the new set has
-    acknowledged it (KIP-853). It commits in milliseconds when the voters fetch. Until it does no other change of the
-    voter set is accepted, and a leader that fails takes the change with it, so that the set falls back to the old one.
-    No Kafka tool shows the committed set next to the leader's.
+    acknowledged it (KIP-853). It commits in milliseconds when the voters fetch.
+
+    Until it does no other change of the voter set is accepted, and a leader that fails takes the change with it, so
+    that the set falls back to the old one. No Kafka tool shows the committed set next to the leader's.
 
 Evidence
     Who is added and who removed; the committed set with its offset; what each voter of the new set does, and how many
     must acknowledge.
 
 What to do
-    Make a majority of the new set fetch. It counts the added voter, and no longer the removed one.
+    1. Count a majority of the new set: with the added voter, without the removed one.
+    2. Make so many of them fetch: start those that are down, mend the way of the others to the leader.
 
 What not to do
     Do not begin another change: it is refused. Do not remove further controllers to make it pass.

@@ -3,17 +3,21 @@
 What it means
     The voter set names (id, old directory), which no longer fetches, while a replica with the same id and a new
     directory does: its disk was replaced, or its metadata directory was wiped and formatted again. Kafka counts it as
-    a new replica that has no vote (KIP-853, KIP-856). The quorum runs with one voter fewer than it seems to have, and
-    this does not heal by itself. Half-way through the mending, when the old key is removed and the new one not yet
-    added, the alert goes on.
+    a new replica that has no vote (KIP-853, KIP-856).
+
+    The process is up and looks well, but the quorum runs with one voter fewer than it seems to have, and this does not
+    heal by itself. Half-way through the mending, when the old key is removed and the new one not yet added, the alert
+    goes on.
 
 Evidence
     Both keys as a pair; when each last fetched by the leader's clock; how far behind the new one is; how many voters
     still fetch and how many are needed.
 
 What to do
-    Remove the old key, then add the new one with the node's own configuration, in this order: Kafka allows one
-    voter an id and refuses to add the second.
+    Two commands, in this order: Kafka allows one voter an id and refuses to add the second.
+
+    1. Remove the old key. It works from any host that reaches the controllers.
+    2. Add the new one, on that controller's host and with its own configuration file.
 
 What not to do
     Do not wipe or restart another controller before this is mended. Do not add first.

@@ -2,16 +2,21 @@
 
 What it means
     One voter does not fetch, or fetches and stays behind the leader, while enough others keep up that one more may
-    fail. Nothing is broken yet; the quorum has become less robust than it was built to be. Where no further failure is
-    tolerated, `failure-tolerance` speaks, and this rule keeps quiet. A voter that catches up, whose distance shrinks
-    over a window of polls, is not named; nor is one whose disk was replaced: that is `voter-disk-replaced`'s.
+    fail. Nothing is broken yet; the quorum has become less robust than it was built to be.
+
+    Where no further failure is tolerated, `failure-tolerance` speaks, and this rule keeps quiet. A voter that catches
+    up, whose distance shrinks over a window of polls, is not named; nor is one whose disk was replaced: that is
+    `voter-disk-replaced`'s.
 
 Evidence
     The voter's key and recorded endpoint; what it does by the leader's clock; its log end offset next to the
     leader's; how its distance developed; how many failures are still tolerated.
 
 What to do
-    Start it, or find out what keeps it from fetching (network, disk, CPU). One that is gone for good is replaced.
+    1. If its process is down, start it.
+    2. If it runs and does not fetch, look at its way to the leader and at the end of its log.
+    3. If it fetches and stays behind, look at its disk and its CPU.
+    4. If it is gone for good, replace it: add its successor, then remove it.
 
 What not to do
     Do not restart the leader to help it: a new leader does not make a slow disk faster.

@@ -1,32 +1,16 @@
-"""The configuration: one YAML file or a few options, checked wholly before anything starts.
+"""One cluster to watch, and how to log in there."""
 
-Only this module knows pydantic models of the configuration; everything inside gets plain dataclasses.
-Every mistake is one sentence that names the key, the place and what to do.
-"""
-
-import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from connectors.cluster import Cluster
-from connectors.errors import UsageError
-from rules.evaluate import thresholds_for
-from rules.finding import Thresholds
 from rules.quorum import Access, Vantage
-
+from streaming.config.section import Section, readable
 
 _BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""The mechanisms that log in with a user's name and password."""
-
-
-class Section(BaseModel):
-    """Every part of the file: unknown keys are refused, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ClusterSection(Section):
@@ -115,7 +99,7 @@ class ClusterSection(Section):
         for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file", "hosts_file"):
             path = getattr(self, name)
             if path is not None:
-                _readable(path, f"cluster {self.name}: {name}")
+                readable(path, f"cluster {self.name}: {name}")
         options: dict[str, str | int | bool | None] = {
             "security_protocol": self.security_protocol,
             "ssl_check_hostname": self.ssl_check_hostname,
@@ -141,71 +125,8 @@ class ClusterSection(Section):
     def _password(self) -> str | None:
         if self.sasl_plain_password_file is not None:
             place = f"cluster {self.name}: sasl_plain_password_file"
-            return _readable(self.sasl_plain_password_file, place).rstrip("\n")
+            return readable(self.sasl_plain_password_file, place).rstrip("\n")
         return None if self.sasl_plain_password is None else self.sasl_plain_password.get_secret_value()
-
-
-class Config(Section):
-    """Everything `kraftwatch run` needs to know."""
-
-    clusters: tuple[ClusterSection, ...] = Field(min_length=1)
-    checkpoint: Path = Path("kraftwatch-checkpoint")
-    """Holds the journal, Spark's checkpoint and the ledger: keep it, it is the memory."""
-    sinks: tuple[str, ...] = ("console",)
-    """`console`, `jsonl:PATH`."""
-    thresholds: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
-    """RULE: {THRESHOLD: VALUE}."""
-    master: str = "local[2]"
-    """Spark's master. With local[1] a batch takes half again as long."""
-    spark: Mapping[str, str] = Field(default_factory=dict)
-    """Further Spark settings, as they are."""
-    listen: str | None = None
-    """HOST:PORT of /healthz and /readyz; none by default."""
-
-    @field_validator("clusters")
-    @classmethod
-    def _names_differ(cls, value: tuple[ClusterSection, ...]) -> tuple[ClusterSection, ...]:
-        names = [section.name for section in value]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two clusters are called {name}: give each a name of its own")
-        return value
-
-    @field_validator("listen")
-    @classmethod
-    def _listen_address(cls, value: str | None) -> str | None:
-        if value is not None:
-            host_port(value)
-        return value
-
-    def overrides(self) -> dict[str, float]:
-        """The thresholds as RULE.NAME -> value."""
-        return flattened(self.thresholds)
-
-    def thresholds_in_force(self) -> Mapping[str, Thresholds]:
-        """Every rule's numbers, the configuration's laid over the defaults.
-
-        Raises:
-            UsageError: no rule knows one of them, or it cannot be.
-        """
-        return in_force(self.thresholds)
-
-
-def flattened(thresholds: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """RULE: {NAME: VALUE} as RULE.NAME -> value."""
-    return {f"{rule}.{name}": value for rule, values in thresholds.items() for name, value in values.items()}
-
-
-def in_force(thresholds: Mapping[str, Mapping[str, float]]) -> Mapping[str, Thresholds]:
-    """Every rule's numbers, these (RULE: {NAME: VALUE}) laid over the defaults.
-
-    Raises:
-        UsageError: no rule knows one of them, or it cannot be.
-    """
-    try:
-        return thresholds_for(flattened(thresholds))
-    except ValueError as problem:
-        raise UsageError(str(problem)) from None
 
 
 def host_port(address: str) -> tuple[str, int]:
@@ -219,55 +140,3 @@ def host_port(address: str) -> tuple[str, int]:
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError(f"'{address}' is not HOST:PORT")
     return host, int(port)
-
-
-def load(path: Path) -> Config:
-    """The configuration in a YAML file.
-
-    Raises:
-        UsageError: it cannot be read, is not YAML, or says something that cannot be.
-    """
-    text = _readable(path, "--config")
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as problem:
-        mark = getattr(problem, "problem_mark", None)
-        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        raise UsageError(
-            f"{path}: not YAML{place}: {getattr(problem, 'problem', None) or 'cannot be parsed'}"
-        ) from None
-    if not isinstance(data, dict):
-        raise UsageError(f"{path}: a configuration is a mapping that has at least the key 'clusters'")
-    return checked(data, str(path))
-
-
-def checked(data: Mapping[str, Any], place: str) -> Config:
-    """A configuration from plain data; `place` is named in the error.
-
-    Raises:
-        UsageError: one sentence for the first thing that cannot be.
-    """
-    try:
-        return Config.model_validate(data)
-    except ValidationError as problem:
-        first = problem.errors(include_url=False, include_input=False)[0]
-        raise UsageError(f"{place}: {_sentence(first['type'], first['loc'], first['msg'])}") from None
-
-
-def _sentence(kind: str, where: Sequence[int | str], message: str) -> str:
-    path = ".".join(str(part) for part in where)
-    if kind == "extra_forbidden":
-        section = ClusterSection if len(where) > 1 and where[0] == "clusters" else Config
-        near = difflib.get_close_matches(str(where[-1]), section.model_fields, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(section.model_fields)}"
-        return f"unknown key '{path}'; {hint}"
-    return f"{path}: {message.removeprefix('Value error, ')}"
-
-
-def _readable(path: Path, what: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as problem:
-        raise UsageError(f"{what}: cannot read {path}: {(problem.strerror or 'unreadable').lower()}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{what}: cannot read {path}: it is not UTF-8 text") from None

@@ -1,0 +1,12 @@
+"""The configuration: one YAML file or a few options, checked wholly before anything starts.
+
+Only this package knows pydantic models of the configuration; everything inside gets plain dataclasses.
+Every mistake is one sentence that names the key, the place and what to do.
+"""
+
+from streaming.config.cluster import ClusterSection, host_port
+from streaming.config.document import Config
+from streaming.config.loading import checked, load
+from streaming.config.thresholds import in_force
+
+__all__ = ["ClusterSection", "Config", "checked", "host_port", "in_force", "load"]

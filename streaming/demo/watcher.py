@@ -80,6 +80,7 @@ class Watcher:
 
     folder: Path
     bootstrap: Sequence[str]
+    """HOST:PORT each; none where `arguments` give a configuration file."""
     name: str = "demo"
     hosts_file: Path | None = None
     settings: Mapping[str, float] = field(default_factory=dict)
@@ -120,7 +121,8 @@ class Watcher:
     def command(self) -> list[str]:
         """The command line, as a user would type it."""
         command = [sys.executable, "-m", "streaming", "run"]
-        command += ["--cluster", f"{self.name}={','.join(self.bootstrap)}"]
+        if self.bootstrap:
+            command += ["--cluster", f"{self.name}={','.join(self.bootstrap)}"]
         command += ["--checkpoint", str(self.checkpoint), "--sink", f"jsonl:{self.jsonl}"]
         command += ["--listen", f"127.0.0.1:{self._port}"]
         if self.hosts_file is not None:

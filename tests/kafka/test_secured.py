@@ -1,0 +1,269 @@
+"""A real quorum with SASL_SSL on every listener and Kafka's own authorizer: what each right shows, each mistake says.
+
+The users may do nothing until an ACL allows it. Every look is that of the command line, its settings in a file.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from connectors.event import Unseen
+from connectors.observation import Kind
+from deploy.lab.quorum import Lab
+from deploy.lab.security import Security
+from rules.quorum import Reason
+from streaming.cli import app
+from streaming.config import load
+from streaming.demo.watcher import Watcher
+from tests.eventually import eventually
+from tests.kafka.gathering import gathering
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+FULL, POLLS, NOTHING = "kraftwatch", "poller", "stranger"
+WRONG_PASSWORD = "planted-wrong-password"
+WRONG_HOST = "c1.example"
+SECURITY = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+LEGEND = "# $NODE_PROPERTIES: a node's own configuration file"
+
+
+@pytest.fixture(scope="module")
+def lab(shared_lab: Callable[..., Lab]) -> Lab:
+    return shared_lab(controllers=3, brokers=1, users=[FULL, POLLS, NOTHING])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    return tmp_path_factory.mktemp("secured")
+
+
+def section(lab: Lab, user: str, **more: Any) -> dict[str, Any]:
+    """One cluster of a configuration file, called as its user."""
+    return {
+        "name": user,
+        "bootstrap": lab.bootstrap,
+        "cluster_id": lab.cluster_id,
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": str(lab.security.ca_file),
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": user,
+        "sasl_plain_password": lab.security.passwords[user],
+        **more,
+    }
+
+
+def config(file: Path, *sections: dict[str, Any]) -> Path:
+    file.write_text(yaml.safe_dump({"clusters": list(sections)}))
+    return file
+
+
+def kraftwatch(verb: str, file: Path, *more: str) -> Result:
+    ended = CliRunner().invoke(app, [verb, "--config", str(file), "--json", *more])
+    assert WRONG_PASSWORD not in ended.output
+    return ended
+
+
+def said(verb: str, file: Path, *more: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(kraftwatch(verb, file, *more).stdout)
+    return answer
+
+
+def blind(checked: dict[str, Any]) -> dict[str, Any]:
+    (found,) = (one for one in checked["findings"] if one["rule"] == "monitor-blind")
+    return dict(found)
+
+
+def command(remedy: list[str], tool: str) -> str:
+    (line,) = (line for line in remedy if line.startswith(tool))
+    return line
+
+
+@pytest.fixture(scope="module")
+def denied(lab: Lab, folder: Path) -> dict[str, Any]:
+    """What `check` says before anything is allowed."""
+    checked = said("check", config(folder / "denied.yaml", section(lab, FULL)), "--timeout", "5")
+    return blind(checked)
+
+
+@pytest.fixture(scope="module")
+def allowed(lab: Lab, denied: dict[str, Any]) -> None:
+    """FULL gets what lacks by the printed command, POLLS gets DESCRIBE alone by the one of docs/security.md."""
+    properties = lab.node(1).properties_file
+    printed = command(denied["remedy"], "kafka-acls.sh")
+    lab.run_remedy(printed, node_properties=properties)
+    documented = next(line for line in SECURITY.splitlines() if line.endswith("--operation Describe --cluster"))
+    alone = documented.replace("User:kraftwatch", f"User:{POLLS}").replace("c1.example:9093", printed.split()[2])
+    lab.run_remedy(alone, node_properties=properties)
+
+
+@pytest.fixture(scope="module")
+def checked(lab: Lab, folder: Path, allowed: None) -> dict[str, dict[str, Any]]:
+    """One look, at the same quorum under every setting; by the cluster's name."""
+    strange = Security(folder / "strange", [])
+    # The certificate is not for that name, though the name leads there.
+    elsewhere = [endpoint.replace("127.0.0.1", WRONG_HOST) for endpoint in lab.bootstrap]
+    every = config(
+        folder / "every.yaml",
+        section(lab, FULL),
+        section(lab, POLLS),
+        section(lab, NOTHING),
+        section(lab, FULL, name="wrong-password", sasl_plain_password=WRONG_PASSWORD),
+        section(lab, FULL, name="untrusted-ca", ssl_cafile=str(strange.ca_file)),
+        section(lab, FULL, name="wrong-host", bootstrap=elsewhere, resolve={WRONG_HOST: "127.0.0.1"}),
+        section(lab, FULL, name="no-tls", security_protocol="SASL_PLAINTEXT"),
+    )
+    ended = kraftwatch("check", every)
+    assert not any(password in ended.output for password in lab.security.passwords.values())
+    return {one["cluster"]: one for one in map(json.loads, ended.stdout.splitlines())}
+
+
+def test_before_anything_is_allowed_the_monitor_is_blind_and_says_which_command_mends_it(
+    lab: Lab, denied: dict[str, Any]
+) -> None:
+    assert denied["severity"] == "critical"
+    assert "denied at 127.0.0.1:" in denied["summary"]
+    assert command(denied["remedy"], "kafka-acls.sh").endswith(
+        "--command-config $NODE_PROPERTIES --add --allow-principal User:kraftwatch "
+        "--operation Describe --operation ClusterAction --cluster"
+    )
+    assert denied["remedy"][-1].startswith(LEGEND)
+
+
+def test_with_what_the_printed_command_allows_all_is_seen(checked: dict[str, dict[str, Any]]) -> None:
+    full = checked[FULL]
+    assert (full["health"], full["findings"], full["missing"], full["cannot_tell"]) == ("healthy", [], [], [])
+
+
+def test_status_and_replication_are_those_of_a_quorum_that_is_not_secured(
+    lab: Lab, folder: Path, allowed: None
+) -> None:
+    file = config(folder / "full.yaml", section(lab, FULL))
+
+    status, replication = said("status", file), said("replication", file)
+
+    state = lab.await_state(lambda state: True, what="a leader")
+    assert (status["cluster_id"], status["leader_id"]) == (lab.cluster_id, state.leader_id)
+    assert [one["recorded"] for one in status["endpoints"]] == lab.bootstrap
+    assert {one["verdict"] for one in status["endpoints"]} == {"ok"}
+    assert status["brokers"] == {"registered": 1, "fenced": []}
+    nodes = {node: lab.node(node).directory_id for node in (*lab.controllers, *lab.brokers)}
+    assert {row["node_id"]: row["directory_id"] for row in replication["replicas"]} == nodes, "we are no replica"
+
+
+def test_with_describe_alone_the_polls_are_judged_and_what_cannot_be_seen_is_said(
+    lab: Lab, checked: dict[str, dict[str, Any]]
+) -> None:
+    polls = checked[POLLS]
+
+    assert (polls["health"], polls["missing"]) == ("unknown", ["the metadata log was not answered"])
+    found = blind(polls)
+    assert found["severity"] == "warning"
+    assert "kraftwatch cannot see metadata log" in found["summary"]
+    assert "denied (Fetch needs CLUSTER_ACTION on CLUSTER) at " in found["summary"]
+    assert any("CLUSTER_ACTION amounts to full administration" in line for line in found["remedy"])
+    printed = command(found["remedy"], "kafka-acls.sh")
+    assert printed.endswith("--add --allow-principal User:poller --operation ClusterAction --cluster")
+    by_log = {one["rule"] for one in polls["cannot_tell"]}
+    assert {"stale-voter-endpoint", "partition-stuck-recovering", "voter-disk-replaced"} <= by_log
+    assert not {"no-leader", "failure-tolerance", "voter-lagging", "quorum-shape"} & by_log, "polls do for these"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "sentence"),
+    [
+        (NOTHING, "denied", "denied at 127.0.0.1:"),
+        ("wrong-password", "not-authenticated", "not-authenticated (it refused our login) at 127.0.0.1:"),
+        ("untrusted-ca", "tls-failed", "tls-failed (its certificate is not trusted ("),
+        ("wrong-host", "tls-failed", "tls-failed (its certificate is for another host name) at c1.example:"),
+        ("no-tls", "tls-failed", "tls-failed (it speaks TLS (security_protocol=SSL or SASL_SSL)) at 127.0.0.1:"),
+    ],
+)
+def test_what_keeps_the_monitor_out_is_one_clear_sentence(
+    checked: dict[str, dict[str, Any]], name: str, reason: str, sentence: str
+) -> None:
+    found = blind(checked[name])
+
+    assert found["severity"] == "critical"
+    assert sentence in found["summary"]
+    assert {one["reason"] for one in found["evidence"]["failing"]} == {reason}
+    assert checked[name]["health"] == "unknown", "not an outage of the quorum's"
+
+
+def test_a_printed_command_does_what_it_says_on_the_secured_quorum(
+    lab: Lab, checked: dict[str, dict[str, Any]]
+) -> None:
+    printed = command(blind(checked[POLLS])["remedy"], "kafka-metadata-quorum.sh")
+
+    status = lab.run_remedy(printed, node_properties=lab.node(2).properties_file)
+
+    assert f"ClusterId:              {lab.cluster_id}" in str(status)
+
+
+def test_the_gatherer_reads_all_and_writes_no_secret(lab: Lab, tmp_path: Path, allowed: None) -> None:
+    wrong = section(lab, FULL, name="wrong", sasl_plain_password=WRONG_PASSWORD)
+    both = load(config(tmp_path / "both.yaml", section(lab, FULL), wrong)).clusters
+    (tmp_path / "both.yaml").unlink()
+    with gathering(tmp_path, *(one.cluster() for one in both)) as gathered:
+
+        def all_seen() -> None:
+            seen = {row.kind for row in gathered.rows() if row.cluster == FULL}
+            assert {Kind.RECORDS, Kind.QUORUM, Kind.PROBE} <= seen
+            refused = [one for one in gathered.events(Kind.UNSEEN) if isinstance(one, Unseen)]
+            assert Reason.NOT_AUTHENTICATED in {one.reason for one in refused}
+
+        eventually(all_seen, within_s=30)
+    without_secrets(lab, tmp_path)
+
+
+def without_secrets(lab: Lab, folder: Path) -> None:
+    secrets = [secret.encode() for secret in (WRONG_PASSWORD, *lab.security.passwords.values())]
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        assert not [secret for secret in secrets if secret in path.read_bytes()], path
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_the_job_tells_and_its_printed_commands_mend_a_secured_quorum(lab: Lab, tmp_path: Path, allowed: None) -> None:
+    file = config(tmp_path / "kraftwatch.yaml", section(lab, FULL))
+    settings = {"observer-could-be-voter.hold": 3.0, "observer-could-be-voter.clear": 3.0}
+    watcher = Watcher(folder=tmp_path / "watch", bootstrap=[], arguments=["--config", str(file)], settings=settings)
+    with watcher:
+        node = lab.new_controller()
+        told = watcher.wait_for("observer-could-be-voter", subject=str(node), within_s=90)
+        for line in told.remedy:
+            lab.run_remedy(line, node_properties=lab.node(node).properties_file)
+        watcher.wait_for("observer-could-be-voter", "resolved", subject=str(node), within_s=60)
+    assert told.remedy[-1].startswith(LEGEND)
+    assert node in lab.await_state(lambda state: True, what="a leader").voter_ids
+    without_secrets(lab, tmp_path / "watch")
+
+
+@pytest.mark.long
+def test_a_voter_without_its_disk_is_removed_by_the_printed_command(lab: Lab, folder: Path, allowed: None) -> None:
+    leader = lab.await_state(lambda state: True, what="a leader").leader_id
+    node = max(one for one in lab.controllers if one != leader)
+    lab.kill(node)
+    lab.wipe_disk(node)
+    lab.start(node)
+    file = config(folder / "wiped.yaml", section(lab, FULL))
+
+    def replaced() -> list[str]:
+        found = [one for one in said("check", file)["findings"] if one["rule"] == "voter-disk-replaced"]
+        assert len(found) == 1
+        remedy: list[str] = found[0]["remedy"]
+        return remedy
+
+    remedy = eventually(replaced, within_s=60)
+    for line in remedy:
+        lab.run_remedy(line, node_properties=lab.node(node).properties_file)
+
+    def mended() -> None:
+        assert said("check", file)["findings"] == []
+
+    eventually(mended, within_s=60)

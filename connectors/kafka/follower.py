@@ -197,7 +197,8 @@ class Follower:
         verdicts = {address: _without_leader(verdict) for address, verdict in found.items()}
         for address, problem in verdicts.items():
             self._output.unseen(_unseen(address, problem))
-        if all(problem.reason in _HOPELESS for problem in verdicts.values()):
+        # Not at once: where brokers alone are configured, the first poll names the controllers.
+        if self._sweeps > 1 and all(problem.reason in _HOPELESS for problem in verdicts.values()):
             self._next_sweep_at = self._loop.now() + _HOPELESS_S
 
     def _choose(self, found: Mapping[Address, FetchAnswer | UnseenError]) -> None:

@@ -1,0 +1,121 @@
+"""A real quorum of which only the brokers can be reached: a firewall stands before the controllers' listener.
+
+Polls go through a broker, which asks the leader for us. The firewall is an address of its own on loopback: names of
+the controllers lead the monitor there, where their ports are full and answer nothing, as behind a filter that drops.
+"""
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from deploy.lab.quorum import Lab
+from streaming.cli import app
+from tests.eventually import eventually
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
+FIREWALL = "127.0.0.9"
+
+
+@pytest.fixture(scope="module")
+def lab(shared_lab: Callable[..., Lab]) -> Lab:
+    return shared_lab(controllers=3, brokers=1, named=True)
+
+
+@pytest.fixture(scope="module")
+def firewall(lab: Lab) -> Iterator[None]:
+    """Nobody accepts on the controllers' ports there, and the queues are full: what comes in is dropped."""
+    with ExitStack() as stack:
+        for node in lab.controllers:
+            port = lab.node(node).controller_port
+            assert port is not None
+            wall = stack.enter_context(socket.socket())
+            wall.bind((FIREWALL, port))
+            wall.listen(0)
+            for _ in range(3):
+                waiting = stack.enter_context(socket.socket())
+                waiting.setblocking(False)
+                waiting.connect_ex((FIREWALL, port))
+        yield
+
+
+@pytest.fixture(scope="module")
+def config(lab: Lab, firewall: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    section = {
+        "name": "a",
+        "bootstrap": lab.broker_bootstrap,
+        "vantage": "outside",
+        "resolve": {lab.node(node).host: FIREWALL for node in lab.controllers},
+    }
+    file = tmp_path_factory.mktemp("brokers-only") / "kraftwatch.yaml"
+    file.write_text(yaml.safe_dump({"clusters": [section]}))
+    return file
+
+
+def said(verb: str, config: Path, *more: str) -> dict[str, Any]:
+    ended = CliRunner().invoke(app, [verb, "--config", str(config), "--json", "--timeout", "4", *more])
+    return {"exit_code": ended.exit_code, **json.loads(ended.stdout)}
+
+
+def test_the_polls_are_shown_and_what_cannot_be_seen_is_said(lab: Lab, config: Path) -> None:
+    status = said("status", config)
+
+    state = lab.await_state(lambda state: True, what="a leader")
+    assert (status["cluster_id"], status["leader_id"]) == (lab.cluster_id, state.leader_id)
+    assert {one["id"] for one in status["current_voters"]} == set(lab.controllers)
+    assert (status["voters_fetching"], status["votes_needed"], status["failures_left"]) == (3, 2, 1)
+    assert status["missing"] == ["the metadata log was not answered"]
+    assert (status["committed_voters"], status["recovering_partitions"], status["brokers"]) == (None, None, None)
+    assert {one["reason"] for one in status["failing"]} == {"unsupported", "timed-out"}
+
+
+def test_half_of_the_rules_judge_and_the_other_half_cannot_tell(lab: Lab, config: Path) -> None:
+    checked = said("check", config)
+
+    assert checked["exit_code"] == 3, "unknown is not healthy"
+    (blind,) = checked["findings"]
+    assert (blind["rule"], blind["severity"]) == ("monitor-blind", "warning")
+    assert "kraftwatch cannot see metadata log (last answer never)" in blind["summary"]
+    assert f"no broker, as at {lab.broker_bootstrap[0]}, serves the metadata log" in " ".join(blind["remedy"])
+    assert any(line.startswith("# Look at the network between the monitor and c1.") for line in blind["remedy"])
+    by_log = {one["rule"] for one in checked["cannot_tell"]}
+    assert {"stale-voter-endpoint", "partition-stuck-recovering", "voter-disk-replaced", "broker-fenced"} <= by_log
+    assert not {"no-leader", "failure-tolerance", "voter-lagging", "quorum-shape"} & by_log, "polls do for these"
+
+
+def test_a_controller_that_is_down_is_told_and_the_printed_command_goes_by_the_broker(lab: Lab, config: Path) -> None:
+    leader = lab.await_state(lambda state: True, what="a leader").leader_id
+    down = next(node for node in lab.controllers if node != leader)
+    lab.kill(down)
+
+    def told() -> dict[str, Any]:
+        found = said("check", config, "--set", "failure-tolerance.silent=2")["findings"]
+        (one,) = (one for one in found if one["rule"] == "failure-tolerance")
+        return dict(one)
+
+    finding = eventually(told, within_s=30)
+    lab.start(down)
+    assert (
+        f"kafka-metadata-quorum.sh --bootstrap-server {lab.broker_bootstrap[0]} describe --status" in finding["remedy"]
+    )
+    printed = [lab.run_remedy(line, node_properties=None) for line in finding["remedy"]]
+    assert f"LeaderId:               {leader}" in "".join(filter(None, printed))
+
+
+def test_when_the_broker_does_not_answer_either_that_is_blindness_and_no_outage(lab: Lab, config: Path) -> None:
+    (broker,) = lab.brokers
+    lab.pause(broker)
+    checked = said("check", config)
+    lab.resume(broker)
+
+    assert checked["exit_code"] == 3
+    (blind,) = checked["findings"]
+    assert (blind["rule"], blind["severity"]) == ("monitor-blind", "warning"), "from outside, no more than a warning"
+    assert "metadata log (last answer never) and DescribeQuorum (last answer never)" in blind["summary"]
+    assert "timed-out" in blind["summary"]

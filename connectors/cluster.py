@@ -21,4 +21,5 @@ class Cluster:
     """A file in /etc/hosts format, read again at each look; wins over DNS; a name missing from it goes to DNS."""
     poll_interval_ms: int = 1_000
     probe_interval_ms: int = 5_000
+    view_interval_ms: int = 10_000
     request_timeout_ms: int = 3_000

@@ -31,6 +31,7 @@ from connectors.event import (
     TransactionEnded,
     Undecodable,
     Unseen,
+    ViewSeen,
     VotersSet,
     from_json,
     to_json,
@@ -137,7 +138,7 @@ def row_of(event: Event) -> Row:
             return Row(*place, body=to_json(event))
         case Undecodable():
             return Row(event.type, event.offset, None, None, snapshot=False, body=to_json(event))
-        case QuorumPolled() | EndpointProbed() | Unseen():
+        case QuorumPolled() | EndpointProbed() | ViewSeen() | Unseen():
             return Row(event.type, None, None, None, snapshot=False, body=to_json(event))
         case (
             SnapshotBegan()

@@ -15,6 +15,8 @@ from rules.quorum import (
     DirectoryId,
     Endpoint,
     Epoch,
+    FeatureRange,
+    LeaderLog,
     Millis,
     NodeId,
     Offset,
@@ -105,6 +107,8 @@ class ControllerRegistered:
     id: NodeId
     incarnation_id: str
     endpoints: tuple[Endpoint, ...]
+    features: tuple[FeatureRange, ...] | None = None
+    """None only in an event that was held back in a transaction by an older kraftwatch."""
     type: Literal["controller-registered"] = "controller-registered"
 
 
@@ -118,6 +122,7 @@ class BrokerRegistered:
     endpoints: tuple[Endpoint, ...]
     fenced: bool
     in_controlled_shutdown: bool
+    features: tuple[FeatureRange, ...] | None = None
     type: Literal["broker-registered"] = "broker-registered"
 
 
@@ -285,6 +290,22 @@ class EndpointProbed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ViewSeen:
+    """What one controller said when it was asked who leads; of its log besides, where it leads itself."""
+
+    endpoint: str
+    """HOST:PORT that was asked."""
+    node: NodeId | None
+    """Whose endpoint that is, as far as is known."""
+    this_cluster: bool
+    """False: INCONSISTENT_CLUSTER_ID, and nothing more was said."""
+    leader_id: NodeId | None
+    leader_epoch: Epoch | None
+    log: LeaderLog | None
+    type: Literal["view-seen"] = "view-seen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unseen:
     """A look that failed, and why. `detail` never holds a secret."""
 
@@ -319,7 +340,7 @@ LogEvent: TypeAlias = (
     | LogAdvanced
     | Undecodable
 )
-Event: TypeAlias = LogEvent | QuorumPolled | EndpointProbed | Unseen
+Event: TypeAlias = LogEvent | QuorumPolled | EndpointProbed | ViewSeen | Unseen
 
 _JSON: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
 

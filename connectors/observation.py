@@ -7,7 +7,7 @@ The one schema, in one place. `payload` by kind:
   (`last_offset` = `base_offset` - 1 and an empty payload: a leader answered and had nothing new).
 - `snapshot`: one batch-aligned piece of a `.checkpoint`; `base_offset` = the snapshot's end offset,
   `leader_epoch` = the snapshot's epoch, `last_offset` = the piece's number, counted from 0.
-- `quorum`, `probe`, `unseen`: `connectors.event.to_json` of a QuorumPolled, EndpointProbed, Unseen.
+- `quorum`, `probe`, `view`, `unseen`: `connectors.event.to_json` of a QuorumPolled, EndpointProbed, ViewSeen, Unseen.
 """
 
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ class Kind(StrEnum):
     SNAPSHOT = "snapshot"
     QUORUM = "quorum"
     PROBE = "probe"
+    VIEW = "view"
     UNSEEN = "unseen"
 
 

@@ -169,6 +169,19 @@ class ReplicaHistory:
     samples: tuple[LagSample, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class FeatureRange:
+    """The levels of one feature (KIP-584), such as `metadata.version`, that a node supports."""
+
+    name: str
+    lowest: int
+    highest: int
+
+    def __str__(self) -> str:
+        """`metadata.version 7-30`."""
+        return f"{self.name} {self.lowest}-{self.highest}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerRegistration:
     """A RegisterControllerRecord: written at every controller start with its current endpoints."""
@@ -178,6 +191,13 @@ class ControllerRegistration:
     endpoints: tuple[Endpoint, ...]
     offset: Offset
     timestamp_ms: Millis | None
+    features: tuple[FeatureRange, ...] | None = None
+    """What it supports; None = not known: a state of before this was kept, until the controller registers again."""
+    features_since_timestamp_ms: Millis | None = None
+    """Log time of the registration that first told these features: a restart with the same ones keeps it.
+
+    From a snapshot: its last contained timestamp, that is "at least since".
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +217,9 @@ class BrokerRegistration:
     registered) to False; kept while it stays unfenced, None while it is fenced. From a snapshot: the
     snapshot's last contained timestamp, that is "at least since". None also when it is not known.
     """
+    features: tuple[FeatureRange, ...] | None = None
+    """What it supports, as with a controller's registration."""
+    features_since_timestamp_ms: Millis | None = None
 
     @property
     def alive(self) -> bool:
@@ -290,6 +313,24 @@ class Reconfiguration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UncleanElections:
+    """The unclean elections of one topic's partitions (KIP-704) that are remembered, by the log's own time."""
+
+    topic_id: TopicId
+    topic: str | None
+    elections: int
+    partitions: tuple[int, ...]
+    """Which partitions, in order; bounded by replay."""
+    leaders: tuple[NodeId, ...]
+    """Who was elected, in order."""
+    passed_over: tuple[NodeId, ...]
+    """Who was in sync, or eligible (KIP-966), before and was not elected, in order; empty where nothing tells."""
+    first_timestamp_ms: Millis
+    last_timestamp_ms: Millis
+    last_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """What happened lately, as the log told it record by record. Oldest first, bounded by replay.
 
@@ -299,6 +340,7 @@ class Past:
     elections: tuple[Election, ...] = ()
     starts: tuple[ControllerStart, ...] = ()
     reconfigurations: tuple[Reconfiguration, ...] = ()
+    unclean: tuple[UncleanElections, ...] = ()
     elected_recovered: tuple[ElectedRecovered, ...] = ()
 
 
@@ -372,6 +414,8 @@ class Sight(StrEnum):
     QUORUM = "quorum"
     """DescribeQuorum."""
     PROBE = "probe"
+    VIEW = "view"
+    """Who leads, as each controller sees it."""
 
 
 class Reason(StrEnum):
@@ -397,6 +441,49 @@ class Reason(StrEnum):
     """DivergingEpoch below an offset that was already committed: committed metadata is gone."""
     INTERRUPTED = "interrupted"
     """We ourselves were not looking: the gatherer was restarted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A leader's newest `.checkpoint` (KIP-630)."""
+
+    end_offset: Offset
+    epoch: Epoch
+    last_contained_timestamp_ms: Millis | None
+    """Of its header, by the log's own time; None where it could not be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderLog:
+    """What a leader answered when it was asked for the very beginning of its log."""
+
+    start_offset: Offset | None
+    snapshot: Snapshot | None
+    """The newest one; None also where there is only the one a disk is formatted with."""
+    tells_absence: bool
+    """Whether no snapshot means that there is none: Kafka before 3.6 tells of one only when it has cut its log."""
+    begins_timestamp_ms: Millis | None
+    """The log's time of its first record, where it was answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What one controller said when it was asked who leads."""
+
+    observed_at_ms: Millis
+    since_ms: Millis
+    """When it first said this leader and epoch, and nothing else since."""
+    endpoint: str
+    """HOST:PORT that was asked."""
+    node: NodeId | None
+    """Whose endpoint that is, as far as is known."""
+    this_cluster: bool
+    """False: a node of another cluster answers there."""
+    leader_id: NodeId | None
+    """None: it knows none."""
+    leader_epoch: Epoch | None
+    log: LeaderLog | None
+    """Where it leads itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -474,6 +561,8 @@ class Quorum:
     kraft_version: int | None = None
     """0 = static quorum (controller.quorum.voters), 1 = dynamic (KIP-853); None = the log did not say yet."""
     metadata_version: int | None = None
+    features: Mapping[str, int] = field(default_factory=dict)
+    """The finalized level of each feature that the log sets, `metadata.version` among them (KIP-584)."""
     committed: VoterSet | None = None
     """The newest committed VotersRecord; None for a static quorum."""
     leader_id: NodeId | None = None
@@ -510,6 +599,8 @@ class Quorum:
     Filled by replay from probes with `Resolution.RESOLVED`; a host's entry stays when its name is gone, and when
     nobody looked for long, and goes when no voter, registration or node of the quorum names that host any more.
     """
+    views: Mapping[str, View] = field(default_factory=dict)
+    """What each controller last said of who leads, by the HOST:PORT that was asked."""
     failures: tuple[Failure, ...] = ()
     """Attempts that fail now: an entry goes as soon as its sight at its endpoint succeeds again."""
     violations: tuple[Violation, ...] = ()

@@ -21,7 +21,7 @@ def events_of(row: Observation) -> EventColumns:
                 leader_epoch=row.leader_epoch,
                 high_watermark=row.high_watermark,
             )
-        case Kind.QUORUM | Kind.PROBE | Kind.UNSEEN:
+        case Kind.QUORUM | Kind.PROBE | Kind.VIEW | Kind.UNSEEN:
             columns = EventColumns()
             columns.append(_seen(row))
             return columns

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from connectors.errors import UndecodableError
-from connectors.event import EndpointProbed, QuorumPolled, Unseen, to_json
+from connectors.event import EndpointProbed, QuorumPolled, Unseen, ViewSeen, to_json
 from connectors.gather.recording import Recording
 from connectors.kafka.messages import SnapshotId
 from connectors.kafka.tail import Release
@@ -28,7 +28,7 @@ def wall_ms() -> int:
 
 
 class Rows:
-    """The Output of one cluster's follower, poll and probe."""
+    """The Output of one cluster's follower, poll, probe and views."""
 
     def __init__(
         self,
@@ -89,6 +89,12 @@ class Rows:
         shape = (event.resolution, frozenset(event.addresses), event.connection, event.answer, event.answered_by)
         changed = self._changed(Sight.PROBE, f"{event.node}@{event.endpoint}", shape)
         self._write(Kind.PROBE, to_json(event), urgent=changed)
+
+    def viewed(self, event: ViewSeen) -> None:
+        """As `Output.viewed`. Another leader or epoch is urgent; where the leader's log begins is not."""
+        shape = (event.node, event.this_cluster, event.leader_id, event.leader_epoch)
+        changed = self._changed(Sight.VIEW, event.endpoint, shape)
+        self._write(Kind.VIEW, to_json(event), urgent=changed)
 
     def unseen(self, event: Unseen) -> None:
         """As `Output.unseen`. A new reason is urgent."""

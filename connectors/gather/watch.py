@@ -1,4 +1,4 @@
-"""A watch: one cluster looked at in the three ways there are, each fenced so that its fault ends no other."""
+"""A watch: one cluster looked at in the four ways there are, each fenced so that its fault ends no other."""
 
 from connectors.cluster import Cluster
 from connectors.event import Unseen
@@ -13,12 +13,13 @@ from connectors.kafka.probe import Probe
 from connectors.kafka.quorum_poll import QuorumPoll
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.tail import Resume
+from connectors.kafka.views import Views
 from connectors.kafka.whereabouts import Learned, Whereabouts
 from rules.quorum import Reason, Sight
 
 
 class Watch:
-    """One cluster's follower, poll and probe on one loop; `start` begins, the client's `close` ends."""
+    """One cluster's follower, poll, probe and views on one loop; `start` begins, the client's `close` ends."""
 
     def __init__(
         self,
@@ -64,7 +65,13 @@ class Watch:
             blind_ms = max(0, wall_ms() - self._last_seen_ms)
             detail = f"nobody was looking for {blind_ms} ms: the gatherer was started again"
             self._rows.unseen(Unseen(sight=Sight.LOG, endpoint="", reason=Reason.INTERRUPTED, detail=detail))
-        for sight, run in ((Sight.LOG, self._follow), (Sight.QUORUM, self._poll), (Sight.PROBE, self._probe)):
+        ways = (
+            (Sight.LOG, self._follow),
+            (Sight.QUORUM, self._poll),
+            (Sight.PROBE, self._probe),
+            (Sight.VIEW, self._view),
+        )
+        for sight, run in ways:
             self._loop.spawn(fenced(self._loop, self._cluster.name, sight, self._rows, run))
 
     async def _follow(self) -> None:
@@ -88,3 +95,7 @@ class Watch:
             interval_ms=self._cluster.probe_interval_ms,
             timeout_ms=self._cluster.request_timeout_ms,
         ).run()
+
+    async def _view(self) -> None:
+        interval_ms = self._cluster.view_interval_ms
+        await Views(self._loop, self.client, self._where, self._rows, interval_ms=interval_ms).run()

@@ -49,6 +49,8 @@ class FetchAnswer:
     leader: Address | None
     """The leader's address, where the answer holds it (Fetch v16)."""
     high_watermark: int | None = None
+    start_offset: int | None = None
+    """Where the log begins, as an answer without an error tells it."""
     diverging: SnapshotId | None = None
     """DivergingEpoch: the leader's newest epoch that is not above ours, and where it ended."""
     snapshot: SnapshotId | None = None
@@ -118,6 +120,7 @@ def fetched(answer: Any) -> FetchAnswer:
         leader_epoch=None if current is None else _known(current.leader_epoch),
         leader=_address_of(leader_id, answer.node_endpoints),
         high_watermark=_known(partition.high_watermark),
+        start_offset=None if partition.error_code else _known(partition.log_start_offset),
         diverging=_snapshot_id(partition.diverging_epoch),
         snapshot=_snapshot_id(partition.snapshot_id),
         records=bytes(partition.records or b""),

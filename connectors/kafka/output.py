@@ -1,8 +1,8 @@
-"""Where what was seen goes: the gatherer's side of the follower, the poll and the probe."""
+"""Where what was seen goes: the gatherer's side of the follower, the poll, the probe and the views."""
 
 from typing import Protocol
 
-from connectors.event import EndpointProbed, QuorumPolled, Unseen
+from connectors.event import EndpointProbed, QuorumPolled, Unseen, ViewSeen
 from connectors.kafka.messages import SnapshotId
 from connectors.kafka.tail import Release
 
@@ -21,6 +21,9 @@ class Output(Protocol):
 
     def probed(self, event: EndpointProbed) -> None:
         """A look at an endpoint."""
+
+    def viewed(self, event: ViewSeen) -> None:
+        """What a controller said of who leads."""
 
     def unseen(self, event: Unseen) -> None:
         """A look that failed."""

@@ -108,6 +108,12 @@ class Whereabouts:
         known = (*self.configured, *(one for one in learned if one is not None), *self._hinted.values())
         return tuple(dict.fromkeys(known))
 
+    def controllers(self) -> Mapping[Address, NodeId | None]:
+        """Where to ask each controller itself: its node where that is known, None for a configured address alone."""
+        nodes = sorted({*self._voters, *self._polled, *self._registered})
+        known = {address: node for node in nodes if (address := self.address_of(node)) is not None}
+        return {**dict.fromkeys(self.configured), **known}
+
     def places(self) -> tuple[Place, ...]:
         """What to probe: the endpoint that voters dial each other at, and where a poll or a registration differs."""
         dialled = {node: endpoints[0] for node, endpoints in self._voters.items() if endpoints}

@@ -28,7 +28,7 @@ from connectors.event import (
 )
 from connectors.metadata.fields import Values
 from connectors.metadata.partitions import UNCHANGED_LEADER, UNCHANGED_STATE, recovering
-from rules.quorum import Endpoint, NodeId, ReplicaKey, TopicId, Voter
+from rules.quorum import Endpoint, FeatureRange, NodeId, ReplicaKey, TopicId, Voter
 
 Translator: TypeAlias = Callable[[At, Values], Event]
 
@@ -63,6 +63,7 @@ def _controller_registered(at: At, values: Values) -> Event:
         id=NodeId(values["controller_id"]),
         incarnation_id=values["incarnation_id"] or "",
         endpoints=_endpoints(values["end_points"]),
+        features=_features(values["features"]),
     )
 
 
@@ -74,6 +75,7 @@ def _broker_registered(at: At, values: Values) -> Event:
         endpoints=_endpoints(values["end_points"]),
         fenced=values["fenced"],
         in_controlled_shutdown=values["in_controlled_shutdown"],
+        features=_features(values["features"]),
     )
 
 
@@ -182,6 +184,14 @@ def _nodes(values: list[int] | None) -> tuple[NodeId, ...] | None:
 
 def _endpoints(values: list[Values]) -> tuple[Endpoint, ...]:
     return tuple(Endpoint(listener=value["name"], host=value["host"], port=value["port"]) for value in values)
+
+
+def _features(values: list[Values]) -> tuple[FeatureRange, ...]:
+    ranges = (
+        FeatureRange(name=value["name"], lowest=value["min_supported_version"], highest=value["max_supported_version"])
+        for value in values
+    )
+    return tuple(sorted(ranges))
 
 
 TRANSLATORS: Final[Mapping[str, Translator]] = {

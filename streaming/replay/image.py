@@ -39,6 +39,8 @@ class Image:
     newest_timestamp_ms: Millis | None = None
     kraft_version: int | None = None
     metadata_version: int | None = None
+    features: Mapping[str, int] = field(default_factory=dict)
+    """The finalized level of each feature (KIP-584)."""
     committed: VoterSet | None = None
     gone: tuple[Gone, ...] = ()
     """Voters that left since the image was last shown."""

@@ -98,6 +98,10 @@ class Log:
             for one in self.partitions.elected_recovered if self.origin is None else ():
                 image = replace(image, past=past.with_elected_recovered(image.past, one))
             self.partitions.elected_recovered.clear()
+        if self.partitions.unclean:
+            if self.origin is None:
+                image = replace(image, past=past.with_unclean(image.past, self.partitions.unclean))
+            self.partitions.unclean.clear()
         recovering = self.partitions.recovering
         if last_offset is not None and last_offset > self.position:
             self.position = last_offset
@@ -161,6 +165,7 @@ class Log:
         image = self.image
         match record:
             case FeatureLevelSet():
+                image = replace(image, features=registrations.with_feature(image.features, record))
                 if record.name == METADATA_VERSION:
                     image = replace(image, metadata_version=record.level)
             case ControllerRegistered():

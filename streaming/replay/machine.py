@@ -47,6 +47,7 @@ from connectors.event import (
     SnapshotEnded,
     Undecodable,
     Unseen,
+    ViewSeen,
 )
 from rules.quorum import PLAINTEXT, Epoch, Millis, Offset, Quorum, Reason, Sight, Vantage, VoterRemoval
 from streaming.replay import description, memory, registrations, view, voters
@@ -164,6 +165,8 @@ class Machine:
                 self._polled(event)
             case EndpointProbed():
                 self.looks.probed(event, self.now_ms)
+            case ViewSeen():
+                self.looks.viewed(event, self.now_ms)
             case Unseen():
                 self._unseen(event)
             case SnapshotBegan() | SnapshotEnded():
@@ -256,6 +259,7 @@ class Machine:
             last_offset=last_contained,
             newest_timestamp_ms=Millis(loading.origin.timestamp_ms),
             recovering=loading.partitions.recovering,
+            controllers=registrations.with_features(loading.image.controllers, self.log.image.controllers),
             brokers=registrations.with_lives(loading.image.brokers, self.log.image.brokers),
             past=self.log.image.past,
         )
@@ -272,10 +276,7 @@ class Machine:
             self.cluster_id = event.cluster_id
         self.invariants.polled(event, self.now_ms)
         heard = self.leadership.hear(
-            leader=event.leader_id,
-            epoch=event.leader_epoch,
-            high_watermark=event.high_watermark,
-            now_ms=self.now_ms,
+            leader=event.leader_id, epoch=event.leader_epoch, high_watermark=event.high_watermark, now_ms=self.now_ms
         )
         if heard:
             voted = set() if self.shown.committed is None else {*self.shown.committed.ids}

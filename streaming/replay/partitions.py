@@ -22,6 +22,19 @@ class Origin(NamedTuple):
     timestamp_ms: Millis
 
 
+class UncleanElection(NamedTuple):
+    """One partition got a leader from outside those in sync and eligible (KIP-704)."""
+
+    topic_id: TopicId
+    topic: str | None
+    partition: int
+    leader: NodeId | None
+    passed_over: tuple[NodeId, ...]
+    """Who was in sync, or eligible, before."""
+    offset: Offset
+    timestamp_ms: Millis
+
+
 class Partitions:
     """Topics by id, and the partitions whose leader is recovering.
 
@@ -29,7 +42,7 @@ class Partitions:
     event touches them and packed again only after a change.
     """
 
-    __slots__ = ("_interned", "_packed", "_recovering", "_shown", "_topics", "elected_recovered")
+    __slots__ = ("_interned", "_packed", "_recovering", "_shown", "_topics", "elected_recovered", "unclean")
 
     def __init__(self, *, recovering: tuple[Recovery, ...] = (), packed: bytes | None = None) -> None:
         self._topics: dict[TopicId, Topic] | None = {} if packed is None else None
@@ -39,6 +52,8 @@ class Partitions:
         self._interned: dict[tuple[NodeId, ...], tuple[NodeId, ...]] = {}
         self.elected_recovered: list[ElectedRecovered] = []
         """What of this kind came since the list was last cleared, by who keeps the past."""
+        self.unclean: list[UncleanElection] = []
+        """Likewise."""
 
     @property
     def recovering(self) -> tuple[Recovery, ...]:
@@ -151,6 +166,8 @@ class Partitions:
         elif held is not None:
             self._recovering[key] = _going_on(held, before or _UNKNOWN, now, origin)
             self._shown = None
+            if before is not None and _passed_over(before, now):
+                self._unclean(key, topic, before, now, origin)
         elif event.recovering:
             self._recovering[key] = Recovery(
                 topic_id=key[0],
@@ -169,6 +186,29 @@ class Partitions:
                 elected=_elected(event, before) if isinstance(event, PartitionChanged) else None,
             )
             self._shown = None
+            if isinstance(event, PartitionChanged):
+                self._unclean(key, topic, before, now, origin)
+
+    def _unclean(
+        self,
+        key: tuple[TopicId, int],
+        topic: str | None,
+        before: Assignment | None,
+        now: Assignment,
+        origin: At | Origin,
+    ) -> None:
+        holders = () if before is None else _union(before.isr, before.elr)
+        self.unclean.append(
+            UncleanElection(
+                topic_id=key[0],
+                topic=topic,
+                partition=key[1],
+                leader=now.leader,
+                passed_over=tuple(node for node in holders if node not in now.isr),
+                offset=Offset(origin.offset),
+                timestamp_ms=Millis(origin.timestamp_ms),
+            )
+        )
 
     def _ended(self, held: Recovery, event: PartitionChanged, origin: At | Origin) -> None:
         """Recovery ended: by its leader, or in the record of an election, which is not how it ends."""
@@ -221,8 +261,7 @@ def _going_on(held: Recovery, before: Assignment, now: Assignment, origin: At | 
     (PartitionChangeBuilder), and those had acknowledged records that the new leader may not have.
     """
     isr, elr = held.previous_isr, held.previous_elr
-    holders = {*before.isr, *before.elr}
-    if isr is not None and now.isr and holders and holders.isdisjoint(now.isr):
+    if isr is not None and _passed_over(before, now):
         isr, elr = _union(isr, before.isr), _union(elr or (), before.elr)
     new = tuple(node for node in now.replicas if node not in held.replicas) if held.replicas else ()
     return replace(
@@ -238,6 +277,12 @@ def _going_on(held: Recovery, before: Assignment, now: Assignment, origin: At | 
         partition_epoch=now.partition_epoch,
         leader_changes=held.leader_changes + (now.leader is not None and now.leader != before.leader),
     )
+
+
+def _passed_over(before: Assignment, now: Assignment) -> bool:
+    """Nobody who is in sync now was in sync or eligible before."""
+    holders = {*before.isr, *before.elr}
+    return bool(now.isr and holders and holders.isdisjoint(now.isr))
 
 
 def _elected(event: PartitionChanged, before: Assignment | None) -> bool:

@@ -3,7 +3,7 @@
 Ages are differences of the log's own time, so that a history replayed in one go keeps what belongs together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -17,13 +17,17 @@ from rules.quorum import (
     NodeId,
     Past,
     Reconfiguration,
+    UncleanElections,
     VoterSet,
 )
+from streaming.replay.partitions import UncleanElection
 
 REMEMBERED_MS = Millis(3_600_000)
 """How long before the newest record of its kind an entry may lie."""
 REMEMBERED = 64
 """How many entries of a kind are kept, the newest ones: a storm of elections must not fill the state."""
+PARTITIONS = 20
+"""How many partitions of one topic are named."""
 _Entry = TypeVar("_Entry", bound=Election | ControllerStart | Reconfiguration | ElectedRecovered)
 
 
@@ -64,6 +68,35 @@ def with_voters(past: Past, before: VoterSet | None, after: VoterSet, at: At) ->
 def with_elected_recovered(past: Past, one: ElectedRecovered) -> Past:
     """A PartitionChangeRecord that named another leader and called the partition recovered."""
     return replace(past, elected_recovered=_bounded(past.elected_recovered, one))
+
+
+def with_unclean(past: Past, elections: Iterable[UncleanElection]) -> Past:
+    """Unclean elections, summed up by topic: one dead broker may cost a topic thousands of leaders."""
+    topics = {one.topic_id: one for one in past.unclean}
+    newest = Millis(0)
+    for one in elections:
+        # The topic with the newest election stands last.
+        topics[one.topic_id] = _with_one(topics.pop(one.topic_id, None), one)
+        newest = max(newest, one.timestamp_ms)
+    recent = [one for one in topics.values() if one.last_timestamp_ms >= newest - REMEMBERED_MS]
+    return replace(past, unclean=tuple(recent[-REMEMBERED:]))
+
+
+def _with_one(held: UncleanElections | None, one: UncleanElection) -> UncleanElections:
+    if held is not None and held.last_timestamp_ms < one.timestamp_ms - REMEMBERED_MS:
+        held = None
+    leaders = () if one.leader is None else (one.leader,)
+    return UncleanElections(
+        topic_id=one.topic_id,
+        topic=one.topic,
+        elections=1 + (held.elections if held else 0),
+        partitions=tuple(sorted({one.partition, *(held.partitions if held else ())})[:PARTITIONS]),
+        leaders=tuple(sorted({*leaders, *(held.leaders if held else ())})),
+        passed_over=tuple(sorted({*one.passed_over, *(held.passed_over if held else ())})),
+        first_timestamp_ms=held.first_timestamp_ms if held else one.timestamp_ms,
+        last_timestamp_ms=one.timestamp_ms,
+        last_offset=one.offset,
+    )
 
 
 def _bounded(known: tuple[_Entry, ...], one: _Entry) -> tuple[_Entry, ...]:

@@ -2,22 +2,34 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
-from connectors.event import At, BrokerChanged, BrokerRegistered, ControllerRegistered
-from rules.quorum import BrokerRegistration, ControllerRegistration, Millis, NodeId, Offset
+from connectors.event import At, BrokerChanged, BrokerRegistered, ControllerRegistered, FeatureLevelSet
+from rules.quorum import BrokerRegistration, ControllerRegistration, FeatureRange, Millis, NodeId, Offset
 from streaming.replay.partitions import Origin
+
+_Registration = TypeVar("_Registration", BrokerRegistration, ControllerRegistration)
+
+
+def with_feature(known: Mapping[str, int], event: FeatureLevelSet) -> dict[str, int]:
+    """FeatureLevelRecord: level 0 takes the feature away."""
+    others = {name: level for name, level in known.items() if name != event.name}
+    return {**others, event.name: event.level} if event.level else others
 
 
 def with_controller(
     known: Mapping[NodeId, ControllerRegistration], event: ControllerRegistered, origin: At | Origin
 ) -> dict[NodeId, ControllerRegistration]:
     """RegisterControllerRecord: written at every controller start; no record takes one away."""
+    held = known.get(event.id)
     registration = ControllerRegistration(
         id=event.id,
         incarnation_id=event.incarnation_id,
         endpoints=event.endpoints,
         offset=Offset(origin.offset),
         timestamp_ms=Millis(origin.timestamp_ms),
+        features=event.features,
+        features_since_timestamp_ms=_features_since(held, event.features, origin),
     )
     return {**known, event.id: registration}
 
@@ -35,6 +47,8 @@ def with_broker(
         in_controlled_shutdown=event.in_controlled_shutdown,
         offset=Offset(origin.offset),
         alive_since_timestamp_ms=_alive_since(held, origin, fenced=event.fenced),
+        features=event.features,
+        features_since_timestamp_ms=_features_since(held, event.features, origin),
     )
     return {**known, event.id: registration}
 
@@ -65,12 +79,37 @@ def with_lives(
 
     A snapshot tells that a broker lives, not since when: who was alive and is, has not come back just now.
     """
-    return {
+    lived = {
         node: replace(one, alive_since_timestamp_ms=known[node].alive_since_timestamp_ms)
         if one.alive and node in known and known[node].alive and known[node].incarnation_id == one.incarnation_id
         else one
         for node, one in read.items()
     }
+    return with_features(lived, known)
+
+
+def with_features(
+    read: Mapping[NodeId, _Registration], known: Mapping[NodeId, _Registration]
+) -> dict[NodeId, _Registration]:
+    """Registrations of a snapshot, with what was known before it of since when they support what they do."""
+    return {
+        node: replace(one, features_since_timestamp_ms=known[node].features_since_timestamp_ms)
+        if node in known and known[node].features == one.features
+        else one
+        for node, one in read.items()
+    }
+
+
+def _features_since(
+    held: BrokerRegistration | ControllerRegistration | None,
+    features: tuple[FeatureRange, ...] | None,
+    origin: At | Origin,
+) -> Millis | None:
+    """The log's time of the registration that first told these features; None where it tells none."""
+    if features is None:
+        return None
+    since = held.features_since_timestamp_ms if held is not None and held.features == features else None
+    return Millis(origin.timestamp_ms) if since is None else since
 
 
 def _alive_since(held: BrokerRegistration | None, origin: At | Origin, *, fenced: bool) -> Millis | None:

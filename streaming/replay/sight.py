@@ -3,15 +3,15 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from connectors.event import EndpointProbed, Unseen
-from rules.quorum import Failure, Millis, NodeId, Probe, Reason, Resolution, Sight, host_of
+from connectors.event import EndpointProbed, Unseen, ViewSeen
+from rules.quorum import Failure, Millis, NodeId, Probe, Reason, Resolution, Sight, View, host_of
 
 FAILURE_MS = Millis(60_000)
 """A failure that was not seen again for this long is over: nobody looks there any more."""
 LOST_MS = Millis(3_600_000)
 """Loss of committed metadata is no state that a later success mends: it is remembered this long."""
 PROBE_MS = Millis(600_000)
-"""A probe that was not repeated for this long says nothing any more."""
+"""A probe, or a view, that was not repeated for this long says nothing any more."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,6 +22,8 @@ class Looks:
     probes: dict[str, Probe] = field(default_factory=dict)
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By host: kept when its name is gone, because somebody will have to give it back."""
+    views: dict[str, View] = field(default_factory=dict)
+    """By the HOST:PORT that was asked."""
 
     def forget(self, now_ms: Millis) -> None:
         """Drop what is too old to speak of now."""
@@ -31,6 +33,8 @@ class Looks:
         if any(now_ms - probe.observed_at_ms > PROBE_MS for probe in self.probes.values()):
             # What the names resolved to is kept: whoever comes back after an hour must still know what to give back.
             self.probes = {n: probe for n, probe in self.probes.items() if now_ms - probe.observed_at_ms <= PROBE_MS}
+        if any(now_ms - view.observed_at_ms > PROBE_MS for view in self.views.values()):
+            self.views = {name: view for name, view in self.views.items() if now_ms - view.observed_at_ms <= PROBE_MS}
 
     def failed(self, event: Unseen, now_ms: Millis) -> None:
         """A look failed: the run of failures of this sight at this endpoint begins or goes on."""
@@ -72,6 +76,23 @@ class Looks:
         if event.resolution is Resolution.RESOLVED and self.addresses.get(event.endpoint.host) != event.addresses:
             self.addresses = {**self.addresses, event.endpoint.host: event.addresses}
         self._succeeded(Sight.PROBE, str(event.endpoint))
+
+    def viewed(self, event: ViewSeen, now_ms: Millis) -> None:
+        """A controller said who leads."""
+        held = self.views.get(event.endpoint)
+        same = held is not None and (held.leader_id, held.leader_epoch) == (event.leader_id, event.leader_epoch)
+        view = View(
+            observed_at_ms=now_ms,
+            since_ms=held.since_ms if held is not None and same else now_ms,
+            endpoint=event.endpoint,
+            node=event.node,
+            this_cluster=event.this_cluster,
+            leader_id=event.leader_id,
+            leader_epoch=event.leader_epoch,
+            log=event.log,
+        )
+        self.views = {**self.views, event.endpoint: view}
+        self._succeeded(Sight.VIEW, event.endpoint)
 
     def keep_probes(self, known: Collection[tuple[NodeId, str]]) -> None:
         """Drop the probes, and the addresses, of endpoints that no voter, registration or node has any more."""

@@ -6,7 +6,7 @@ from struct import Struct
 import pytest
 from crc32c import crc32c
 
-from connectors.event import EndpointProbed, QuorumPolled, Unseen, from_json
+from connectors.event import EndpointProbed, QuorumPolled, Unseen, ViewSeen, from_json
 from connectors.gather.rows import Rows
 from connectors.kafka.messages import SnapshotId
 from connectors.kafka.tail import Release
@@ -96,6 +96,25 @@ def polled(*, lag: int = 0, leader: int = 1) -> QuorumPolled:
 
 def unseen(reason: Reason, *, sight: Sight = Sight.QUORUM) -> Unseen:
     return Unseen(sight=sight, endpoint="c1:9093", reason=reason, detail="")
+
+
+def test_another_word_on_who_leads_is_urgent_and_the_same_again_is_not(rows: Rows, kept: Kept) -> None:
+    def said(epoch: int, node: int = 1) -> ViewSeen:
+        return ViewSeen(
+            endpoint=f"c{node}:9093",
+            node=NodeId(node),
+            this_cluster=True,
+            leader_id=NodeId(1),
+            leader_epoch=Epoch(epoch),
+            log=None,
+        )
+
+    for view in (said(1), said(1), said(1, node=2), said(2), said(2)):
+        rows.viewed(view)
+
+    assert kept.urgencies == [True, False, True, True, False]
+    assert {row.kind for row, _ in kept.rows} == {Kind.VIEW}
+    assert from_json(kept.rows[3][0].payload) == said(2)
 
 
 def test_credentials_are_blanked_and_nothing_else(rows: Rows, kept: Kept) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.errors import UnseenError
-from connectors.event import EndpointProbed, QuorumPolled, Unseen
+from connectors.event import EndpointProbed, QuorumPolled, Unseen, ViewSeen
 from connectors.kafka.client import Address
 from connectors.kafka.follower import Follower
 from connectors.kafka.loop import Loop
@@ -58,6 +58,9 @@ class Seen:
         raise AssertionError(event)
 
     def probed(self, event: EndpointProbed) -> None:
+        raise AssertionError(event)
+
+    def viewed(self, event: ViewSeen) -> None:
         raise AssertionError(event)
 
     def unseen(self, event: Unseen) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from connectors.cluster import Cluster
 from connectors.errors import UnseenError
-from connectors.event import At, EndpointProbed, QuorumPolled, Unseen, VotersSet
+from connectors.event import At, EndpointProbed, QuorumPolled, Unseen, ViewSeen, VotersSet
 from connectors.kafka.budget import Budget
 from connectors.kafka.client import Client
 from connectors.kafka.loop import Loop
@@ -52,6 +52,9 @@ class Seen:
 
     def probed(self, event: EndpointProbed) -> None:
         self.probes.append(event)
+
+    def viewed(self, event: ViewSeen) -> None:
+        raise AssertionError(event)
 
     def unseen(self, event: Unseen) -> None:
         self.failures.append(event)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.errors import UnseenError
-from connectors.event import EndpointProbed, QuorumPolled, Unseen
+from connectors.event import EndpointProbed, QuorumPolled, Unseen, ViewSeen
 from connectors.kafka.client import Address
 from connectors.kafka.loop import Loop
 from connectors.kafka.messages import SnapshotId
@@ -57,6 +57,9 @@ class Seen:
 
     def polled(self, event: QuorumPolled) -> None:
         self.rows.append((self._loop.now(), event))
+
+    def viewed(self, event: ViewSeen) -> None:
+        raise AssertionError(event)
 
     def unseen(self, event: Unseen) -> None:
         self.rows.append((self._loop.now(), event))

@@ -31,7 +31,7 @@ from connectors.metadata.decode import decode
 from connectors.metadata.layout import FieldType, layouts
 from connectors.metadata.redaction import BEARING
 from connectors.metadata.translation import TRANSLATORS
-from rules.quorum import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId, Voter
+from rules.quorum import DirectoryId, Endpoint, Epoch, FeatureRange, Millis, NodeId, Offset, ReplicaKey, TopicId, Voter
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
 from tests.unit.connectors.metadata.metadata_layouts import EVERY_RECORD, values, written
 
@@ -40,6 +40,8 @@ UUID = bytes(range(16))
 PRINTED = "AAECAwQFBgcICQoLDA0ODw"
 LISTENER = {"name": "CONTROLLER", "host": "c1.test", "port": 9093, "security_protocol": 1}
 ENDPOINT = Endpoint(listener="CONTROLLER", host="c1.test", port=9093)
+FEATURE = {"name": "metadata.version", "min_supported_version": 7, "max_supported_version": 30}
+SUPPORTED = FeatureRange(name="metadata.version", lowest=7, highest=30)
 
 
 def one(value: bytes | tuple[bytes, bytes]) -> Event:
@@ -87,8 +89,10 @@ NODES = (NodeId(1), NodeId(2))
             FeatureLevelSet(at=AT, name="metadata.version", level=29),
         ),
         (
-            metadata(27, 0, controller_id=1, incarnation_id=UUID, end_points=[LISTENER]),
-            ControllerRegistered(at=AT, id=NodeId(1), incarnation_id=PRINTED, endpoints=(ENDPOINT,)),
+            metadata(27, 0, controller_id=1, incarnation_id=UUID, end_points=[LISTENER], features=[FEATURE]),
+            ControllerRegistered(
+                at=AT, id=NodeId(1), incarnation_id=PRINTED, endpoints=(ENDPOINT,), features=(SUPPORTED,)
+            ),
         ),
         (
             metadata(0, 0, broker_id=4, incarnation_id=UUID, end_points=[LISTENER], fenced=True),
@@ -99,12 +103,17 @@ NODES = (NodeId(1), NodeId(2))
                 endpoints=(ENDPOINT,),
                 fenced=True,
                 in_controlled_shutdown=False,
+                features=(),
             ),
         ),
         (
-            metadata(0, 4, broker_id=4, in_controlled_shutdown=True, log_dirs=[UUID], cordoned_log_dirs=None),
+            metadata(
+                0, 4, broker_id=4, in_controlled_shutdown=True, log_dirs=[UUID], cordoned_log_dirs=None,
+                features=[FEATURE],
+            ),
             BrokerRegistered(
-                at=AT, id=NodeId(4), incarnation_id="", endpoints=(), fenced=False, in_controlled_shutdown=True
+                at=AT, id=NodeId(4), incarnation_id="", endpoints=(), fenced=False, in_controlled_shutdown=True,
+                features=(SUPPORTED,),
             ),
         ),
         (

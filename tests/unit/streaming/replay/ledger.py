@@ -31,6 +31,7 @@ from rules.quorum import (
     DirectoryId,
     Endpoint,
     Epoch,
+    FeatureRange,
     Millis,
     NodeId,
     Offset,
@@ -143,13 +144,19 @@ class Ledger:
     def feature(self, name: str, level: int) -> FeatureLevelSet:
         return self.write(FeatureLevelSet(at=self.at(), name=name, level=level))
 
-    def controller(self, node: int, port: int = 9093) -> ControllerRegistered:
+    def controller(
+        self, node: int, port: int = 9093, *, features: tuple[FeatureRange, ...] | None = None
+    ) -> ControllerRegistered:
         where = (endpoint(node, port),)
         return self.write(
-            ControllerRegistered(at=self.at(), id=NodeId(node), incarnation_id=f"i{self.offset}", endpoints=where)
+            ControllerRegistered(
+                at=self.at(), id=NodeId(node), incarnation_id=f"i{self.offset}", endpoints=where, features=features
+            )
         )
 
-    def broker(self, node: int, *, fenced: bool = True) -> BrokerRegistered:
+    def broker(
+        self, node: int, *, fenced: bool = True, features: tuple[FeatureRange, ...] | None = None
+    ) -> BrokerRegistered:
         return self.write(
             BrokerRegistered(
                 at=self.at(),
@@ -158,6 +165,7 @@ class Ledger:
                 endpoints=(Endpoint(listener="PLAINTEXT", host=f"b{node}", port=9092),),
                 fenced=fenced,
                 in_controlled_shutdown=False,
+                features=features,
             )
         )
 

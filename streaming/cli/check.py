@@ -9,20 +9,14 @@ from rich.text import Text
 from streaming.cli import given
 
 
-def check(
-    config: given.ConfigFile = None,
-    cluster: given.Clusters = None,
-    setting: given.Settings = None,
-    resolve: given.Resolve = None,
-    hosts_file: given.HostsFile = None,
-    timeout: given.Timeout = given.TIMEOUT_S,
-    *,
-    as_json: given.AsJson = False,
-) -> None:
+@given.options(given.Offline)
+def check(wanted: given.Offline) -> None:
     """Look once and judge by all rules; for scripts, probes and cron.
 
     Holds do not apply in one look: findings are what stands now. Unknown is not healthy: when a rule cannot tell, or
     no leader answers and nobody says there is none, the answer is 3 unless something worse was found.
+
+    With --log-dir the rules judge what one controller's disk tells; those that need an answer cannot tell.
 
     Exit codes: 0 healthy, 1 warning, 2 critical (or something given cannot be), 3 cannot tell; of several clusters
     the worst: critical, warning, cannot tell.
@@ -32,28 +26,19 @@ def check(
     from streaming.oncall import answers
     from streaming.oncall.verdict import health, worst
 
-    wanted = glance.Wanted(
-        config=config, cluster=cluster, setting=setting, resolve=resolve, hosts_file=hosts_file, timeout=timeout
-    )
     seen = glance.once(wanted)
     for one in seen:
-        if as_json:
+        if wanted.as_json:
             glance.print_json(answers.checked(one))
         else:
             _print(answers.checked_text(one))
     raise typer.Exit(worst(health(one) for one in seen).exit_code)
 
 
+@given.options(given.Asked)
 def safe_to_restart(
+    wanted: given.Asked,
     node: Annotated[int, typer.Argument(help="The controller's node.id.", metavar="NODE", show_default=False)],
-    config: given.ConfigFile = None,
-    cluster: given.Clusters = None,
-    setting: given.Settings = None,
-    resolve: given.Resolve = None,
-    hosts_file: given.HostsFile = None,
-    timeout: given.Timeout = given.TIMEOUT_S,
-    *,
-    as_json: given.AsJson = False,
 ) -> None:
     """Whether this controller may be restarted now, and if not, why.
 
@@ -66,12 +51,9 @@ def safe_to_restart(
     from streaming.cli import glance
     from streaming.oncall import answers
 
-    wanted = glance.Wanted(
-        config=config, cluster=cluster, setting=setting, resolve=resolve, hosts_file=hosts_file, timeout=timeout
-    )
     seen = glance.the_one(wanted)
     answer = answers.restart_of(seen, node)
-    if as_json:
+    if wanted.as_json:
         glance.print_json(answers.restart(seen, answer))
     else:
         _print(answers.restart_text(seen, answer))

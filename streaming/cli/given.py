@@ -1,12 +1,22 @@
-"""What is given on the command line: clusters, names, thresholds; the same for every verb that looks at a cluster."""
+"""What is given on the command line: clusters, names, thresholds; the same for every verb that looks at a cluster.
 
-from collections.abc import Mapping, Sequence
+`Asked` is what every look takes, `Shown` what the verbs that show a quorum take besides: their fields are the options.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
 from connectors.errors import UsageError
+from connectors.moment import AtOffset, AtTime, Moment
+from rules.quorum import Millis, Offset
 from streaming.config import Config, checked, load
 
 ConfigFile: TypeAlias = Annotated[
@@ -39,12 +49,119 @@ Journal: TypeAlias = Annotated[
     typer.Option(
         "--journal",
         help="The --checkpoint folder of `kraftwatch run`: what it recorded is shown when no leader answers, or when "
-        "no cluster is given.",
+        "no cluster is given. With --config that configuration's own is used.",
         metavar="DIR",
+    ),
+]
+LogDir: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--log-dir",
+        help="A controller's metadata.log.dir (or the __cluster_metadata-0 in it), read as it lies there, be its Kafka "
+        "dead or alive; nobody is asked, and nothing is written. One disk cannot tell what is committed.",
+        metavar="DIR",
+    ),
+]
+At: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        help="With --journal or --log-dir alone: the state as of then. Digits are an OFFSET of the metadata log: once "
+        "that record was applied. Else a TIME in ISO 8601, UTC unless it says otherwise, as 2026-11-20T08:15:00Z: with "
+        "all that a journal had observed by then; for a log directory, with every record written by then.",
+        metavar="OFFSET|TIME",
     ),
 ]
 Watching: TypeAlias = Annotated[bool, typer.Option("--watch", help="Go on looking, and refresh, until ^C.")]
 TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of every verb that looks at clusters."""
+
+    config: ConfigFile = None
+    cluster: Clusters = None
+    setting: Settings = None
+    resolve: Resolve = None
+    hosts_file: HostsFile = None
+    timeout: Timeout = TIMEOUT_S
+    as_json: AsJson = False
+
+    @property
+    def live(self) -> bool:
+        """Some cluster is to be asked."""
+        return bool(self.cluster) or self.config is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offline(Asked):
+    """And of those that can do without asking anybody."""
+
+    log_dir: LogDir = None
+    at: At = None
+
+    @property
+    def moment(self) -> Moment | None:
+        """What `--at` says.
+
+        Raises:
+            UsageError: it is neither an offset nor a time.
+        """
+        return None if self.at is None else moment(self.at)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown(Offline):
+    """And of those that show a quorum."""
+
+    journal: Journal = None
+    watch: Watching = False
+
+
+Options = TypeVar("Options", bound=Asked)
+
+
+def options(kind: type[Options]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a verb of a function: its first argument is a `kind`, whose fields become options of the command line.
+
+    What else the function takes stays as it declares it.
+    """
+
+    def verb_of(function: Callable[..., None]) -> Callable[..., None]:
+        taken = [
+            Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
+            for one in fields(kind)
+        ]
+
+        @wraps(function)
+        def verb(**given: Any) -> None:
+            function(kind(**{one.name: given.pop(one.name) for one in taken}), **given)
+
+        _, *own = signature(function).parameters.values()
+        parameters = [*(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own), *taken]
+        # Typer reads both: what there is, and of what type.
+        verb.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        verb.__annotations__ = {one.name: one.annotation for one in parameters}
+        return verb
+
+    return verb_of
+
+
+def moment(text: str) -> Moment:
+    """An offset or a time, as `--at` takes it.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if re.fullmatch(r"[0-9]+", text):
+        return AtOffset(offset=Offset(int(text)))
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"--at {text}: expected an OFFSET or a TIME as 2026-11-20T08:15:00Z") from None
+    since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    return AtTime(at_ms=Millis(since // timedelta(milliseconds=1)))
 
 
 def settled(

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,10 +15,12 @@ from connectors.kafka.wire import hush
 from rules.finding import Plain
 from rules.quorum import Vantage
 from streaming.cli import given
+from streaming.cli.given import Asked, Offline, Shown
 from streaming.config import ClusterSection, in_force
+from streaming.oncall.disk import on_disk
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.look import look
-from streaming.oncall.recorded import recorded, remembered
+from streaming.oncall.recorded import Recorded, has_journal, recorded, remembered
 from streaming.oncall.verdict import Health, health
 from streaming.oncall.view import Target
 from streaming.replay.machine import Machine
@@ -33,26 +35,7 @@ Build: TypeAlias = Callable[[Glimpse], dict[str, Plain]]
 Draw: TypeAlias = Callable[[Mapping[str, Any], Health], RenderableType]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What the command line asks to see."""
-
-    config: Path | None
-    cluster: Sequence[str] | None
-    setting: Sequence[str] | None
-    resolve: Sequence[str] | None
-    hosts_file: Path | None
-    timeout: float
-    journal: Path | None = None
-    watch: bool = False
-
-    @property
-    def live(self) -> bool:
-        """Some cluster is to be asked."""
-        return bool(self.cluster) or self.config is not None
-
-
-def glimpses(wanted: Wanted, each: Callable[[Sequence[Glimpse]], bool] = lambda _: False) -> Sequence[Glimpse]:
+def glimpses(wanted: Asked, each: Callable[[Sequence[Glimpse]], bool] = lambda _: False) -> Sequence[Glimpse]:
     """Look, as asked.
 
     Args:
@@ -63,10 +46,9 @@ def glimpses(wanted: Wanted, each: Callable[[Sequence[Glimpse]], bool] = lambda 
         UsageError: something given cannot be.
     """
     hush()
-    if not wanted.live and wanted.journal is not None:
-        if wanted.watch:
-            raise UsageError("--watch needs a cluster to look at: give --cluster NAME=HOST:PORT,… or --config FILE")
-        seen = _recorded_alone(wanted, wanted.journal)
+    journal = wanted.journal if isinstance(wanted, Shown) else None
+    seen = _offline(wanted, journal) if isinstance(wanted, Offline) else None
+    if seen is not None:
         each(seen)
         return seen
     settled = given.settled(
@@ -77,11 +59,12 @@ def glimpses(wanted: Wanted, each: Callable[[Sequence[Glimpse]], bool] = lambda 
         hosts_file=wanted.hosts_file,
     )
     thresholds = settled.thresholds_in_force()
-    targets = _targets(settled.clusters, wanted.journal)
+    recall = isinstance(wanted, Shown) and wanted.config is not None and journal is None
+    targets = _targets(settled.clusters, journal, recall_from=settled.checkpoint if recall else None)
     return look(targets, thresholds, timeout_s=wanted.timeout, say=_say, each=each)
 
 
-def once(wanted: Wanted) -> Sequence[Glimpse]:
+def once(wanted: Asked) -> Sequence[Glimpse]:
     """One glimpse of each cluster.
 
     Raises:
@@ -93,7 +76,7 @@ def once(wanted: Wanted) -> Sequence[Glimpse]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def the_one(wanted: Wanted) -> Glimpse:
+def the_one(wanted: Asked) -> Glimpse:
     """One glimpse of the only cluster that is given.
 
     Raises:
@@ -107,18 +90,18 @@ def the_one(wanted: Wanted) -> Glimpse:
     return seen[0]
 
 
-def show(wanted: Wanted, build: Build, draw: Draw, *, as_json: bool) -> None:
+def show(wanted: Shown, build: Build, draw: Draw) -> None:
     """Print what `build` makes of each glimpse: as JSON lines, or drawn for people; again and again with `--watch`.
 
     Raises:
         UsageError: something given cannot be.
     """
     console = _console()
-    on_screen = wanted.watch and console.is_terminal and not as_json
+    on_screen = wanted.watch and console.is_terminal and not wanted.as_json
     live = Live(console=console, auto_refresh=False, screen=True) if on_screen else None
 
     def each(seen: Sequence[Glimpse]) -> bool:
-        if as_json:
+        if wanted.as_json:
             for one in seen:
                 print_json(build(one))
             return wanted.watch
@@ -155,31 +138,73 @@ def _console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
 
 
-def _recorded_alone(wanted: Wanted, journal: Path) -> Sequence[Glimpse]:
+def _offline(wanted: Offline, journal: Path | None) -> Sequence[Glimpse] | None:
+    """What is on a disk of ours or theirs; None where clusters are to be asked."""
+    upto = wanted.moment
+    if upto is not None and (wanted.live or (journal is None and wanted.log_dir is None)):
+        raise UsageError(
+            "--at shows the past: give --journal DIR or --log-dir DIR with it, and no --cluster or --config"
+        )
+    if wanted.log_dir is not None and (wanted.live or journal is not None):
+        raise UsageError("--log-dir shows what one disk holds: give no --cluster, --config or --journal with it")
+    if wanted.log_dir is None and (wanted.live or journal is None):
+        return None
+    if isinstance(wanted, Shown) and wanted.watch:
+        raise UsageError("--watch needs a cluster to look at: give --cluster NAME=HOST:PORT,… or --config FILE")
     thresholds = in_force(given.overrides({}, wanted.setting or ()))
-    found = recorded(journal, lambda name: Machine(name, None, (), Vantage.INSIDE), say=_say)
+    if wanted.log_dir is not None:
+        read = on_disk(wanted.log_dir, upto)
+        disk = read.disk
+        return [remembered(read.machine, read.newest_ms, thresholds, missing=disk.missing, disk=disk)]
+    assert journal is not None
+    found = recorded(journal, lambda name: Machine(name, None, (), Vantage.INSIDE), upto=upto, say=_say)
     if not found:
         raise UsageError(f"--journal {journal}: nothing of any cluster was recorded yet")
-    return [remembered(one, thresholds) for one in found.values()]
+    return [remembered(one.machine, one.newest_ms, thresholds, missing=one.missing) for one in found.values()]
 
 
-def _targets(sections: Sequence[ClusterSection], journal: Path | None) -> list[Target]:
+def _targets(sections: Sequence[ClusterSection], journal: Path | None, recall_from: Path | None) -> list[Target]:
+    """The clusters to look at, each with what was recorded of it.
+
+    Args:
+        sections: the clusters.
+        journal: is read now, and has to hold every one of them.
+        recall_from: is read only if one of them does not answer, and may not be there.
+    """
     by_name = {section.name: section for section in sections}
+    names: set[str] = set()
 
     def new(name: str) -> Machine | None:
         section = by_name.get(name)
         names.add(name)
         if section is None:
             return None
-        return Machine(name, section.cluster_id, tuple(section.bootstrap), section.vantage)
+        machine = Machine(name, section.cluster_id, tuple(section.bootstrap), section.vantage)
+        machine.access = section.access
+        return machine
 
-    names: set[str] = set()
+    @cache
+    def all_recalled() -> Mapping[str, Recorded]:
+        if recall_from is None or not has_journal(recall_from):
+            return {}
+        _say(f"no leader answers: reading what was recorded in {recall_from}")
+        return recorded(recall_from, new, say=_say)
+
+    def recall(name: str) -> Recorded | None:
+        return all_recalled().get(name)
+
     found = {} if journal is None else recorded(journal, new, say=_say)
     for name in by_name:
         if journal is not None and name not in found:
             held = ", ".join(sorted(names)) or "nothing"
             raise UsageError(f"--journal {journal} holds nothing of cluster {name}; it holds: {held}")
     return [
-        Target(cluster=section.cluster(), vantage=section.vantage, recorded=found.get(section.name))
+        Target(
+            cluster=section.cluster(),
+            vantage=section.vantage,
+            access=section.access,
+            recorded=found.get(section.name),
+            recall=partial(recall, section.name),
+        )
         for section in sections
     ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from rules.finding import Judgement, Thresholds
 from rules.quorum import Millis, Quorum
+from streaming.oncall.disk import Disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,8 @@ class Glimpse:
     """The newest recorded row's; None where no journal was read."""
     missing: tuple[str, ...]
     """What was wished for and did not come, in words."""
+    disk: Disk | None = None
+    """The log directory that was read instead of asking anybody."""
 
     @property
     def answered(self) -> bool:
@@ -32,14 +35,16 @@ class Glimpse:
 
     @property
     def source(self) -> str:
-        """`live`, `journal` (the recorded state, because no leader answered or nobody was asked), or `none`."""
+        """`live`; `journal` or `log-dir` (recorded: no leader answered, or nobody was asked); or `none`."""
         if self.answered:
             return "live"
+        if self.disk is not None:
+            return "log-dir"
         return "none" if self.recorded_at_ms is None else "journal"
 
     @property
     def age_ms(self) -> Millis:
         """How old what is shown is: 0 for what was just seen."""
-        if self.source != "journal" or self.recorded_at_ms is None:
+        if self.answered or self.recorded_at_ms is None:
             return Millis(0)
         return Millis(max(0, self.taken_at_ms - self.recorded_at_ms))

@@ -11,10 +11,13 @@ from connectors.sinks.line import iso
 from rules.electability import electability, stands
 from rules.endpoints import Look, looks, remembered, seen_there
 from rules.finding import Plain, Thresholds
+from rules.override import initial_controllers
 from rules.progress import Liveness, fetch_age_ms, lag_ms, liveness
-from rules.quorum import Endpoint, Millis, NodeId, Poll, Quorum, Recovery, Replica, ReplicaKey, Sight
+from rules.quorum import Endpoint, Poll, Quorum, Replica, ReplicaKey, Sight
 from rules.sight import fresh_poll, leaderless
+from streaming.oncall.directory import described
 from streaming.oncall.glimpse import Glimpse
+from streaming.oncall.recovering import recovery
 
 RULE = "stale-voter-endpoint"
 """Whose thresholds (`silent`, `poll_age`, `probe_age`) say who fetches and what is too old."""
@@ -26,8 +29,8 @@ def status(glimpse: Glimpse) -> dict[str, Plain]:
     Fields: cluster, cluster_id, source, age_ms, observed_at, missing; of `describe --status`: leader_id, leader_epoch,
     high_watermark, max_follower_lag, max_follower_lag_time_ms, current_voters, current_observers; beyond it:
     could_be_voters, committed_voters, pending_voters, endpoints, registrations_without_voter, voters, votes_needed,
-    voters_fetching, failures_tolerated, failures_left, electable, recovering_partitions, brokers, kraft_version,
-    metadata_version, last_offset, findings, cannot_tell, failing.
+    voters_fetching, failures_tolerated, failures_left, electable, recovering_partitions, brokers, mode, kraft_version,
+    metadata_version, last_offset, log_dir (see `directory`), initial_controllers, findings, cannot_tell, failing.
     """
     quorum, poll = glimpse.quorum, glimpse.quorum.poll
     thresholds = glimpse.thresholds[RULE]
@@ -45,14 +48,17 @@ def status(glimpse: Glimpse) -> dict[str, Plain]:
         "could_be_voters": [_could_be(quorum, poll, row, thresholds) for row in could_be_voters(quorum)],
         "committed_voters": _committed(quorum),
         "pending_voters": _pending(quorum),
+        "initial_controllers": initial_controllers(quorum.committed.voters) if quorum.committed else None,
         "endpoints": [_endpoint(look) for look in seen],
         "registrations_without_voter": [*_without_voter(quorum)],
         **_tolerance(glimpse, seen),
         "recovering_partitions": None if quorum.last_offset is None else len(quorum.recovering),
         "brokers": _brokers(quorum),
+        "mode": _mode(quorum),
         "kraft_version": quorum.kraft_version,
         "metadata_version": quorum.metadata_version,
         "last_offset": quorum.last_offset,
+        "log_dir": None if glimpse.disk is None else described(glimpse.disk),
         "findings": [
             {"rule": one.rule, "subject": one.subject, "severity": one.severity.value, "summary": one.summary}
             for one in glimpse.judgement.findings
@@ -102,7 +108,7 @@ def partitions(glimpse: Glimpse) -> dict[str, Plain]:
     ordered = sorted(
         glimpse.quorum.recovering, key=lambda one: (one.since_timestamp_ms, one.topic or one.topic_id, one.partition)
     )
-    return {**_head(glimpse), "recovering": [_recovery(glimpse.quorum, one) for one in ordered]}
+    return {**_head(glimpse), "recovering": [recovery(glimpse.quorum, one) for one in ordered]}
 
 
 def seen_of(glimpse: Glimpse) -> tuple[Look, ...]:
@@ -224,6 +230,16 @@ def _without_voter(quorum: Quorum) -> Iterable[Plain]:
             }
 
 
+def _mode(quorum: Quorum) -> str | None:
+    """Whether voters are `dynamic` (KIP-853) or `static` (controller.quorum.voters); null while the log is not read.
+
+    A Kafka before 3.9 writes no KRaftVersionRecord at all: its log, read to its end, is a static quorum's.
+    """
+    if quorum.kraft_version is None and quorum.last_offset is None:
+        return None
+    return "dynamic" if quorum.kraft_version else "static"
+
+
 def _brokers(quorum: Quorum) -> Plain:
     """Null while nothing of the log was read."""
     if quorum.last_offset is None:
@@ -246,7 +262,7 @@ def _tolerance(glimpse: Glimpse, seen: tuple[Look, ...]) -> dict[str, Plain]:
         "voters_fetching": fetching,
         "failures_tolerated": None if needed is None else len(keys) - needed,
         "failures_left": None if needed is None or fetching is None else fetching - needed,
-        "electable": electability(stands(quorum, seen)).electable if seen else None,
+        "electable": electability(stands(quorum, seen)).electable if seen and glimpse.disk is None else None,
     }
 
 
@@ -270,27 +286,3 @@ def _replica(glimpse: Glimpse, poll: Poll, row: Replica, name: str) -> dict[str,
         "committed_voter": None if quorum.committed is None else row.key in quorum.committed.keys,
         "endpoint": str(voter.endpoints[0]) if voter and voter.key == row.key and voter.endpoints else None,
     }
-
-
-def _recovery(quorum: Quorum, one: Recovery) -> dict[str, Plain]:
-    newest = quorum.newest_timestamp_ms
-    return {
-        "topic": one.topic,
-        "topic_id": one.topic_id,
-        "partition": one.partition,
-        "since": iso(one.since_timestamp_ms),
-        "since_offset": one.since_offset,
-        "at_least": one.at_least,
-        "for_ms": None if newest is None else Millis(max(0, newest - one.since_timestamp_ms)),
-        "leader": one.leader,
-        "isr": [*one.isr],
-        "replicas": [*one.replicas],
-        "replicas_alive": [node for node in one.replicas if _alive(quorum, node)],
-        "previous_isr": None if one.previous_isr is None else [*one.previous_isr],
-        "previous_elr": None if one.previous_elr is None else [*one.previous_elr],
-    }
-
-
-def _alive(quorum: Quorum, node: NodeId) -> bool:
-    broker = quorum.brokers.get(node)
-    return broker is not None and broker.alive

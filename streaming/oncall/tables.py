@@ -12,6 +12,7 @@ from rich.text import Text
 
 from connectors.sinks.evidence import duration, visible
 from rules.text import listed
+from streaming.oncall.directory import facts
 from streaming.oncall.verdict import Health
 
 Shown: TypeAlias = Mapping[str, Any]
@@ -45,6 +46,7 @@ def status(shown: Shown, health: Health) -> RenderableType:
     return Group(
         _headline(shown, health),
         _facts(_status_facts(shown)),
+        *_disk(shown),
         Text(),
         _voters(shown),
         *_besides(shown),
@@ -135,12 +137,20 @@ def badge(health: Health) -> tuple[str, str]:
     return f" {word} ", style
 
 
+def _disk(shown: Shown) -> Iterable[RenderableType]:
+    if shown["log_dir"] is not None:
+        yield Text()
+        yield _facts(facts(shown["log_dir"]))
+
+
 def _headline(shown: Shown, health: Health) -> Text:
     text = Text.assemble(badge(health), (f" {visible(shown['cluster'])}", "bold"))
     text.append(f"  {visible(shown['cluster_id'] or 'cluster id unknown')}  {shown['observed_at'] or ''}\n", "dim")
     if shown["source"] == "journal":
         text.append(f"  recorded state, {duration(shown['age_ms'])} old", "bold magenta")
         text.append(": no leader answered a look of now\n" if shown["missing"] else ": nobody was asked\n", "magenta")
+    elif shown["source"] == "log-dir":
+        text.append(f"  read from one disk; its newest record is {duration(shown['age_ms'])} old\n", "bold magenta")
     elif shown["source"] == "none":
         text.append("  no leader answered, and no recorded state was given (--journal)\n", "bold magenta")
     for each in shown["missing"]:
@@ -159,7 +169,8 @@ def _status_facts(shown: Shown) -> Iterable[tuple[str, str | Text]]:
     yield "Brokers", _brokers(shown["brokers"])
     recovering = shown["recovering_partitions"]
     yield "Recovering", Text(f"{_or(recovering)} partitions", "yellow" if recovering else "")
-    yield "Versions", f"kraft.version {_or(shown['kraft_version'])}, metadata.version {_or(shown['metadata_version'])}"
+    versions = f"kraft.version {_or(shown['kraft_version'])}, metadata.version {_or(shown['metadata_version'])}"
+    yield "Versions", f"{_or(shown['mode'])} quorum, {versions}"
 
 
 def _brokers(brokers: Mapping[str, Any] | None) -> str:
@@ -182,7 +193,7 @@ def _votes(shown: Shown) -> str | Text:
 
 def _election(electable: bool | None) -> str | Text:  # noqa: FBT001 - the value of a field
     if electable is None:
-        return "not known (no recorded endpoints)"
+        return "not known"
     return "could be won" if electable else Text("could not be won by anybody", "bold red")
 
 
@@ -213,6 +224,8 @@ def _besides(shown: Shown) -> Iterable[Text]:
     for name, rows, style in lists:
         if rows:
             yield Text(f"  {name}: {', '.join(_replica(row) for row in rows)}", style)
+    if shown["source"] != "live" and shown["initial_controllers"]:
+        yield Text(f"  the recorded voters as --initial-controllers: {visible(shown['initial_controllers'])}")
 
 
 def _replica(row: Mapping[str, Any]) -> str:

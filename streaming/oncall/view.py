@@ -1,6 +1,7 @@
 """A view: one cluster's machine while it is looked at, and whether more is to be expected."""
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from connectors.cluster import Cluster
@@ -15,7 +16,7 @@ from connectors.kafka.whereabouts import Learned
 from connectors.observation import Observation
 from rules.evaluate import evaluate
 from rules.finding import Judgement, Thresholds
-from rules.quorum import Millis, Quorum, Vantage
+from rules.quorum import PLAINTEXT, Access, Millis, Quorum, Vantage, host_and_port
 from rules.sight import leaderless
 from streaming.observed import events_of
 from streaming.oncall.glimpse import Glimpse
@@ -28,6 +29,8 @@ _DECIDE_MS = 4_000
 """How long to go on for a rule that cannot tell although everything was seen once."""
 _MOVES_MS = 2_000
 """A log that was not read any further for this long is not being read."""
+_KEPT = 1_000
+"""Failed looks that are kept while nobody answers: some minutes of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +39,11 @@ class Target:
 
     cluster: Cluster
     vantage: Vantage = Vantage.INSIDE
+    access: Access = PLAINTEXT
     recorded: Recorded | None = None
     """What a journal told of it: where to go on, and what to show when nobody answers."""
+    recall: Callable[[], Recorded | None] = lambda: None
+    """Reads what was recorded of it, once nobody answered and there is no `recorded`; None: nothing was."""
 
 
 class View:
@@ -47,6 +53,9 @@ class View:
         self.name = target.cluster.name
         self._cluster = target.cluster
         self._recorded = target.recorded
+        self._recall = target.recall
+        self._unanswered: deque[Observation] | None = deque(maxlen=_KEPT)
+        """What was seen while nobody answered: it is as true of a state that is recalled."""
         self._thresholds = thresholds
         self._machine, self._fallback = _machines(target)
         # Rows are never earlier than the newest recorded one, should the clock have been set back since.
@@ -77,6 +86,8 @@ class View:
         machine.apply(events_of(row).events(), sequence=machine.sequence + 1, observed_at_ms=at_ms)
         if self._fallback is not None:
             self._fallback.apply(events_of(row).events(), sequence=self._fallback.sequence + 1, observed_at_ms=at_ms)
+        elif self._unanswered is not None:
+            self._unanswered.append(row)
         if machine.log.position != self._position or machine.loading is not None:
             self._position, self._read_at_ms = machine.log.position, at_ms
 
@@ -105,6 +116,8 @@ class View:
     def glimpse(self) -> Glimpse:
         """What is known now."""
         unanswered = self._machine.log_seen_at_ms is None and self._machine.polls.newest is None
+        if unanswered and self._recorded is None:
+            self._recalled()
         if unanswered and self._fallback is not None:
             quorum = self._fallback.quorum()
             judgement = evaluate(quorum, self._thresholds)
@@ -119,6 +132,17 @@ class View:
             recorded_at_ms=self._recorded.newest_ms if self._recorded else None,
             missing=self.missing(),
         )
+
+    def _recalled(self) -> None:
+        """Fetch what was recorded, once, and bring it up to what was seen since this look began."""
+        rows, self._unanswered = self._unanswered, None
+        before = None if rows is None else self._recall()
+        if before is None or rows is None:
+            return
+        self._recorded, self._fallback = before, before.machine
+        for row in rows:
+            sequence = self._fallback.sequence + 1
+            self._fallback.apply(events_of(row).events(), sequence=sequence, observed_at_ms=Millis(row.observed_at_ms))
 
     def _missing(self) -> Iterable[str]:
         machine, quorum = self._machine, self._machine.quorum()
@@ -148,6 +172,7 @@ def _machines(target: Target) -> tuple[Machine, Machine | None]:
     before = target.recorded
     if before is not None and before.whole:
         return before.machine, None
-    bootstrap = tuple(f"{host}:{port}" for host, port in target.cluster.bootstrap)
+    bootstrap = tuple(host_and_port(host, port) for host, port in target.cluster.bootstrap)
     new = Machine(target.cluster.name, target.cluster.cluster_id, bootstrap, target.vantage)
+    new.access = target.access
     return new, None if before is None else before.machine

@@ -8,13 +8,18 @@ import pytest
 from connectors.cluster import Cluster
 from connectors.errors import UsageError
 from connectors.event import Event, QuorumPolled, Unseen, to_json
+from connectors.gather.rows import wall_ms
 from connectors.journal.recorder import Recorder
+from connectors.moment import AtOffset, AtTime, Moment
 from connectors.observation import Kind, Observation
 from rules.evaluate import thresholds_for
 from rules.quorum import Epoch, Millis, NodeId, Offset, Reason, Sight, Vantage
-from streaming.oncall.recorded import recorded, remembered
+from streaming.oncall.glimpse import Glimpse
+from streaming.oncall.recorded import Recorded, has_journal, recorded, remembered
 from streaming.oncall.view import Target, View
 from streaming.replay.machine import Machine
+from tests.unit.connectors.logdir.disks import noops
+from tests.unit.connectors.metadata.metadata_bytes import batch, control
 from tests.unit.rules.situation import key, row
 
 AT = 1_790_000_000_000
@@ -45,6 +50,26 @@ def observed(event: Event, at_ms: int, cluster: str = "a") -> Observation:
 
 def machine(name: str) -> Machine:
     return Machine(name, None, (PLACE,), Vantage.INSIDE)
+
+
+def glimpse_of(one: Recorded) -> Glimpse:
+    return remembered(one.machine, one.newest_ms, thresholds_for({}), missing=one.missing)
+
+
+def records(first: int, last: int, at_ms: int) -> Observation:
+    """A leader's first batch, where it begins with 0, and NoOps."""
+    values = [control(2, b"\0\0\0\0\0\1\1\1\0")] if first == 0 else []
+    leading = batch(values, base_offset=0, timestamp=at_ms) if values else b""
+    return Observation(
+        cluster="a",
+        kind=Kind.RECORDS,
+        observed_at_ms=at_ms,
+        base_offset=first,
+        last_offset=last,
+        leader_epoch=1,
+        high_watermark=last + 1,
+        payload=leading + noops(first + len(values), last - first + 1 - len(values)),
+    )
 
 
 def journal(folder: Path, rows: Iterable[Observation]) -> Path:
@@ -97,7 +122,7 @@ def test_no_journal_there(tmp_path: Path) -> None:
 def test_a_journal_that_begins_in_the_middle_says_so_and_how_old_it_is(tmp_path: Path) -> None:
     found = recorded(journal(tmp_path / "journal", [observed(polled(), AT)]), machine)
 
-    seen = remembered(found["a"], thresholds_for({}))
+    seen = glimpse_of(found["a"])
 
     assert seen.missing == ("the journal no longer reaches back to the beginning of the log",)
     assert seen.source == "journal"
@@ -165,3 +190,106 @@ def test_a_recorded_state_that_begins_in_the_middle_is_shown_only_until_somebody
 
     assert looked.glimpse().quorum.leader_epoch == 9
     assert looked.glimpse().source == "live"
+
+
+def told(tmp_path: Path, upto: Moment | None) -> Recorded:
+    """Of a log read in two goes, with a poll of an epoch of its own before, between and after."""
+    rows = [
+        observed(polled(1), AT),
+        records(0, 4, AT + 1_000),
+        observed(polled(2), AT + 2_000),
+        records(5, 9, AT + 3_000),
+        observed(polled(3), AT + 4_000),
+    ]
+    return recorded(journal(tmp_path / "journal", rows), machine, upto=upto)["a"]
+
+
+@pytest.mark.parametrize(
+    ("upto", "last_offset", "epoch"),
+    [
+        (None, 9, 3),
+        (AtOffset(offset=Offset(0)), 0, 1),
+        (AtOffset(offset=Offset(4)), 4, 1),
+        (AtOffset(offset=Offset(7)), 7, 2),
+        (AtOffset(offset=Offset(9)), 9, 2),
+        (AtTime(at_ms=Millis(AT)), None, 1),
+        (AtTime(at_ms=Millis(AT + 1_500)), 4, 1),
+        (AtTime(at_ms=Millis(AT + 2_000)), 4, 2),
+        (AtTime(at_ms=Millis(AT + 4_000)), 9, 3),
+    ],
+)
+def test_the_journal_as_of_then(tmp_path: Path, upto: Moment | None, last_offset: int | None, epoch: int) -> None:
+    one = told(tmp_path, upto)
+
+    quorum = one.machine.quorum()
+    assert quorum.last_offset == last_offset
+    assert quorum.poll is not None
+    assert quorum.poll.leader_epoch == epoch
+    assert one.newest_ms == quorum.now_ms
+
+
+@pytest.mark.parametrize(
+    ("upto", "why"),
+    [
+        (AtOffset(offset=Offset(10)), "--at 10: the journal of cluster a ends with 9"),
+        (AtTime(at_ms=Millis(AT - 1)), "--at 2026-.*Z: the journal of cluster a begins with 2026-09-21T14:13:20.000Z"),
+        (
+            AtTime(at_ms=Millis(AT + 4_001)),
+            "--at 2026-.*Z: the journal of cluster a ends with 2026-09-21T14:13:24.000Z",
+        ),
+    ],
+)
+def test_a_moment_that_was_not_recorded(tmp_path: Path, upto: Moment, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        told(tmp_path, upto)
+
+
+def test_an_offset_is_of_one_cluster(tmp_path: Path) -> None:
+    rows = [observed(polled(), AT), observed(polled(), AT, "b")]
+
+    with pytest.raises(UsageError, match=r"an offset is one cluster's, and .* holds 2: give a time"):
+        recorded(journal(tmp_path / "journal", rows), machine, upto=AtOffset(offset=Offset(1)))
+
+
+def test_an_offset_that_a_snapshot_took_the_place_of(tmp_path: Path) -> None:
+    snapshot = Observation(
+        cluster="a", kind=Kind.SNAPSHOT, observed_at_ms=AT, base_offset=30, last_offset=0, leader_epoch=1
+    )
+    rows = [records(0, 4, AT), snapshot, records(30, 32, AT)]
+
+    with pytest.raises(UsageError, match="--at 20: the journal of cluster a passes over it"):
+        recorded(journal(tmp_path / "journal", rows), machine, upto=AtOffset(offset=Offset(20)))
+
+
+def test_what_was_recorded_is_recalled_only_once_nobody_answers(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def recall() -> Recorded | None:
+        asked.append("recalled")
+        return recorded(journal(tmp_path / "journal", [observed(polled(7), AT)]), machine)["a"]
+
+    cluster = Cluster(name="a", bootstrap=(("c1.test", 9093),))
+    answered = View(Target(cluster=cluster, recall=recall), thresholds_for({}))
+    answered.apply(observed(polled(9), wall_ms() + 100))
+    assert (answered.glimpse().source, asked) == ("live", [])
+
+    looked = View(Target(cluster=cluster, recall=recall), thresholds_for({}))
+    looked.apply(observed(unseen(Reason.NO_LEADER), wall_ms() + 100))
+    seen = looked.glimpse()
+
+    assert (seen.source, seen.quorum.leader_epoch, seen.quorum.leader_id) == ("journal", 7, None)
+    assert [one.reason for one in seen.quorum.failures] == [Reason.NO_LEADER], (
+        "what was seen meanwhile is as true of it"
+    )
+    looked.glimpse()
+    assert asked == ["recalled"], "once"
+    looked.apply(observed(polled(9), wall_ms() + 5_000))
+    assert looked.glimpse().source == "live"
+
+
+def test_where_nothing_was_recorded_there_is_nothing_to_recall(tmp_path: Path) -> None:
+    assert not has_journal(tmp_path)
+    looked = View(Target(cluster=Cluster(name="a", bootstrap=(("c1.test", 9093),))), thresholds_for({}))
+    looked.apply(observed(unseen(Reason.NO_LEADER), wall_ms() + 100))
+
+    assert looked.glimpse().source == "none"

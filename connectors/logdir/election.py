@@ -1,0 +1,62 @@
+"""What a replica keeps of elections: `quorum-state`, written before it votes and when it learns of a leader.
+
+Kafka's `FileQuorumStateStore`: JSON, `data_version` 0 (before kraft.version 1: it lists a static quorum's voters) or 1
+(KIP-853: a vote is for a directory, and the voters stand in the log). A node writes version 0 until it has read in the
+log that the quorum is dynamic.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rules.quorum import DirectoryId, Epoch, NodeId, ReplicaKey
+
+QUORUM_STATE = "quorum-state"
+_NOBODY = -1
+_NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The zero UUID: the vote names no directory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionState:
+    """The last election as this replica knows it."""
+
+    version: int
+    leader_epoch: Epoch
+    leader_id: NodeId | None
+    """Who leads that epoch; None where this replica does not know."""
+    voted: ReplicaKey | None
+    """Whom it voted for in that epoch; None where it gave no vote (or follows a leader)."""
+    static_voters: tuple[NodeId, ...]
+    """Of version 0: the voters of its configuration when it was written."""
+
+
+def election_state(partition: Path) -> ElectionState | str:
+    """The election state of this replica, or in words why it is not known."""
+    try:
+        said = json.loads((partition / QUORUM_STATE).read_bytes())
+        return _read(said)
+    except FileNotFoundError:
+        return f"there is no {QUORUM_STATE}: this node never took part in a quorum, or the file was not copied"
+    except OSError as problem:
+        return f"{QUORUM_STATE} cannot be read: {(problem.strerror or 'unreadable').lower()}"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"{QUORUM_STATE} is damaged: it is not what Kafka writes"
+
+
+def _read(said: dict[str, Any]) -> ElectionState | str:
+    version = int(said["data_version"])
+    if version not in (0, 1):
+        return f"{QUORUM_STATE} has version {version}, which no Kafka known here writes"
+    leader, voted = int(said["leaderId"]), int(said["votedId"])
+    directory = said.get("votedDirectoryId", _NO_DIRECTORY)
+    return ElectionState(
+        version=version,
+        leader_epoch=Epoch(int(said["leaderEpoch"])),
+        leader_id=None if leader == _NOBODY else NodeId(leader),
+        voted=None
+        if voted == _NOBODY
+        else ReplicaKey(id=NodeId(voted), directory_id=None if directory == _NO_DIRECTORY else DirectoryId(directory)),
+        static_voters=tuple(NodeId(int(one["voterId"])) for one in said.get("currentVoters") or ()),
+    )

@@ -19,9 +19,9 @@ TOOLS: Mapping[str, tuple[str, ...]] = {
     "kafka-cluster": ("org.apache.kafka.tools.ClusterTool",),
     "kafka-configs": ("kafka.admin.ConfigCommand",),
     "kafka-dump-log": ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments"),
-    "kafka-features": ("org.apache.kafka.tools.FeatureCommand",),
+    "kafka-features": ("org.apache.kafka.tools.FeatureCommand", "kafka.admin.FeatureCommand"),
     "kafka-leader-election": ("org.apache.kafka.tools.LeaderElectionCommand", "kafka.admin.LeaderElectionCommand"),
-    "kafka-metadata-quorum": ("org.apache.kafka.tools.MetadataQuorumCommand",),
+    "kafka-metadata-quorum": ("org.apache.kafka.tools.MetadataQuorumCommand", "kafka.admin.MetadataQuorumCommand"),
     "kafka-reassign-partitions": (
         "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
         "kafka.admin.ReassignPartitionsCommand",

@@ -93,7 +93,7 @@ def _with_login(quorum: Quorum, where: str) -> str:
 
 def _bootstrap(quorum: Quorum, *, besides: NodeId | None) -> str:
     """The option that leads a tool to the quorum: by a controller, or by a broker where only those can be reached."""
-    brokers = _polled_brokers(quorum)
+    brokers = _answering_brokers(quorum)
     if brokers and next(_promising(quorum, besides), None) is None:
         return f"--bootstrap-server {_dialled(brokers[0])}"
     return f"--bootstrap-controller {controller_bootstrap(quorum, besides=besides)}"
@@ -132,11 +132,17 @@ def _promising(quorum: Quorum, besides: NodeId | None) -> Iterator[str]:
     yield from _configured(quorum, {str(endpoint) for _, endpoint in known})
 
 
-def _polled_brokers(quorum: Quorum) -> list[str]:
-    """The configured addresses that serve no log, as brokers do, and do answer polls."""
-    log = {each.endpoint for each in quorum.failures if (each.sight, each.reason) == (Sight.LOG, Reason.UNSUPPORTED)}
-    polls = {each.endpoint for each in quorum.failures if each.sight is Sight.QUORUM}
-    return [address for address in quorum.bootstrap if address in log - polls]
+def _answering_brokers(quorum: Quorum) -> list[str]:
+    """The configured addresses that serve no log, as brokers do, and do answer polls, be it by turning us away."""
+    silent = {
+        each.endpoint for each in quorum.failures if each.sight is Sight.QUORUM and each.reason not in _WITHOUT_US
+    }
+    return [address for address in quorum.bootstrap if address in _logless(quorum) - silent]
+
+
+def _logless(quorum: Quorum) -> set[str]:
+    """Where the metadata log is not served: a controller would."""
+    return {each.endpoint for each in quorum.failures if (each.sight, each.reason) == (Sight.LOG, Reason.UNSUPPORTED)}
 
 
 def broker_bootstrap(quorum: Quorum, preferred: Iterable[NodeId] = ()) -> str:
@@ -223,7 +229,7 @@ def _configured(quorum: Quorum, judged: set[str]) -> list[str]:
 
 
 def _brokers(quorum: Quorum) -> set[str]:
-    return {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints}
+    return {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints} | _logless(quorum)
 
 
 def _stand_ins(quorum: Quorum, named: Iterable[tuple[NodeId, Endpoint]]) -> list[str]:

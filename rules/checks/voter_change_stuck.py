@@ -5,8 +5,10 @@ What it means
     add-controller or remove-controller (or a controller joined by itself), and no majority of the new set has
     acknowledged it (KIP-853). It commits in milliseconds when the voters fetch.
 
-    Until it does no other change of the voter set is accepted, and a leader that fails takes the change with it, so
-    that the set falls back to the old one. No Kafka tool shows the committed set next to the leader's.
+    Until it does no other change of the voter set is accepted, and a leader that fails may take the change with it, so
+    that the set falls back to the old one. Kafka's tool gives up after seconds and says "timed out"; the change does
+    not. No Kafka tool shows the committed set next to the leader's. A leader that hears no majority at all resigns
+    within seconds: then `no-leader` speaks instead.
 
 Evidence
     Who is added and who removed; the committed set with its offset; what each voter of the new set does, and how many
@@ -17,7 +19,8 @@ What to do
     2. Make so many of them fetch: start those that are down, mend the way of the others to the leader.
 
 What not to do
-    Do not begin another change: it is refused. Do not remove further controllers to make it pass.
+    Do not repeat the command because it timed out, and begin no other change: both are refused. Do not remove further
+    controllers to make it pass.
 
 Thresholds
     hold (60 s) and clear (10 s): a change that commits takes far less than a second, also through an election. silent

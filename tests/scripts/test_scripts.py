@@ -162,8 +162,10 @@ class Play:
         self.world.compacted = True
 
     def lose_metadata(self, offset: str) -> Iterator[str]:
-        """lose-metadata 50: the log is restored to offset 50, and the follower notices."""
+        """lose-metadata 50: the log is restored to offset 50, and the follower notices if it may read the log."""
         self.world.lose_metadata(int(offset))
+        if self.world.log_denied:
+            return
         detail = f"what was committed from offset {offset} on is gone"
         yield from self.said(
             Unseen(sight=Sight.LOG, endpoint="c1.test:9093", reason=Reason.METADATA_LOST, detail=detail)

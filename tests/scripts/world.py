@@ -243,6 +243,8 @@ class World:
         """The log was restored to what it was at this offset, and a leader of an older epoch reads on from there."""
         self.log = [record for record in self.log if record.at.offset < offset]  # type: ignore[union-attr]
         self.pending = list(self.log)
+        *_, voters = (record.voters for record in self.log if isinstance(record, VotersSet))
+        self.voters = {voter.key.id: voter for voter in voters}
         self.offset = offset
         self._elect()
 

@@ -1,0 +1,134 @@
+"""What goes around Raft, done to real controllers: a majority restored from old copies, a voter set that is forced.
+
+Three controllers, and each scene leaves another quorum behind for the next: they are told in this order.
+"""
+
+import base64
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from connectors.metadata.batches import Batch, scan
+from connectors.observation import Kind
+from deploy.lab.node import Node
+from deploy.lab.quorum import Lab
+from tests.kafka.conftest import MakeLab
+from tests.kafka.watcher import watcher_of, watching
+from tests.unit.connectors.metadata.metadata_bytes import batch, control, tagged, text, uvarint
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
+VOTERS = 6
+"""VotersRecord's control type."""
+
+
+@pytest.fixture(scope="module")
+def lab(shared_lab: MakeLab) -> Lab:
+    return shared_lab(controllers=3, brokers=0)
+
+
+def test_a_majority_is_restored_from_old_copies(lab: Lab, tmp_path: Path) -> None:
+    before = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader")
+    restored = [node for node in lab.controllers if node != before.leader_id]
+
+    with watching(lab, tmp_path) as watcher:
+        polls_alone = watcher_of(lab, watcher.gathered, frozenset({Kind.QUORUM}))
+        watcher.begin("committed-metadata-lost")
+        polls_alone.begin("raft-invariant-broken", hold=1)
+        for node in restored:
+            shutil.copytree(lab.node(node).data, tmp_path / str(node))
+        copied = lab.await_state(lambda state: True, what="a leader").high_watermark
+        lab.await_state(lambda state: state.high_watermark > copied + 8, what="records that the copies lack")
+        lab.kill(*lab.controllers)
+        for node in restored:
+            shutil.rmtree(lab.node(node).data)
+            shutil.copytree(tmp_path / str(node), lab.node(node).data)
+        lab.start(*restored)
+        lost = watcher.wait_for("committed-metadata-lost")
+        broken = polls_alone.wait_for("raft-invariant-broken")
+        lab.start(before.leader_id)
+        lab.await_state(lambda state: all(each.log_end_offset > 0 for each in state.voters), what="all voters fetching")
+
+    assert lost.severity == broken.severity == "critical"
+    last = lost.evidence["last_committed_offset"]
+    assert f"offset {last} of epoch {before.leader_epoch} was committed" in lost.summary
+    assert broken.subject == "high-watermark-back"
+    assert watcher.rules - {"no-leader"} == {"committed-metadata-lost"}, "the loss explains what Raft rules out"
+
+
+def test_a_voter_set_is_forced_and_news_for_a_while(lab: Lab, tmp_path: Path) -> None:
+    leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
+    keys = {node: f"{node}-{lab.node(node).directory_id}" for node in lab.controllers}
+
+    with watching(lab, tmp_path) as watcher:
+        watcher.begin("forced-reconfiguration", told_for=10)
+        lab.kill(*lab.controllers)
+        force_voters(lab.node(leader), [lab.node(leader)])
+        lab.start(leader)
+        fired = watcher.wait_for("forced-reconfiguration")
+        watcher.wait_for("forced-reconfiguration", "resolved")
+
+    assert fired.severity == "info"
+    assert fired.evidence["before"] == sorted(keys.values())
+    assert fired.evidence["after"] == [keys[leader]]
+    assert fired.evidence["left"] == sorted(key for node, key in keys.items() if node != leader)
+    assert watcher.rules - {"no-leader"} == {"forced-reconfiguration"}
+
+
+def test_who_was_forced_out_stays_registered(lab: Lab, tmp_path: Path) -> None:
+    leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
+    back, gone = (node for node in lab.controllers if node != leader)
+
+    with watching(lab, tmp_path) as watcher:
+        # This monitor has never seen them fetch; one that did waits for 300 s after their last fetch.
+        watcher.begin("ghost-registration", hold=1)
+        fired = watcher.wait_for("ghost-registration", subject=f"controller {back}")
+        lab.wipe_disk(back)
+        lab.start(back)
+        watcher.wait_for("ghost-registration", "resolved", subject=f"controller {back}")
+        watcher.wait_for("ghost-registration", subject=f"controller {gone}")
+
+    assert fired.severity == "info"
+    assert fired.evidence["registered_endpoints"] == [lab.node(back).endpoint]
+    assert watcher.rules == {"ghost-registration", "forced-reconfiguration"}, "what was forced is news for an hour"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(480)
+def test_a_controller_that_observed_and_was_switched_off(lab: Lab, tmp_path: Path) -> None:
+    node = lab.new_controller()
+
+    with watching(lab, tmp_path) as watcher:
+        watcher.begin("ghost-registration", hold=1)
+        lab.stop(node)
+        fired = watcher.wait_for("ghost-registration", subject=f"controller {node}", within_s=340)
+        lab.start(node)
+        watcher.wait_for("ghost-registration", "resolved", subject=f"controller {node}")
+
+    assert fired.evidence["seen_fetching"] != "not since it is watched"
+
+
+def force_voters(node: Node, voters: Sequence[Node]) -> None:
+    """Writes a VotersRecord behind the end of a stopped controller's log, as no tool of Kafka's does."""
+    segment = max(node.metadata_log.glob("*.log"))
+    *_, last = (each for each in scan(segment.read_bytes()) if isinstance(each, Batch))
+    value = (0).to_bytes(2, "big") + uvarint(len(voters) + 1) + b"".join(map(voter, voters)) + tagged()
+    forged = batch(
+        [control(VOTERS, value)],
+        base_offset=last.last_offset + 1,
+        epoch=last.leader_epoch,
+        timestamp=int(time.time() * 1000),
+    )
+    with segment.open("ab") as log:
+        log.write(forged)
+
+
+def voter(node: Node) -> bytes:
+    """One voter of a VotersRecord: its id, directory id, endpoint, and that it supports kraft.version 0 and 1."""
+    assert node.controller_port is not None
+    endpoint = text("CONTROLLER") + text(node.host) + node.controller_port.to_bytes(2, "big") + tagged()
+    supports = (0).to_bytes(2, "big") + (1).to_bytes(2, "big") + tagged()
+    directory = base64.urlsafe_b64decode(node.directory_id + "==")
+    return node.id.to_bytes(4, "big") + directory + uvarint(2) + endpoint + supports + tagged()

@@ -1,0 +1,159 @@
+"""Rules on a real quorum: what is done to Kafka, that the rule fires, what it says, that it resolves once Kafka heals.
+
+Five controllers and a broker. The waits of Raft are twice Kafka's defaults, so that a leader without a majority can
+be looked at for a few seconds before it resigns.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+
+from deploy.lab.errors import LabError
+from deploy.lab.quorum import Lab
+from tests.kafka.conftest import MakeLab
+from tests.kafka.watcher import Watcher, paused, watching
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
+PROPERTIES = {"broker.session.timeout.ms": "6000", "controller.quorum.fetch.timeout.ms": "4000"}
+
+
+@pytest.fixture(scope="module")
+def lab(shared_lab: MakeLab) -> Lab:
+    return shared_lab(controllers=5, brokers=1, properties=PROPERTIES)
+
+
+@pytest.fixture(scope="module")
+def watcher(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watcher]:
+    with watching(lab, tmp_path_factory.mktemp("watch")) as watcher:
+        yield watcher
+
+
+def leader_and_followers(lab: Lab) -> tuple[int, list[int]]:
+    leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
+    return leader, [node for node in lab.controllers if node != leader]
+
+
+def elects_one_of(lab: Lab, nodes: list[int]) -> None:
+    lab.await_state(lambda state: state.leader_id in nodes, what="another leader")
+
+
+def test_a_voter_falls_silent_and_there_are_voters_to_spare(lab: Lab, watcher: Watcher) -> None:
+    _, (silent, *_) = leader_and_followers(lab)
+    watcher.begin("voter-lagging", hold=1, silent=2)
+
+    with paused(lab, silent):
+        fired = watcher.wait_for("voter-lagging", subject=f"voter {silent}")
+    watcher.wait_for("voter-lagging", "resolved")
+
+    assert fired.severity == "warning"
+    assert fired.evidence["voter"] == f"{silent}-{lab.node(silent).directory_id}"
+    assert fired.evidence["further_failures_tolerated"] == 1
+    assert lab.node(silent).endpoint in fired.remedy[0]
+    assert watcher.rules == {"voter-lagging"}
+
+
+def test_voters_fall_silent_until_no_further_one_may(lab: Lab, watcher: Watcher) -> None:
+    _, (one, other, *_) = leader_and_followers(lab)
+    watcher.begin("failure-tolerance", hold=1, silent=2)
+
+    with paused(lab, one, other):
+        fired = watcher.wait_for("failure-tolerance")
+    watcher.wait_for("failure-tolerance", "resolved")
+
+    assert fired.severity == "warning"
+    assert fired.summary.startswith("3 of 5 voters keep up, 3 are needed: the next failure stops the quorum")
+    assert watcher.rules == {"failure-tolerance"}
+
+
+def test_a_majority_falls_silent_and_nothing_is_committed(lab: Lab, watcher: Watcher) -> None:
+    leader, followers = leader_and_followers(lab)
+    watcher.begin("high-watermark-stalled", hold=1, still=2, silent=1)
+
+    with paused(lab, *followers[:3]):
+        fired = watcher.wait_for("high-watermark-stalled")
+    watcher.wait_for("high-watermark-stalled", "resolved")
+
+    assert fired.severity == "critical"
+    assert fired.evidence["leader"] == leader
+    assert fired.evidence["majority"] == 3
+    assert fired.evidence["voters_keeping_up"] in (1, 2), "one that goes on may look silent on a busy machine"
+    assert watcher.rules == {"high-watermark-stalled"}
+
+
+def test_a_removal_that_does_not_commit_and_the_even_number_it_leaves(lab: Lab, watcher: Watcher) -> None:
+    leader, (one, other, _, leaving) = leader_and_followers(lab)
+    directory = lab.node(leaving).directory_id
+    # The leader is asked by name: a node that is paused takes the tool's connection and never answers.
+    tool = f"kafka-metadata-quorum.sh --bootstrap-controller {lab.node(leader).endpoint} remove-controller"
+    watcher.begin("voter-change-stuck", hold=1, silent=1.5)
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        with paused(lab, one, other):
+            # Three of five voters carry the quorum; of the four that are left three must, and two do.
+            line = f"{tool} --controller-id {leaving} --controller-directory-id {directory}"
+            removal = pool.submit(lab.run_remedy, line)
+            fired = watcher.wait_for("voter-change-stuck")
+        watcher.wait_for("voter-change-stuck", "resolved")
+        with suppress(LabError):
+            # Kafka's tool gives up after two seconds and says "timed out"; the change does not.
+            removal.result()
+
+    assert fired.evidence["removing"] == [f"{leaving}-{directory}"]
+    assert fired.evidence["adding"] == []
+    assert fired.evidence["majority"] == 3
+    assert fired.evidence["voters_keeping_up"] in (1, 2), "one that goes on may look silent on a busy machine"
+    assert watcher.rules - {"no-leader"} == {"voter-change-stuck"}
+
+    lab.await_state(lambda state: leaving not in state.voter_ids, what="the four voters that are left")
+    watcher.begin("quorum-shape", hold=1)
+    fired = watcher.wait_for("quorum-shape")
+    lab.add_controller(leaving)
+    watcher.wait_for("quorum-shape", "resolved")
+
+    assert fired.severity == "info"
+    assert fired.summary == "the quorum has 4 voters and tolerates 1 failure: 3 tolerate as many"
+    assert watcher.rules == {"quorum-shape"}
+
+
+def test_leader_after_leader_is_elected_and_nobody_restarted(lab: Lab, watcher: Watcher) -> None:
+    watcher.begin("epoch-churn", hold=1, elections=2, window=15)
+
+    for _ in range(2):
+        leader, followers = leader_and_followers(lab)
+        with paused(lab, leader):
+            elects_one_of(lab, followers)
+    fired = watcher.wait_for("epoch-churn")
+    watcher.wait_for("epoch-churn", "resolved", within_s=40)
+
+    assert fired.evidence["elections_within_the_window"] == 2
+    assert fired.evidence["controllers_started"] == []
+    assert watcher.rules - {"no-leader"} == {"epoch-churn"}
+
+
+def test_a_broker_lives_and_does_not_fetch_the_metadata(lab: Lab, watcher: Watcher) -> None:
+    (broker,) = lab.brokers
+    watcher.begin("observer-lagging", hold=0, silent=2)
+
+    with paused(lab, broker):
+        # Its session lasts six seconds: until then it counts as alive.
+        fired = watcher.wait_for("observer-lagging", subject=f"broker {broker}")
+    watcher.wait_for("observer-lagging", "resolved")
+
+    assert fired.summary == f"broker {broker} lives and does not fetch the metadata log: it works with old metadata"
+    assert watcher.rules == {"observer-lagging"}
+
+
+def test_a_broker_whose_heartbeats_are_not_heard_is_fenced(lab: Lab, watcher: Watcher) -> None:
+    (broker,) = lab.brokers
+    watcher.begin("broker-fenced", hold=1)
+
+    with paused(lab, broker):
+        fired = watcher.wait_for("broker-fenced", subject=f"broker {broker}")
+    watcher.wait_for("broker-fenced", "resolved")
+
+    assert fired.severity == "warning"
+    assert fired.summary == f"broker {broker} is fenced: its heartbeats are not heard; 0 of 1 registered brokers live"
+    assert lab.node(broker).broker_endpoint in fired.remedy[0]
+    assert watcher.rules == {"broker-fenced"}

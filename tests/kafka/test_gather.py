@@ -23,6 +23,7 @@ from connectors.errors import UnseenError
 from connectors.event import EndpointProbed, QuorumPolled, Unseen
 from connectors.gather.settings import Settings, to_line
 from connectors.kafka.identity import identify
+from connectors.metadata.batches import Batch, scan
 from connectors.metadata.redaction import blanked
 from connectors.observation import Kind, Observation
 from deploy.lab.quorum import Lab
@@ -77,6 +78,16 @@ def test_what_is_recorded_is_what_the_controllers_stored(lab: Lab, tmp_path: Pat
     log = gathered.log
     assert blanked(stored(lab, leader))[: len(log)] == log, "byte by byte, as far as we have read"
     assert all(row.last_offset is None or row.last_offset < (row.high_watermark or 0) for row in rows if row.payload)
+
+
+@pytest.mark.kip("D117")
+def test_what_an_ordinary_client_asks_for_is_one_batch_of_the_log(lab: Lab) -> None:
+    lab.create_topic("asked-for", partitions=3)
+
+    log = stored(lab, leader_of(lab))
+    written = [batch for batch in scan(log) if isinstance(batch, Batch)]
+    (one,) = (batch for batch in written if b"asked-for" in log[batch.position : batch.end])
+    assert one.record_count >= 4, "the topic and its three partitions"
 
 
 def test_polls_and_probes_say_who_is_there(lab: Lab, tmp_path: Path) -> None:

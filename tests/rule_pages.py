@@ -12,6 +12,7 @@ from pathlib import Path
 from rules.evaluate import RULES
 from rules.finding import Rule, Severity
 from rules.page import default_of, page_of, silence_of, times_of
+from tests.scenes import SCENES
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "rules"
@@ -85,10 +86,9 @@ def proof(rule: Rule) -> str:
         "by cases, with the alerts as they are read (tests/unit/rules)": found("tests/unit/rules", "test_*.py", named),
         "by scripts (tests/scripts)": found("tests/scripts", "*.txt", fires),
         "by simulation (tests/simulation)": found("tests/simulation", "*.py", named),
-        "on a real quorum (tests/job, tests/kafka)": found("tests/job", "test_*.py", named)
-        or found("tests/kafka", "test_*.py", named),
     }
-    proven = "\n".join(f"- {kind}" for kind, is_so in kinds.items() if is_so)
+    real = [f"{scene.told} (tests/scenes.py)" for name, scene in SCENES.items() if name == rule.id]
+    proven = "\n".join(f"- {kind}" for kind in (*(kind for kind, is_so in kinds.items() if is_so), *real))
     return f"{proven}\n\n`git grep -l {rule.id} tests` names the files."
 
 

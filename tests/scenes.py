@@ -31,6 +31,15 @@ class Scene:
         return ("firing", self.fires), ("resolved", self.resolves)
 
     @property
+    def told(self) -> str:
+        """What of it is real, in words."""
+        if self.is_real:
+            return "on a real quorum, where it fires and resolves"
+        if self.fires.endswith(".txt"):
+            return f"on no real quorum: {self.why}"
+        return f"on a real quorum, where it fires; that it resolves is simulated: {self.why}"
+
+    @property
     def is_real(self) -> bool:
         """Both happen on a real quorum."""
         return not any(place.endswith(".txt") for _, place in self.places)

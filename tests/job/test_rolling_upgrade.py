@@ -1,8 +1,9 @@
-"""A rolling upgrade of a healthy cluster, with the default holds: nothing is told but what is worth knowing."""
+"""Rolling upgrades of healthy clusters, with the default holds: nothing is told but what is worth knowing."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -14,8 +15,7 @@ from tests.eventually import eventually
 from tests.job.test_rolling_restart import gathered_at_s
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
-OLD, NEW = "4.2.1", "4.3.1"
-RELEASE = "4.3"
+NEW, RELEASE, METADATA_VERSION = "4.3.1", "4.3", 30
 CALM_S = 30.0
 """How long nothing must come of it afterwards."""
 
@@ -25,26 +25,24 @@ def settings() -> dict[str, float]:
     return {}
 
 
-@pytest.fixture(scope="module")
-def lab(folder: Path) -> Iterator[Lab]:
-    with Lab(folder / "lab", version=OLD) as lab:
+@pytest.fixture(scope="module", params=[("4.2.1", False), ("3.9.2", True)], ids=["4.2.1", "3.9.2-static"])
+def lab(folder: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    version, static = request.param
+    with Lab(folder / f"lab-{version}", version=version, static=static) as lab:
         yield lab
 
 
-def versions(lab: Lab) -> tuple[int, int]:
-    """kraft.version and metadata.version."""
-    said = CliRunner().invoke(app, ["status", "--cluster", f"test={','.join(lab.bootstrap)}", "--json"])
-    shown = json.loads(said.stdout)
-    return shown["kraft_version"], shown["metadata_version"]
+@pytest.fixture(scope="module")
+def watcher(folder: Path, lab: Lab) -> Iterator[Watcher]:
+    with Watcher(folder=folder / f"watch-{lab.version}", name="test", bootstrap=lab.bootstrap) as watcher:
+        yield watcher
 
 
-def test_every_node_upgraded_in_turn_and_the_metadata_version_at_the_end_page_nobody(
-    lab: Lab, watcher: Watcher
-) -> None:
+def test_every_node_upgraded_in_turn_and_the_features_at_the_end_page_nobody(lab: Lab, watcher: Watcher) -> None:
     lab.create_topic("orders", partitions=4, replication=2)
-    kraft, metadata = versions(lab)
     leader = lab.await_state(lambda state: True, what="a leader").leader_id
     controllers = [*(node for node in lab.controllers if node != leader), leader]
+    assert status(lab)["kraft_version"] == (0 if lab.static else 1)
 
     for node in (*controllers, *lab.brokers):
         lab.stop(node)
@@ -55,9 +53,20 @@ def test_every_node_upgraded_in_turn_and_the_metadata_version_at_the_end_page_no
         )
     assert lab.version == NEW
     lab.upgrade_features("--release-version", RELEASE)
+    if lab.static:
+        lab.upgrade_features("--feature", "kraft.version=1")
     began = gathered_at_s(watcher)
     eventually(lambda: gathered_at_s(watcher) > began + CALM_S, within_s=2 * CALM_S)
 
-    assert versions(lab) == (kraft, metadata + 1) == (1, metadata + 1), "the upgrade was finished"
-    assert [(told.rule, told.severity) for told in watcher.told()] == []
+    now = status(lab)
+    assert (now["kraft_version"], now["metadata_version"]) == (1, METADATA_VERSION), "the upgrade was finished"
+    assert [one["id"] for one in now["committed_voters"]["voters"]] == lab.controllers
+    assert [one["verdict"] for one in now["endpoints"]] == ["ok", "ok", "ok"]
+    assert [(told.rule, told.severity, told.line["summary"]) for told in watcher.told()] == []
     assert [*(watcher.checkpoint / "quarantine").rglob("*")] == [], "records of both Kafkas are read"
+
+
+def status(lab: Lab) -> dict[str, Any]:
+    said = CliRunner().invoke(app, ["status", "--cluster", f"test={','.join(lab.bootstrap)}", "--json"])
+    shown: dict[str, Any] = json.loads(said.stdout)
+    return shown

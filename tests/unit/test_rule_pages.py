@@ -69,5 +69,12 @@ def test_a_page_says_how_the_rule_was_proven() -> None:
         "- by cases, with the alerts as they are read (tests/unit/rules)",
         "- by scripts (tests/scripts)",
         "- by simulation (tests/simulation)",
-        "- on a real quorum (tests/job, tests/kafka)",
+        "- on a real quorum, where it fires and resolves (tests/scenes.py)",
     ]
+
+
+def test_a_page_says_what_of_the_scene_is_simulated() -> None:
+    assert "\n- on no real quorum: Kafka ends" in markdown(RULES["open-transaction"])
+    assert "\n- on a real quorum, where it fires; that it resolves is simulated: it stands for an hour" in markdown(
+        RULES["committed-metadata-lost"]
+    )

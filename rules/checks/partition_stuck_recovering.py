@@ -9,10 +9,13 @@ What it means
     - Warning: no other replica is alive (or one has only just come back).
     - Info: the topic has one replica, and then the state stays until that changes, by Kafka's design.
 
+    A topic that Kafka's coordinators rebuild their state from, such as __transaction_state, weighs one step more: what
+    is lost there makes groups go back and transactions inconsistent.
+
 Evidence
-    One alert a topic, with its partitions: leader, in-sync replicas, the other replicas and how they are; since
-    which record, and for how long by the log's own clock; who was in sync before (and eligible, KIP-966): records
-    that only those acknowledged *may* be lost. How many were lost the log does not tell.
+    One alert a topic, with its partitions: leader, epochs, in-sync replicas, the other replicas and how they are;
+    since which record, for how long by the log's own clock, and how often the leader changed since; who was in sync
+    before (and eligible, KIP-966): records that only those acknowledged *may* be lost. How many the log does not tell.
 
 What to do
     1. A partition that lost its leader as well serves nobody: bring that leader back first.
@@ -33,9 +36,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.internal_topics import HOLDS
 from rules.quorum import Millis, NodeId, Quorum, Recovery
+from rules.reading import unread
 from rules.remedy import describe_topic
-from rules.sight import SEEN_AGE, catching_up
+from rules.sight import SEEN_AGE
 from rules.text import counted, listed, spelled
 
 ID = "partition-stuck-recovering"
@@ -79,14 +84,9 @@ UNREGISTERED = "not registered"
 
 def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     """One finding a topic that has partitions in RECOVERING."""
-    behind = catching_up(ID, quorum)
-    if behind is not None:
-        yield behind
-        return
-    newest, seen = quorum.newest_timestamp_ms, quorum.log_seen_at_ms
-    if newest is None or seen is None or quorum.now_ms - seen > thresholds.ms(SEEN_AGE.name):
-        ago = "never" if seen is None else f"{spelled(quorum.now_ms - seen)} ago"
-        yield CannotTell(rule=ID, subject=None, why=f"the metadata log was last seen {ago}")
+    hindrance, newest = unread(ID, quorum, thresholds), quorum.newest_timestamp_ms
+    if hindrance is not None or newest is None:
+        yield hindrance or CannotTell(rule=ID, subject=None, why="the metadata log has not told its time")
         return
     ordered = sorted(quorum.recovering, key=lambda each: (_name(each), each.topic_id, each.partition))
     for _, of_topic in groupby(ordered, key=lambda each: each.topic_id):
@@ -105,15 +105,15 @@ def _case(quorum: Quorum, newest: Millis, recovery: Recovery, thresholds: Thresh
         for node in sorted(recovery.replicas)
         if node not in in_sync
     }
-    if len(recovery.replicas) <= 1 or (len(recovery.replicas) - len(recovery.added) <= 1 and _only(COPYING, others)):
+    if len(recovery.replicas) <= 1 or (
+        len(recovery.replicas) - len(recovery.added) <= 1 and {*others.values()} == {COPYING}
+    ):
         severity = Severity.INFO
     else:
         severity = Severity.CRITICAL if ALIVE in others.values() else Severity.WARNING
+    if recovery.topic in HOLDS:
+        severity = _WORSE[min(_WORSE.index(severity) + 1, len(_WORSE) - 1)]
     return _Case(recovery=recovery, standing_ms=standing, others=others, severity=severity)
-
-
-def _only(state: str, others: dict[NodeId, str]) -> bool:
-    return set(others.values()) == {state}
 
 
 def _state(quorum: Quorum, newest: Millis, recovery: Recovery, node: NodeId, thresholds: Thresholds) -> str:
@@ -140,12 +140,12 @@ def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
     severity = max((case.severity for case in cases), key=_WORSE.index)
     oldest = max(cases, key=lambda case: case.standing_ms)
     name = _name(cases[0].recovery)
-    others = _by_state(cases)
+    others = _by_state([case for case in cases if len(case.recovery.replicas) > 1])
     return Finding(
         rule=ID,
         subject=f"topic {name}",
         severity=severity,
-        summary=_summary(name, cases, oldest, severity, others),
+        summary=_summary(name, cases, oldest, others),
         evidence={
             "topic": cases[0].recovery.topic,
             "topic_id": cases[0].recovery.topic_id,
@@ -174,15 +174,15 @@ def _by_state(cases: list[_Case]) -> dict[str, list[NodeId]]:
     return {state: sorted(nodes) for state, nodes in found.items()}
 
 
-def _summary(name: str, cases: list[_Case], oldest: _Case, severity: Severity, others: dict[str, list[NodeId]]) -> str:
+def _summary(name: str, cases: list[_Case], oldest: _Case, others: dict[str, list[NodeId]]) -> str:
     which = f"{counted(len(cases), 'partition')} of topic {name}"
     what = f"{which} RECOVERING for {_stood(oldest)} after an unclean election"
     alive, joining, copying = others.get(ALIVE), others.get(JOINING), others.get(COPYING)
-    if severity is Severity.CRITICAL:
-        why = f"broker {listed(alive or (), 4)} is alive and does not join"
+    if alive:
+        why = f"broker {listed(alive, 4)} is alive and does not join"
     elif copying and not joining:
         why = f"broker {listed(copying, 4)} was given a replica and copies it"
-    elif severity is Severity.INFO:
+    elif all(len(case.recovery.replicas) <= 1 for case in cases):
         why = "with one replica the state stays until that changes"
     elif joining:
         why = f"broker {listed(joining, 4)} is back and has not joined yet"
@@ -190,7 +190,10 @@ def _summary(name: str, cases: list[_Case], oldest: _Case, severity: Severity, o
         why = "no other replica is alive"
     leaderless = sum(case.recovery.leader is None for case in cases)
     but = f" but for {counted(leaderless, 'partition')} without a leader, which serves nobody" if leaderless else ""
-    return f"{what}: {why}; acknowledged records may be lost, clients are not refused{but}"
+    changes = sum(case.recovery.leader_changes for case in cases)
+    again = f"; {counted(changes, 'more leader')} elected since" if changes else ""
+    follows = f": {HOLDS[name]}" if name in HOLDS else ""
+    return f"{what}: {why}{again}; acknowledged records may be lost{follows}, clients are not refused{but}"
 
 
 def _evidence(case: _Case) -> dict[str, Plain]:
@@ -201,6 +204,9 @@ def _evidence(case: _Case) -> dict[str, Plain]:
         "since_offset": recovery.since_offset,
         "since_timestamp_ms": recovery.since_timestamp_ms,
         "leader": recovery.leader,
+        "leader_epoch": recovery.leader_epoch,
+        "partition_epoch": recovery.partition_epoch,
+        "leader_changes": recovery.leader_changes,
         "isr": [*recovery.isr],
         "replicas": [*recovery.replicas],
         "others": {str(node): state for node, state in case.others.items()},

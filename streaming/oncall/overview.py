@@ -102,7 +102,8 @@ def partitions(glimpse: Glimpse) -> dict[str, Plain]:
     """The partitions whose LeaderRecoveryState is RECOVERING (KIP-704), longest first.
 
     Fields: those of the head (see `status`) and `recovering`, each with topic, topic_id, partition, since (the log's
-    clock), since_offset, at_least (it stood at `since` already), for_ms, leader, isr, replicas, replicas_alive,
+    clock), since_offset, at_least (it stood at `since` already), for_ms, leader, leader_epoch, partition_epoch,
+    leader_changes (how many other leaders since), isr, replicas, replicas_alive,
     previous_isr, previous_elr.
     """
     ordered = sorted(

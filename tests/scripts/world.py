@@ -223,7 +223,7 @@ class World:
             )
 
     def change(self, name: str, number: int, isr: tuple[int, ...], *, recovering: bool | None) -> None:
-        """A PartitionChangeRecord: this ISR, led by its first."""
+        """A PartitionChangeRecord: an unclean election makes the first of this ISR the leader; its end leaves it."""
         nodes = tuple(NodeId(node) for node in isr)
         self._write(
             PartitionChanged(
@@ -233,8 +233,8 @@ class World:
                 replicas=None,
                 isr=nodes,
                 elr=None,
-                leader=nodes[0],
-                leader_set=True,
+                leader=nodes[0] if recovering else None,
+                leader_set=bool(recovering),
                 recovering=recovering,
             )
         )

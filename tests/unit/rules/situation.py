@@ -433,6 +433,8 @@ def recovering(
             at_least=at_least,
             previous_isr=None if previous_isr is None else tuple(NodeId(node) for node in previous_isr),
             previous_elr=None if previous_isr is None else (),
+            leader_epoch=5,
+            partition_epoch=8,
         )
         for partition in partitions
     ]

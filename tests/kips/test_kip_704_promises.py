@@ -1,0 +1,200 @@
+"""KIP-704, from the record to the alert: how RECOVERING may begin and end, what is told while it stands."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rules.evaluate import evaluate, thresholds_for
+from rules.finding import Finding
+from rules.quorum import Quorum
+from streaming.oncall.overview import partitions
+from streaming.replay.machine import Machine
+from tests.kips.test_kip_856_gauges import glimpse
+from tests.unit.streaming.replay.ledger import Ledger, apply, machine
+
+STUCK, BREACH = "partition-stuck-recovering", "recovery-invariant-broken"
+
+
+def findings(quorum: Quorum, rule: str) -> list[Finding]:
+    return [one for one in evaluate(quorum, thresholds_for({})).findings if one.rule == rule]
+
+
+def written(topic: str = "orders") -> tuple[Ledger, Machine]:
+    """A partition of three replicas, led by 101, with all of them in sync; every broker lives."""
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    for node in (101, 102, 103):
+        ledger.broker(node, fenced=False)
+    ledger.topic(topic)
+    ledger.partition(topic, 0, 101, 102, 103)
+    apply(replay, [ledger.read()])
+    return ledger, replay
+
+
+def recovering(topic: str = "orders") -> tuple[Ledger, Machine]:
+    """102 was elected uncleanly."""
+    ledger, replay = written(topic)
+    ledger.change(topic, 0, isr=(102,), leader=102, recovering=True)
+    apply(replay, [ledger.read()])
+    return ledger, replay
+
+
+def later(ledger: Ledger, replay: Machine, after_ms: int) -> Quorum:
+    """As the log goes on by nothing but its heartbeat."""
+    rows = []
+    for passed_ms in (after_ms, 500):
+        ledger.noops(1)
+        rows.append(ledger.read(after_ms=passed_ms))
+    return apply(replay, rows)
+
+
+@pytest.mark.kip("B004", "B036")
+@pytest.mark.parametrize(("told", "states"), [(True, 1), (None, 0)])
+def test_the_record_that_elects_uncleanly_tells_its_leader_so(told: bool | None, states: int) -> None:
+    ledger, replay = written()
+    ledger.change("orders", 0, isr=(102,), leader=102, recovering=told)
+
+    quorum = apply(replay, [ledger.read()])
+
+    assert len(quorum.recovering) == states
+    assert findings(quorum, BREACH) == []
+    assert all((one.leader, one.isr, one.elected) == (102, (102,), True) for one in quorum.recovering)
+
+
+@pytest.mark.kip("B025", "B036", "B037")
+@pytest.mark.parametrize("leader", [None, 101], ids=["no leader named", "the same leader named"])
+def test_recovering_without_another_leader_is_a_breach(leader: int | None) -> None:
+    ledger, replay = written()
+    ledger.change("orders", 0, isr=(101,), leader=leader, recovering=True)
+
+    (finding,) = findings(apply(replay, [ledger.read()]), BREACH)
+
+    assert finding.severity == "critical"
+    assert finding.summary.endswith(
+        "partition 0 is RECOVERING since a record that elected nobody: nothing tells what from"
+    )
+
+
+@pytest.mark.kip("B008", "B043")
+@pytest.mark.parametrize(
+    ("isr", "leader", "replicas", "breaches"),
+    [
+        ((102,), None, None, 0),
+        ((102, 103), None, None, 0),
+        # The end of a reassignment may move the leader in the same record.
+        ((103,), 103, (103, 104), 0),
+        ((103,), 103, None, 1),
+        ((102, 103), 103, None, 1),
+    ],
+    ids=[
+        "by its leader",
+        "with a replica that joined",
+        "with a reassignment",
+        "by an election",
+        "by an election of it",
+    ],
+)
+def test_the_leader_ends_recovery_and_an_election_does_not(
+    isr: tuple[int, ...], leader: int | None, replicas: tuple[int, ...] | None, breaches: int
+) -> None:
+    ledger, replay = recovering()
+    ledger.change("orders", 0, isr=isr, leader=leader, replicas=replicas, recovering=False)
+
+    quorum = apply(replay, [ledger.read()])
+
+    assert quorum.recovering == ()
+    found = findings(quorum, BREACH)
+    assert len(found) == breaches
+    assert all("counts as recovered by the mere election of broker 103" in one.summary for one in found)
+    assert findings(later(ledger, replay, 3_700_000), BREACH) == [], "and it is told for an hour"
+
+
+@pytest.mark.kip("B024")
+@pytest.mark.parametrize(("isr", "breaches"), [((102,), 0), ((102, 103), 1)])
+def test_recovering_with_more_than_one_in_sync_was_refused_by_no_controller(
+    isr: tuple[int, ...], breaches: int
+) -> None:
+    ledger, replay = recovering()
+    ledger.change("orders", 0, isr=isr)
+
+    assert len(findings(apply(replay, [ledger.read()]), BREACH)) == breaches
+
+
+@pytest.mark.kip("B026", "B052", "B053")
+def test_a_broker_that_knows_no_state_recovers_with_its_first_change_and_nothing_is_told() -> None:
+    """It sends AlterPartition version 0, which the controller writes down as 0: recovered."""
+    ledger, replay = recovering()
+    assert len(findings(replay.quorum(), STUCK)) == 1
+    ledger.change("orders", 0, isr=(102, 103), recovering=False)
+
+    quorum = apply(replay, [ledger.read()])
+
+    assert quorum.recovering == ()
+    assert findings(quorum, STUCK) == findings(quorum, BREACH) == []
+
+
+def partition_of(finding: Finding) -> Mapping[str, Any]:
+    listed = finding.evidence["partitions"]
+    assert isinstance(listed, list)
+    (only,) = listed
+    assert isinstance(only, dict)
+    return only
+
+
+@pytest.mark.kip("B047", "B048")
+def test_stuck_is_told_with_its_fields_and_so_does_partitions() -> None:
+    ledger, replay = recovering()
+    began = replay.quorum().recovering[0]
+    ledger.change("orders", 0, isr=(103,), leader=103)
+    ledger.change("orders", 0, leader=103)
+    ledger.change("orders", 0, isr=(102,), leader=102)
+    quorum = apply(replay, [ledger.read()])
+
+    (finding,) = findings(quorum, STUCK)
+
+    fields = {
+        "partition": 0, "leader": 102, "leader_epoch": 4, "partition_epoch": 4, "leader_changes": 2,
+        "since_offset": began.since_offset, "replicas": [101, 102, 103], "isr": [102],
+    }  # fmt: skip
+    evidence = partition_of(finding)
+    assert {name: evidence[name] for name in fields} == fields
+    assert evidence["since_timestamp_ms"] == began.since_timestamp_ms
+    assert (finding.evidence["topic"], finding.evidence["topic_id"]) == ("orders", "id-of-orders")
+    assert "2 more leaders elected since" in finding.summary
+    shown = partitions(glimpse(quorum))
+    listed = shown["recovering"]
+    assert isinstance(listed, list)
+    assert isinstance(listed[0], dict)
+    assert {name: listed[0][name] for name in fields} == fields
+
+
+@pytest.mark.kip("B048")
+def test_recovering_without_a_leader_serves_nobody() -> None:
+    ledger, replay = recovering()
+    gone = ledger.change("orders", 0, leader=102)
+    ledger.events[-1] = replace(gone, leader=None)
+
+    (finding,) = findings(apply(replay, [ledger.read()]), STUCK)
+
+    assert finding.evidence["clients_refused"] is True
+    assert "1 partition without a leader, which serves nobody" in finding.summary
+
+
+@pytest.mark.kip("B003")
+@pytest.mark.parametrize(
+    ("topic", "severities"),
+    [
+        ("orders", ["warning", "critical"]),
+        ("__transaction_state", ["critical", "critical"]),
+        ("__consumer_offsets", ["critical", "critical"]),
+    ],
+)
+def test_internal_topics_weigh_one_step_more(topic: str, severities: list[str]) -> None:
+    ledger, replay = recovering(topic)
+    (fresh,) = findings(later(ledger, replay, 5_000), STUCK)
+    (old,) = findings(later(ledger, replay, 60_000), STUCK)
+
+    assert [fresh.severity, old.severity] == severities
+    assert ("may" in old.summary.partition("may be lost")[2]) is topic.startswith("__"), "and what may follow is said"

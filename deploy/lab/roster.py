@@ -7,7 +7,7 @@ from deploy.lab.errors import LabError
 from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.names import DOMAIN, Names
 from deploy.lab.node import LOOPBACK, Node
-from deploy.lab.ports import free_port
+from deploy.lab.ports import Ports
 
 FIRST_BROKER = 101
 
@@ -31,7 +31,7 @@ class Roster:
         self._names = names
         self._extra = dict(extra)
         self._nodes: dict[int, Node] = {}
-        self._ports_ever: set[int] = set()
+        self._ports = Ports()
 
     def __iter__(self) -> Iterator[Node]:
         """The nodes, by number."""
@@ -87,8 +87,8 @@ class Roster:
     def move(self, ids: Sequence[int]) -> None:
         """Gives these nodes ports that nobody in the lab ever had."""
         for node in map(self.__getitem__, ids):
-            node.controller_port = self._port() if node.is_controller else None
-            node.broker_port = self._port() if node.is_broker else None
+            node.controller_port = self._ports.claim() if node.is_controller else None
+            node.broker_port = self._ports.claim() if node.is_broker else None
         self.configure()
 
     def rename(self, id_: int, name: str) -> None:
@@ -109,14 +109,9 @@ class Roster:
         self._nodes[id_] = Node(
             id=id_,
             folder=self._folder / f"node-{id_}",
-            controller_port=self._port() if controller else None,
-            broker_port=self._port() if broker else None,
+            controller_port=self._ports.claim() if controller else None,
+            broker_port=self._ports.claim() if broker else None,
             host=host,
             version=self._version,
         )
         return self._nodes[id_]
-
-    def _port(self) -> int:
-        port = free_port(self._ports_ever)
-        self._ports_ever.add(port)
-        return port

@@ -6,7 +6,7 @@ import pytest
 from deploy.lab.errors import LabError
 from deploy.lab.names import Names
 from deploy.lab.node import Node
-from deploy.lab.ports import free_port
+from deploy.lab.ports import Ports
 from deploy.lab.roster import Roster
 from deploy.lab.versions import is_dynamic
 
@@ -108,4 +108,17 @@ def test_a_port_that_somebody_listens_on_is_not_free(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr("deploy.lab.ports.LAST", port + 1)
 
         with pytest.raises(LabError, match="no free port"):
-            free_port(set())
+            Ports().claim()
+
+
+def test_a_port_that_another_lab_was_given_is_not_free_until_that_lab_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Ports()
+    port = other.claim()
+    monkeypatch.setattr("deploy.lab.ports.FIRST", port)
+    monkeypatch.setattr("deploy.lab.ports.LAST", port + 1)
+    with pytest.raises(LabError, match="no free port"):
+        Ports().claim()
+
+    del other
+
+    assert Ports().claim() == port

@@ -56,7 +56,7 @@ goldens: $(READY) ## write the goldens and the rules' pages again; read every di
 schemas: $(READY) ## read the layout of every record from every Kafka's jars again (45 MB each, once)
 	@$(BIN)/python -m deploy.schemas
 
-parity: $(READY) ## decode against kafka-dump-log: every record that any of nine Kafkas can write
+parity: $(READY) ## decode against kafka-dump-log of nine Kafkas, replay against Kafka's own MetadataImage
 	@$(BIN)/python -m tests.kafka.parity
 
 rows: $(READY) ## which facts of the KIPs a passing test shows, which are excused and why, which are open

@@ -284,7 +284,7 @@ def big(folder: Path, *, seed: int, records: int) -> Compared:
 
 
 def main() -> int:
-    """Compare a million records and say what came of it; the exit code says whether all is the same."""
+    """Compare a million records, or as many as asked; the exit code says whether all is the same."""
     records = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory(prefix="kraftwatch-image-") as folder:
         compared = big(Path(folder), seed=1, records=records)

@@ -1,7 +1,7 @@
-"""Parity: `kraftwatch decode` against kafka-dump-log, record by record.
+"""Parity: `kraftwatch decode` against kafka-dump-log, record by record; then replay against Kafka's MetadataImage.
 
 `make parity` has each Kafka write everything it can, prints how many records were compared and how many differ, and
-ends with 1 if any does. Two records are the same if offset, epoch, timestamp, type, version and the text of the data
+ends with 1 if any does; the image's turn is `tests.kafka.image`. Two records are the same if offset, epoch, timestamp, type, version and the text of the data
 are: the order of its keys, floats and integers, and the sign of zero included.
 """
 
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from deploy.lab.jars import KAFKA_VERSION, kafka_jars
 from deploy.schemas.reflection import KAFKAS
+from tests.kafka import image
 
 EVERYTHING = Path(__file__).with_name("Everything.java")
 DATA = Path(__file__).parents[1] / "data" / "metadata"
@@ -165,7 +166,8 @@ def main() -> int:
     for difference in whole.differences[:20]:
         sys.stdout.write(f"{difference}\n")
     sys.stdout.write(f"parity: {whole.records} records compared, {len(whole.differences)} differences\n")
-    return 1 if whole.differences else 0
+    sys.stdout.flush()
+    return max(1 if whole.differences else 0, image.main())
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def check(wanted: given.Offline) -> None:
     seen = glance.once(wanted)
     for one in seen:
         if wanted.as_json:
-            glance.print_json(answers.checked(one))
+            given.print_json(answers.checked(one))
         else:
             _print(answers.checked_text(one))
     raise typer.Exit(worst(health(one) for one in seen).exit_code)
@@ -54,7 +54,7 @@ def safe_to_restart(
     seen = glance.the_one(wanted)
     answer = answers.restart_of(seen, node)
     if wanted.as_json:
-        glance.print_json(answers.restart(seen, answer))
+        given.print_json(answers.restart(seen, answer))
     else:
         _print(answers.restart_text(seen, answer))
     raise typer.Exit(0 if answer.safe else 2)

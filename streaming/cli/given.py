@@ -3,6 +3,7 @@
 `Asked` is what every look takes, `Shown` what the verbs that show a quorum take besides: their fields are the options.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -16,6 +17,7 @@ import typer
 
 from connectors.errors import UsageError
 from connectors.moment import AtOffset, AtTime, Moment
+from rules.finding import Plain
 from rules.quorum import Millis, Offset
 from streaming.config import Config, checked, load
 
@@ -162,6 +164,11 @@ def moment(text: str) -> Moment:
         raise UsageError(f"--at {text}: expected an OFFSET or a TIME as 2026-11-20T08:15:00Z") from None
     since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
     return AtTime(at_ms=Millis(since // timedelta(milliseconds=1)))
+
+
+def print_json(value: Mapping[str, Plain]) -> None:
+    """One line on stdout, flushed."""
+    typer.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
 def settled(

@@ -1,6 +1,5 @@
 """From options to glimpses: who is looked at, live or in a journal, and how what was seen is shown."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -103,7 +102,7 @@ def show(wanted: Shown, build: Build, draw: Draw) -> None:
     def each(seen: Sequence[Glimpse]) -> bool:
         if wanted.as_json:
             for one in seen:
-                print_json(build(one))
+                given.print_json(build(one))
             return wanted.watch
         drawn = Group(*(draw(build(one), health(one)) for one in seen))
         if live is None:
@@ -121,11 +120,6 @@ def show(wanted: Shown, build: Build, draw: Draw) -> None:
     finally:
         if live is not None:
             live.stop()
-
-
-def print_json(value: Mapping[str, Plain]) -> None:
-    """One line on stdout, flushed."""
-    typer.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
 def _say(text: str) -> None:

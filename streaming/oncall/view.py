@@ -145,17 +145,22 @@ class View:
             self._fallback.apply(events_of(row).events(), sequence=sequence, observed_at_ms=Millis(row.observed_at_ms))
 
     def _missing(self) -> Iterable[str]:
-        machine, quorum = self._machine, self._machine.quorum()
+        quorum, log = self._machine.quorum(), self._cluster.log
+        if log:
+            yield from self._unread(quorum)
+        if quorum.poll is None or quorum.poll.observed_at_ms < self._since_ms:
+            yield "DescribeQuorum was not answered"
+        for voter in quorum.committed.voters if quorum.committed and log else ():
+            probe = quorum.probes.get(f"{voter.key.id}@{voter.endpoints[0]}") if voter.endpoints else None
+            if voter.endpoints and (probe is None or probe.observed_at_ms < self._since_ms):
+                yield f"voter {voter.key.id}'s endpoint {voter.endpoints[0]} was not probed"
+
+    def _unread(self, quorum: Quorum) -> Iterable[str]:
+        machine = self._machine
         if quorum.log_seen_at_ms is None or quorum.log_seen_at_ms < self._since_ms:
             yield "the metadata log was not answered"
         elif machine.behind or quorum.last_offset is None:
             yield f"the metadata log is read up to offset {machine.log.position} of {quorum.high_watermark}"
-        if quorum.poll is None or quorum.poll.observed_at_ms < self._since_ms:
-            yield "DescribeQuorum was not answered"
-        for voter in quorum.committed.voters if quorum.committed else ():
-            probe = quorum.probes.get(f"{voter.key.id}@{voter.endpoints[0]}") if voter.endpoints else None
-            if voter.endpoints and (probe is None or probe.observed_at_ms < self._since_ms):
-                yield f"voter {voter.key.id}'s endpoint {voter.endpoints[0]} was not probed"
 
     def _leaderless_since(self, quorum: Quorum) -> Millis:
         first = min(failure.first_at_ms for failure in quorum.failures)

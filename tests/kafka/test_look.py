@@ -1,7 +1,12 @@
-"""One look at a real quorum: the values of Kafka's own tool, the promised exit codes, an answer without a leader."""
+"""One look at a real quorum: the values of Kafka's own tool, the promised exit codes, an answer without a leader.
+
+A look is a second or more, and a JVM of Kafka's tool two: what one look saw is asked for all that it can tell.
+"""
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +16,16 @@ from typer.testing import CliRunner, Result
 from connectors.errors import UsageError
 from connectors.observation import Kind
 from deploy.lab.quorum import Lab
-from streaming.cli import app
+from rules.restart import Restart
+from streaming.cli import app, given, glance
+from streaming.oncall import answers, overview
+from streaming.oncall.glimpse import Glimpse
+from streaming.oncall.verdict import health
 from tests.eventually import eventually
 from tests.kafka.gathering import NAME, cluster_of, gathering
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
-SOON_SILENT = ("--set", "stale-voter-endpoint.silent=2")
+SOON_SILENT = ("stale-voter-endpoint.silent=2", "failure-tolerance.silent=2")
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +38,22 @@ def kraftwatch(lab: Lab, verb: str, *more: str) -> Result:
     return CliRunner().invoke(app, [verb, *more, *options, "--json"])
 
 
-def said(lab: Lab, verb: str, *more: str) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(kraftwatch(lab, verb, *more).stdout)
-    return answer
+def look(lab: Lab, **more: Any) -> Glimpse:
+    """What the verbs look at, each of which says something else of it."""
+    cluster = [f"{NAME}={','.join(lab.bootstrap)}"]
+    return glance.the_one(given.Shown(**{"cluster": cluster, "hosts_file": lab.hosts_file, **more}))
+
+
+def status(glimpse: Glimpse) -> dict[str, Any]:
+    return overview.status(glimpse)
+
+
+def check(glimpse: Glimpse) -> dict[str, Any]:
+    return answers.checked(glimpse)
+
+
+def restart(glimpse: Glimpse, node: int) -> Restart:
+    return answers.restart_of(glimpse, node)
 
 
 def leader_of(lab: Lab) -> int:
@@ -48,11 +70,28 @@ def replicas(text: str) -> list[dict[str, Any]]:
     return [{"directory_id" if name == "directoryId" else name: one[name] for name in one} for one in listed]
 
 
+@dataclass(frozen=True)
+class Described:
+    """What Kafka's own tool said, and what we saw before and after it."""
+
+    before: Glimpse
+    status: dict[str, str]
+    replication: list[dict[str, str]]
+    after: Glimpse
+
+
+@pytest.fixture(scope="module")
+def described(lab: Lab) -> Described:
+    before = look(lab)
+    with ThreadPoolExecutor() as pool:
+        status, replication = pool.submit(lab.describe_status), pool.submit(lab.describe_replication)
+        theirs = status.result(), replication.result()
+    return Described(before, *theirs, look(lab))
+
+
 @pytest.mark.kip("D097", "D098", "A106")
-def test_every_value_of_describe_status_field_by_field(lab: Lab) -> None:
-    before = said(lab, "status")
-    theirs = lab.describe_status()
-    after = said(lab, "status")
+def test_every_value_of_describe_status_field_by_field(lab: Lab, described: Described) -> None:
+    before, theirs, after = status(described.before), described.status, status(described.after)
 
     assert set(theirs) == {
         "ClusterId",
@@ -78,10 +117,12 @@ def test_every_value_of_describe_status_field_by_field(lab: Lab) -> None:
 
 
 @pytest.mark.kip("D097", "D099", "A108")
-def test_every_row_of_describe_replication_field_by_field(lab: Lab) -> None:
-    before = said(lab, "replication")["replicas"]
-    theirs = lab.describe_replication()
-    after = said(lab, "replication")["replicas"]
+def test_every_row_of_describe_replication_field_by_field(described: Described) -> None:
+    seen: list[list[dict[str, Any]]] = []
+    for glimpse in (described.before, described.after):
+        said: dict[str, Any] = overview.replication(glimpse)
+        seen.append(said["replicas"])
+    before, theirs, after = seen[0], described.replication, seen[1]
 
     assert set(theirs[0]) == {
         "NodeId",
@@ -104,30 +145,44 @@ def test_every_row_of_describe_replication_field_by_field(lab: Lab) -> None:
         assert early[moment] <= int(row["LastCaughtUpTimestamp"]) <= late[moment]
 
 
-def test_a_healthy_quorum_is_0_and_a_controller_may_be_restarted(lab: Lab) -> None:
+def test_a_healthy_quorum_is_0_and_a_controller_may_be_restarted(lab: Lab, described: Described) -> None:
     checked = kraftwatch(lab, "check")
 
     assert (checked.exit_code, json.loads(checked.stdout)["health"]) == (0, "healthy")
     assert json.loads(checked.stdout)["cannot_tell"] == []
-    assert kraftwatch(lab, "safe-to-restart", str(followers(lab)[0])).exit_code == 0
-    status = said(lab, "status")
-    assert (status["voters_fetching"], status["votes_needed"], status["failures_left"]) == (3, 2, 1)
-    assert [one["recorded"] for one in status["endpoints"]] == lab.bootstrap
-    assert [one["verdict"] for one in status["endpoints"]] == ["ok", "ok", "ok"]
-    assert status["brokers"] == {"registered": 2, "fenced": []}
+    assert restart(described.after, followers(lab)[0]).safe
+    said = status(described.after)
+    assert (said["voters_fetching"], said["votes_needed"], said["failures_left"]) == (3, 2, 1)
+    assert [one["recorded"] for one in said["endpoints"]] == lab.bootstrap
+    assert [one["verdict"] for one in said["endpoints"]] == ["ok", "ok", "ok"]
+    assert said["brokers"] == {"registered": 2, "fenced": []}
+
+
+def test_the_disk_of_a_controller_that_runs_tells_what_the_quorum_told(lab: Lab, described: Described) -> None:
+    live = status(described.before)
+
+    for node in (*lab.controllers, *lab.brokers):
+        said = json.loads(CliRunner().invoke(app, ["status", "--json", "--log-dir", str(lab.node(node).data)]).stdout)
+
+        assert said["source"] == "log-dir"
+        assert (said["log_dir"]["node_id"], said["log_dir"]["directory_id"]) == (node, lab.node(node).directory_id)
+        assert (said["log_dir"]["quorum_state"]["leader_id"], said["leader_id"]) == (live["leader_id"],) * 2
+        told = ("cluster_id", "leader_epoch", "committed_voters", "kraft_version", "metadata_version", "brokers")
+        assert {name: said[name] for name in told} == {name: live[name] for name in told}
+        assert said["log_dir"]["log_end_offset"] >= live["high_watermark"] - 4
+        assert said["log_dir"]["not_read"] == []
+        assert CliRunner().invoke(app, ["check", "--log-dir", str(lab.node(node).data)]).exit_code == 3, "cannot tell"
 
 
 def test_by_brokers_alone_the_poll_is_shown_and_what_cannot_be_seen_is_said(lab: Lab) -> None:
-    brokers = ["--cluster", f"{NAME}={','.join(lab.broker_bootstrap)}", "--timeout", "2", "--json"]
+    seen = look(lab, cluster=[f"{NAME}={','.join(lab.broker_bootstrap)}"], hosts_file=None, timeout=1.0)
 
-    status = json.loads(CliRunner().invoke(app, ["status", *brokers]).stdout)
-    checked = CliRunner().invoke(app, ["check", *brokers])
-
-    assert (status["leader_id"], status["voters_fetching"]) == (leader_of(lab), 3)
-    assert {one["id"] for one in status["current_voters"]} == set(lab.controllers)
-    assert status["missing"] == ["the metadata log was not answered"]
-    assert (status["committed_voters"], status["recovering_partitions"]) == (None, None)
-    assert checked.exit_code == 3, "unknown is not healthy"
+    said = status(seen)
+    assert (said["leader_id"], said["voters_fetching"]) == (leader_of(lab), 3)
+    assert {one["id"] for one in said["current_voters"]} == set(lab.controllers)
+    assert said["missing"] == ["the metadata log was not answered"]
+    assert (said["committed_voters"], said["recovering_partitions"]) == (None, None)
+    assert health(seen).exit_code == 3, "unknown is not healthy"
 
 
 def test_another_cluster_than_the_one_configured_is_a_mistake(lab: Lab, tmp_path: Path) -> None:
@@ -147,56 +202,58 @@ def test_a_name_that_is_gone_is_1_and_no_controller_may_be_restarted(lab: Lab) -
     name = lab.node(gone).endpoint.rpartition(":")[0]
     lab.names.drop(name)
 
-    checked, restart, status = kraftwatch(lab, "check"), said(lab, "safe-to-restart", str(other)), said(lab, "status")
+    seen = look(lab)
     lab.names.add(name)
 
-    assert checked.exit_code == 1
-    found = json.loads(checked.stdout)["findings"]
-    (finding,) = (one for one in found if one["rule"] == "stale-voter-endpoint")
+    assert health(seen).exit_code == 1
+    (finding,) = (one for one in check(seen)["findings"] if one["rule"] == "stale-voter-endpoint")
     assert finding["subject"] == f"voter {gone}"
     assert finding["remedy"] != []
-    assert not restart["safe"]
-    assert any("is stale (name-gone" in why for why in restart["against"])
-    assert {one["id"]: one["verdict"] for one in status["endpoints"]}[gone] == "stale"
+    answer = restart(seen, other)
+    assert not answer.safe
+    assert any("is stale (name-gone" in why for why in answer.against)
+    assert {one["id"]: one["verdict"] for one in status(seen)["endpoints"]}[gone] == "stale"
 
 
 def test_a_controller_that_is_down_makes_the_next_restart_unsafe_until_it_is_back(lab: Lab) -> None:
     down, other = followers(lab)
     lab.kill(down)
 
-    assert kraftwatch(lab, "safe-to-restart", str(other)).exit_code == 2, "at once, whatever is known by then"
+    assert not restart(look(lab, timeout=1.0), other).safe, "at once, whatever is known by then"
 
-    def known_to_be_down() -> None:
-        restart = said(lab, "safe-to-restart", str(other), *SOON_SILENT)
-        assert any(why == f"controller {down} does not fetch: bring it back first" for why in restart["against"])
-        assert len(restart["remaining"]) == 1
+    def known_to_be_down() -> Glimpse:
+        seen = look(lab, setting=SOON_SILENT)
+        answer = restart(seen, other)
+        assert any(why == f"controller {down} does not fetch: bring it back first" for why in answer.against)
+        assert len(answer.remaining or ()) == 1
+        return seen
 
-    eventually(known_to_be_down, within_s=15)
-    status = said(lab, "status", *SOON_SILENT)
-    assert (status["voters_fetching"], status["failures_left"]) == (2, 0)
-    assert {one["id"]: one["verdict"] for one in status["endpoints"]}[down] == "down"
-    checked = kraftwatch(lab, "check", *SOON_SILENT, "--set", "failure-tolerance.silent=2")
-    assert checked.exit_code == 1, "a hold of two minutes does not apply in one look"
-    assert "failure-tolerance" in {one["rule"] for one in json.loads(checked.stdout)["findings"]}
-    assert said(lab, "safe-to-restart", str(down), *SOON_SILENT)["safe"], "to start it again is what is needed"
+    seen = eventually(known_to_be_down, within_s=15)
+    said = status(seen)
+    assert (said["voters_fetching"], said["failures_left"]) == (2, 0)
+    assert {one["id"]: one["verdict"] for one in said["endpoints"]}[down] == "down"
+    assert health(seen).exit_code == 1, "a hold of two minutes does not apply in one look"
+    assert "failure-tolerance" in {one["rule"] for one in check(seen)["findings"]}
+    assert restart(seen, down).safe, "to start it again is what is needed"
     lab.start(down)
+    eventually(lambda: _assert_safe(look(lab), other), within_s=15)
 
-    def safe_again() -> None:
-        assert kraftwatch(lab, "safe-to-restart", str(other)).exit_code == 0
 
-    eventually(safe_again, within_s=15)
+def _assert_safe(seen: Glimpse, node: int) -> None:
+    assert restart(seen, node).safe
 
 
 def test_a_spare_controller_could_be_a_voter(lab: Lab) -> None:
     spare = lab.new_controller()
 
-    status = said(lab, "status")
+    seen = look(lab)
 
-    assert status["could_be_voters"][0]["id"] == spare
-    assert status["could_be_voters"][0]["directory_id"] == lab.node(spare).directory_id
-    assert [one["id"] for one in status["registrations_without_voter"]] == [spare]
-    assert [one["id"] for one in status["current_observers"]].count(spare) == 1
-    assert said(lab, "safe-to-restart", str(spare))["safe"], "it has no vote"
+    said = status(seen)
+    assert said["could_be_voters"][0]["id"] == spare
+    assert said["could_be_voters"][0]["directory_id"] == lab.node(spare).directory_id
+    assert [one["id"] for one in said["registrations_without_voter"]] == [spare]
+    assert [one["id"] for one in said["current_observers"]].count(spare) == 1
+    assert restart(seen, spare).safe, "it has no vote"
     lab.kill(spare)
 
 
@@ -204,7 +261,8 @@ def test_recovering_partitions_and_the_brokers_that_live(lab: Lab) -> None:
     stranded = lab.strand_recovering("orders", partitions=2)
 
     def listed() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = said(lab, "partitions")["recovering"]
+        said: dict[str, Any] = overview.partitions(look(lab))
+        found: list[dict[str, Any]] = said["recovering"]
         assert len(found) == 2
         return found
 
@@ -219,36 +277,41 @@ def test_recovering_partitions_and_the_brokers_that_live(lab: Lab) -> None:
 
 
 def test_without_a_leader_every_controller_is_asked_and_the_recorded_state_is_shown(lab: Lab, tmp_path: Path) -> None:
+    """The majority stands still; what the configuration's own checkpoint recorded is recalled."""
     with gathering(tmp_path, cluster_of(lab, hosts_file=str(lab.hosts_file))) as gathered:
-        whole = said(lab, "status")
 
-        def recorded() -> None:
-            assert any((row.last_offset or 0) > whole["last_offset"] for row in gathered.rows(Kind.RECORDS))
+        def last_recorded() -> int:
+            last = max((row.last_offset or 0 for row in gathered.rows(Kind.RECORDS)), default=0)
+            assert last > 0
+            return last
 
-        eventually(recorded, within_s=15)
-    alone = CliRunner().invoke(app, ["status", "--json", "--journal", str(tmp_path)])
+        then = eventually(last_recorded, within_s=15)
+    live = look(lab, journal=tmp_path)
+    assert live.source == "live", "it goes on where the recorded state ends"
+    whole = status(live)
+    config = tmp_path / "config.yaml"
+    lines = [f"  bootstrap: [{', '.join(lab.bootstrap)}]", f"  hosts_file: {lab.hosts_file}"]
+    config.write_text("\n".join([f"checkpoint: {tmp_path}", "clusters:", f"- name: {NAME}", *lines, ""]))
     leader, left = leader_of(lab), followers(lab)[0]
     paused = [one["id"] for one in whole["committed_voters"]["voters"] if one["id"] != left]
     lab.pause(*paused)
     try:
-        checked = kraftwatch(lab, "check")
-        restart = kraftwatch(lab, "safe-to-restart", str(left), "--timeout", "1")
-        remembered = said(lab, "status", "--journal", str(tmp_path))
+        seen = look(lab, cluster=None, config=config)
     finally:
         lab.resume(*paused)
 
-    assert checked.exit_code == 2
-    assert "no-leader" in {one["rule"] for one in json.loads(checked.stdout)["findings"]}
-    assert restart.exit_code == 2, "whatever is known after a second"
-    assert lab.node(left).endpoint in {one["endpoint"] for one in remembered["failing"] if one["reason"] == "no-leader"}
-    assert {lab.node(node).endpoint for node in paused} <= {one["endpoint"] for one in remembered["failing"]}
-    assert (remembered["source"], remembered["leader_id"]) == ("journal", None)
-    assert remembered["age_ms"] > 1_000
-    assert remembered["committed_voters"] == whole["committed_voters"]
-    assert "no-leader" in {one["rule"] for one in remembered["findings"]}
+    said, checked = status(seen), check(seen)
+    assert checked["exit_code"] == 2
+    assert "no-leader" in {one["rule"] for one in checked["findings"]}
+    assert not restart(seen, left).safe
+    assert lab.node(left).endpoint in {one["endpoint"] for one in said["failing"] if one["reason"] == "no-leader"}
+    assert {lab.node(node).endpoint for node in paused} <= {one["endpoint"] for one in said["failing"]}
+    assert (said["source"], said["leader_id"]) == ("journal", None)
+    assert said["age_ms"] > 1_000
+    assert said["committed_voters"] == whole["committed_voters"]
 
-    recorded_alone = json.loads(alone.stdout)
-    assert (recorded_alone["source"], recorded_alone["leader_id"]) == ("journal", leader), "nobody was asked: so it was"
-    assert recorded_alone["committed_voters"] == whole["committed_voters"]
-
-    eventually(lambda: said(lab, "status", "--journal", str(tmp_path))["source"] == "live", within_s=20)
+    alone = CliRunner().invoke(app, ["status", "--json", "--journal", str(tmp_path), "--at", str(then)])
+    told = json.loads(alone.stdout)
+    assert (told["source"], told["leader_id"]) == ("journal", leader), "nobody was asked: so it was"
+    assert told["committed_voters"] == whole["committed_voters"]
+    assert told["last_offset"] == then

@@ -1,0 +1,279 @@
+"""KIP-1347's override, run dry over the disks of a real quorum that was stopped: read, compared, never written."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.errors import UsageError
+from connectors.logdir.files import PARTITION, checkpoint_name
+from connectors.metadata.batches import Batch, scan, sealed
+from connectors.metadata.transcript import Transcribed, transcript
+from connectors.moment import AtOffset
+from rules.evaluate import evaluate, thresholds_for
+from rules.quorum import Offset, Quorum, Reason
+from streaming.oncall import plan as planning
+from streaming.oncall.disk import on_disk
+from streaming.oncall.plan import Plan, plan, shown, steps
+from tests.unit.connectors.logdir.disks import stopped_quorum
+from tests.unit.rules.situation import failing, findings, healthy, leaderless, name_gone, with_broker
+
+DIRECTORIES = {1: "AaorEeDFTeqhbYUKWjaZFw", 2: "wPvHPGZoRSmdGaO9smPpMQ", 3: "Q6ZWoxLOS3O_aT7VKTK-sg"}
+RECORDED = ",".join(
+    f"{node}@127.0.0.1:{port}:{DIRECTORIES[node]}" for node, port in ((1, 28223), (2, 26108), (3, 25578))
+)
+NEW = ",".join(f"{node}@c{node}.new-domain:9093:{directory}" for node, directory in DIRECTORIES.items())
+SNAPSHOT = "00000000000000000037-0000000001.checkpoint"
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Path:
+    return stopped_quorum(tmp_path)
+
+
+def made(folder: Path, *nodes: int, wanted: str | None = NEW) -> Plan:
+    return plan([on_disk(folder / f"node-{node}") for node in nodes], wanted)
+
+
+def warned(made: Plan, *words: str) -> bool:
+    return any(all(word in warning for word in words) for warning in made.warnings)
+
+
+def rewritten(path: Path, old: bytes, new: bytes) -> None:
+    """Other bytes of the same length in the first batch, with the right CRC: what a tool of somebody's wrote."""
+    content = bytearray(path.read_bytes())
+    first = next(iter(scan(bytes(content))))
+    assert isinstance(first, Batch)
+    assert old in content[: first.end]
+    assert len(old) == len(new)
+    content[: first.end] = bytes(content[: first.end]).replace(old, new)
+    sealed(memoryview(content)[: first.end])
+    path.write_bytes(content)
+
+
+@pytest.mark.kip("E021", "E075")
+def test_the_dry_run_says_what_the_override_would_line_by_line_and_writes_nothing(stopped: Path) -> None:
+    before = sorted((path, path.stat().st_mtime_ns) for path in stopped.rglob("*"))
+    found = made(stopped, 2)
+
+    assert found.provided is not None
+    lines = [*planning.transcript(found.disks[0], found.provided)]
+    assert lines[0] == f"Storage directory {stopped / 'node-2'} is already formatted."
+    assert lines[1] == "Override voters mode enabled, checking if VoterSet needs updating..."
+    assert lines[2].startswith(
+        f"Persisted VoterSet: VoterSet(voters=[VoterNode(voterKey=ReplicaKey(id=1, directoryId={DIRECTORIES[1]})"
+    )
+    assert "CONTROLLER://127.0.0.1:28223" in lines[2]
+    assert lines[3].startswith("Provided VoterSet (from --initial-controllers): VoterSet(voters=[")
+    assert lines[4:] == [
+        "Changes detected: VoterSetDiff{hasVoterIdChanges=false, hasDirectoryIdChanges=false, "
+        "endpointChanges={1=c1.new-domain:9093, 2=c2.new-domain:9093, 3=c3.new-domain:9093}}",
+        "Validation: PASSED (only endpoints changed, safe operation)",
+        "Would create complete snapshot at offset 61, epoch 1 with updated VotersRecord",
+        "Would be called: 00000000000000000061-0000000001.checkpoint",
+    ]
+    said: dict[str, Any] = shown(found)
+    assert (said["outcome"], said["written"]) == ("passed", False)
+    assert sorted((path, path.stat().st_mtime_ns) for path in stopped.rglob("*")) == before
+
+
+@pytest.mark.kip("E029")
+def test_read_then_compare_then_refuse_all_but_new_endpoints(stopped: Path) -> None:
+    def outcome(wanted: str) -> object:
+        return shown(made(stopped, 1, wanted=wanted))["outcome"]
+
+    assert outcome(RECORDED) == "no-change", (
+        "the state is snapshot and log: the newest endpoints, not the formatted ones"
+    )
+    assert outcome(RECORDED.replace("28223", "23627")) == "passed"
+    assert outcome(RECORDED.rpartition(",")[0]) == "rejected"
+    assert outcome(RECORDED.replace(DIRECTORIES[3], "Q6ZWoxLOS3O_aT7VKTK-sA")) == "rejected"
+    assert [*steps(made(stopped, 1, wanted=RECORDED))] == [], "nothing is to be done"
+
+
+@pytest.mark.kip("E043", "E044")
+def test_snapshot_and_tail_tell_the_state_that_the_whole_log_tells(stopped: Path) -> None:
+    """Controller 1 has no snapshot but the one it was formatted with, controller 2 has one up to offset 36."""
+
+    def state(quorum: Quorum) -> dict[str, object]:
+        return {
+            "features": (quorum.kraft_version, quorum.metadata_version),
+            "controllers": {node: one.endpoints for node, one in quorum.controllers.items()},
+            "brokers": {node: (one.endpoints, one.fenced) for node, one in quorum.brokers.items()},
+            "voters": quorum.committed.voters if quorum.committed else None,
+            "recovering": quorum.recovering,
+            "end": quorum.last_offset,
+        }
+
+    whole, behind = on_disk(stopped / "node-1"), on_disk(stopped / "node-2")
+
+    assert (whole.disk.first_offset, behind.disk.first_offset) == (0, 37)
+    assert state(whole.machine.quorum()) == state(behind.machine.quorum())
+    logs = [read.machine.log.partitions.topics for read in (whole, behind)]
+    held = [
+        {(topic, number): (one.leader, one.isr) for topic, of in log.items() for number, one in of.partitions.items()}
+        for log in logs
+    ]
+    assert held[0] == held[1]
+    histories = [[one.voters for one in read.disk.voter_sets if not one.in_snapshot] for read in (whole, behind)]
+    assert histories[0] == histories[1]
+    assert [one.offset for one in histories[0]] == [2, 36], "and the history of the voters"
+    assert len(held[0]) == 3, "a topic of three partitions"
+
+
+@pytest.mark.kip("E030")
+def test_what_a_snapshot_contains_header_kraft_version_voters_the_metadata_and_footer(stopped: Path) -> None:
+    content = (stopped / "node-2" / PARTITION / SNAPSHOT).read_bytes()
+
+    types = [one.type for one in transcript(content) if isinstance(one, Transcribed)]
+
+    assert types[:3] == ["SnapshotHeader", "KRaftVersion", "KRaftVoters"]
+    assert types[-1] == "SnapshotFooter"
+    metadata = set(types[3:-1])
+    assert metadata >= {"FEATURE_LEVEL_RECORD", "REGISTER_CONTROLLER_RECORD", "REGISTER_BROKER_RECORD", "TOPIC_RECORD"}
+    assert "PARTITION_RECORD" in metadata
+
+
+@pytest.mark.kip("E048", "E049")
+def test_a_snapshot_is_called_by_the_end_and_epoch_of_the_log_it_stands_for(stopped: Path) -> None:
+    """Kafka's own one: read up to there, our name for it is Kafka's."""
+    then = on_disk(stopped / "node-1", AtOffset(offset=Offset(36))).disk
+
+    assert checkpoint_name(then.end_offset, then.epoch or 0) == SNAPSHOT
+    assert [one.snapshot for one in made(stopped, 2, 3).disks] == [
+        "00000000000000000061-0000000001.checkpoint",
+        "00000000000000000057-0000000001.checkpoint",
+    ]
+
+
+@pytest.mark.kip("E051")
+def test_logs_that_end_differently_and_records_that_may_be_uncommitted_are_told(stopped: Path) -> None:
+    found = made(stopped, 2, 3)
+
+    assert warned(found, "the logs end differently", "2 at 61", "3 at 57")
+    assert warned(found, "records from offset 37 to 60 may be uncommitted")
+    assert found.survival is not None
+    assert [one.id for one in found.survival.best] == [2]
+    assert found.survival.holds_all_committed
+    alone = made(stopped, 3)
+    assert warned(alone, "1 voter's disk of 3", "2 are needed", DIRECTORIES[1], DIRECTORIES[2])
+    assert warned(alone, "these voters are no majority")
+
+
+@pytest.mark.kip("E038", "E039", "E057", "E070")
+def test_the_steps_controllers_first_and_all_stopped_then_the_brokers_with_the_same_list(stopped: Path) -> None:
+    lines = [*steps(made(stopped, 1, 2, 3, 101))]
+
+    command = (
+        "kafka-storage.sh format --cluster-id vUKL8329QBu98AEWDcwiEw --config $NODE_PROPERTIES "
+        f"--initial-controllers {NEW} --override-voters"
+    )
+    assert [at for at, line in enumerate(lines) if line == command] == [5, 8], "controllers, then brokers"
+    assert "Stop every controller (1, 2 and 3), all of them before the first one" in lines[1]
+    assert "Start all controllers" in lines[6]
+    assert "Brokers (101 among them) hold the old voters" in lines[7]
+    assert "__cluster_metadata-0 removed" in lines[9]
+    assert all(line == command or line.startswith("# ") for line in lines)
+
+
+@pytest.mark.kip("E069", "E079", "E095")
+def test_half_an_override_is_told_nodes_hold_different_endpoints(stopped: Path) -> None:
+    """The broker was left behind: it holds what stood there before controller 1 came back elsewhere."""
+    partition = stopped / "node-101" / PARTITION
+    (partition / SNAPSHOT).unlink()
+    log = partition / "00000000000000000000.log"
+    content = log.read_bytes()
+    end = next(batch.position for batch in scan(content) if isinstance(batch, Batch) and batch.base_offset == 36)
+    log.write_bytes(content[:end])
+
+    assert not warned(made(stopped, 1, 2, 3), "the nodes hold different")
+    assert warned(
+        made(stopped, 1, 2, 101), "hold different endpoints", "1 and 2: 1@127.0.0.1:28223", "101: 1@127.0.0.1:23627"
+    )
+
+
+@pytest.mark.kip("E078")
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b"127.0.0.1", b"127.0.0.9", "an override was done already"),
+        (b"\0\0\0\x02\xc0\xfb\xc7", b"\0\0\0\x02\xc0\xfb\xc8", "CRITICAL: 2-wPvHPGZoRSmdGaO9smPpMQ"),
+    ],
+    ids=["endpoints", "a directory id"],
+)
+def test_voters_that_a_snapshot_changed(stopped: Path, old: bytes, new: bytes, said: str) -> None:
+    assert not warned(made(stopped, 2), "than the log below it")
+
+    rewritten(stopped / "node-2" / PARTITION / SNAPSHOT, old, new)
+
+    assert warned(made(stopped, 2), "snapshot that ends at offset 37", "than the log below it", said.split(": ")[0])
+
+
+@pytest.mark.kip("E009")
+def test_a_renamed_domain_is_named_as_the_one_cause(stopped: Path) -> None:
+    for node in (1, 2, 3):
+        rewritten(stopped / f"node-{node}" / PARTITION / checkpoint_name(0, 0), b"127.0.0.1", b"c.a.local")
+    renamed = ",".join(f"{node}@c.b.local:9093:{directory}" for node, directory in DIRECTORIES.items())
+    for node in (1, 2, 3):
+        (stopped / f"node-{node}" / PARTITION / "00000000000000000000.log").write_bytes(b"")
+        (stopped / f"node-{node}" / PARTITION / SNAPSHOT).unlink(missing_ok=True)
+
+    assert warned(made(stopped, 1, 2, 3, wanted=renamed), "all names change at once, a.local to b.local")
+
+
+@pytest.mark.kip("E009")
+def test_when_every_name_is_gone_every_voter_is_named_before_anybody_restarts() -> None:
+    gone = name_gone(healthy(), 1, 2, 3)
+
+    assert [(one.subject, str(one.severity)) for one in findings(gone, "stale-voter-endpoint")] == [
+        (f"voter {node}", "critical") for node in (1, 2, 3)
+    ]
+
+
+@pytest.mark.kip("E011")
+def test_volumes_restored_under_other_names_no_leader_and_every_recorded_name_is_gone() -> None:
+    restored = leaderless(name_gone(healthy(), 1, 2, 3), 1, 2, 3)
+
+    told = [(one.rule, str(one.severity)) for one in evaluate(restored, thresholds_for({})).findings]
+
+    assert told == [("no-leader", "critical"), *[("stale-voter-endpoint", "critical")] * 3]
+    for finding in findings(restored, "stale-voter-endpoint"):
+        assert finding.evidence["seen_there"] == "the name is gone"
+        assert finding.evidence["electable_if_all_restarted"] is False, "no configuration can mend it"
+
+
+@pytest.mark.kip("E094")
+def test_restored_under_other_names_and_from_an_old_copy_is_told_as_both() -> None:
+    old = failing(name_gone(healthy(), 1, 2, 3), Reason.METADATA_LOST, "c1.test:9093", detail="the log ends before")
+
+    told = {one.rule for one in evaluate(old, thresholds_for({})).findings}
+
+    assert told >= {"committed-metadata-lost", "stale-voter-endpoint"}
+
+
+@pytest.mark.kip("E095")
+def test_brokers_that_were_not_overridden_are_named_one_by_one_while_the_quorum_is_well() -> None:
+    """The controllers were overridden; the brokers dial the old names, and nobody hears them."""
+    quorum = with_broker(with_broker(healthy(), 101, fenced=True), 102, fenced=True)
+
+    found = evaluate(quorum, thresholds_for({})).findings
+
+    assert [(one.rule, one.subject) for one in found] == [
+        ("broker-fenced", "broker 101"),
+        ("broker-fenced", "broker 102"),
+    ]
+
+
+def test_disks_that_cannot_be_assessed_together_are_refused(stopped: Path) -> None:
+    with pytest.raises(UsageError, match="is given twice"):
+        made(stopped, 2, 2)
+    with pytest.raises(UsageError, match="--initial-controllers: 'x' is not ID@HOST:PORT:DIRECTORY_ID"):
+        made(stopped, 2, wanted="x")
+    meta = stopped / "node-3" / "meta.properties"
+    meta.write_text(meta.read_text().replace("vUKL8329QBu98AEWDcwiEw", "another"))
+    with pytest.raises(UsageError, match="the disks are of 2 clusters"):
+        made(stopped, 2, 3)
+    shutil.rmtree(stopped / "node-1" / PARTITION)
+    with pytest.raises(UsageError, match="no metadata log is in"):
+        made(stopped, 1)

@@ -19,6 +19,8 @@ class Cluster:
     """HOST -> address, as curl's --resolve: wins over everything else."""
     hosts_file: str | None = None
     """A file in /etc/hosts format, read again at each look; wins over DNS; a name missing from it goes to DNS."""
+    log: bool = True
+    """False: polls alone. Then DESCRIBE on CLUSTER does, and no controller need be reachable."""
     poll_interval_ms: int = 1_000
     probe_interval_ms: int = 5_000
     view_interval_ms: int = 10_000

@@ -530,6 +530,8 @@ class Access:
     """The listener wants TLS, a login or both: whoever runs a command of Kafka's needs a --command-config there."""
     principal: str | None = None
     """Whom Kafka's authorizer takes the monitor for, such as `User:kraftwatch`; None where only Kafka knows."""
+    log: bool = True
+    """The metadata log is read. False: polls alone, by choice, which DESCRIBE allows."""
 
 
 PLAINTEXT = Access()

@@ -1,12 +1,12 @@
 """Reading: whether the log is read to its end and still followed, for rules that judge by what it says now."""
 
-from rules.finding import CannotTell, Thresholds
+from rules.finding import CannotTell, NotApplicable, Thresholds
 from rules.quorum import Quorum
 from rules.sight import SEEN_AGE, catching_up
 from rules.text import spelled
 
 
-def unread(rule: str, quorum: Quorum, thresholds: Thresholds) -> CannotTell | None:
+def unread(rule: str, quorum: Quorum, thresholds: Thresholds) -> CannotTell | NotApplicable | None:
     """The answer of a rule that judges by the log's end while that is not seen; None while it is.
 
     Args:

@@ -72,6 +72,8 @@ class Watch:
             (Sight.VIEW, self._view),
         )
         for sight, run in ways:
+            if sight is not Sight.QUORUM and not self._cluster.log:
+                continue
             self._loop.spawn(fenced(self._loop, self._cluster.name, sight, self._rows, run))
 
     async def _follow(self) -> None:

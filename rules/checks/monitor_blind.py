@@ -68,10 +68,9 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     if _just_back(quorum):
         yield CannotTell(rule=ID, subject="quorum", why="the gatherer has only just begun to look again")
         return
-    ages = {
-        "metadata log": _age(quorum, quorum.log_seen_at_ms),
-        "DescribeQuorum": _age(quorum, quorum.poll.observed_at_ms if quorum.poll else None),
-    }
+    ages = {"DescribeQuorum": _age(quorum, quorum.poll.observed_at_ms if quorum.poll else None)}
+    if quorum.access.log:
+        ages = {"metadata log": _age(quorum, quorum.log_seen_at_ms), **ages}
     stale = [name for name, age in ages.items() if age is None or age > thresholds.ms(SEEN_AGE.name)]
     sights = {"metadata log": Sight.LOG, "DescribeQuorum": Sight.QUORUM}
     failures = [each for each in quorum.failures if each.sight in {sights[name] for name in stale}]

@@ -22,6 +22,8 @@ class ClusterSection(Section):
     """HOST:PORT of controllers, all of them if possible. With brokers only, the log cannot be read."""
     cluster_id: str | None = None
     """Needed only where DescribeCluster is denied to the monitor."""
+    metadata_log: bool = True
+    """`false`: polls alone, for which DESCRIBE does; the rules that need the log are then not applicable."""
     vantage: Vantage = Vantage.INSIDE
     """`outside` when the monitor does not share the controllers' name service or network."""
     resolve: Mapping[str, str] = Field(default_factory=dict)
@@ -88,7 +90,11 @@ class ClusterSection(Section):
         """What the rules may know of how we come in."""
         # Kafka's default names a principal after the login's user; after a certificate or a token only Kafka knows.
         user = self.sasl_plain_username if self.sasl_mechanism in _BY_PASSWORD else None
-        return Access(secured=self.security_protocol != "PLAINTEXT", principal=None if user is None else f"User:{user}")
+        return Access(
+            secured=self.security_protocol != "PLAINTEXT",
+            principal=None if user is None else f"User:{user}",
+            log=self.metadata_log,
+        )
 
     def cluster(self) -> Cluster:
         """The plain value that the gatherer gets.
@@ -120,6 +126,7 @@ class ClusterSection(Section):
             options={key: value for key, value in options.items() if value is not None},
             resolve=dict(self.resolve),
             hosts_file=None if self.hosts_file is None else str(self.hosts_file),
+            log=self.metadata_log,
         )
 
     def _password(self) -> str | None:

@@ -89,6 +89,19 @@ def test_half_of_the_rules_judge_and_the_other_half_cannot_tell(lab: Lab, config
     assert not {"no-leader", "failure-tolerance", "voter-lagging", "quorum-shape"} & by_log, "polls do for these"
 
 
+def test_polls_alone_by_choice_are_no_blindness(config: Path) -> None:
+    section = yaml.safe_load(config.read_text())["clusters"][0] | {"metadata_log": False}
+    chosen = config.with_name("polls.yaml")
+    chosen.write_text(yaml.safe_dump({"clusters": [section]}))
+
+    checked = said("check", chosen)
+
+    assert (checked["cannot_tell"], checked["missing"], checked["findings"]) == ([], [], [])
+    assert (checked["exit_code"], checked["health"]) == (0, "healthy")
+    why = {one["rule"]: one["why"] for one in checked["not_applicable"]}
+    assert why["stale-voter-endpoint"] == "polls alone are watched here (metadata_log: false)"
+
+
 def test_a_controller_that_is_down_is_told_and_the_printed_command_goes_by_the_broker(lab: Lab, config: Path) -> None:
     leader = lab.await_state(lambda state: True, what="a leader").leader_id
     down = next(node for node in lab.controllers if node != leader)

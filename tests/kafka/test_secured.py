@@ -113,6 +113,7 @@ def checked(lab: Lab, folder: Path, allowed: None) -> dict[str, dict[str, Any]]:
         folder / "every.yaml",
         section(lab, FULL),
         section(lab, POLLS),
+        section(lab, POLLS, name="polls-by-choice", metadata_log=False),
         section(lab, NOTHING),
         section(lab, FULL, name="wrong-password", sasl_plain_password=WRONG_PASSWORD),
         section(lab, FULL, name="untrusted-ca", ssl_cafile=str(strange.ca_file)),
@@ -175,6 +176,15 @@ def test_with_describe_alone_the_polls_are_judged_and_what_cannot_be_seen_is_sai
     without_log, by_polls, *_ = documented.split(".")
     assert set(re.findall("`(.+?)`", without_log)) <= by_log
     assert not set(re.findall("`(.+?)`", by_polls)) & by_log
+
+
+def test_polls_alone_by_choice_are_no_blindness(checked: dict[str, dict[str, Any]]) -> None:
+    chosen, degraded = checked["polls-by-choice"], checked[POLLS]
+
+    assert (chosen["health"], chosen["findings"], chosen["missing"]) == ("healthy", [], [])
+    not_applicable = {one["rule"]: one["why"] for one in chosen["not_applicable"]}
+    assert {one["rule"] for one in degraded["cannot_tell"]} <= set(not_applicable)
+    assert not_applicable["stale-voter-endpoint"] == "polls alone are watched here (metadata_log: false)"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.checks.monitor_blind import ADVICE
+from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.quorum import Access, Quorum, Reason, Sight, Vantage
 from tests.unit.rules.situation import (
@@ -153,6 +154,14 @@ def test_whom_only_kafka_knows_is_allowed_by_no_command_of_ours() -> None:
     quorum = replace(failing(unseen_for(healthy()), Reason.DENIED, *ALL), access=Access(secured=True))
     (finding,) = findings(quorum, "monitor-blind")
     assert not any(line.startswith("kafka-acls") for line in finding.remedy)
+
+
+def test_polls_alone_by_choice_are_no_blindness_until_they_fail() -> None:
+    quorum = replace(unseen_for(healthy(), poll_ms=None), access=Access(log=False))
+    assert told(quorum) == []
+    judged = evaluate(quorum, thresholds_for({}))
+    assert {"stale-voter-endpoint", "partition-stuck-recovering"} <= {each.rule for each in judged.not_applicable}
+    assert told(replace(unseen_for(healthy()), access=Access(log=False))) == BLIND
 
 
 def test_brokers_alone_serve_polls_and_no_log() -> None:

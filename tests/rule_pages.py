@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rules.evaluate import RULES
-from rules.finding import Rule, Severity
+from rules.finding import HOLD, Rule, Severity
 from rules.page import default_of, page_of, silence_of, times_of
+from rules.quorum import Millis
+from rules.text import spelled
 from tests.scenes import SCENES
 
 ROOT = Path(__file__).parents[1]
@@ -31,8 +33,7 @@ def index() -> str:
     worst_first = [severity.value for severity in Severity]
     order = sorted(RULES.values(), key=lambda rule: ([worst_first.index(one) for one in severities(rule)][:1], rule.id))
     rows = [
-        f"| [`{rule.id}`]({rule.id}.md) | {rule.title} | {', '.join(severities(rule))} | "
-        f"{default_of(next(each for each in rule.thresholds if each.name == 'hold'))} |"
+        f"| [`{rule.id}`]({rule.id}.md) | {rule.title} | {', '.join(severities(rule))} | {held(rule)} |"
         for rule in order
     ]
     return "\n".join(
@@ -42,12 +43,18 @@ def index() -> str:
             "What each rule says, what to do about it and what not; `kraftwatch explain RULE` prints the same text.",
             "Critical: get up now. Warning: look today. Info: know about it.",
             "",
-            "| rule | what it says | severity | default hold |",
+            "| rule | what it says | severity | told after |",
             "|---|---|---|---|",
             *rows,
             "",
         ]
     )
+
+
+def held(rule: Rule) -> str:
+    """How long it must stand by default before it is told."""
+    (seconds,) = (each.default for each in rule.thresholds if each.name == HOLD)
+    return spelled(Millis(round(seconds * 1000))) if seconds else "at once"
 
 
 def markdown(rule: Rule) -> str:

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 RULES = "tests/kafka/test_rule_scenes.py"
 DISASTERS = "tests/kafka/test_disaster_scenes.py"
 JOB = "tests/job/test_scenes.py"
+DRIFT = "tests/kafka/test_drift_scenes.py"
 DEMO = "tests/job/test_demo.py::test_the_demo_tells_everything_and_nothing_false"
 AN_HOUR = "it stands for an hour, because no later success mends what happened"
 
@@ -83,7 +84,11 @@ SCENES: Mapping[str, Scene] = {
         resolves="tests/scripts/recovering_with_a_follower.txt",
         why="Kafka's controllers refuse an ISR of more while a partition is RECOVERING",
     ),
+    "snapshot-stale": scene(f"{DRIFT}::test_nodes_of_two_versions_and_a_log_without_snapshots"),
     "stale-voter-endpoint": scene(DEMO),
+    "unclean-election": scene(f"{DRIFT}::test_an_unclean_election_is_news_and_resolves_by_itself"),
+    "version-drift": scene(f"{DRIFT}::test_nodes_of_two_versions_and_a_log_without_snapshots"),
+    "views-disagree": scene(f"{DRIFT}::test_a_controller_that_hears_none_of_the_others"),
     "voter-change-stuck": scene(f"{RULES}::test_a_removal_that_does_not_commit_and_the_even_number_it_leaves"),
     "voter-disk-replaced": scene(
         "tests/job/test_combined.py::test_its_disk_replaced_is_one_alert_mended_by_the_printed_commands"

@@ -138,6 +138,7 @@ SCENES = (
         "tool shows that records may be gone.",
         hurt=partitions_stranded,
         expected=tuple(Expectation(rule="partition-stuck-recovering", subject=topic) for topic in TOPICS),
+        also=("unclean-election",),
         mending="the broker with the other replica comes back",
         mend=partitions_mended,
     ),

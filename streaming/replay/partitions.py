@@ -11,6 +11,7 @@ from typing import NamedTuple
 from connectors.event import At, PartitionChanged, PartitionSet
 from rules.quorum import ElectedRecovered, Epoch, Millis, NodeId, Offset, Recovery, TopicId
 from streaming.replay import topics
+from streaming.replay.past import UncleanElection
 from streaming.replay.topics import Assignment, Topic
 
 
@@ -19,19 +20,6 @@ class Origin(NamedTuple):
 
     offset: Offset
     leader_epoch: Epoch
-    timestamp_ms: Millis
-
-
-class UncleanElection(NamedTuple):
-    """One partition got a leader from outside those in sync and eligible (KIP-704)."""
-
-    topic_id: TopicId
-    topic: str | None
-    partition: int
-    leader: NodeId | None
-    passed_over: tuple[NodeId, ...]
-    """Who was in sync, or eligible, before."""
-    offset: Offset
     timestamp_ms: Millis
 
 

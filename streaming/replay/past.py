@@ -5,7 +5,7 @@ Ages are differences of the log's own time, so that a history replayed in one go
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from connectors.event import At, ControllerRegistered, LeaderChanged
 from rules.quorum import (
@@ -15,12 +15,13 @@ from rules.quorum import (
     Election,
     Millis,
     NodeId,
+    Offset,
     Past,
     Reconfiguration,
+    TopicId,
     UncleanElections,
     VoterSet,
 )
-from streaming.replay.partitions import UncleanElection
 
 REMEMBERED_MS = Millis(3_600_000)
 """How long before the newest record of its kind an entry may lie."""
@@ -29,6 +30,19 @@ REMEMBERED = 64
 PARTITIONS = 20
 """How many partitions of one topic are named."""
 _Entry = TypeVar("_Entry", bound=Election | ControllerStart | Reconfiguration | ElectedRecovered)
+
+
+class UncleanElection(NamedTuple):
+    """One partition got a leader from outside those in sync and eligible (KIP-704)."""
+
+    topic_id: TopicId
+    topic: str | None
+    partition: int
+    leader: NodeId | None
+    passed_over: tuple[NodeId, ...]
+    """Who was in sync, or eligible, before."""
+    offset: Offset
+    timestamp_ms: Millis
 
 
 def with_election(past: Past, event: LeaderChanged) -> Past:

@@ -55,6 +55,11 @@ class Play:
             "add-controller": lambda node: self.world.add(int(node)),
             "remove-controller": lambda node: self.world.remove(int(node)),
             "resign": self.world.resign,
+            "cut-off": lambda node: self.world.cut_off(int(node)),
+            "reconnect": lambda node: self.world.reconnect(int(node)),
+            "upgrade": lambda version, *nodes: _each(lambda node: self.world.upgrade(node, int(version)), nodes),
+            "finalize": lambda version: self.world.finalize(int(version)),
+            "snapshots": self.snapshots,
             "transaction": self.world.transaction,
             "force-voters": lambda voters: self.world.force(_numbers(voters)),
             "names": self.names,
@@ -122,6 +127,10 @@ class Play:
         for one in evaluate(watch.machine.quorum(), watch.thresholds).findings:
             if one.subject == " ".join(subject):
                 yield from one.remedy
+
+    def snapshots(self, state: str) -> None:
+        """snapshots off, snapshots on: whether the leader takes one every hour."""
+        self.world.snapshots = state == "on"
 
     def move(self, node: str, place: str) -> None:
         """move 2 HOST:PORT: stopped, its endpoint changed, started."""

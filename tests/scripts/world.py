@@ -28,6 +28,7 @@ from connectors.event import (
     TransactionBegan,
     TransactionEnded,
     Unseen,
+    ViewSeen,
     VotersSet,
 )
 from rules.quorum import (
@@ -36,6 +37,8 @@ from rules.quorum import (
     DirectoryId,
     Endpoint,
     Epoch,
+    FeatureRange,
+    LeaderLog,
     Millis,
     NodeId,
     Offset,
@@ -44,6 +47,7 @@ from rules.quorum import (
     ReplicaKey,
     Resolution,
     Sight,
+    Snapshot,
     TopicId,
     Voter,
 )
@@ -69,6 +73,12 @@ class Node:
     stopped_at_ms: int | None = None
     end_offset: int = 0
     update_due_ms: int | None = None
+    cut_off: bool = False
+    """It runs and answers us, and hears none of the others."""
+    supports: int = 27
+    """The highest metadata.version that its version knows."""
+    epoch: int = 0
+    """The newest one it heard of."""
 
     @property
     def endpoint(self) -> Endpoint:
@@ -114,6 +124,10 @@ class World:
     """Written and not read by the gatherer yet."""
     log: list[LogEvent] = field(default_factory=list)
     away: bool = False
+    snapshot_at: tuple[int, int] | None = None
+    """Where the newest snapshot ends, and up to when it reaches."""
+    snapshots: bool = True
+    """A snapshot is taken every hour."""
     compacted: bool = False
     """The gatherer's next read is answered by a snapshot."""
     sequence: int = 0
@@ -184,6 +198,28 @@ class World:
         """remove-controller."""
         del self.voters[number]
         self._write_voters()
+
+    def cut_off(self, number: int) -> None:
+        """A controller hears none of the others any more; it goes on running, and we can ask it."""
+        node = self.nodes[number]
+        self.stop(number)
+        node.up, node.cut_off = True, True
+
+    def reconnect(self, number: int) -> None:
+        """It hears the others again."""
+        node = self.nodes[number]
+        node.cut_off = False
+        self.silent.pop(node.key, None)
+
+    def upgrade(self, number: int, metadata_version: int) -> None:
+        """Restarted with a version that knows metadata.versions up to this."""
+        self.stop(number)
+        self.nodes[number].supports = metadata_version
+        self.start(number)
+
+    def finalize(self, metadata_version: int) -> None:
+        """kafka-features upgrade."""
+        self._write(FeatureLevelSet(at=self._at(), name="metadata.version", level=metadata_version))
 
     def resign(self) -> None:
         """The leader loses its majority for a moment; nobody is restarted."""
@@ -269,6 +305,8 @@ class World:
             looks += [*self._followed(), [self._poll()]]
         if self.now_ms // SECOND % 5 == 0 and self.blind is None:
             looks += [[self._probe(node, endpoint)] for node, endpoint in self._probed()]
+        if self.now_ms // SECOND % 10 == 1 and self.blind is None and not self.log_denied:
+            looks += [[self._view(node)] for node in self.nodes.values() if node.up and not node.broker]
         for events in looks:
             self.sequence += 1
             yield Row(self.sequence, Millis(self.now_ms), events)
@@ -292,6 +330,9 @@ class World:
             self._elect()
         if self.leader is None:
             return
+        since = START if self.snapshot_at is None else self.snapshot_at[1] - LEADERS_CLOCK
+        if self.snapshots and self.now_ms - since >= 3600 * SECOND:
+            self.snapshot_at = (self.offset, self.now_ms + LEADERS_CLOCK)
         for node in self.nodes.values():
             if node.update_due_ms is not None and self.now_ms >= node.update_due_ms:
                 node.update_due_ms = None
@@ -299,13 +340,17 @@ class World:
                 self._write_voters()
         self.offset += 2
         for node in self.nodes.values():
-            if node.up:
-                node.end_offset = self.offset
+            if node.up and not node.cut_off:
+                node.end_offset, node.epoch = self.offset, self.epoch
         self.silent = {key: one for key, one in self.silent.items() if self.now_ms - one.at_ms < 300 * SECOND}
 
     def _elect(self) -> None:
         self.election_due_ms = None
-        alive = [n for n, node in self.nodes.items() if node.up and not node.broker and self._votes(node)]
+        alive = [
+            n
+            for n, node in self.nodes.items()
+            if node.up and not node.cut_off and not node.broker and self._votes(node)
+        ]
         if len(alive) >= len(self.voters) // 2 + 1 or not self.voters:
             self.epoch += 1
             self.leader = min(alive)
@@ -322,6 +367,7 @@ class World:
         """What was written since the last read: at most four records an answer, or a snapshot in three pieces."""
         if self.compacted:
             self.compacted, self.pending = False, []
+            self.snapshot_at = (self.offset - 2, self.now_ms + LEADERS_CLOCK - SECOND)
             now = self.now_ms + LEADERS_CLOCK
             whole = snapshot(self.log, end_offset=self.offset - 2, epoch=self.epoch, timestamp_ms=now - SECOND)
             size = -(-len(whole) // 3)
@@ -344,7 +390,7 @@ class World:
 
     def _poll(self) -> QuorumPolled:
         keys = {voter.key for voter in self.voters.values()}
-        fetching = {node.key for node in self.nodes.values() if node.up}
+        fetching = {node.key for node in self.nodes.values() if node.up and not node.cut_off}
         observers = sorted((fetching | set(self.silent)) - keys, key=lambda key: (key.id, key.directory_id or ""))
         return QuorumPolled(
             cluster_id="test-cluster-id",
@@ -360,7 +406,7 @@ class World:
     def _row(self, key: ReplicaKey) -> Replica:
         node = self.nodes.get(key.id)
         now = self.now_ms + LEADERS_CLOCK
-        if node is not None and node.up and node.key == key:
+        if node is not None and node.up and not node.cut_off and node.key == key:
             age = 0 if node.id == self.leader else 20
             seen = Millis(now - age)
             return Replica(key=key, log_end_offset=Offset(self.offset), last_fetch_ms=seen, last_caught_up_ms=seen)
@@ -368,6 +414,28 @@ class World:
         last = None if silent is None else Millis(silent.at_ms + LEADERS_CLOCK)
         end = None if silent is None else Offset(silent.end_offset)
         return Replica(key=key, log_end_offset=end, last_fetch_ms=last, last_caught_up_ms=last)
+
+    def _view(self, node: Node) -> ViewSeen:
+        heard = self.leader is not None and not node.cut_off
+        leads = node.id == self.leader
+        return ViewSeen(
+            endpoint=str(node.endpoint),
+            node=NodeId(node.id),
+            this_cluster=True,
+            leader_id=NodeId(self.leader) if self.leader is not None and heard else None,
+            leader_epoch=Epoch(self.epoch if heard else node.epoch),
+            log=self._leader_log() if leads else None,
+        )
+
+    def _leader_log(self) -> LeaderLog:
+        begins = Millis(START + LEADERS_CLOCK)
+        if self.snapshot_at is None:
+            return LeaderLog(start_offset=Offset(0), snapshot=None, tells_absence=True, begins_timestamp_ms=begins)
+        end, reaches_to = self.snapshot_at
+        snapshot = Snapshot(
+            end_offset=Offset(end), epoch=Epoch(self.epoch), last_contained_timestamp_ms=Millis(reaches_to)
+        )
+        return LeaderLog(start_offset=Offset(0), snapshot=snapshot, tells_absence=True, begins_timestamp_ms=None)
 
     def _asked(self) -> list[tuple[Sight, str]]:
         return [(sight, place) for place in self.bootstrap for sight in (Sight.LOG, Sight.QUORUM)]
@@ -438,14 +506,26 @@ class World:
                     endpoints=(node.endpoint,),
                     fenced=False,
                     in_controlled_shutdown=False,
+                    features=_supporting(node.supports),
                 )
             )
             return
         self._write(
             ControllerRegistered(
-                at=self._at(), id=NodeId(node.id), incarnation_id=incarnation, endpoints=(node.endpoint,)
+                at=self._at(),
+                id=NodeId(node.id),
+                incarnation_id=incarnation,
+                endpoints=(node.endpoint,),
+                features=_supporting(node.supports),
             )
         )
 
     def _place(self, number: int) -> str:
         return str(self.nodes[number].endpoint)
+
+
+def _supporting(metadata_version: int) -> tuple[FeatureRange, ...]:
+    return (
+        FeatureRange(name="kraft.version", lowest=0, highest=1),
+        FeatureRange(name="metadata.version", lowest=7, highest=metadata_version),
+    )

@@ -5,6 +5,7 @@ Three controllers (or n), the highest id leads; two brokers; names `cN.test`; th
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding, Judgement
@@ -19,8 +20,10 @@ from rules.quorum import (
     Endpoint,
     Epoch,
     Failure,
+    FeatureRange,
     Invariant,
     LagSample,
+    LeaderLog,
     Millis,
     NodeId,
     Offset,
@@ -36,7 +39,10 @@ from rules.quorum import (
     ReplicaKey,
     Resolution,
     Sight,
+    Snapshot,
     TopicId,
+    UncleanElections,
+    View,
     Violation,
     Voter,
     VoterRemoval,
@@ -47,6 +53,10 @@ NOW = Millis(1_790_000_000_000)
 LOG_END = Offset(10_000)
 EPOCH = Epoch(7)
 TOPIC = TopicId("dG9waWMtb3JkZXJzAAAAAA")
+DAY_MS = 86_400_000
+
+
+RegistrationT = TypeVar("RegistrationT", ControllerRegistration, BrokerRegistration)
 
 
 def key(node: int, directory: str | None = None) -> ReplicaKey:
@@ -67,6 +77,8 @@ def healthy(voters: int = 3) -> Quorum:
         cluster_id="Zm9yLXRlc3RzLW9ubHkhIQ",
         now_ms=NOW,
         kraft_version=1,
+        metadata_version=27,
+        features={"metadata.version": 27, "group.version": 1},
         committed=VoterSet(
             voters=tuple(Voter(key=key(node), endpoints=(endpoint(node),)) for node in ids),
             offset=Offset(40),
@@ -93,6 +105,7 @@ def healthy(voters: int = 3) -> Quorum:
         controllers={NodeId(node): registration(node) for node in ids},
         brokers={NodeId(node): broker(node) for node in (101, 102)},
         probes=dict(_probe(node) for node in ids),
+        views={str(endpoint(node)): view(node, leader=voters) for node in ids},
         addresses={f"c{node}.test": (f"10.0.0.{node}",) for node in ids},
         bootstrap=tuple(str(endpoint(node)) for node in ids),
     )
@@ -144,6 +157,47 @@ def registration(node: int, at: Endpoint | None = None) -> ControllerRegistratio
         endpoints=(at or endpoint(node),),
         offset=Offset(50 + node),
         timestamp_ms=Millis(NOW - 80_000_000),
+        features=supporting(27),
+        features_since_timestamp_ms=Millis(NOW - 6 * DAY_MS),
+    )
+
+
+def supporting(metadata_version: int, *, kraft_version: int = 1) -> tuple[FeatureRange, ...]:
+    """What a node registers that supports metadata.version up to here."""
+    return (
+        FeatureRange(name="group.version", lowest=0, highest=1),
+        FeatureRange(name="kraft.version", lowest=0, highest=kraft_version),
+        FeatureRange(name="metadata.version", lowest=7, highest=metadata_version),
+    )
+
+
+def view(
+    node: int, *, leader: int | None = 3, epoch: int = EPOCH, ago_ms: int = 4_000, since_ms: int = 3_600_000
+) -> View:
+    """What a controller says of who leads; the leader's newest snapshot reaches to half an hour ago."""
+    return View(
+        observed_at_ms=Millis(NOW - ago_ms),
+        since_ms=Millis(NOW - since_ms),
+        endpoint=str(endpoint(node)),
+        node=NodeId(node),
+        this_cluster=True,
+        leader_id=None if leader is None else NodeId(leader),
+        leader_epoch=Epoch(epoch),
+        log=leader_log(1_800_000) if leader == node else None,
+    )
+
+
+def leader_log(
+    reaches_back_ms: int | None, *, end: int = 6_400, tells_absence: bool = True, begins_ago_ms: int | None = None
+) -> LeaderLog:
+    """The newest snapshot reaches to so long ago; None: there is none."""
+    at = None if reaches_back_ms is None else Millis(NOW - 300 - reaches_back_ms)
+    snapshot = Snapshot(end_offset=Offset(end), epoch=Epoch(6), last_contained_timestamp_ms=at)
+    return LeaderLog(
+        start_offset=Offset(0),
+        snapshot=None if reaches_back_ms is None else snapshot,
+        tells_absence=tells_absence,
+        begins_timestamp_ms=None if begins_ago_ms is None else Millis(NOW - 300 - begins_ago_ms),
     )
 
 
@@ -156,6 +210,8 @@ def broker(node: int, *, fenced: bool = False, alive_for_ms: int | None = 3_600_
         in_controlled_shutdown=False,
         offset=Offset(60),
         alive_since_timestamp_ms=None if alive_for_ms is None or fenced else Millis(NOW - 300 - alive_for_ms),
+        features=supporting(27),
+        features_since_timestamp_ms=Millis(NOW - 6 * DAY_MS),
     )
 
 
@@ -495,6 +551,54 @@ def elected(quorum: Quorum, *leaders: int, every_ms: int = 60_000, started: tupl
     )
     past = replace(quorum.past, elections=tuple(reversed(elections)), starts=starts)
     return replace(quorum, past=past, leader_epoch=Epoch(40))
+
+
+def views(quorum: Quorum, *said: View) -> Quorum:
+    """These controllers say something else of who leads."""
+    return replace(quorum, views={**quorum.views, **{each.endpoint: each for each in said}})
+
+
+def foreign(said: View) -> View:
+    """A node of another cluster answers at that controller's address."""
+    return replace(said, this_cluster=False, leader_id=None, leader_epoch=None, log=None)
+
+
+def snapshots(quorum: Quorum, log: LeaderLog) -> Quorum:
+    """The leader says this of its log."""
+    leading = {name: replace(each, log=log) if each.log is not None else each for name, each in quorum.views.items()}
+    return replace(quorum, views=leading)
+
+
+def unclean(quorum: Quorum, *partitions: int, topic: str | None = "orders", ago_ms: int = 45_000) -> Quorum:
+    """These partitions got broker 102 for a leader while 101, which was in sync, was away."""
+    one = UncleanElections(
+        topic_id=TOPIC,
+        topic=topic,
+        elections=len(partitions),
+        partitions=partitions,
+        leaders=(NodeId(102),),
+        passed_over=(NodeId(101),),
+        first_timestamp_ms=Millis(NOW - 300 - ago_ms),
+        last_timestamp_ms=Millis(NOW - 300 - ago_ms),
+        last_offset=Offset(9_500),
+    )
+    return replace(quorum, past=replace(quorum.past, unclean=(*quorum.past.unclean, one)))
+
+
+def upgraded(quorum: Quorum, metadata_version: int, *nodes: int, ago_ms: int = 5 * 3_600_000) -> Quorum:
+    """These nodes (none named: all) run since then with a version that supports more."""
+    chosen = nodes or (*quorum.controllers, *quorum.brokers)
+    since = Millis(NOW - 300 - ago_ms)
+
+    def done(one: RegistrationT) -> RegistrationT:
+        new = replace(one, features=supporting(metadata_version), features_since_timestamp_ms=since)
+        return new if one.id in chosen else one
+
+    return replace(
+        quorum,
+        controllers={node: done(one) for node, one in quorum.controllers.items()},
+        brokers={node: done(one) for node, one in quorum.brokers.items()},
+    )
 
 
 # Asking.

@@ -52,6 +52,10 @@ HOLDS = {
     "epoch-churn": 60,
     "raft-invariant-broken": 5,
     "recovery-invariant-broken": 0,
+    "version-drift": 14_400,
+    "snapshot-stale": 60,
+    "views-disagree": 60,
+    "unclean-election": 0,
 }
 
 
@@ -111,7 +115,10 @@ def test_what_is_still_being_read_is_not_judged() -> None:
         "open-transaction",
         "partition-stuck-recovering",
         "recovery-invariant-broken",
+        "snapshot-stale",
         "stale-voter-endpoint",
+        "unclean-election",
+        "version-drift",
         "voter-change-stuck",
         "voter-disk-replaced",
     }
@@ -137,6 +144,10 @@ def test_no_leader_silences_what_needs_one_and_not_the_endpoints() -> None:
         ("partition-stuck-recovering", None),
         ("recovery-invariant-broken", None),
         ("quorum-shape", None),
+        ("snapshot-stale", None),
+        ("unclean-election", None),
+        ("version-drift", None),
+        ("views-disagree", None),
         ("voter-change-stuck", None),
         ("voter-disk-replaced", None),
         ("voter-lagging", None),

@@ -17,6 +17,7 @@ from rules.lifecycle import Book, advance
 from rules.quorum import Answer, Invariant, Millis, Quorum, Reason, Sight, Vantage
 from rules.text import rendered
 from tests.unit.rules.situation import (
+    DAY_MS,
     adding,
     all_refuse,
     behind,
@@ -26,8 +27,10 @@ from tests.unit.rules.situation import (
     endpoint,
     failing,
     forced,
+    foreign,
     healthy,
     in_transaction,
+    leader_log,
     leaderless,
     name_gone,
     observer,
@@ -40,9 +43,14 @@ from tests.unit.rules.situation import (
     resolver_fails,
     shut_down,
     silent,
+    snapshots,
     stalled,
     static,
+    unclean,
     unseen_for,
+    upgraded,
+    view,
+    views,
     with_broker,
 )
 
@@ -125,6 +133,20 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "observer-lagging.warning": ("broker 101", broker_behind(healthy(), 101)),
     "observer-lagging.warning.silent": ("broker 101", broker_behind(healthy(), 101, silent=True)),
     "epoch-churn.warning": ("quorum", elected(healthy(), 1, 2, 1, 2, 3, started=(2,))),
+    "version-drift.warning": ("nodes", upgraded(healthy(), 30, 1, 2, 3, 102)),
+    "version-drift.warning.too-old": ("broker 101", upgraded(healthy(), 25, 101)),
+    "version-drift.info": ("metadata.version", upgraded(healthy(), 30, ago_ms=9 * DAY_MS)),
+    "version-drift.info.static": ("kraft.version", upgraded(static(healthy()), 27, ago_ms=9 * DAY_MS)),
+    "snapshot-stale.warning": ("metadata log", snapshots(healthy(), leader_log(14_400_000, end=800))),
+    "snapshot-stale.warning.none": (
+        "metadata log",
+        snapshots(healthy(), leader_log(None, begins_ago_ms=14_400_000)),
+    ),
+    "views-disagree.warning": ("controller 1", views(healthy(), view(1, leader=2, epoch=5))),
+    "views-disagree.warning.no-leader": ("controller 1", views(healthy(), view(1, leader=None, epoch=9))),
+    "views-disagree.warning.foreign": ("controller 1", views(healthy(), foreign(view(1)))),
+    "views-disagree.critical": ("quorum", views(healthy(), view(1, leader=2))),
+    "unclean-election.info": ("topic orders", recovering(unclean(healthy(), 0, 3), 0, 3)),
     "voter-lagging.warning": ("voter 1", silent(healthy(5), 1)),
     "voter-lagging.warning.behind": ("voter 1", behind(healthy(5), 1)),
     "monitor-blind.warning.names": ("names", resolver_fails(healthy(), 1, 2, 3)),
@@ -193,6 +215,10 @@ SEVERITIES = {
     "epoch-churn": {"warning"},
     "raft-invariant-broken": {"critical"},
     "recovery-invariant-broken": {"critical"},
+    "version-drift": {"info", "warning"},
+    "snapshot-stale": {"warning"},
+    "views-disagree": {"critical", "warning"},
+    "unclean-election": {"info"},
 }
 
 
@@ -212,7 +238,7 @@ def steps() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("case", "step"), steps())
 def test_a_step_is_one_command_or_one_sentence(case: str, step: str) -> None:
     assert "\n" not in step
-    assert step.startswith(("# ", "kafka-metadata-quorum.sh ", "kafka-topics.sh ")), case
+    assert step.startswith(("# ", "kafka-metadata-quorum.sh ", "kafka-topics.sh ", "kafka-features.sh ")), case
     if step.startswith("#"):
         assert ". " not in step, "one sentence"
         assert not step.endswith(".")

@@ -1,0 +1,19 @@
+"""Views: what the controllers last said of who leads, while it is fresh enough to judge by."""
+
+from rules.finding import Threshold, Thresholds
+from rules.quorum import Quorum, View
+
+VIEW_AGE = Threshold(
+    name="view_age",
+    default=30.0,
+    unit="s",
+    meaning="how old a controller's word on who leads may be: an older one says nothing. Each is asked every 10 s, so "
+    "the default forgives two lost answers",
+)
+
+
+def fresh_views(quorum: Quorum, thresholds: Thresholds) -> list[View]:
+    """What each controller said, where that is recent, in the order of node id and endpoint."""
+    limit = thresholds.ms(VIEW_AGE.name)
+    fresh = [view for view in quorum.views.values() if quorum.now_ms - view.observed_at_ms <= limit]
+    return sorted(fresh, key=lambda view: (view.node is None, view.node or 0, view.endpoint))

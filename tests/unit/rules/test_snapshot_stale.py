@@ -1,0 +1,60 @@
+"""snapshot-stale: how far back the leader's newest snapshot reaches, by the log's own time."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.quorum import LeaderLog
+from tests.unit.rules.situation import findings, healthy, judged, leader_log, snapshots, told, unknown
+
+RULE = "snapshot-stale"
+HOUR_MS = 3_600_000
+TOLD = [f"warning {RULE}: metadata log"]
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        (leader_log(3 * HOUR_MS), []),
+        (leader_log(3 * HOUR_MS + 1), TOLD),
+        (leader_log(None, begins_ago_ms=HOUR_MS), []),
+        (leader_log(None, begins_ago_ms=4 * HOUR_MS), TOLD),
+    ],
+)
+def test_how_old_is_too_old(log: LeaderLog, said: list[str]) -> None:
+    assert told(snapshots(healthy(), log)) == said
+
+
+@pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        (leader_log(None), "neither of a snapshot nor of the log's first record"),
+        (
+            replace(leader_log(0), snapshot=replace(leader_log(0).snapshot, last_contained_timestamp_ms=None)),  # type: ignore[type-var]
+            "the header of snapshot 6400-6 could not be read",
+        ),
+    ],
+)
+def test_what_is_not_seen_is_not_judged(log: LeaderLog, why: str) -> None:
+    quorum = snapshots(healthy(), log)
+    assert told(quorum) == []
+    (gap,) = [each for each in judged(quorum).unknown if each.rule == RULE]
+    assert why in gap.why
+
+
+def test_a_kafka_before_3_6_that_tells_of_none_may_have_one() -> None:
+    quorum = snapshots(healthy(), leader_log(None, begins_ago_ms=4 * HOUR_MS, tells_absence=False))
+    assert told(quorum) == []
+    (silent,) = [each for each in judged(quorum).not_applicable if each.rule == RULE]
+    assert "only once it has deleted log before one" in silent.why
+
+
+def test_without_a_leaders_word_it_cannot_tell() -> None:
+    assert (RULE, None) in unknown(replace(healthy(), views={}))
+
+
+def test_records_that_came_since_and_the_threshold() -> None:
+    (finding,) = findings(snapshots(healthy(), leader_log(4 * HOUR_MS, end=800)), RULE)
+    assert finding.evidence["records_since"] == 9_200
+    assert finding.standing_ms == HOUR_MS
+    assert judged(snapshots(healthy(), leader_log(4 * HOUR_MS)), {f"{RULE}.age": 5 * 3_600}).findings == ()

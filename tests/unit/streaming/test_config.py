@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from rules.quorum import Vantage
+from rules.quorum import Access, Vantage
 from streaming.config import ClusterSection, Config, checked, host_port, load
 
 BAD = sorted((Path(__file__).parent / "bad_config").glob("*.yaml"))
@@ -65,6 +65,33 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
     assert cluster.resolve == {"c1.example": "127.0.0.1"}
     assert config.clusters[0].vantage is Vantage.OUTSIDE
     assert config.overrides() == {"no-leader.hold": 7.0}
+
+
+@pytest.mark.parametrize(
+    ("settings", "access"),
+    [
+        ({}, Access()),
+        ({"security_protocol": "SSL"}, Access(secured=True)),
+        ({"metadata_log": False}, Access(log=False)),
+        (
+            {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "SCRAM-SHA-512",
+                "sasl_plain_username": "kraftwatch",
+                "sasl_plain_password": "s3cret",
+            },
+            Access(secured=True, principal="User:kraftwatch"),
+        ),
+        # Whom a token names, only Kafka can tell.
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_file": "token"},
+            Access(secured=True),
+        ),
+    ],
+)
+def test_what_the_rules_may_know_of_how_we_come_in(settings: dict[str, object], access: Access) -> None:
+    (section,) = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"], **settings}]}, "test").clusters
+    assert section.access == access
 
 
 def test_a_password_shows_nowhere() -> None:

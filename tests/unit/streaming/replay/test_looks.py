@@ -2,8 +2,8 @@
 
 import pytest
 
-from connectors.event import EndpointProbed
-from rules.quorum import Answer, Connection, Endpoint, Millis, NodeId, Reason, Resolution, Sight, Vantage
+from connectors.event import EndpointProbed, VotersSet
+from rules.quorum import Answer, Connection, Endpoint, Millis, NodeId, Reason, Resolution, Sight, Vantage, Voter
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.ledger import (
     START,
@@ -179,3 +179,14 @@ def test_the_cluster_id_comes_from_the_first_poll_that_tells_it() -> None:
     ledger, replay = Ledger(), machine()
     assert apply(replay, [ledger.row(poll())]).cluster_id == "cluster-id"
     assert apply(replay, [ledger.row(poll(cluster_id="other"))]).cluster_id == "cluster-id"
+
+
+def test_an_ipv6_address_stands_in_brackets_and_is_remembered_as_it_is() -> None:
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    where = Endpoint(listener="CONTROLLER", host="fd00::1", port=9093)
+    ledger.write(VotersSet(at=ledger.at(), voters=(Voter(key=key("1-a"), endpoints=(where,)),)))
+    quorum = apply(replay, [ledger.read(), ledger.row(probed(1, where, "fd00::1")), ledger.row(poll(leader=1))])
+    assert str(where) == "[fd00::1]:9093"
+    assert set(quorum.probes) == {"1@[fd00::1]:9093"}
+    assert quorum.addresses == {"fd00::1": ("fd00::1",)}

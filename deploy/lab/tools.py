@@ -8,7 +8,7 @@ from deploy.lab.errors import LabError
 from deploy.lab.jvm import Jvm
 from deploy.lab.node import Node
 from deploy.lab.roster import Roster
-from deploy.lab.versions import is_dynamic
+from deploy.lab.versions import tells_its_cluster
 
 NODE_PROPERTIES = "$NODE_PROPERTIES"
 """A remedy's placeholder for the configuration file of the node that it is run on."""
@@ -81,6 +81,6 @@ class Tools:
         running = [node for node in self._roster.controllers if node.running]
         if not running:
             raise LabError("no controller of the lab runs, so there is nobody for Kafka's tool to ask")
-        if not is_dynamic(running[0].version):  # KIP-919 came with 3.7, and 3.7 and 3.8 are well served by brokers too
+        if not tells_its_cluster(running[0].version):
             return ["--bootstrap-server", ",".join(node.broker_endpoint for node in self._roster.brokers)]
         return ["--bootstrap-controller", ",".join(node.endpoint for node in running)]

@@ -60,7 +60,9 @@ def up(
     console.print(f"Kafka {lab.version}, cluster {lab.cluster_id}, in {lab.directory}")
     console.print(f"  controllers  {', '.join(lab.bootstrap)}")
     console.print(f"  brokers      {', '.join(lab.broker_bootstrap) or 'none'}")
-    console.print(f"Watch it:  kraftwatch run --cluster lab={','.join(lab.bootstrap)}{hosts}")
+    # Who does not tell its cluster's id cannot be watched by addresses alone.
+    verb = "run" if versions.tells_its_cluster(lab.version) else "status --watch"
+    console.print(f"Watch it:  kraftwatch {verb} --cluster lab={','.join(lab.bootstrap)}{hosts}")
     console.print(f"End it:    kraftwatch lab down --directory {lab.directory}")
 
 

@@ -106,6 +106,8 @@ class Rule:
     judge: Callable[[Quorum, "Thresholds"], Iterable[Verdict]]
     silenced_by: tuple[str, ...] = ()
     """Rules whose finding is the root cause of what this one would say: while one stands, this one cannot tell."""
+    explained_by: tuple[str, ...] = ()
+    """Rules whose finding often has the same cause: both stand, and people are told them as one incident."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

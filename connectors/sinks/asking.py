@@ -5,13 +5,14 @@ call that misses the deadline is left behind; its answer is taken when it comes,
 before that.
 """
 
+import time
 from collections.abc import Sequence
 from threading import Thread
 
 from connectors.sinks.redaction import redact
 from connectors.sinks.sink import Outcome, Retry, Sink
-from rules.notice import Notice
 from rules.quorum import Millis
+from rules.telling.notice import Notice
 
 
 class Asking:
@@ -25,8 +26,14 @@ class Asking:
         self._deadline_s = deadline_s
         self._outcomes: Sequence[Outcome] = ()
         self._crash: BaseException | None = None
+        self._overdue_at = time.monotonic() + deadline_s
         self._thread = Thread(target=self._run, name=f"telling {sink.name}", daemon=True)
         self._thread.start()
+
+    @property
+    def overdue(self) -> bool:
+        """It has taken longer than its deadline."""
+        return time.monotonic() >= self._overdue_at
 
     def answer(self, timeout_s: float) -> Sequence[Outcome] | None:
         """One outcome for each notice; None when the sink has not answered yet."""

@@ -16,8 +16,8 @@ from connectors.sinks.line import iso
 from connectors.sinks.sink import Delivered, Outcome, Retry, Style
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
-from rules.notice import Notice
 from rules.quorum import Millis
+from rules.telling.notice import Notice
 
 _BADGE = {
     Severity.CRITICAL: "bold white on red",
@@ -45,6 +45,11 @@ class ConsoleSink:
     def style(self) -> Style:
         """Every transition, as it comes."""
         return Style.EACH
+
+    @property
+    def repeat_s(self) -> float | None:
+        """Never."""
+        return None
 
     def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
         """Write their news, one after the other; what the stream did not take is a Retry."""

@@ -1,22 +1,35 @@
-"""Delivery: record, tell, note. A sink that is dead, slow or wrong costs a batch its deadline and nothing more."""
+"""Delivery: record, tell, note. A sink that is dead, slow or wrong costs a batch a second and nothing more."""
 
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from connectors.errors import UsageError
 from connectors.sinks.asking import Asking
 from connectors.sinks.ledger import Ledger
-from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
+from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink, Style
 from rules.alert import Alert
-from rules.notice import Notice, each
+from rules.evaluate import RULES
 from rules.quorum import Millis
+from rules.telling.desk import Desk, Plan
+from rules.telling.notice import Notice, each
+from rules.telling.silence import Silence
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 500
-"""Alerts a sink is given in one call: after a long outage the rest waits for the next one."""
+"""Notices a sink is given in one call: after a long outage the rest waits for the next one."""
+_PATIENCE_S = 1.0
+"""How long a batch waits for its sinks, all together: what is not told yet is safe in the ledger."""
 _FIRST_PAUSE_MS = 1_000
 _LONGEST_PAUSE_MS = 60_000
+_LONGEST_ASKED_MS = 900_000
+"""A place that asks to be left alone for longer is asked again all the same: an alert is worth a refusal."""
+
+
+Silences: TypeAlias = Callable[[Millis], Sequence[Silence]]
+"""What is silenced, asked anew for each delivery with the wall clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +40,11 @@ class Tally:
     retry: int = 0
     rejected: int = 0
     pending: int = 0
-    """Still to be told afterwards."""
+    """Alerts still to be told afterwards, silenced ones among them."""
+    silenced: int = 0
+    """Alerts that fire behind a silence."""
+    failing: str | None = None
+    """Why it could not be told, as long as that lasts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +60,16 @@ class Report:
 class Delivery:
     """Tells every alert to every sink. Not for use by two threads at once."""
 
-    def __init__(self, ledger: Ledger, sinks: Sequence[Sink], *, deadline_s: float = 5.0) -> None:
+    def __init__(
+        self, ledger: Ledger, sinks: Sequence[Sink], *, silences: Silences = lambda _: (), deadline_s: float = 10.0
+    ) -> None:
         """Make the sinks known to the ledger.
 
         Args:
             ledger: opened beside the checkpoint.
-            sinks: asked in this order, each under another name.
-            deadline_s: how long one sink may take in one delivery.
+            sinks: each under another name.
+            silences: for those that tell people.
+            deadline_s: how long one sink may take for one call.
 
         Raises:
             LedgerError: the ledger cannot be written.
@@ -60,22 +80,29 @@ class Delivery:
         if twice is not None:
             raise UsageError(f"The sink {twice} was given twice: give each one once.")
         self._ledger = ledger
+        self._silences = silences
         self._lines = [_Line(ledger, sink, deadline_s) for sink in sinks]
 
     def deliver(self, alerts: Sequence[Alert], now_ms: Millis) -> Report:
         """Record the alerts, then tell each sink what it is still to be told; with no alerts, only the latter.
 
-        When this returns, every alert is told or safe in the ledger: the batch may be committed.
+        When this returns, every alert is told or safe in the ledger: the batch may be committed. The sinks are
+        asked at once, each in a thread of its own; an answer that comes later is taken by a later delivery.
 
         Args:
             alerts: transitions, in order; those that are known already do nothing.
-            now_ms: the wall clock: `sent_at`, and what the pauses of failing sinks go by.
+            now_ms: the wall clock: `sent_at`, and what silences, repetitions and pauses go by.
 
         Raises:
             LedgerError: the ledger cannot be written; the batch must not be committed.
         """
         recorded = self._ledger.record(alerts, now_ms)
-        return Report(recorded=len(recorded), sinks={line.name: line.tell(now_ms) for line in self._lines})
+        silences = self._silences(now_ms)
+        for line in self._lines:
+            line.ask(silences, now_ms)
+        until = time.monotonic() + _PATIENCE_S
+        tallies = {line.name: line.hear(max(0.0, until - time.monotonic()), now_ms) for line in self._lines}
+        return Report(recorded=len(recorded), sinks=tallies)
 
 
 class _Line:
@@ -86,59 +113,91 @@ class _Line:
         self._ledger = ledger
         self._sink = sink
         self._deadline_s = deadline_s
+        repeat_ms = None if sink.repeat_s is None else Millis(round(sink.repeat_s * 1000))
+        self._desk = None if sink.style is Style.EACH else Desk(RULES, repeat_ms=repeat_ms)
         self._asked: Asking | None = None
+        self._late = False
+        self._silenced = 0
+        self._failing: str | None = None
         self._pause_ms = 0
         self._paused_from_ms = 0
+        self._heard = Tally()
         ledger.open_sink(self.name)
 
-    def tell(self, now_ms: Millis) -> Tally:
-        """Take a late answer, then ask for what is still to be told, unless the sink is being left alone."""
-        tally = Tally()
+    def ask(self, silences: Sequence[Silence], now_ms: Millis) -> None:
+        """Take a late answer, then begin to tell what is still to be told, unless the sink is being left alone."""
+        self._heard = Tally()
         if self._asked is not None:
-            tally = self._take(tally, 0.0, now_ms)
+            self._take(0.0, now_ms)
         # The wall clock may have been set back: a pause does not grow by that.
         rested = not 0 <= now_ms - self._paused_from_ms < self._pause_ms
-        waiting = self._ledger.pending(self.name)[:_AT_ONCE] if self._asked is None and rested else ()
-        if waiting:
-            notices = [each(alert) for alert in waiting]
-            self._asked = Asking(self._sink, notices, sent_at_ms=now_ms, deadline_s=self._deadline_s)
-            tally = self._take(tally, self._deadline_s, now_ms)
-        return replace(tally, pending=len(self._ledger.pending(self.name)))
+        if self._asked is None and rested:
+            notices = self._notices(silences, now_ms)[:_AT_ONCE]
+            if notices:
+                self._asked = Asking(self._sink, notices, sent_at_ms=now_ms, deadline_s=self._deadline_s)
+                self._late = False
 
-    def _take(self, tally: Tally, timeout_s: float, now_ms: Millis) -> Tally:
+    def hear(self, timeout_s: float, now_ms: Millis) -> Tally:
+        """Wait so long for the answer; what came of this delivery."""
+        if self._asked is not None:
+            self._take(min(timeout_s, self._deadline_s), now_ms)
+        waiting = len(self._ledger.pending(self.name))
+        return replace(self._heard, pending=waiting, silenced=self._silenced, failing=self._failing)
+
+    def _notices(self, silences: Sequence[Silence], now_ms: Millis) -> Sequence[Notice]:
+        if self._desk is None:
+            return [each(alert) for alert in self._ledger.pending(self.name)]
+        plan: Plan = self._desk.plan(
+            self._ledger.incidents(self.name),
+            told_at_ms=self._ledger.heard(self.name),
+            silences=silences,
+            now_ms=now_ms,
+        )
+        self._silenced = plan.silenced
+        self._ledger.forgotten(self.name, [alert.key for alert in plan.forgotten])
+        return plan.notices
+
+    def _take(self, timeout_s: float, now_ms: Millis) -> None:
         assert self._asked is not None
         outcomes = self._asked.answer(timeout_s)
         if outcomes is None:
-            if timeout_s:
-                _LOG.warning("%s has not answered within %g s; the others go on without it.", self.name, timeout_s)
-            return tally
+            if self._asked.overdue and not self._late:
+                self._late = True
+                self._failing = f"it has not answered within {self._deadline_s:g} s"
+                _LOG.warning("%s: %s; the others go on without it.", self.name, self._failing)
+            return
         asked, self._asked = self._asked, None
         answered = list(zip(asked.notices, outcomes, strict=True))
-        done = [alert.key for notice, outcome in answered if not isinstance(outcome, Retry) for alert in notice.news]
-        self._ledger.told(self.name, done)
+        done = [notice for notice, outcome in answered if not isinstance(outcome, Retry)]
+        heard = {} if self._desk is None else {notice.incident: now_ms for notice in done}
+        self._ledger.told(self.name, [alert.key for notice in done for alert in notice.news], heard=heard)
         for notice, outcome in answered:
-            tally = self._count(tally, notice, outcome)
+            self._count(notice, outcome)
         self._rest(outcomes, now_ms)
-        return tally
 
-    def _count(self, tally: Tally, notice: Notice, outcome: Outcome) -> Tally:
+    def _count(self, notice: Notice, outcome: Outcome) -> None:
+        heard, root = self._heard, notice.root
         match outcome:
             case Delivered():
-                return replace(tally, delivered=tally.delivered + 1)
+                self._heard = replace(heard, delivered=heard.delivered + 1)
             case Retry():
-                return replace(tally, retry=tally.retry + 1)
+                self._heard = replace(heard, retry=heard.retry + 1)
             case Rejected(reason=reason):
-                _LOG.warning(
-                    "%s refused %s of %s for good: %s", self.name, notice.root.rule, notice.root.cluster, reason
-                )
-                return replace(tally, rejected=tally.rejected + 1)
+                self._heard = replace(heard, rejected=heard.rejected + 1)
+                _LOG.warning("%s refused %s of %s for good: %s", self.name, root.rule, root.cluster, reason)
 
     def _rest(self, outcomes: Sequence[Outcome], now_ms: Millis) -> None:
-        reason = next((outcome.reason for outcome in outcomes if isinstance(outcome, Retry)), None)
-        if reason is None:
+        retry = max((outcome for outcome in outcomes if isinstance(outcome, Retry)), key=_asks_for, default=None)
+        self._failing = None if retry is None else retry.reason
+        if retry is None:
             self._pause_ms = 0
             return
         if not self._pause_ms:
-            _LOG.warning("%s could not be told, and will be tried again: %s", self.name, reason)
-        self._pause_ms = min(max(_FIRST_PAUSE_MS, 2 * self._pause_ms), _LONGEST_PAUSE_MS)
+            _LOG.warning("%s could not be told, and will be tried again: %s", self.name, retry.reason)
+        doubled = min(max(_FIRST_PAUSE_MS, 2 * self._pause_ms), _LONGEST_PAUSE_MS)
+        self._pause_ms = max(doubled, min(round(_asks_for(retry) * 1000), _LONGEST_ASKED_MS))
         self._paused_from_ms = now_ms
+
+
+def _asks_for(retry: Retry) -> float:
+    return retry.after_s

@@ -21,15 +21,28 @@ class Recorded:
 
     number: int
     recorded_at_ms: Millis
+    incident: str
+    """The incident it belongs to (`rules.telling.incident`)."""
     alert: Alert
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A sink is done with an alert: it took it, or refused it for good."""
+    """A sink is done with an alert: it took it, or refused it for good, or need never be told."""
 
     number: int
     sink: str
+    forgotten: bool = False
+    """It was silenced from beginning to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """A sink was told of an incident, news or a repetition."""
+
+    sink: str
+    incident: str
+    at_ms: Millis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +52,7 @@ class Opened:
     sink: str
 
 
-Entry: TypeAlias = Recorded | Told | Opened
+Entry: TypeAlias = Recorded | Told | Heard | Opened
 
 
 def to_line(entry: Entry) -> bytes:
@@ -63,18 +76,26 @@ def from_line(line: bytes) -> Entry | None:
 def _plain(entry: Entry) -> dict[str, Any]:
     match entry:
         case Recorded():
-            return {"n": entry.number, "at": entry.recorded_at_ms, "alert": _plain_alert(entry.alert)}
-        case Told():
-            return {"n": entry.number, "told": entry.sink}
+            alert = _plain_alert(entry.alert)
+            return {"n": entry.number, "at": entry.recorded_at_ms, "incident": entry.incident, "alert": alert}
+        case Told(forgotten=forgotten):
+            return {"n": entry.number, "told": entry.sink, **({"forgotten": True} if forgotten else {})}
+        case Heard():
+            return {"heard": entry.sink, "incident": entry.incident, "at": entry.at_ms}
         case Opened():
             return {"opened": entry.sink}
 
 
 def _entry(plain: Mapping[str, Any]) -> Entry:
     if "alert" in plain:
-        return Recorded(number=plain["n"], recorded_at_ms=plain["at"], alert=_alert(plain["alert"]))
+        alert = _alert(plain["alert"])
+        # A ledger of the first version knew no incidents: each alert is its own.
+        incident = plain.get("incident", alert.fingerprint)
+        return Recorded(number=plain["n"], recorded_at_ms=plain["at"], incident=incident, alert=alert)
     if "told" in plain:
-        return Told(number=plain["n"], sink=plain["told"])
+        return Told(number=plain["n"], sink=plain["told"], forgotten=plain.get("forgotten", False))
+    if "heard" in plain:
+        return Heard(sink=plain["heard"], incident=plain["incident"], at_ms=plain["at"])
     return Opened(sink=plain["opened"])
 
 

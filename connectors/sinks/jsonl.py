@@ -18,8 +18,8 @@ from connectors.sinks.append import append, sync_directory
 from connectors.sinks.line import Key, key_of, to_line
 from connectors.sinks.sink import Delivered, Outcome, Retry, Style
 from rules.alert import Alert
-from rules.notice import Notice
 from rules.quorum import Millis
+from rules.telling.notice import Notice
 
 _READ_BYTES = 1 << 20
 _OURS = b'{"cluster":"'
@@ -54,6 +54,11 @@ class JsonlSink:
     def style(self) -> Style:
         """A record of every transition."""
         return Style.EACH
+
+    @property
+    def repeat_s(self) -> float | None:
+        """Never."""
+        return None
 
     def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
         """Write the transitions that the file does not hold yet, all of them or none."""

@@ -10,16 +10,18 @@ alert that is still firing.
 
 import logging
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from connectors.errors import LedgerError
 from connectors.sinks import entry
 from connectors.sinks.append import append, sync_directory
-from connectors.sinks.entry import Entry, Opened, Recorded, Told
+from connectors.sinks.entry import Entry, Heard, Opened, Told
 from connectors.sinks.line import Key
-from rules.alert import Alert, AlertState
+from connectors.sinks.shelf import Shelf
+from rules.alert import Alert
 from rules.quorum import Millis
+from rules.telling.desk import Filed
 
 _LOG = logging.getLogger(__name__)
 _DAY_S = 86_400.0
@@ -44,11 +46,7 @@ class Ledger:
         self._path = path
         self._keep_entries = keep_entries
         self._keep_ms = round(keep_s * 1000)
-        self._alerts: dict[int, Recorded] = {}
-        self._number_of: dict[Key, int] = {}
-        self._newest_of: dict[str, int] = {}
-        self._untold: dict[str, dict[int, None]] = {}
-        self._next = 0
+        self._shelf = Shelf()
         self._lines = 0
         self._descriptor = -1
         self._torn = False
@@ -65,7 +63,7 @@ class Ledger:
         Raises:
             LedgerError: the file cannot be written.
         """
-        if sink not in self._untold:
+        if sink not in self._shelf.sinks:
             self._append([Opened(sink=sink)])
 
     def record(self, alerts: Sequence[Alert], now_ms: Millis) -> Sequence[Alert]:
@@ -76,33 +74,50 @@ class Ledger:
         """
         fresh: dict[Key, Alert] = {}
         for alert in alerts:
-            if alert.key not in self._number_of:
+            if alert.key not in self._shelf:
                 fresh.setdefault(alert.key, alert)
-        self._append(
-            [
-                Recorded(number=self._next + at, recorded_at_ms=now_ms, alert=alert)
-                for at, alert in enumerate(fresh.values())
-            ]
-        )
+        self._append(self._shelf.recordings(tuple(fresh.values()), now_ms))
         self._forget(now_ms)
         return tuple(fresh.values())
 
     def pending(self, sink: str) -> Sequence[Alert]:
         """What a known sink is still to be told, oldest first."""
-        return [self._alerts[number].alert for number in self._untold[sink]]
+        return [self._shelf.alert(number) for number in self._shelf.untold(sink)]
 
-    def told(self, sink: str, keys: Collection[Key]) -> None:
+    def incidents(self, sink: str) -> Mapping[str, Sequence[Filed]]:
+        """The incidents that have something untold or firing, as a known sink stands to them."""
+        return self._shelf.filed(sink)
+
+    def heard(self, sink: str) -> Mapping[str, Millis]:
+        """When a sink was last told of each incident."""
+        return self._shelf.heard(sink)
+
+    def told(self, sink: str, keys: Collection[Key], *, heard: Mapping[str, Millis] | None = None) -> None:
         """Note that a sink is done with these alerts: it has them, or refused them for good.
+
+        Args:
+            sink: a known one.
+            keys: of the alerts.
+            heard: the incidents that it was told of thereby, and when.
 
         Raises:
             LedgerError: the file cannot be written.
         """
-        numbers = (self._number_of[key] for key in keys if key in self._number_of)
-        self._append([Told(number=number, sink=sink) for number in numbers if number in self._untold[sink]])
+        entries: list[Entry] = [Told(number=number, sink=sink) for number in self._waiting(sink, keys)]
+        entries += [Heard(sink=sink, incident=incident, at_ms=at_ms) for incident, at_ms in (heard or {}).items()]
+        self._append(entries)
+
+    def forgotten(self, sink: str, keys: Collection[Key]) -> None:
+        """Note that a sink need never be told of these alerts.
+
+        Raises:
+            LedgerError: the file cannot be written.
+        """
+        self._append([Told(number=number, sink=sink, forgotten=True) for number in self._waiting(sink, keys)])
 
     def firing(self) -> Sequence[Alert]:
         """The newest word on every alert that is not resolved, oldest first."""
-        return [self._alerts[number].alert for number in sorted(self._still_firing())]
+        return [self._shelf.alert(number) for number in sorted(self._shelf.firing_numbers())]
 
     def close(self) -> None:
         """Give the file back."""
@@ -121,28 +136,15 @@ class Ledger:
             if found is None:
                 bad += 1
             else:
-                self._apply(found)
+                self._shelf.take(found)
         if bad:
             _LOG.warning("%s had %d torn or damaged lines; they were passed over.", self._path, bad)
 
-    def _apply(self, found: Entry) -> None:
-        match found:
-            case Recorded(number=number, alert=alert):
-                self._next = max(self._next, number + 1)
-                self._alerts[number] = found
-                self._number_of[alert.key] = number
-                self._newest_of[alert.fingerprint] = number
-                for untold in self._untold.values():
-                    untold[number] = None
-            case Told(number=number, sink=sink):
-                self._next = max(self._next, number + 1)
-                self._untold.get(sink, {}).pop(number, None)
-            case Opened(sink=sink):
-                self._untold[sink] = dict.fromkeys(sorted(self._still_firing()))
-
-    def _still_firing(self) -> set[int]:
-        newest = self._newest_of.values()
-        return {number for number in newest if self._alerts[number].alert.state is AlertState.FIRING}
+    def _waiting(self, sink: str, keys: Collection[Key]) -> Sequence[int]:
+        """The numbers of those that the sink is still to be told."""
+        untold = self._shelf.untold(sink)
+        numbers = (self._shelf.number_of(key) for key in keys)
+        return [number for number in numbers if number is not None and number in untold]
 
     def _append(self, entries: Sequence[Entry]) -> None:
         if not entries:
@@ -158,41 +160,30 @@ class Ledger:
             raise self._failed(error) from error
         self._lines += len(entries)
         for each in entries:
-            self._apply(each)
+            self._shelf.take(each)
 
     def _forget(self, now_ms: Millis) -> None:
         """Drop what is too old or too many; write the file anew when most of its lines are of no more use."""
-        excess = len(self._alerts) - self._keep_entries
+        excess = len(self._shelf) - self._keep_entries
         firing: set[int] | None = None
         given_up = 0
-        for at, (number, each) in enumerate(list(self._alerts.items())):
+        for at, (number, each) in enumerate(self._shelf.oldest()):
             if at >= excess and each.recorded_at_ms >= now_ms - self._keep_ms:
                 break
-            firing = self._still_firing() if firing is None else firing
+            firing = self._shelf.firing_numbers() if firing is None else firing
             if number not in firing:
-                given_up += self._drop(number)
+                given_up += self._shelf.drop(number)
         if given_up:
             _LOG.warning("%d alerts could not be told for so long that they were given up.", given_up)
-        if self._lines > _REWRITE_FACTOR * len(self._alerts) * (1 + len(self._untold)) + _REWRITE_SLACK:
+        if self._lines > _REWRITE_FACTOR * len(self._shelf) * (1 + len(self._shelf.sinks)) + _REWRITE_SLACK:
             try:
                 self._rewrite()
             except OSError as error:
                 raise self._failed(error) from error
 
-    def _drop(self, number: int) -> bool:
-        """Forget one alert; whether some sink was still to be told."""
-        alert = self._alerts.pop(number).alert
-        del self._number_of[alert.key]
-        if self._newest_of[alert.fingerprint] == number:
-            del self._newest_of[alert.fingerprint]
-        waiting = [untold for untold in self._untold.values() if number in untold]
-        for untold in waiting:
-            del untold[number]
-        return bool(waiting)
-
     def _rewrite(self) -> None:
         """Replace the file by one that says the same in the fewest lines."""
-        entries = list(self._entries())
+        entries = list(self._shelf.entries())
         unfinished = self._path.with_name(self._path.name + ".new")
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         try:
@@ -204,13 +195,6 @@ class Ledger:
             raise
         self.close()
         self._descriptor, self._lines, self._torn = descriptor, len(entries), False
-
-    def _entries(self) -> Iterator[Entry]:
-        # Sinks first, so that every alert after them is to be told to all, and what is told is said last.
-        yield from (Opened(sink=sink) for sink in self._untold)
-        yield from self._alerts.values()
-        for sink, untold in self._untold.items():
-            yield from (Told(number=number, sink=sink) for number in self._alerts if number not in untold)
 
     def _failed(self, error: OSError) -> LedgerError:
         return LedgerError(f"The ledger {self._path} cannot be used: {error.strerror}; mend that and start again.")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from rules.notice import Notice
 from rules.quorum import Millis
+from rules.telling.notice import Notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,8 @@ class Retry:
 
     reason: str
     """One sentence without a secret."""
+    after_s: float = 0.0
+    """How long the place asked to be left alone (Retry-After)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,11 @@ class Sink(Protocol):
     @property
     def style(self) -> Style:
         """How it wants to be told."""
+        ...
+
+    @property
+    def repeat_s(self) -> float | None:
+        """After how long an incident that stands is told again; None for never. A record is never told again."""
         ...
 
     def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:

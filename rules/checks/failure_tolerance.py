@@ -112,4 +112,5 @@ RULE = Rule(
     thresholds=(hold(120.0), clear(), SILENT, BEHIND, POLL_AGE),
     judge=judge,
     silenced_by=("no-leader", "high-watermark-stalled"),
+    explained_by=("stale-voter-endpoint", "voter-disk-replaced"),
 )

@@ -29,7 +29,7 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.finding import CannotTell, Finding, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.quorum import ControllerRegistration, Millis, NodeId, Poll, Quorum
+from rules.quorum import ControllerRegistration, Millis, NodeId, Poll, Quorum, ReplicaHistory
 from rules.reading import unread
 from rules.remedy import describe_status
 from rules.sight import POLL_AGE, SEEN_AGE, fresh_poll, no_fresh_poll
@@ -55,24 +55,34 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     for node, registration in sorted(quorum.controllers.items()):
         if node in present:
             continue
-        seen = _last_seen(quorum, node)
-        if seen is not None and quorum.now_ms - seen < OBSERVER_SESSION_MS:
+        fetched = _last_fetched(quorum, node)
+        if fetched is not None and quorum.now_ms - fetched < OBSERVER_SESSION_MS:
             # A new leader lists an observer from its first fetch on.
-            why = f"controller {node} was listed {spelled(quorum.now_ms - seen)} ago and may be back"
+            why = f"controller {node} fetched {spelled(quorum.now_ms - fetched)} ago and may be back"
             yield CannotTell(rule=ID, subject=f"controller {node}", why=why)
         else:
-            yield _finding(quorum, poll, registration, seen, sorted(voting))
+            yield _finding(quorum, poll, registration, fetched, sorted(voting))
 
 
-def _last_seen(quorum: Quorum, node: NodeId) -> Millis | None:
-    return max((each.last_seen_at_ms for key, each in quorum.histories.items() if key.id == node), default=None)
+def _last_fetched(quorum: Quorum, node: NodeId) -> Millis | None:
+    return max((_fetched(each) for key, each in quorum.histories.items() if key.id == node), default=None)
+
+
+def _fetched(history: ReplicaHistory) -> Millis:
+    """When it last fetched; where no answer told that, when it was last listed."""
+    told = (
+        Millis(sample.observed_at_ms - sample.fetch_age_ms)
+        for sample in reversed(history.samples)
+        if sample.fetch_age_ms is not None
+    )
+    return next(told, history.last_seen_at_ms)
 
 
 def _finding(
-    quorum: Quorum, poll: Poll, registration: ControllerRegistration, seen: Millis | None, voting: list[NodeId]
+    quorum: Quorum, poll: Poll, registration: ControllerRegistration, fetched: Millis | None, voting: list[NodeId]
 ) -> Finding:
     node = registration.id
-    ago = "not since it is watched" if seen is None else f"last {spelled(quorum.now_ms - seen)} ago"
+    ago = "not since it is watched" if fetched is None else f"last {spelled(quorum.now_ms - fetched)} ago"
     return Finding(
         rule=ID,
         subject=f"controller {node}",
@@ -109,4 +119,5 @@ RULE = Rule(
     thresholds=(hold(600.0), clear(), POLL_AGE, SEEN_AGE),
     judge=judge,
     silenced_by=("no-leader", "committed-metadata-lost"),
+    explained_by=("voter-disk-replaced",),
 )

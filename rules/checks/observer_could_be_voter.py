@@ -197,4 +197,5 @@ RULE = Rule(
     thresholds=(hold(300.0), clear(), REMOVED_FOR, READY_LAG, WINDOW, SILENT, POLL_AGE, HALF_DONE),
     judge=judge,
     silenced_by=("no-leader",),
+    explained_by=("voter-disk-replaced",),
 )

@@ -132,4 +132,5 @@ RULE = Rule(
     thresholds=(hold(120.0), clear(), LAG, WINDOW, SILENT, POLL_AGE, SEEN_AGE),
     judge=judge,
     silenced_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    explained_by=("broker-fenced",),
 )

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from connectors.sinks.sink import Delivered, Outcome, Style
+from connectors.sinks.sink import Delivered, Outcome, Retry, Style
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
-from rules.notice import Notice
 from rules.quorum import Millis, Offset
+from rules.telling.notice import Notice
 
 NOON_MS = Millis(1_795_150_862_345)
 """2026-11-20T05:01:02.345Z."""
@@ -39,14 +39,22 @@ class Recording:
 
     name: str = "recording"
     style: Style = Style.EACH
+    repeat_s: float | None = None
     answers: list[Outcome] = field(default_factory=list)
     """The answers to come, one for each notice; Delivered after them."""
+    notices: list[Notice] = field(default_factory=list)
+    """What it took."""
     told: list[Alert] = field(default_factory=list)
+    """The news of what it took."""
     calls: int = 0
+    away: bool = False
 
     def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
         self.calls += 1
+        if self.away:
+            return [Retry(reason="away")] * len(notices)
         outcomes = [self.answers.pop(0) if self.answers else Delivered() for _ in notices]
-        answered = zip(notices, outcomes, strict=True)
-        self.told += [each for notice, outcome in answered if isinstance(outcome, Delivered) for each in notice.news]
+        taken = [one for one, outcome in zip(notices, outcomes, strict=True) if isinstance(outcome, Delivered)]
+        self.notices += taken
+        self.told += [each for notice in taken for each in notice.news]
         return outcomes

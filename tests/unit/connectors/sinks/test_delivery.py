@@ -12,9 +12,10 @@ import pytest
 from connectors.errors import LedgerError, UsageError
 from connectors.sinks.delivery import Delivery, Tally
 from connectors.sinks.ledger import Ledger
-from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
-from rules.notice import Notice
+from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink, Style
 from rules.quorum import Millis
+from rules.telling.notice import Notice
+from rules.telling.silence import Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
 
 FIRST, SECOND, OVER = alert("one"), alert("two"), alert("one", resolved=True)
@@ -47,7 +48,7 @@ def test_with_nothing_to_tell_nobody_is_asked(tmp_path: Path) -> None:
 def test_what_could_not_be_told_is_tried_again_later_and_later(tmp_path: Path) -> None:
     sink = Recording(answers=[Retry(reason="away")] * 4)
     telling = delivery(tmp_path, sink)
-    assert telling.deliver([FIRST], NOON_MS).sinks["recording"] == Tally(retry=1, pending=1)
+    assert telling.deliver([FIRST], NOON_MS).sinks["recording"] == Tally(retry=1, pending=1, failing="away")
     calls = []
     for tenth in range(1, 200):
         telling.deliver([], later(tenth / 10))
@@ -60,7 +61,8 @@ def test_what_could_not_be_told_is_tried_again_later_and_later(tmp_path: Path) -
 def test_a_failing_sink_keeps_the_rest_in_order(tmp_path: Path) -> None:
     sink = Recording(answers=[Delivered(), Retry(reason="away"), Retry(reason="away")])
     telling = delivery(tmp_path, sink)
-    assert telling.deliver([FIRST, SECOND, OVER], NOON_MS).sinks["recording"] == Tally(delivered=1, retry=2, pending=2)
+    tally = telling.deliver([FIRST, SECOND, OVER], NOON_MS).sinks["recording"]
+    assert tally == Tally(delivered=1, retry=2, pending=2, failing="away")
     telling.deliver([], later(2))
     assert sink.told == [FIRST, SECOND, OVER]
 
@@ -102,7 +104,8 @@ class Miscounting(Recording):
 def test_a_broken_sink_is_a_retry_without_its_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     good = Recording("good")
     report = delivery(tmp_path, Broken("broken"), Miscounting("miscounting"), good).deliver([FIRST, SECOND], NOON_MS)
-    assert report.sinks["broken"] == report.sinks["miscounting"] == Tally(retry=2, pending=2)
+    for name in ("broken", "miscounting"):
+        assert (report.sinks[name].retry, report.sinks[name].pending) == (2, 2)
     assert good.told == [FIRST, SECOND]
     assert "RuntimeError: POST https://hooks.example.com/*** failed, token=***" in caplog.text
     assert not {"hunter2", "s3cr3t", "abc123"} & set(caplog.text.replace("/", " ").replace("=", " ").split())
@@ -128,11 +131,12 @@ def test_a_hanging_sink_costs_its_deadline_once_and_its_late_answer_counts(
 ) -> None:
     hanging, good = Hanging(), Recording("good")
     telling = delivery(tmp_path, hanging, good, deadline_s=0.05)
-    assert telling.deliver([FIRST], NOON_MS).sinks["hanging"] == Tally(pending=1)
-    assert telling.deliver([SECOND], later(1)).sinks["hanging"] == Tally(pending=2)
+    away = "it has not answered within 0.05 s"
+    assert telling.deliver([FIRST], NOON_MS).sinks["hanging"] == Tally(pending=1, failing=away)
+    assert telling.deliver([SECOND], later(1)).sinks["hanging"] == Tally(pending=2, failing=away)
     assert hanging.calls == 1
     assert good.told == [FIRST, SECOND]
-    assert "hanging has not answered within 0.05 s; the others go on without it" in caplog.text
+    assert f"hanging: {away}; the others go on without it" in caplog.text
     hanging.let.set()
     give_up_at = time.monotonic() + 30
     while telling.deliver([], later(2)).sinks["hanging"].pending:
@@ -166,6 +170,75 @@ def test_a_full_disk_under_the_ledger_is_raised_and_nothing_is_told(
     # The batch comes again.
     telling.deliver([FIRST], NOON_MS)
     assert sink.told == [FIRST]
+
+
+def test_a_place_that_asks_to_be_left_alone_is(tmp_path: Path) -> None:
+    sink = Recording(answers=[Retry(reason="too many requests", after_s=30)])
+    telling = delivery(tmp_path, sink)
+    telling.deliver([FIRST], NOON_MS)
+    telling.deliver([], later(29))
+    assert sink.told == []
+    telling.deliver([], later(31))
+    assert sink.told == [FIRST]
+
+
+def test_people_are_told_an_incident_at_a_time_and_a_record_each_transition(tmp_path: Path) -> None:
+    people, record = Recording("people", style=Style.INCIDENTS), Recording("record")
+    telling = delivery(tmp_path, people, record)
+    telling.deliver([FIRST, SECOND], NOON_MS)
+    assert (people.calls, record.calls) == (1, 1)
+    assert [(notice.reason, len(notice.alerts)) for notice in people.notices] == [("firing", 2)]
+    assert [len(notice.alerts) for notice in record.notices] == [1, 1]
+
+
+def test_an_incident_that_stands_is_told_again_also_by_a_job_that_was_restarted(tmp_path: Path) -> None:
+    delivery(tmp_path, Recording(style=Style.INCIDENTS, repeat_s=60)).deliver([FIRST], NOON_MS)
+    sink = Recording(style=Style.INCIDENTS, repeat_s=60)
+    telling = delivery(tmp_path, sink)
+    telling.deliver([], later(59))
+    assert sink.notices == []
+    telling.deliver([], later(60))
+    telling.deliver([OVER], later(61))
+    assert [notice.reason for notice in sink.notices] == ["repeated", "resolved"]
+    assert len({notice.incident for notice in sink.notices}) == 1
+
+
+def test_a_silence_holds_back_what_people_are_told_and_no_record(tmp_path: Path) -> None:
+    silence = Silence(
+        id="s", subject="one", starts_at_ms=NOON_MS, ends_at_ms=later(60), author="eva", comment="new disks"
+    )
+    people, record = Recording("people", style=Style.INCIDENTS), Recording("record")
+    telling = Delivery(Ledger(tmp_path / "ledger"), [people, record], silences=lambda _: [silence])
+    report = telling.deliver([FIRST], NOON_MS)
+    assert (people.notices, record.told) == ([], [FIRST])
+    assert (report.sinks["people"].silenced, report.sinks["people"].pending) == (1, 1)
+    telling.deliver([], later(60))
+    assert people.told == [FIRST]
+
+
+def test_an_alert_that_was_silenced_for_its_whole_life_is_forgotten_for_good(tmp_path: Path) -> None:
+    silence = Silence(id="s", starts_at_ms=NOON_MS, ends_at_ms=later(60), author="eva", comment="new disks")
+    people = Recording(style=Style.INCIDENTS)
+    Delivery(Ledger(tmp_path / "ledger"), [people], silences=lambda _: [silence]).deliver([FIRST, OVER], NOON_MS)
+    telling = delivery(tmp_path, people)
+    assert telling.deliver([], later(120)).sinks["recording"] == Tally()
+    assert people.notices == []
+
+
+def test_an_hour_without_a_sink_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
+    people, record = Recording("people", style=Style.INCIDENTS), Recording("record")
+    telling = delivery(tmp_path, people, record)
+    people.away = record.away = True
+    for second in range(3_600):
+        fresh = {10: [FIRST], 600: [SECOND], 1_200: [OVER]}.get(second, [])
+        telling.deliver(fresh, later(second))
+    people.away = record.away = False
+    for second in range(3_600, 3_700):
+        telling.deliver([], later(second))
+    assert record.told == [FIRST, SECOND, OVER]
+    # One incident of two alerts, one of them over: one message says it all.
+    assert [notice.reason for notice in people.notices] == ["firing"]
+    assert sorted(people.told, key=lambda each: each.key) == sorted([FIRST, SECOND, OVER], key=lambda each: each.key)
 
 
 def test_two_sinks_of_one_name_are_a_mistake(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from connectors.errors import LedgerError
 from connectors.sinks import entry
-from connectors.sinks.entry import Opened, Recorded, Told
+from connectors.sinks.entry import Heard, Opened, Recorded, Told
 from connectors.sinks.ledger import Ledger
 from rules.finding import Severity
 from rules.quorum import Millis
@@ -30,7 +30,14 @@ def opened(path: Path, *sinks: str, keep_entries: int = 10_000) -> Ledger:
 @given(st.text(), st.floats(allow_nan=False, allow_infinity=False), st.none() | st.integers(0, 2**63))
 def test_an_entry_reads_back_as_it_was(text: str, number: float, offset: int | None) -> None:
     of = alert(text, summary=text, evidence={text: [number, {"in": text}]}, remedy=(text,), offset=offset)
-    for each in (Recorded(number=3, recorded_at_ms=NOON_MS, alert=of), Told(number=3, sink=text), Opened(sink=text)):
+    entries = (
+        Recorded(number=3, recorded_at_ms=NOON_MS, incident=text, alert=of),
+        Told(number=3, sink=text),
+        Told(number=3, sink=text, forgotten=True),
+        Heard(sink=text, incident=text, at_ms=NOON_MS),
+        Opened(sink=text),
+    )
+    for each in entries:
         line = entry.to_line(each)
         assert line.count(b"\n") == 1
         assert entry.from_line(line[:-1]) == each

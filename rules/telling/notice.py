@@ -1,7 +1,7 @@
 """A Notice: what a sink is told at once, about one incident.
 
-An incident is what one person has to do with at a time: alerts of one cluster that have one root cause. A sink
-that keeps a record (a file, a topic) is told each transition as an incident of its own.
+An incident is what one person has to do with at a time: see `rules.telling.incident`. A sink that keeps a record
+(a file, a topic) is told each transition as an incident of its own.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.quorum import Millis
 
-_WORSE = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
+WEIGHT = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
+"""The heavier, the worse."""
 
 
 class NotifyReason(StrEnum):
@@ -60,7 +61,7 @@ class Notice:
     @property
     def severity(self) -> Severity:
         """The worst of those that are firing; once it is over, of all."""
-        return max((alert.severity for alert in self.firing or self.alerts), key=_WORSE.__getitem__)
+        return max((alert.severity for alert in self.firing or self.alerts), key=WEIGHT.__getitem__)
 
     @property
     def started_at_ms(self) -> Millis:

@@ -1,0 +1,148 @@
+"""The shelf: what a ledger's lines come to, in memory: alerts by number, and where each sink stands with them."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
+
+from connectors.sinks.entry import Entry, Heard, Opened, Recorded, Told
+from connectors.sinks.line import Key
+from rules.alert import Alert, AlertState
+from rules.evaluate import RULES
+from rules.quorum import Millis
+from rules.telling.desk import Filed
+from rules.telling.incident import Incidents
+
+
+class Shelf:
+    """Takes entries in, in their order, and says what stands."""
+
+    def __init__(self) -> None:
+        self._incidents = Incidents(RULES)
+        self.next_number = 0
+        self._alerts: dict[int, Recorded] = {}
+        self._number_of: dict[Key, int] = {}
+        self._newest_of: dict[str, int] = {}
+        self._members: dict[str, dict[int, None]] = {}
+        """The numbers of each incident."""
+        self._untold: dict[str, dict[int, None]] = {}
+        """By sink."""
+        self._forgotten: dict[str, set[int]] = {}
+        """By sink."""
+        self._heard: dict[str, dict[str, Millis]] = {}
+        """By sink and incident."""
+
+    def __len__(self) -> int:
+        return len(self._alerts)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._number_of
+
+    @property
+    def sinks(self) -> Collection[str]:
+        """Those that are known."""
+        return self._untold.keys()
+
+    def take(self, entry: Entry) -> None:
+        """Take one entry in."""
+        match entry:
+            case Recorded(number=number, recorded_at_ms=at_ms, alert=alert, incident=incident):
+                self.next_number = max(self.next_number, number + 1)
+                self._alerts[number] = entry
+                self._number_of[alert.key] = number
+                self._newest_of[alert.fingerprint] = number
+                self._members.setdefault(incident, {})[number] = None
+                self._incidents.take(alert, incident, at_ms=at_ms)
+                for untold in self._untold.values():
+                    untold[number] = None
+            case Told(number=number, sink=sink, forgotten=forgotten):
+                self.next_number = max(self.next_number, number + 1)
+                self._untold.get(sink, {}).pop(number, None)
+                if forgotten:
+                    self._forgotten.setdefault(sink, set()).add(number)
+            case Heard(sink=sink, incident=incident, at_ms=at_ms):
+                self._heard.setdefault(sink, {})[incident] = at_ms
+            case Opened(sink=sink):
+                self._untold[sink] = dict.fromkeys(sorted(self.firing_numbers()))
+
+    def recordings(self, alerts: Sequence[Alert], at_ms: Millis) -> Sequence[Recorded]:
+        """The entries for alerts that are new, numbered and placed; they are not taken in yet."""
+        # Where one belongs may depend on the one before it.
+        trial = deepcopy(self._incidents) if alerts else self._incidents
+        return [
+            Recorded(
+                number=self.next_number + at,
+                recorded_at_ms=at_ms,
+                incident=trial.place(alert, at_ms=at_ms),
+                alert=alert,
+            )
+            for at, alert in enumerate(alerts)
+        ]
+
+    def number_of(self, key: Key) -> int | None:
+        """The number of an alert that is kept."""
+        return self._number_of.get(key)
+
+    def untold(self, sink: str) -> Collection[int]:
+        """The numbers of what a known sink is still to be told, oldest first."""
+        return self._untold[sink].keys()
+
+    def alert(self, number: int) -> Alert:
+        """The alert of a number that is kept."""
+        return self._alerts[number].alert
+
+    def firing_numbers(self) -> set[int]:
+        """The newest word on every alert that is not resolved."""
+        newest = self._newest_of.values()
+        return {number for number in newest if self._alerts[number].alert.state is AlertState.FIRING}
+
+    def filed(self, sink: str) -> Mapping[str, Sequence[Filed]]:
+        """Each incident that has something untold or firing, as this sink stands to it; what was forgotten left out."""
+        untold, forgotten = self._untold[sink], self._forgotten.get(sink, set())
+        live = {self._alerts[number].incident: None for number in sorted({*untold, *self.firing_numbers()})}
+        return {
+            incident: [
+                Filed(alert=self._alerts[number].alert, told=number not in untold)
+                for number in self._members[incident]
+                if number not in forgotten
+            ]
+            for incident in live
+        }
+
+    def heard(self, sink: str) -> Mapping[str, Millis]:
+        """When a sink was last told of each incident."""
+        return self._heard.get(sink, {})
+
+    def oldest(self) -> Iterator[tuple[int, Recorded]]:
+        """Everything kept, oldest first; it may be dropped meanwhile."""
+        return iter(list(self._alerts.items()))
+
+    def drop(self, number: int) -> bool:
+        """Forget one alert altogether; whether some sink was still to be told."""
+        gone = self._alerts.pop(number)
+        del self._number_of[gone.alert.key]
+        if self._newest_of[gone.alert.fingerprint] == number:
+            del self._newest_of[gone.alert.fingerprint]
+        members = self._members[gone.incident]
+        del members[number]
+        if not members:
+            del self._members[gone.incident]
+            for heard in self._heard.values():
+                heard.pop(gone.incident, None)
+        for forgotten in self._forgotten.values():
+            forgotten.discard(number)
+        waiting = [untold for untold in self._untold.values() if number in untold]
+        for untold in waiting:
+            del untold[number]
+        return bool(waiting)
+
+    def entries(self) -> Iterator[Entry]:
+        """The fewest entries that say all this."""
+        # Sinks first, so that every alert after them is to be told to all, and what is told is said last.
+        yield from (Opened(sink=sink) for sink in self._untold)
+        yield from self._alerts.values()
+        for sink, untold in self._untold.items():
+            forgotten = self._forgotten.get(sink, set())
+            for number in self._alerts:
+                if number not in untold:
+                    yield Told(number=number, sink=sink, forgotten=number in forgotten)
+        for sink, heard in self._heard.items():
+            yield from (Heard(sink=sink, incident=incident, at_ms=at_ms) for incident, at_ms in heard.items())

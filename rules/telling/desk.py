@@ -1,0 +1,177 @@
+"""The desk: what one sink for people is to be told now. Pure: the same records and the same now give the same plan.
+
+- An incident is told when it begins, when it gets worse, and when it is over, at once; its lesser news (another
+  alert joined, one of several resolved, it got milder) at most once an interval, together.
+- A silenced alert waits: told when the silence ends before it does, forgotten when it is over first. Its end is told
+  where its beginning was, silence or not: nobody is left with an incident that never closes.
+- A consequence waits while its cause fires: it is told if it outlives the cause.
+- What stands is told again after each repeat interval.
+- What a sink could not be told in time is told later, all of it: an incident that came and went meanwhile is one
+  notice that it is over.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rules.alert import Alert, AlertState
+from rules.finding import Rule
+from rules.quorum import Millis
+from rules.telling.notice import WEIGHT, Notice, NotifyReason
+from rules.telling.silence import Silence
+
+INTERVAL_MS = Millis(60_000)
+"""How often an incident's lesser news are told at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filed:
+    """One recorded transition, as one sink stands to it."""
+
+    alert: Alert
+    told: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to tell now, worst first, and what need never be told."""
+
+    notices: tuple[Notice, ...] = ()
+    forgotten: tuple[Alert, ...] = ()
+    """Silenced from beginning to end."""
+    silenced: int = 0
+    """Alerts that fire and wait behind a silence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Life:
+    """One alert from firing to resolved: its transitions in order."""
+
+    filed: tuple[Filed, ...]
+    hushed: bool
+    silenced: bool
+
+    @property
+    def newest(self) -> Alert:
+        return self.filed[-1].alert
+
+    @property
+    def over(self) -> bool:
+        return self.newest.state is AlertState.RESOLVED
+
+    @property
+    def begun(self) -> bool:
+        """The sink knows of it."""
+        return any(each.told for each in self.filed)
+
+    @property
+    def untold(self) -> tuple[Alert, ...]:
+        return tuple(each.alert for each in self.filed if not each.told)
+
+    @property
+    def waits(self) -> bool:
+        return self.hushed and not self.over
+
+    @property
+    def forgotten(self) -> bool:
+        return self.hushed and self.over and not self.begun
+
+
+class Desk:
+    """Decides for one sink. Holds no state: what was told is in the records."""
+
+    def __init__(self, rules: Mapping[str, Rule], *, repeat_ms: Millis | None) -> None:
+        """Prepare.
+
+        Args:
+            rules: by id: what silences what.
+            repeat_ms: after how long what stands is told again; None for never.
+        """
+        self._rules = rules
+        self._repeat_ms = repeat_ms
+
+    def plan(
+        self,
+        incidents: Mapping[str, Sequence[Filed]],
+        *,
+        told_at_ms: Mapping[str, Millis],
+        silences: Iterable[Silence],
+        now_ms: Millis,
+    ) -> Plan:
+        """What to tell now.
+
+        Args:
+            incidents: by id, the recorded transitions of those that have something untold or firing, oldest first;
+                without those that were forgotten.
+            told_at_ms: when this sink was last told of an incident.
+            silences: all that are known; those that are not active do nothing.
+            now_ms: the wall clock.
+        """
+        active = [silence for silence in silences if silence.active(now_ms)]
+        notices: list[Notice] = []
+        forgotten: list[Alert] = []
+        silenced = 0
+        for incident, filed in incidents.items():
+            lives = self._lives(filed, active)
+            forgotten += [alert for life in lives if life.forgotten for alert in life.untold]
+            silenced += sum(life.silenced and not life.over for life in lives)
+            notice = self._notice(incident, lives, told_at_ms.get(incident), now_ms)
+            notices += [notice] if notice else []
+        notices.sort(key=lambda notice: -WEIGHT[notice.severity])
+        return Plan(notices=tuple(notices), forgotten=tuple(forgotten), silenced=silenced)
+
+    def _lives(self, filed: Sequence[Filed], active: Sequence[Silence]) -> Sequence[_Life]:
+        by_life: dict[tuple[str, Millis], list[Filed]] = {}
+        for each in filed:
+            by_life.setdefault((each.alert.fingerprint, each.alert.started_at_ms), []).append(each)
+        newest = [life[-1].alert for life in by_life.values()]
+        firing = {(alert.cluster_id, alert.rule) for alert in newest if alert.state is AlertState.FIRING}
+        lives = []
+        for life in by_life.values():
+            alert = life[-1].alert
+            silenced = any(silence.covers(alert) for silence in active)
+            rule = self._rules.get(alert.rule)
+            inhibited = any((alert.cluster_id, cause) in firing for cause in (rule.silenced_by if rule else ()))
+            lives.append(_Life(filed=tuple(life), hushed=silenced or inhibited, silenced=silenced))
+        return lives
+
+    def _notice(
+        self, incident: str, lives: Sequence[_Life], told_at_ms: Millis | None, now_ms: Millis
+    ) -> Notice | None:
+        speaking = [life for life in lives if not life.waits and not life.forgotten]
+        news = tuple(alert for life in speaking for alert in life.untold)
+        # What waits behind a silence is still shown where the sink knows of it.
+        shown = [life for life in lives if life in speaking or life.begun]
+        newest = {life.newest.fingerprint: life.newest for life in shown}
+        if not newest:
+            return None
+        firing = [alert for alert in newest.values() if alert.state is AlertState.FIRING]
+        reason = self._reason(shown, news, told_at_ms, now_ms)
+        if reason is None or (reason is NotifyReason.REPEATED and not any(not life.hushed for life in shown)):
+            return None
+        ordered = sorted(newest.values(), key=lambda alert: self._rank(alert, firing or newest.values()))
+        return Notice(incident=incident, reason=reason, alerts=tuple(ordered), news=news)
+
+    def _reason(
+        self, shown: Sequence[_Life], news: Sequence[Alert], told_at_ms: Millis | None, now_ms: Millis
+    ) -> NotifyReason | None:
+        if not news:
+            due = self._repeat_ms is not None and told_at_ms is not None and now_ms - told_at_ms >= self._repeat_ms
+            return NotifyReason.REPEATED if due and not all(life.over for life in shown) else None
+        if all(life.over for life in shown):
+            return NotifyReason.RESOLVED
+        heard = [each.alert for life in shown for each in life.filed if each.told and not life.over]
+        worst_heard = max((WEIGHT[alert.severity] for alert in heard), default=-1)
+        if not heard:
+            return NotifyReason.FIRING
+        worse = any(WEIGHT[each.severity] > worst_heard for each in news if each.state is AlertState.FIRING)
+        # A wall clock that was set back does not hold news up.
+        rested = told_at_ms is None or not 0 <= now_ms - told_at_ms < INTERVAL_MS
+        return NotifyReason.CHANGED if worse or rested else None
+
+    def _rank(self, alert: Alert, others: Iterable[Alert]) -> tuple[bool, int, int, Millis]:
+        """The root cause first: what fires, what is explained by fewest of the others, the worst, the oldest."""
+        rule = self._rules.get(alert.rule)
+        causes = (*rule.silenced_by, *rule.explained_by) if rule else ()
+        explained = sum(other.rule in causes for other in others)
+        over = alert.state is AlertState.RESOLVED
+        return over, explained, -WEIGHT[alert.severity], alert.started_at_ms

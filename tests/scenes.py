@@ -59,7 +59,7 @@ SCENES: Mapping[str, Scene] = {
         why=AN_HOUR,
     ),
     "epoch-churn": scene(f"{RULES}::test_leader_after_leader_is_elected_and_nobody_restarted"),
-    "failure-tolerance": scene(f"{RULES}::test_voters_fall_silent_until_no_further_one_may"),
+    "failure-tolerance": scene(f"{RULES}::test_a_voter_falls_silent_and_then_another"),
     "forced-reconfiguration": scene(f"{DISASTERS}::test_a_voter_set_is_forced_and_news_for_a_while"),
     "ghost-registration": scene(f"{DISASTERS}::test_who_was_forced_out_stays_registered"),
     "high-watermark-stalled": scene(f"{RULES}::test_a_majority_falls_silent_and_nothing_is_committed"),
@@ -93,5 +93,5 @@ SCENES: Mapping[str, Scene] = {
     "voter-disk-replaced": scene(
         "tests/job/test_combined.py::test_its_disk_replaced_is_one_alert_mended_by_the_printed_commands"
     ),
-    "voter-lagging": scene(f"{RULES}::test_a_voter_falls_silent_and_there_are_voters_to_spare"),
+    "voter-lagging": scene(f"{RULES}::test_a_voter_falls_silent_and_then_another"),
 }

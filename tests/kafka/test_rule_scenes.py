@@ -39,37 +39,31 @@ def elects_one_of(lab: Lab, nodes: list[int]) -> None:
     lab.await_state(lambda state: state.leader_id in nodes, what="another leader")
 
 
-def test_a_voter_falls_silent_and_there_are_voters_to_spare(lab: Lab, watcher: Watcher) -> None:
-    _, (silent, *_) = leader_and_followers(lab)
-    watcher.begin("voter-lagging", hold=1, silent=2)
+def test_a_voter_falls_silent_and_then_another(lab: Lab, watcher: Watcher) -> None:
+    _, (one, other, *_) = leader_and_followers(lab)
+    silent = {"voter-lagging.silent": 2, "failure-tolerance.silent": 2}
+    watcher.begin({"voter-lagging.hold": 1, "failure-tolerance.hold": 1, **silent})
 
-    with paused(lab, silent):
-        fired = watcher.wait_for("voter-lagging", subject=f"voter {silent}")
+    with paused(lab, one):
+        lagging = watcher.wait_for("voter-lagging", subject=f"voter {one}")
+        with paused(lab, other):
+            tolerating = watcher.wait_for("failure-tolerance")
+    watcher.wait_for("failure-tolerance", "resolved")
     watcher.wait_for("voter-lagging", "resolved")
 
-    assert fired.severity == "warning"
-    assert fired.evidence["voter"] == f"{silent}-{lab.node(silent).directory_id}"
-    assert fired.evidence["further_failures_tolerated"] == 1
-    assert lab.node(silent).endpoint in fired.remedy[0]
-    assert watcher.rules == {"voter-lagging"}
-
-
-def test_voters_fall_silent_until_no_further_one_may(lab: Lab, watcher: Watcher) -> None:
-    _, (one, other, *_) = leader_and_followers(lab)
-    watcher.begin("failure-tolerance", hold=1, silent=2)
-
-    with paused(lab, one, other):
-        fired = watcher.wait_for("failure-tolerance")
-    watcher.wait_for("failure-tolerance", "resolved")
-
-    assert fired.severity == "warning"
-    assert fired.summary.startswith("3 of 5 voters keep up, 3 are needed: the next failure stops the quorum")
-    assert watcher.rules == {"failure-tolerance"}
+    assert lagging.severity == tolerating.severity == "warning"
+    assert lagging.evidence["voter"] == f"{one}-{lab.node(one).directory_id}"
+    assert lagging.evidence["further_failures_tolerated"] == 1
+    assert lab.node(one).endpoint in lagging.remedy[0]
+    assert tolerating.summary.startswith("3 of 5 voters keep up, 3 are needed: the next failure stops the quorum")
+    assert watcher.rules == {"voter-lagging", "failure-tolerance"}
 
 
 def test_a_majority_falls_silent_and_nothing_is_committed(lab: Lab, watcher: Watcher) -> None:
     leader, followers = leader_and_followers(lab)
-    watcher.begin("high-watermark-stalled", hold=1, still=2, silent=1)
+    watcher.begin(
+        {"high-watermark-stalled.hold": 1, "high-watermark-stalled.still": 2, "high-watermark-stalled.silent": 1}
+    )
 
     with paused(lab, *followers[:3]):
         fired = watcher.wait_for("high-watermark-stalled")
@@ -87,7 +81,7 @@ def test_a_removal_that_does_not_commit_and_the_even_number_it_leaves(lab: Lab, 
     directory = lab.node(leaving).directory_id
     # The leader is asked by name: a node that is paused takes the tool's connection and never answers.
     tool = f"kafka-metadata-quorum.sh --bootstrap-controller {lab.node(leader).endpoint} remove-controller"
-    watcher.begin("voter-change-stuck", hold=1, silent=1.5)
+    watcher.begin({"voter-change-stuck.hold": 1, "voter-change-stuck.silent": 1.5})
 
     with ThreadPoolExecutor(max_workers=1) as pool:
         with paused(lab, one, other):
@@ -107,7 +101,7 @@ def test_a_removal_that_does_not_commit_and_the_even_number_it_leaves(lab: Lab, 
     assert watcher.rules - {"no-leader"} == {"voter-change-stuck"}
 
     lab.await_state(lambda state: leaving not in state.voter_ids, what="the four voters that are left")
-    watcher.begin("quorum-shape", hold=1)
+    watcher.begin({"quorum-shape.hold": 1})
     fired = watcher.wait_for("quorum-shape")
     lab.add_controller(leaving)
     watcher.wait_for("quorum-shape", "resolved")
@@ -118,7 +112,7 @@ def test_a_removal_that_does_not_commit_and_the_even_number_it_leaves(lab: Lab, 
 
 
 def test_leader_after_leader_is_elected_and_nobody_restarted(lab: Lab, watcher: Watcher) -> None:
-    watcher.begin("epoch-churn", hold=1, elections=2, window=15)
+    watcher.begin({"epoch-churn.hold": 1, "epoch-churn.elections": 2, "epoch-churn.window": 15})
 
     for _ in range(2):
         leader, followers = leader_and_followers(lab)
@@ -134,7 +128,7 @@ def test_leader_after_leader_is_elected_and_nobody_restarted(lab: Lab, watcher: 
 
 def test_a_broker_lives_and_does_not_fetch_the_metadata(lab: Lab, watcher: Watcher) -> None:
     (broker,) = lab.brokers
-    watcher.begin("observer-lagging", hold=0, silent=2)
+    watcher.begin({"observer-lagging.hold": 0, "observer-lagging.silent": 2})
 
     with paused(lab, broker):
         # Its session lasts six seconds: until then it counts as alive.
@@ -147,7 +141,7 @@ def test_a_broker_lives_and_does_not_fetch_the_metadata(lab: Lab, watcher: Watch
 
 def test_a_broker_whose_heartbeats_are_not_heard_is_fenced(lab: Lab, watcher: Watcher) -> None:
     (broker,) = lab.brokers
-    watcher.begin("broker-fenced", hold=1)
+    watcher.begin({"broker-fenced.hold": 1})
 
     with paused(lab, broker):
         fired = watcher.wait_for("broker-fenced", subject=f"broker {broker}")

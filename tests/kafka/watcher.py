@@ -41,13 +41,13 @@ class Watcher:
     _thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}))
     _read: int = 0
 
-    def begin(self, rule: str, **thresholds: float) -> None:
-        """A scene about one rule: with these thresholds of it, and with every other rule's hold as it ships.
+    def begin(self, thresholds: Mapping[str, float]) -> None:
+        """A scene: with these thresholds (`RULE.NAME` -> value), and with all others as they ship.
 
         Returns when a leader was seen after everything that stands now, so that nothing of the scene before is told.
         """
         clears = {f"{each}.clear": CLEAR_S for each in RULES}
-        self._thresholds = thresholds_for(clears | {f"{rule}.{name}": value for name, value in thresholds.items()})
+        self._thresholds = thresholds_for({**clears, **thresholds})
         since = time.time() * 1000
         eventually(lambda: self._saw_a_leader(since), within_s=30)
         self._book, self.told = Book(), []

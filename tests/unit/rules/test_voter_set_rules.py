@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.quorum import Millis, Offset, Quorum
+from rules.quorum import LagSample, Millis, Offset, Quorum
 from tests.unit.rules.situation import (
     NOW,
     adding,
@@ -116,21 +116,40 @@ def test_no_ghost(quorum: Quorum) -> None:
     assert findings(quorum, "ghost-registration") == []
 
 
-@pytest.mark.parametrize(("ago_ms", "ghost"), [(299_000, False), (301_000, True)])
-def test_who_was_listed_just_now_may_be_back(ago_ms: int, ghost: bool) -> None:
-    seen = replace(history(key(9)), last_seen_at_ms=Millis(NOW - ago_ms))
-    quorum = registered(healthy(), 9)
-    quorum = replace(quorum, histories={**quorum.histories, key(9): seen})
+@pytest.mark.parametrize(
+    ("listed_ago_ms", "fetched_before_ms", "ghost"),
+    [
+        # A leader lists it for 300 s after its last fetch, and no longer: what it drops is gone.
+        (1_000, 298_000, False),
+        (1_000, 300_000, True),
+        # A new leader does not list it before it fetches again.
+        (299_000, 500, False),
+        (299_500, 500, True),
+        # No answer told when it fetched.
+        (299_000, None, False),
+        (300_000, None, True),
+    ],
+)
+def test_who_fetched_just_now_may_be_back(listed_ago_ms: int, fetched_before_ms: int | None, ghost: bool) -> None:
+    quorum = listed_until(registered(healthy(), 9), 9, ago_ms=listed_ago_ms, fetched_before_ms=fetched_before_ms)
     assert bool(findings(quorum, "ghost-registration")) is ghost
     assert (("ghost-registration", "controller 9") in unknown(quorum)) is not ghost
 
 
 def test_a_removed_controller_that_was_switched_off_is_a_ghost() -> None:
-    quorum = removed(healthy(4), 1, ago_ms=900_000)
-    old = replace(history(key(1)), last_seen_at_ms=Millis(NOW - 600_000))
-    assert told(replace(quorum, histories={**quorum.histories, key(1): old})) == [
-        "info ghost-registration: controller 1"
-    ]
+    quorum = listed_until(removed(healthy(4), 1, ago_ms=900_000), 1, ago_ms=300_000, fetched_before_ms=299_000)
+    assert told(quorum) == ["info ghost-registration: controller 1"]
+    (finding,) = findings(quorum, "ghost-registration")
+    assert finding.evidence["seen_fetching"] == "last 9 min ago"
+
+
+def listed_until(quorum: Quorum, node: int, *, ago_ms: int, fetched_before_ms: int | None) -> Quorum:
+    """The last poll that listed this observer, and how long before it it had fetched."""
+    at = Millis(NOW - ago_ms)
+    age = None if fetched_before_ms is None else Millis(fetched_before_ms)
+    newest = LagSample(observed_at_ms=at, lag=0, lag_ms=Millis(0), fetch_age_ms=age)
+    seen = replace(history(key(node)), last_seen_at_ms=at, samples=(newest,))
+    return replace(quorum, histories={**quorum.histories, key(node): seen})
 
 
 @pytest.mark.parametrize(

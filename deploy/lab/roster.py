@@ -61,7 +61,9 @@ class Roster:
     def quorum(self) -> dict[str, str]:
         """The line of a configuration that leads to the controllers."""
         if self._static:
-            voters = ",".join(f"{node.id}@{node.endpoint}" for node in self.controllers)
+            # By another name than they advertise, so that it shows where an endpoint was taken from.
+            named = [(node, "localhost" if node.host == LOOPBACK else node.host) for node in self.controllers]
+            voters = ",".join(f"{node.id}@{host}:{node.controller_port}" for node, host in named)
             return {"controller.quorum.voters": voters}
         return {"controller.quorum.bootstrap.servers": ",".join(self.bootstrap)}
 

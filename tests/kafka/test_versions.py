@@ -24,6 +24,7 @@ from streaming.observed import events_of
 from tests.eventually import eventually
 from tests.kafka.gathering import NAME, cluster_of, gathering
 from tests.kafka.versions import (
+    CONTROLLER,
     DYNAMIC_KAFKAS,
     STATIC_KAFKAS,
     VOTERS_IN_THE_LOG,
@@ -65,7 +66,7 @@ def runs() -> list[Any]:
 
 @pytest.mark.lab
 @pytest.mark.timeout(180)
-@pytest.mark.kip("A094", "A097", "C022", "E012", "E086", "K005")
+@pytest.mark.kip("A030", "A094", "A097", "C022", "E004", "E012", "K005")
 @pytest.mark.parametrize(("kafka", "static"), runs())
 def test_every_cell_of_its_column(lab: Callable[..., Lab], tmp_path: Path, kafka: str, static: bool) -> None:
     quorum = lab(controllers=1, brokers=1, version=kafka, static=static)
@@ -73,6 +74,12 @@ def test_every_cell_of_its_column(lab: Callable[..., Lab], tmp_path: Path, kafka
     seen = looked_at(quorum, tmp_path, upgrade=static and STATIC_KAFKAS.index(kafka) >= 4)
 
     assert measured(seen, static=static) == expected(kafka, static=static)
+    port = quorum.node(CONTROLLER).controller_port
+    configured, advertised = f"CONTROLLER://localhost:{port}", f"CONTROLLER://127.0.0.1:{port}"
+    assert seen.status["current_voters"][0]["endpoints"] in ([], [configured if static else advertised])
+    if seen.upgraded and seen.upgraded[1]["committed_voters"]:
+        voter = seen.upgraded[1]["committed_voters"]["voters"][0]
+        assert (voter["id"], voter["endpoints"]) == (CONTROLLER, [advertised]), "the configuration counts no more"
     assert (seen.check["health"], seen.check["cannot_tell"]) == ("healthy", []), "what cannot be seen alarms nobody"
 
 

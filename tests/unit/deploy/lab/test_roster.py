@@ -48,7 +48,7 @@ def test_a_static_quorum_is_named_in_every_configuration_and_an_old_controller_a
     roster = Roster(tmp_path, names=None, extra={}, version="3.6.2", static=True)
     roster.populate(controllers=1, combined=1, brokers=1)
 
-    voters = f"1@{roster[1].endpoint},2@{roster[2].endpoint}"
+    voters = f"1@localhost:{roster[1].controller_port},2@localhost:{roster[2].controller_port}"
     for node in roster:
         assert properties(node)["controller.quorum.voters"] == voters
         assert "controller.quorum.bootstrap.servers" not in properties(node)

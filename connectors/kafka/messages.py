@@ -107,9 +107,18 @@ def fetched(answer: Any) -> FetchAnswer:
     """
     if answer.error_code:
         raise of_code(answer.error_code, "Fetch")
-    if not answer.responses or not answer.responses[0].partitions:
+    partition = next(
+        (
+            each
+            for topic in answer.responses or ()
+            if topic.topic_id == TOPIC_ID or topic.topic == TOPIC
+            for each in topic.partitions
+            if each.partition_index == 0
+        ),
+        None,
+    )
+    if partition is None:
         raise UnseenError(Reason.UNSUPPORTED, "Fetch: an answer without the partition")
-    partition = answer.responses[0].partitions[0]
     if partition.error_code not in (0, 6, 74, 75):
         raise of_code(partition.error_code, "Fetch")
     current = partition.current_leader

@@ -1,8 +1,8 @@
 """Parity: `kraftwatch decode` against kafka-dump-log, record by record; then replay against Kafka's MetadataImage.
 
 `make parity` has each Kafka write everything it can, prints how many records were compared and how many differ, and
-ends with 1 if any does; the image's turn is `tests.kafka.image`. Two records are the same if offset, epoch, timestamp, type, version and the text of the data
-are: the order of its keys, floats and integers, and the sign of zero included.
+ends with 1 if any does; the image's turn is `tests.kafka.image`. Two records are the same if offset, epoch, timestamp,
+type, version and the text of the data are: the order of its keys, floats and integers, and the sign of zero included.
 """
 
 import json

@@ -1,20 +1,26 @@
 """Our replay against Kafka's own MetadataImage, field by field: of histories that Kafka's classes wrote.
 
-A real quorum's own log has its turn in `test_look`, at the end of what is done to that quorum.
+And of the log and the snapshots that a real quorum wrote itself, after it was hurt.
 """
 
+import re
+import socket
+import struct
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from streaming.replay import registrations, voters
 from streaming.replay.log import Log
 from streaming.replay.partitions import Partitions
+from tests.kafka.conftest import MakeLab
 from tests.kafka.image import Case, Fact, big, by_key, differences, facts, history, kafkas
 from tests.kafka.parity import made_files
+from tests.kips.test_thresholds import BACKOFF_MAX_MS, DEFAULTS, ELECTION_TIMEOUT_MS, FETCH_TIMEOUT_MS
 
 RECORDS = 8_000
 WRITTEN = {
@@ -134,6 +140,101 @@ def test_a_fault_planted_in_any_field_of_any_fact_is_a_difference(told: Told) ->
             assert found.endswith(f"{name} is {ours[key][name]} for Kafka, planted for us")
         (missing,) = differences(by_key(kafka), {each: ours[each] for each in ours if each != key})
         assert missing.endswith("is known to Kafka and not to us")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hurt:
+    """A real quorum's own files after a topic was removed, brokers died, and its only controller was restarted."""
+
+    node_ids: list[int]
+    written: Path
+    """The snapshot it was formatted with, and its newest one, lie beside its log."""
+    served: set[int]
+    """The API keys that its controller serves."""
+    timers_ms: dict[str, int]
+    """What its nodes take for controller.quorum.*.ms, of which this quorum sets none."""
+
+
+@pytest.fixture(scope="module")
+def hurt(shared_lab: MakeLab) -> Hurt:
+    properties = {"broker.session.timeout.ms": "3000", "metadata.log.max.record.bytes.between.snapshots": "3000"}
+    quorum = shared_lab(controllers=1, brokers=2, properties=properties)
+    quorum.create_topic("gone", partitions=3, replication=2)
+    admin = AdminClient({"bootstrap.servers": ",".join(quorum.broker_bootstrap), "log_level": 0})
+    admin.delete_topics(["gone"])["gone"].result(30)
+    broker = ConfigResource(ResourceType.BROKER, str(quorum.brokers[0]))
+    settings = admin.describe_configs([broker])[broker].result(30)
+    quorum.strand_recovering("orders", partitions=2)
+    quorum.stop(*quorum.controllers)
+    quorum.start(*quorum.controllers)
+    served = api_keys(quorum.bootstrap[0])
+    quorum.kill(*quorum.controllers)
+    (controller,) = quorum.controllers
+    return Hurt(
+        node_ids=quorum.controllers,
+        written=quorum.node(controller).metadata_log,
+        served=served,
+        timers_ms={
+            name: int(settings[name].value) for name in settings if re.fullmatch(r"controller\.quorum.*\.ms", name)
+        },
+    )
+
+
+def api_keys(address: str) -> set[int]:
+    """What a node says to ApiVersions version 0."""
+    host, _, port = address.rpartition(":")
+    asked = struct.pack(">hhih", 18, 0, 1, -1)
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(struct.pack(">i", len(asked)) + asked)
+        with connection.makefile("rb") as answer:
+            (size,) = struct.unpack(">i", answer.read(4))
+            said = answer.read(size)
+    _, error, count = struct.unpack_from(">ihi", said)
+    assert error == 0
+    return {struct.unpack_from(">h", said, 10 + 6 * number)[0] for number in range(count)}
+
+
+@pytest.mark.lab
+@pytest.mark.kip("D014")
+def test_a_quorums_own_log_and_snapshots_come_to_kafkas_image(hurt: Hurt) -> None:
+    logs = sorted(hurt.written.glob("0*.log"))
+    formatted, *_, newest = sorted(hurt.written.glob("0*.checkpoint"))
+    cases = [Case(paths=(formatted, *logs)), Case(paths=(newest, *logs))]
+
+    for case, kafka in zip(cases, kafkas(cases), strict=True):
+        assert [*differences(by_key(kafka), by_key(facts(case)))] == []
+
+    told = facts(cases[0])
+    assert {fact["name"] for fact in told if fact["fact"] == "topic"} == {"orders"}, "and the other was removed"
+    assert sum(fact["fact"] == "leader" for fact in told) == 2
+    assert {fact["fenced"] for fact in told if fact["fact"] == "broker"} == {True, False}
+    partitions = [fact for fact in told if fact["fact"] == "partition"]
+    assert [fact["recovering"] for fact in partitions] == [True, True]
+    assert all(fact["partition_epoch"] > fact["leader_epoch"] > 0 for fact in partitions)
+    *_, voters = (fact["voters"] for fact in told if fact["fact"] == "voters")
+    assert [voter["id"] for voter in voters] == hurt.node_ids, "the node id is the voter id"
+
+
+@pytest.mark.lab
+@pytest.mark.kip("D029")
+def test_a_controller_serves_the_four_requests_of_raft(hurt: Hurt) -> None:
+    fetch, vote, begin_quorum_epoch, end_quorum_epoch = 1, 52, 53, 54
+
+    assert {fetch, vote, begin_quorum_epoch, end_quorum_epoch} <= hurt.served
+
+
+@pytest.mark.lab
+@pytest.mark.kip("D011", "D012", "K035")
+def test_a_request_of_raft_that_fails_and_its_repetition_take_less_than_what_we_call_silence(hurt: Hurt) -> None:
+    timers = hurt.timers_ms
+    request_ms, retry_ms = timers["controller.quorum.request.timeout.ms"], timers["controller.quorum.retry.backoff.ms"]
+
+    assert (request_ms, retry_ms) == (2_000, 20)
+    assert timers["controller.quorum.fetch.timeout.ms"] == FETCH_TIMEOUT_MS
+    assert timers["controller.quorum.election.timeout.ms"] == ELECTION_TIMEOUT_MS
+    assert timers["controller.quorum.election.backoff.max.ms"] == BACKOFF_MAX_MS
+    assert DEFAULTS["no-leader"].ms("hold") > request_ms + retry_ms
+    assert DEFAULTS["stale-voter-endpoint"].ms("silent") > FETCH_TIMEOUT_MS + request_ms + retry_ms
 
 
 @pytest.mark.lab

@@ -67,7 +67,7 @@ class Quorum:
         return answer.granted
 
 
-@pytest.mark.kip("D050")
+@pytest.mark.kip("D025", "D050")
 def test_one_vote_an_epoch_and_it_may_be_given_again_to_the_same_candidate_alone() -> None:
     quorum = Quorum()
 
@@ -96,7 +96,7 @@ def test_the_last_epoch_decides_and_then_the_length(last_epoch: int, end: int, g
     assert Quorum().asked(replica(2), last_epoch=last_epoch, end=end) is granted
 
 
-@pytest.mark.kip("D050")
+@pytest.mark.kip("D025", "D050")
 def test_a_vote_is_kept_over_a_restart() -> None:
     quorum = Quorum()
     assert quorum.asked(replica(2))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -79,7 +80,7 @@ def answer(*, error: int = 0, leader: int = -1, epoch: int = 3, at: Address | No
         aborted_transactions=None,
         **settings,
     )
-    topic = FetchResponse.FetchableTopicResponse(topic_id=None, partitions=[partition])
+    topic = FetchResponse.FetchableTopicResponse(topic_id=UUID(int=1), partitions=[partition])
     nodes = [] if at is None else [FetchResponse.NodeEndpoint(node_id=leader, host=at.host, port=at.port)]
     return FetchResponse(throttle_time_ms=0, error_code=0, responses=[topic], node_endpoints=nodes)
 

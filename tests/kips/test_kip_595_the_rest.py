@@ -1,0 +1,96 @@
+"""KIP-595: which partition is read, what two errors of the text are to us, and what a slow disk looks like."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from connectors.errors import UnseenError
+from connectors.event import Unseen
+from connectors.kafka.failure import of_code
+from connectors.kafka.messages import fetched
+from connectors.kafka.tail import Resume, Tail
+from connectors.kafka.wire import FetchResponse
+from rules.evaluate import evaluate, thresholds_for
+from rules.quorum import Answer, Reason, Sight
+from tests.kips.test_kip_595_fetch import answer
+from tests.unit.connectors.kafka.log_bytes import batch
+from tests.unit.rules.situation import behind, findings, healthy, probed
+from tests.unit.streaming.replay.ledger import Ledger, apply, machine
+
+TOPICS = FetchResponse.FetchableTopicResponse
+PARTITION = TOPICS.PartitionData
+
+
+def answered(*topics: tuple[UUID, list[tuple[int, int]]]) -> Any:
+    """An answer with these topics, and of each these partitions with these high watermarks."""
+    responses = [
+        TOPICS(
+            topic="",
+            topic_id=topic,
+            partitions=[
+                PARTITION(partition_index=index, error_code=0, high_watermark=high_watermark, records=b"")
+                for index, high_watermark in partitions
+            ],
+        )
+        for topic, partitions in topics
+    ]
+    whole = FetchResponse(throttle_time_ms=0, error_code=0, responses=responses)
+    return FetchResponse.decode(whole.encode(version=17), version=17)
+
+
+@pytest.mark.kip("D006")
+def test_of_several_raft_partitions_ours_is_taken() -> None:
+    metadata, other = UUID(int=1), UUID(int=7)
+
+    assert fetched(answered((metadata, [(1, 11), (0, 10)]))).high_watermark == 10
+    assert fetched(answered((other, [(0, 99)]), (metadata, [(0, 10)]))).high_watermark == 10
+    for foreign in (answered((other, [(0, 99)])), answered((metadata, [(1, 11)])), answered()):
+        with pytest.raises(UnseenError, match="without the partition"):
+            fetched(foreign)
+
+
+@pytest.mark.kip("D037")
+def test_offset_out_of_range_is_named_and_cuts_nothing_off() -> None:
+    """Whoever is to cut something off is told so by DivergingEpoch, without an error."""
+    tail = Tail(Resume(offset=0, epoch=0))
+    tail.accept(fetched(answer(records=batch(0, 3, epoch=1))), now_ms=0)
+
+    with pytest.raises(UnseenError) as told:
+        fetched(answer(error=1))
+
+    assert (told.value.reason, told.value.detail) == (Reason.UNSUPPORTED, "Fetch: error 1 (OffsetOutOfRangeError)")
+    assert tail.next_offset == 3
+
+
+@pytest.mark.kip("D040")
+def test_an_inconsistent_voter_set_is_named_where_the_monitor_says_that_it_is_blind() -> None:
+    told = of_code(94, "Fetch")
+    assert told.detail == "Fetch: error 94 (InconsistentVoterSetError)"
+    ledger, replay = Ledger(), machine()
+    unseen = Unseen(sight=Sight.LOG, endpoint="c1:9093", reason=told.reason, detail=told.detail)
+
+    quorum = apply(replay, [ledger.row(unseen) for _ in range(60)])
+
+    (finding,) = (one for one in evaluate(quorum, thresholds_for({})).findings if one.rule == "monitor-blind")
+    assert "InconsistentVoterSetError" in str(finding.evidence)
+
+
+@pytest.mark.kip("D028")
+@pytest.mark.parametrize(
+    ("found", "flaw"), [(Answer.OTHER_CLUSTER, "another cluster"), (Answer.OTHER_NODE, "node 2 answers there")]
+)
+def test_a_voters_endpoint_where_another_cluster_or_node_answers_is_an_alert(found: Answer, flaw: str) -> None:
+    """Such a node stops by itself or never joins: it cannot be the voter."""
+    (finding,) = findings(probed(healthy(), 1, answer=found, answered_by=2), "stale-voter-endpoint")
+
+    assert finding.subject == "voter 1"
+    assert flaw in f"{finding.summary} {finding.evidence}"
+
+
+@pytest.mark.kip("D026")
+def test_a_voter_that_is_slow_to_write_lags_and_its_disk_is_looked_at() -> None:
+    """Every append is flushed before it counts."""
+    (finding,) = findings(behind(healthy(5), 1), "voter-lagging")
+
+    assert any("its metadata disk" in line for line in finding.remedy)

@@ -8,7 +8,9 @@ What it means
       part, and if it is a voter, there is one fewer to lose.
     - Critical: two controllers name different leaders of one epoch, which Raft rules out (KIP-595).
 
-    An election is no disagreement: for seconds not everybody knows its result.
+    An election is no disagreement: for seconds not everybody knows its result. And words are not deeds: a controller
+    that is cut off goes on naming the leader it knew until it hears of another epoch, because Kafka remembers it and
+    asks for votes without a new epoch (KIP-996). Whether it fetches, `voter-lagging` tells.
 
 Evidence
     What each controller said, when it first did, and the leader and epoch that the newest of them names.
@@ -30,10 +32,10 @@ Thresholds
 
 from collections.abc import Iterable
 
-from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.finding import CannotTell, Finding, NotApplicable, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
 from rules.quorum import Epoch, Millis, NodeId, Quorum, View
 from rules.remedy import describe_status
-from rules.sight import POLL_AGE, fresh_poll, polls_alone
+from rules.sight import POLL_AGE, POLLS_ALONE, fresh_poll, polls_alone
 from rules.text import listed, spelled
 from rules.views import VIEW_AGE, fresh_views
 
@@ -42,6 +44,9 @@ ID = "views-disagree"
 
 def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     """One finding a controller that stands apart, or one about the quorum where an epoch has two leaders."""
+    if not quorum.access.log:
+        yield NotApplicable(rule=ID, why=POLLS_ALONE)
+        return
     views = fresh_views(quorum, thresholds)
     if not views:
         why = "no controller has told lately whom it takes for the leader"

@@ -299,6 +299,19 @@ class ControllerStart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VoterSetChange:
+    """A VotersRecord that followed another one in the log, as the difference of the two."""
+
+    added: tuple[ReplicaKey, ...]
+    removed: tuple[ReplicaKey, ...]
+    moved: tuple[NodeId, ...]
+    """Whose endpoints were rewritten."""
+    offset: Offset
+    leader_epoch: Epoch
+    timestamp_ms: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reconfiguration:
     """Two VotersRecords that followed each other in the log and differ by more than one voter.
 
@@ -342,6 +355,8 @@ class Past:
     reconfigurations: tuple[Reconfiguration, ...] = ()
     unclean: tuple[UncleanElections, ...] = ()
     elected_recovered: tuple[ElectedRecovered, ...] = ()
+    voter_changes: tuple[VoterSetChange, ...] = ()
+    """However long ago: they are few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

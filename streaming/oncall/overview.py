@@ -17,6 +17,7 @@ from rules.quorum import Endpoint, Poll, Quorum, Replica, ReplicaKey, Sight
 from rules.sight import fresh_poll, leaderless
 from streaming.oncall.directory import described
 from streaming.oncall.glimpse import Glimpse
+from streaming.oncall.history import history
 from streaming.oncall.recovering import recovery
 
 RULE = "stale-voter-endpoint"
@@ -30,7 +31,8 @@ def status(glimpse: Glimpse) -> dict[str, Plain]:
     high_watermark, max_follower_lag, max_follower_lag_time_ms, current_voters, current_observers; beyond it:
     could_be_voters, committed_voters, pending_voters, endpoints, registrations_without_voter, voters, votes_needed,
     voters_fetching, failures_tolerated, failures_left, electable, recovering_partitions, brokers, mode, kraft_version,
-    metadata_version, last_offset, log_dir (see `directory`), initial_controllers, findings, cannot_tell, failing.
+    metadata_version, last_offset, elections and voter_changes (see `history`), log_dir (see `directory`),
+    initial_controllers, findings, cannot_tell, failing.
     """
     quorum, poll = glimpse.quorum, glimpse.quorum.poll
     thresholds = glimpse.thresholds[RULE]
@@ -58,6 +60,7 @@ def status(glimpse: Glimpse) -> dict[str, Plain]:
         "kraft_version": quorum.kraft_version,
         "metadata_version": quorum.metadata_version,
         "last_offset": quorum.last_offset,
+        **history(quorum),
         "log_dir": None if glimpse.disk is None else described(glimpse.disk),
         "findings": [
             {"rule": one.rule, "subject": one.subject, "severity": one.severity.value, "summary": one.summary}

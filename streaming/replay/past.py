@@ -21,6 +21,7 @@ from rules.quorum import (
     TopicId,
     UncleanElections,
     VoterSet,
+    VoterSetChange,
 )
 
 REMEMBERED_MS = Millis(3_600_000)
@@ -67,7 +68,21 @@ def with_start(past: Past, event: ControllerRegistered, known: Mapping[NodeId, C
 
 def with_voters(past: Past, before: VoterSet | None, after: VoterSet, at: At) -> Past:
     """A VotersRecord: one that adds or removes a single voter, or rewrites endpoints, is what Kafka does by itself."""
-    if before is None or len(before.keys ^ after.keys) <= 1:
+    if before is None or {*before.voters} == {*after.voters}:
+        return past
+    endpoints = {voter.key: voter.endpoints for voter in before.voters}
+    change = VoterSetChange(
+        added=tuple(sorted(after.keys - before.keys, key=str)),
+        removed=tuple(sorted(before.keys - after.keys, key=str)),
+        moved=tuple(
+            sorted(one.key.id for one in after.voters if endpoints.get(one.key, one.endpoints) != one.endpoints)
+        ),
+        offset=at.offset,
+        leader_epoch=at.leader_epoch,
+        timestamp_ms=at.timestamp_ms,
+    )
+    past = replace(past, voter_changes=(*past.voter_changes, change)[-REMEMBERED:])
+    if len(before.keys ^ after.keys) <= 1:
         return past
     one = Reconfiguration(
         before=tuple(sorted(before.keys, key=str)),

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from rules.evaluate import evaluate, thresholds_for
-from rules.quorum import Epoch, Millis, NodeId, Offset, Quorum, Reason, Sight
+from rules.quorum import Election, Epoch, Millis, NodeId, Offset, Past, Quorum, Reason, Sight, VoterSetChange
 from streaming.oncall import overview, tables
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.verdict import Health, health, worst
@@ -145,6 +145,28 @@ def test_what_kafkas_own_tool_lacks() -> None:
 
 
 @pytest.mark.kip("A012")
+def test_who_led_which_epoch_and_how_the_voter_set_changed() -> None:
+    election = Election(leader_id=NodeId(2), leader_epoch=Epoch(7), offset=Offset(90), timestamp_ms=Millis(0))
+    change = VoterSetChange(
+        added=(key(3),),
+        removed=(),
+        moved=(NodeId(1),),
+        offset=Offset(91),
+        leader_epoch=Epoch(7),
+        timestamp_ms=Millis(5),
+    )
+    quorum = replace(healthy(), past=Past(elections=(election,), voter_changes=(change,)))
+
+    shown = status(quorum)
+
+    assert shown["elections"] == [
+        {"leader_id": 2, "leader_epoch": 7, "offset": 90, "at": "1970-01-01T00:00:00.000Z"},
+    ]
+    (told,) = shown["voter_changes"]
+    assert told["added"] == [{"id": 3, "directory_id": key(3).directory_id}]
+    assert (told["removed"], told["moved"], told["leader_epoch"], told["offset"]) == ([], [1], 7, 91)
+
+
 def test_a_replaced_disk_is_among_those_that_could_be_voters() -> None:
     said = status(observer(silent(healthy(3), 2), 2, directory="newDisk"))
 

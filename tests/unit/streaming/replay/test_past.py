@@ -4,12 +4,12 @@ import json
 import zlib
 from dataclasses import replace
 
-from connectors.event import ControllerRegistered
+from connectors.event import ControllerRegistered, VotersSet
 from rules.quorum import NodeId, Past
 from streaming.replay import memory
 from streaming.replay.machine import Machine
 from streaming.replay.past import REMEMBERED, REMEMBERED_MS
-from tests.unit.streaming.replay.ledger import Ledger, again, apply, endpoint, key, machine, poll, replica
+from tests.unit.streaming.replay.ledger import Ledger, again, apply, endpoint, key, machine, poll, replica, voter
 
 
 def test_an_election_is_remembered_with_the_log_s_own_time_and_once() -> None:
@@ -47,6 +47,23 @@ def test_only_a_jump_of_more_than_one_voter_is_a_forced_reconfiguration() -> Non
     ledger.voters("2-b")
     (jump,) = apply(replay, [ledger.read()]).past.reconfigurations
     assert (jump.before, jump.after, jump.offset) == ((key("1-a"), key("2-b"), key("3-c")), (key("2-b"),), 4)
+
+
+def test_every_change_of_the_voter_set_is_remembered_as_what_it_changed_however_long_ago() -> None:
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    for voters in (("1-a", "2-b"), ("1-a", "2-b", "3-c"), ("1-a", "2-b", "3-c"), ("2-b", "3-d")):
+        ledger.voters(*voters)
+        apply(replay, [ledger.read(after_ms=100_000_000)])
+    ledger.write(VotersSet(at=ledger.at(), voters=(voter("2-b", port=9193), voter("3-d"))))
+
+    changes = apply(replay, [ledger.read()]).past.voter_changes
+
+    assert [(one.added, one.removed, one.moved, one.offset) for one in changes] == [
+        ((key("3-c"),), (), (), 2),
+        ((key("3-d"),), (key("1-a"), key("3-c")), (), 4),
+        ((), (), (2,), 5),
+    ]
 
 
 def test_the_past_is_bounded_in_time_and_in_number() -> None:

@@ -1,21 +1,27 @@
 """Compaction: the records that a snapshot of a log holds, from the log's own records."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from connectors.event import (
     At,
     BrokerChanged,
     BrokerRegistered,
+    BrokerUnregistered,
     ControllerRegistered,
+    ElrCleared,
     FeatureLevelSet,
     KRaftVersionSet,
+    LeaderChanged,
     LogEvent,
     PartitionChanged,
     PartitionSet,
     SnapshotBegan,
     SnapshotEnded,
     TopicCreated,
+    TopicRemoved,
+    TransactionBegan,
+    TransactionEnded,
     VotersSet,
 )
 from rules.quorum import Epoch, Millis, Offset
@@ -45,10 +51,28 @@ Kept = (
 )
 
 
+def counting(log: Iterable[LogEvent]) -> Iterator[LogEvent]:
+    """What counts of a log, in order: what a transaction holds at its end record, and never if it is aborted."""
+    held: list[LogEvent] | None = None
+    for record in log:
+        match record:
+            case TransactionBegan():
+                held = []
+            case TransactionEnded():
+                yield from () if record.aborted or held is None else held
+                held = None
+            case LeaderChanged() | KRaftVersionSet() | VotersSet():
+                yield record
+            case _ if held is None:
+                yield record
+            case _:
+                held.append(record)
+
+
 def _came_to(log: Iterable[LogEvent]) -> list[Kept]:
     """The newest record of each thing, with the changes since then laid over it."""
     kept: dict[tuple[object, ...], Kept] = {}
-    for record in log:
+    for record in counting(log):
         match record:
             case KRaftVersionSet() | VotersSet():
                 kept[(type(record),)] = record
@@ -60,19 +84,42 @@ def _came_to(log: Iterable[LogEvent]) -> list[Kept]:
                 kept[type(record), record.topic_id] = record
             case PartitionSet():
                 kept[PartitionSet, record.topic_id, record.partition] = record
-            case BrokerChanged() | PartitionChanged():
-                _lay_over(kept, record)
             case _:
-                pass
+                _change(kept, record)
     return list(kept.values())
+
+
+def _change(kept: dict[tuple[object, ...], Kept], record: LogEvent) -> None:
+    match record:
+        case BrokerUnregistered():
+            kept.pop((BrokerRegistered, record.id), None)
+        case TopicRemoved():
+            for place in [place for place in kept if record.topic_id in place]:
+                del kept[place]
+        case ElrCleared():
+            _clear(kept, record)
+        case BrokerChanged() | PartitionChanged():
+            _lay_over(kept, record)
+        case _:
+            pass
+
+
+def _clear(kept: dict[tuple[object, ...], Kept], cleared: ElrCleared) -> None:
+    of = {one.topic_id for one in kept.values() if isinstance(one, TopicCreated) and cleared.topic in (None, one.name)}
+    for place, one in kept.items():
+        if isinstance(one, PartitionSet) and one.topic_id in of:
+            kept[place] = replace(one, elr=())
 
 
 def _lay_over(kept: dict[tuple[object, ...], Kept], change: BrokerChanged | PartitionChanged) -> None:
     if isinstance(change, BrokerChanged):
         broker = kept[BrokerRegistered, change.id]
         assert isinstance(broker, BrokerRegistered)
+        left = change.in_controlled_shutdown
         kept[BrokerRegistered, change.id] = replace(
-            broker, fenced=broker.fenced if change.fenced is None else change.fenced
+            broker,
+            fenced=broker.fenced if change.fenced is None else change.fenced,
+            in_controlled_shutdown=broker.in_controlled_shutdown if left is None else left,
         )
         return
     where = (PartitionSet, change.topic_id, change.partition)
@@ -80,7 +127,10 @@ def _lay_over(kept: dict[tuple[object, ...], Kept], change: BrokerChanged | Part
     assert isinstance(partition, PartitionSet)
     kept[where] = replace(
         partition,
+        replicas=partition.replicas if change.replicas is None else change.replicas,
         isr=partition.isr if change.isr is None else change.isr,
+        elr=partition.elr if change.elr is None else change.elr,
         leader=change.leader if change.leader_set else partition.leader,
+        partition_leader_epoch=partition.partition_leader_epoch + change.leader_set,
         recovering=partition.recovering if change.recovering is None else change.recovering,
     )

@@ -9,16 +9,17 @@ import time
 from random import SystemRandom
 
 from tests.simulation.simulation import Simulation
+from tests.simulation.tally import Tally, told
 from tests.simulation.truth import Broken
 
-LIFE_STEPS = 100_000
+LIFE_STEPS = 50_000
 
 
 def main() -> int:
     seed = int(os.environ.get("SEED") or SystemRandom().randrange(1_000_000))
     steps = int(os.environ.get("STEPS") or 100_000)
     print(f"simulate: seed {seed}, {steps} steps", flush=True)  # noqa: T201
-    began, done = time.monotonic(), 0
+    began, cpu, done, tally = time.monotonic(), time.process_time(), 0, Tally()
     while done < steps:
         simulation = Simulation(seed)
         try:
@@ -27,21 +28,15 @@ def main() -> int:
             print(broken, file=sys.stderr)  # noqa: T201
             return 1
         done += simulation.steps
-        print(summary(simulation), flush=True)  # noqa: T201
+        tally.add(simulation)
+        print(f"{done:>9} steps  {told(simulation)}", flush=True)  # noqa: T201
         seed += 1
-    rate = done / (time.monotonic() - began)
-    print(f"simulate: {done} steps without a broken invariant, {rate:,.0f} steps/s")  # noqa: T201
-    return 0
-
-
-def summary(simulation: Simulation) -> str:
-    truth, judge = simulation.truth, simulation.judge
-    return (
-        f"seed {simulation.seed}: {simulation.steps} steps, {len(simulation.nodes)} controllers, "
-        f"{len(truth.leaders)} elections, {len(truth.committed)} records committed, {simulation.chaos.deeds} deeds, "
-        f"{simulation.calms} calms, {judge.rows} observations, {judge.restarts} restarts of the monitor, "
-        f"{len(judge.alerts)} alerts"
+    print("\n".join(tally.lines()))  # noqa: T201
+    rate, of_cpu = done / (time.monotonic() - began), done / (time.process_time() - cpu)
+    print(  # noqa: T201
+        f"simulate: {done} steps without a broken invariant, {rate:,.0f} steps/s ({of_cpu:,.0f} a second of CPU)"
     )
+    return 0
 
 
 if __name__ == "__main__":

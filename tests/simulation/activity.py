@@ -1,24 +1,21 @@
-"""The Activity of a cluster: brokers, topics, elections of partitions, registrations, and the people who add voters."""
+"""The Activity of a cluster: registrations, transactions, and the people who add voters, remove them and upgrade."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
 from connectors.event import (
-    BrokerChanged,
-    BrokerRegistered,
     ControllerRegistered,
     FeatureLevelSet,
-    PartitionChanged,
-    PartitionSet,
-    TopicCreated,
+    KRaftVersionSet,
+    TransactionBegan,
+    TransactionEnded,
+    VotersSet,
 )
-from rules.quorum import Endpoint, NodeId, TopicId
+from rules.quorum import NodeId
 from tests.simulation.controller import Controller
-from tests.simulation.oracle import Oracle, Partition
-
-BROKERS = (101, 102, 103)
-TOPICS_MAX = 12
+from tests.simulation.metadata import Metadata
+from tests.simulation.oracle import Oracle
 
 
 class Phase(Enum):
@@ -33,6 +30,8 @@ class Phase(Enum):
 
 _MENDING = {Phase.CALM: 1.0, Phase.CHAOS: 0.01, Phase.NEGLECT: 0.0}
 """How likely somebody mends the voter set within half a second."""
+DEAD_MS = 20_000
+"""In the calm, people give a quorum that has no leader for so long its recorded endpoints back."""
 
 
 @dataclass(slots=True)
@@ -43,44 +42,81 @@ class Activity:
     nodes: list[Controller]
     oracle: Oracle
     faults: frozenset[str] = frozenset()
-    topics: int = 0
     phase: Phase = Phase.CALM
+    metadata: Metadata = field(init=False)
+    led_at_ms: int = 0
+    busy_until_ms: int = 0
+    """So long a calm cluster goes on living; then it is mended."""
+    rescues: int = 0
+
+    def __post_init__(self) -> None:
+        self.metadata = Metadata(self.random, self.faults)
 
     def act(self, now_ms: int, leader: Controller) -> None:
         """Half a second of life."""
         leader.write(now_ms, None)
         if leader.high_watermark < len(leader.log) - 1 or self.oracle.end != leader.high_watermark:
             return
-        if not self._registered(now_ms, leader) and not self._voters(now_ms, leader):
-            self._metadata(now_ms, leader)
+        self.led_at_ms = now_ms
+        if not self._inherited(now_ms, leader) and not self._registered(now_ms, leader):
+            change = self._upgraded if self.oracle.voters is None else self._voters
+            if not change(now_ms, leader):
+                self._metadata(now_ms, leader)
+
+    def rescue(self, now_ms: int) -> None:
+        """Nobody leads a calm quorum: a voter change was left half done, say. Its voters go where they are recorded."""
+        if self.phase is not Phase.CALM or now_ms - self.led_at_ms < DEAD_MS:
+            return
+        self.led_at_ms = now_ms
+        longest = max(self.nodes, key=lambda node: (node.log.last_epoch, len(node.log)))
+        for voter in longest.log.voters:
+            node = next(node for node in self.nodes if node.id == voter.key.id)
+            if node.endpoint != voter.endpoints[0]:
+                node.stop()
+                node.port = voter.endpoints[0].port
+                node.start(now_ms)
+                self.rescues += 1
+
+    def _inherited(self, now_ms: int, leader: Controller) -> bool:
+        """Whoever becomes active aborts the transaction that its predecessor left open (KIP-868)."""
+        left = self.oracle.transaction
+        if left is None or left.epoch == leader.epoch:
+            return False
+        leader.write(now_ms, TransactionEnded(at=leader.at(now_ms), aborted=True))
+        return True
 
     def _registered(self, now_ms: int, leader: Controller) -> bool:
         """Each controller registers at its start; metadata.version and the brokers come first of all."""
-        if not self.oracle.brokers:
+        known = self.oracle.as_if_ended()
+        if not known.brokers and not known.controllers:
             leader.write(now_ms, FeatureLevelSet(at=leader.at(now_ms), name="metadata.version", level=27))
-            for broker in BROKERS:
-                where = Endpoint(listener="PLAINTEXT", host=f"b{broker}.test", port=9092)
-                leader.write(
-                    now_ms,
-                    BrokerRegistered(
-                        at=leader.at(now_ms),
-                        id=NodeId(broker),
-                        incarnation_id=f"b{broker}",
-                        endpoints=(where,),
-                        fenced=False,
-                        in_controlled_shutdown=False,
-                    ),
-                )
+            self.metadata.first(now_ms, leader)
             return True
         for node in self.nodes:
             incarnation = f"{node.id}-{node.directory}-{node.incarnation}"
-            if node.up and node.leader == leader.id and self.oracle.controllers.get(node.id) != incarnation:
+            held = known.controllers.get(node.id)
+            if node.up and node.leader == leader.id and (held is None or held[0] != incarnation):
                 record = ControllerRegistered(
                     at=leader.at(now_ms), id=NodeId(node.id), incarnation_id=incarnation, endpoints=(node.endpoint,)
                 )
                 leader.write(now_ms, record)
                 return True
         return False
+
+    def _upgraded(self, now_ms: int, leader: Controller) -> bool:
+        """Somebody upgrades it, sooner or later."""
+        if self.phase is Phase.NEGLECT or self.random.random() > 0.005:
+            return False
+        return self._upgrade(now_ms, leader)
+
+    def _upgrade(self, now_ms: int, leader: Controller) -> bool:
+        """kraft.version 0 to 1, when the leader has heard of every voter which directory it has (KIP-853)."""
+        heard = all(key == leader.key or leader.hears(key, now_ms) for key in leader.log.keys)
+        if not heard or leader.high_watermark <= leader.epoch_start:
+            return False
+        leader.write(now_ms, KRaftVersionSet(at=leader.at(now_ms), version=1))
+        leader.write(now_ms, VotersSet(at=leader.at(now_ms), voters=leader.log.bootstrap))
+        return True
 
     def _voters(self, now_ms: int, leader: Controller) -> bool:
         """UpdateVoter by itself; remove-controller and add-controller by somebody, sooner or later."""
@@ -103,75 +139,18 @@ class Activity:
         return False
 
     def _metadata(self, now_ms: int, leader: Controller) -> None:
-        fenced = [broker for broker, (_, is_fenced) in self.oracle.brokers.items() if is_fenced]
-        recovering = [where for where, one in self.oracle.partitions.items() if one.recovering]
+        """A transaction may be open: it is left so when nobody cares."""
         if self.phase is Phase.NEGLECT:
             return
-        if self.phase is Phase.CALM:
-            if fenced:
-                self._fence(now_ms, leader, fenced[0], fenced=False)
-            elif recovering:
-                one = self.oracle.partitions[recovering[0]]
-                self._change(now_ms, leader, recovering[0], one.replicas, recovering=False)
-            return
+        known, open_now = self.oracle.as_if_ended(), self.oracle.transaction is not None
         dice = self.random.random()
-        if dice < 0.03 and self.topics < TOPICS_MAX:
-            self._topic(now_ms, leader)
-        elif dice < 0.06:
-            broker = self.random.choice(BROKERS)
-            self._fence(now_ms, leader, broker, fenced=broker not in fenced)
-        elif dice < 0.12 and self.oracle.partitions:
-            where = self.random.choice(sorted(self.oracle.partitions))
-            self._elect(now_ms, leader, where, self.oracle.partitions[where])
-
-    def _fence(self, now_ms: int, leader: Controller, broker: int, *, fenced: bool) -> None:
-        record = BrokerChanged(at=leader.at(now_ms), id=NodeId(broker), fenced=fenced, in_controlled_shutdown=None)
-        leader.write(now_ms, record)
-
-    def _topic(self, now_ms: int, leader: Controller) -> None:
-        self.topics += 1
-        topic_id = TopicId(f"topic-id-{self.topics}-{leader.epoch}-{len(leader.log)}")
-        replicas = tuple(NodeId(one) for one in self.random.sample(BROKERS, self.random.randint(1, 3)))
-        leader.write(now_ms, TopicCreated(at=leader.at(now_ms), topic_id=topic_id, name=f"t{len(leader.log)}"))
-        record = PartitionSet(
-            at=leader.at(now_ms),
-            topic_id=topic_id,
-            partition=0,
-            replicas=replicas,
-            isr=replicas,
-            elr=(),
-            leader=replicas[0],
-            partition_leader_epoch=0,
-            recovering=False,
-        )
-        leader.write(now_ms, record)
-
-    def _elect(self, now_ms: int, leader: Controller, where: tuple[str, int], one: Partition) -> None:
-        """A partition recovers, or is elected cleanly or not."""
-        if one.recovering:
-            fault = "isr-grows" in self.faults and len(one.replicas) > 1
-            self._change(now_ms, leader, where, one.replicas, recovering=None if fault else False)
-        elif len(one.replicas) > 1 and self.random.random() < 0.5:
-            other = [broker for broker in one.replicas if broker != one.leader]
-            self._change(now_ms, leader, where, (self.random.choice(other),), recovering=True)
+        calm = self.phase is Phase.CALM and now_ms > self.busy_until_ms
+        if open_now and (calm or dice < 0.03):
+            aborted = self.random.random() < 0.3
+            leader.write(now_ms, TransactionEnded(at=leader.at(now_ms), aborted=aborted))
+        elif calm:
+            self.metadata.mend(now_ms, leader, known)
+        elif not open_now and dice < 0.02:
+            leader.write(now_ms, TransactionBegan(at=leader.at(now_ms), name="simulated"))
         else:
-            self._change(now_ms, leader, where, one.replicas, recovering=None)
-
-    def _change(
-        self, now_ms: int, leader: Controller, where: tuple[str, int], isr: tuple[int, ...], *, recovering: bool | None
-    ) -> None:
-        nodes = tuple(NodeId(node) for node in isr)
-        before = self.oracle.partitions[where].leader
-        chosen = nodes[0] if before not in nodes else NodeId(before or 0)
-        record = PartitionChanged(
-            at=leader.at(now_ms),
-            topic_id=TopicId(where[0]),
-            partition=where[1],
-            replicas=None,
-            isr=nodes,
-            elr=None,
-            leader=chosen,
-            leader_set=chosen != before,
-            recovering=recovering,
-        )
-        leader.write(now_ms, record)
+            self.metadata.live(now_ms, leader, known)

@@ -3,13 +3,13 @@
 On disk, and kept over a crash: directory id, log, epoch and vote. All else is forgotten.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from connectors.event import At, KRaftVersionSet, LeaderChanged, LogEvent, VotersSet
 from rules.quorum import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, Voter
 from tests.simulation.log import Entry, MetadataLog
-from tests.simulation.messages import BeginQuorumEpoch, Fetch, Fetched, Message, Vote, Voted
+from tests.simulation.messages import BeginQuorumEpoch, EndQuorumEpoch, Fetch, Fetched, Message, Vote, Voted
 from tests.simulation.network import Network
 from tests.simulation.progress import Progress
 from tests.simulation.truth import Truth
@@ -33,6 +33,8 @@ class Controller:
     random: Random
     peers: list["Controller"]
     faults: frozenset[str] = frozenset()
+    static: bool = False
+    """Formatted for controller.quorum.voters: its first leader writes no voters."""
     up: bool = True
     skew_ms: int = 0
     incarnation: int = 0
@@ -50,10 +52,10 @@ class Controller:
     votes: set[ReplicaKey] = field(default_factory=set)
     progress: dict[ReplicaKey, Progress] = field(default_factory=dict)
     led_since_ms: int = 0
+    key: ReplicaKey = field(init=False)
 
-    @property
-    def key(self) -> ReplicaKey:
-        return ReplicaKey(id=NodeId(self.id), directory_id=DirectoryId(self.directory))
+    def __post_init__(self) -> None:
+        self.key = ReplicaKey(id=NodeId(self.id), directory_id=DirectoryId(self.directory))
 
     @property
     def endpoint(self) -> Endpoint:
@@ -77,11 +79,13 @@ class Controller:
 
     def stop(self) -> None:
         self.up = self.leads = self.candidate = self.prospective = False
+        self.network.hang_up(self.id)
 
     def lose_disk(self, directory: str) -> None:
         """Formatted again, without initial controllers: another replica under the same node id."""
         self.stop()
         self.directory, self.log = directory, MetadataLog()
+        self.key = replace(self.key, directory_id=DirectoryId(directory))
         self.epoch, self.voted, self.high_watermark = 0, None, 0
 
     def wake(self, now_ms: int) -> None:
@@ -91,6 +95,9 @@ class Controller:
         elif now_ms >= self.deadline_ms and self.key in self.log.keys:
             self._ask(now_ms)
         elif now_ms >= self.fetch_due_ms and not self.candidate:
+            if now_ms >= self.deadline_ms:
+                # An observer stands for nothing; it looks for another leader, and may vote for one.
+                self.leader = None
             self._fetch(now_ms)
 
     def hear(self, now_ms: int, sender: "Controller", message: Message) -> None:
@@ -100,8 +107,10 @@ class Controller:
             case Voted():
                 self._voted(now_ms, message)
             case BeginQuorumEpoch():
-                if message.epoch >= self.epoch:
+                if message.voter == self.key and message.epoch >= self.epoch:
                     self._follow(now_ms, message.epoch, message.leader)
+            case EndQuorumEpoch():
+                self._succeed(now_ms, message)
             case Fetch():
                 self.network.send(now_ms, self.id, sender.id, self._serve(now_ms, message))
             case Fetched():
@@ -132,7 +141,8 @@ class Controller:
     def _dial(self, now_ms: int, voter: Voter, message: Message) -> None:
         """Voters are dialled where the log says, and nowhere else."""
         peer = next((peer for peer in self.peers if peer.id == voter.key.id), None)
-        if peer is not None and peer.endpoint == voter.endpoints[0]:
+        where = voter.endpoints[0]
+        if peer is not None and peer.endpoint == where and self.network.dial(self.id, peer.id, where):
             self.network.send(now_ms, self.id, peer.id, message)
 
     def _vote(self, now_ms: int, sender: "Controller", asked: Vote) -> None:
@@ -146,6 +156,8 @@ class Controller:
             free = self.leader is None
         free = free or "double-vote" in self.faults
         granted = asked.epoch == self.epoch and current and free
+        if "refuses-strangers" in self.faults:
+            granted = granted and {self.key, asked.candidate} <= self.log.keys
         if granted and not asked.pre:
             self.voted = asked.candidate
             self.deadline_ms = now_ms + FETCH_TIMEOUT_MS + self.random.randint(0, 1_000)
@@ -171,10 +183,17 @@ class Controller:
         self.truth.elected(self)
         first = not self.log.entries
         self.write(now_ms, LeaderChanged(at=self.at(now_ms), leader_id=NodeId(self.id), voter_ids=()))
-        if first:
+        if first and not self.static:
             self.write(now_ms, KRaftVersionSet(at=self.at(now_ms), version=1))
             self.write(now_ms, VotersSet(at=self.at(now_ms), voters=self.log.bootstrap))
         self._commit()
+
+    def _succeed(self, now_ms: int, ended: EndQuorumEpoch) -> None:
+        """The first successor stands at once, each further one waits longer for those before it."""
+        if ended.voter == self.key and ended.epoch == self.epoch and not self.leads:
+            self.leader = None
+            place = ended.successors.index(self.key) if self.key in ended.successors else len(ended.successors)
+            self.deadline_ms = now_ms + (place and (ELECTION_MS[0] >> max(0, len(ended.successors) - place)))
 
     def _become(self, now_ms: int, epoch: int) -> None:
         """A newer epoch, whose leader is not known."""
@@ -200,8 +219,9 @@ class Controller:
 
     def change_voters(self, now_ms: int, voters: tuple[Voter, ...]) -> bool:
         """One change at a time, and none before the leader committed an entry of its own epoch (KIP-853)."""
-        pending = bool(self.log.sets) and self.log.sets[-1][0] >= self.high_watermark
-        if not self.leads or pending or self.high_watermark <= self.epoch_start:
+        if not self.leads or self.log.static or self.high_watermark <= self.epoch_start:
+            return False
+        if self.log.sets[-1][0] >= self.high_watermark and "two-changes" not in self.faults:
             return False
         self.write(now_ms, VotersSet(at=self.at(now_ms), voters=voters))
         return True
@@ -218,14 +238,23 @@ class Controller:
         removed = self.key not in voters and self.log.sets[-1][0] < self.high_watermark
         if removed or (heard < len(voters) // 2 + 1 and now_ms - self.led_since_ms > CHECK_QUORUM_MS):
             # A leader that hears no majority resigns, and so does one whose removal is committed.
-            self.leads, self.leader = False, None
-            self.deadline_ms = now_ms + self.random.randint(*ELECTION_MS)
+            self.resign(now_ms)
             return
         if now_ms >= self.begin_due_ms:
             self.begin_due_ms = now_ms + FETCH_TIMEOUT_MS // 2
             for voter in self.log.voters:
                 if voter.key != self.key:
-                    self._dial(now_ms, voter, BeginQuorumEpoch(self.id, self.epoch))
+                    self._dial(now_ms, voter, BeginQuorumEpoch(voter.key, self.id, self.epoch))
+
+    def resign(self, now_ms: int) -> None:
+        """Lead no more, and tell who should: an election then needs no time-out."""
+        known = {key: one.end_offset for key, one in self.progress.items() if key in self.log.keys}
+        successors = tuple(sorted(known, key=lambda key: (-known[key], key.id)))
+        for voter in self.log.voters:
+            if voter.key != self.key:
+                self._dial(now_ms, voter, EndQuorumEpoch(voter.key, self.epoch, successors))
+        self.leads, self.leader = False, None
+        self.deadline_ms = now_ms + self.random.randint(*ELECTION_MS)
 
     def hears(self, key: ReplicaKey, now_ms: int) -> bool:
         """Whether this replica fetched lately."""
@@ -265,12 +294,12 @@ class Controller:
 
     def _fetch(self, now_ms: int) -> None:
         self.fetch_due_ms = now_ms + self.random.randint(150, 400)
-        target = self.leader
-        if target is None or target == self.id:
-            target = self.random.choice(self.peers).id
-        if target != self.id:
+        target = self.random.choice(self.peers)
+        if self.leader not in (None, self.id):
+            target = next(peer for peer in self.peers if peer.id == self.leader)
+        if target is not self and self.network.dial(self.id, target.id, target.endpoint):
             request = Fetch(self.key, self.epoch, len(self.log), self.log.last_epoch)
-            self.network.send(now_ms, self.id, target, request)
+            self.network.send(now_ms, self.id, target.id, request)
 
     def _fetched(self, now_ms: int, answer: Fetched) -> None:
         if answer.epoch < self.epoch or self.leads:
@@ -285,7 +314,7 @@ class Controller:
             epoch, end = answer.diverging
             end = min(end, log.end_of(epoch)[1])
             self.truth.truncating(self, end)
-            log.truncate(end)
+            log.truncate(end, reverts="keeps-voters" not in self.faults)
             self.high_watermark = min(self.high_watermark, end)
             self.truth.truncated(log)
         elif answer.snapshot is not None:
@@ -295,5 +324,6 @@ class Controller:
         else:
             self.truth.copied(self, answer.offset, answer.entries)
             log.append(answer.entries)
-            self.high_watermark = max(self.high_watermark, min(answer.high_watermark, len(log)))
+            known = answer.high_watermark if "mark-beyond" in self.faults else min(answer.high_watermark, len(log))
+            self.high_watermark = max(self.high_watermark, known)
             self.fetch_due_ms = now_ms if answer.entries else self.fetch_due_ms

@@ -1,10 +1,11 @@
 """A Gatherer: what an anonymous follower, a poll a second and probes would record of the simulated quorum.
 
-It sees what the network lets it see: a leader that was replaced unawares answers it as one that leads.
+It sees what the network lets it see: a leader that was replaced unawares answers it as one that leads. Its clock is
+its own. Polls and probes are answered when they are, at times after the log that was asked for later.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from connectors.event import EndpointProbed, Event, LogAdvanced, LogEvent, NodeEndpoints, QuorumPolled, Unseen
@@ -25,7 +26,7 @@ from rules.quorum import (
 from streaming.replay.watch import Row
 from tests.scripts.compaction import snapshot
 from tests.simulation.controller import Controller
-from tests.simulation.network import Network
+from tests.simulation.network import Network, Place
 
 ME = 0
 OBSERVED_MS = 300_000
@@ -45,25 +46,37 @@ class Gatherer:
     last_epoch: int = 0
     leader_epoch: int = 0
     sequence: int = 0
+    skew_ms: int = 0
+    slow: float = 0.05
+    """How likely an answer comes only with the next look."""
+    late: list[list[Event]] = field(default_factory=list)
+    lates: int = 0
+    snapshots: int = 0
     found: Controller | None = None
     """Who answered the newest look as a leader."""
 
     def look(self, now_ms: int) -> Iterator[Row]:
         """One second's observations."""
         found = self.found = self._leader()
-        looks: list[list[Event]] = []
+        looks, self.late = self.late, []
         if found is None:
             looks += [[self._unseen(sight, node)] for node in self.nodes for sight in (Sight.LOG, Sight.QUORUM)]
         else:
             if not self.polls_only and found.epoch >= self.leader_epoch:
                 self.leader_epoch = found.epoch
                 looks += [*self._read(found)]
-            looks.append([self._poll(now_ms, found)])
+            self._answered(looks, [self._poll(now_ms, found)])
         if now_ms // 1_000 % 5 == 0:
-            looks += [[self._probe(node.id, endpoint)] for node, endpoint in self._recorded()]
+            for node, endpoint in self.recorded():
+                self._answered(looks, [self._probe(node, endpoint)])
         for events in looks:
             self.sequence += 1
-            yield Row(self.sequence, Millis(now_ms), events)
+            yield Row(self.sequence, Millis(now_ms + self.skew_ms), events)
+
+    def _answered(self, looks: list[list[Event]], events: list[Event]) -> None:
+        late = self.random.random() < self.slow
+        self.lates += late
+        (self.late if late else looks).append(events)
 
     @property
     def bootstrap(self) -> tuple[str, ...]:
@@ -122,6 +135,7 @@ class Gatherer:
                 return
 
     def _snapshot(self, leader: Controller) -> Iterator[list[Event]]:
+        self.snapshots += 1
         last = leader.log.entries[leader.log.start - 1]
         records: list[LogEvent] = [
             entry.event for entry in leader.log.entries[: leader.log.start] if entry.event is not None
@@ -147,10 +161,14 @@ class Gatherer:
             leader_id=NodeId(leader.id),
             leader_epoch=Epoch(leader.epoch),
             high_watermark=Offset(leader.high_watermark) if known else None,
-            voters=tuple(self._row(leader, voter.key, clock) for voter in voters),
+            voters=tuple(self._voter(leader, voter.key, clock) for voter in voters),
             observers=tuple(self._row(leader, key, clock) for key in observers),
             nodes=tuple(NodeEndpoints(id=voter.key.id, endpoints=voter.endpoints) for voter in voters),
         )
+
+    def _voter(self, leader: Controller, key: ReplicaKey, clock: int) -> Replica:
+        row = self._row(leader, key, clock)
+        return replace(row, key=ReplicaKey(id=key.id, directory_id=None)) if leader.log.static else row
 
     def _row(self, leader: Controller, key: ReplicaKey, clock: int) -> Replica:
         if key == leader.key:
@@ -166,27 +184,30 @@ class Gatherer:
             last_caught_up_ms=Millis(progress.caught_up_at_ms) if progress.caught_up_at_ms else None,
         )
 
-    def _recorded(self) -> list[tuple[Controller, Endpoint]]:
+    def recorded(self) -> list[tuple[Controller, Endpoint]]:
         """Each voter where the newest voter set has it."""
         newest = max(self.nodes, key=lambda node: (node.epoch, len(node.log)))
         by_id = {node.id: node for node in self.nodes}
         return [(by_id[voter.key.id], voter.endpoints[0]) for voter in newest.log.voters]
 
-    def _probe(self, node: int, endpoint: Endpoint) -> EndpointProbed:
-        there = next((one for one in self.nodes if one.id == node), None)
-        connection, answer = Connection.REFUSED, Answer.NOT_ASKED
-        if there is not None and not self.network.open(ME, node):
+    def _probe(self, node: Controller, endpoint: Endpoint) -> EndpointProbed:
+        place = self.network.places.get(endpoint)
+        resolution, connection, answer, by = Resolution.RESOLVED, Connection.REFUSED, Answer.NOT_ASKED, None
+        if place is Place.NAME_GONE:
+            resolution, connection = Resolution.NAME_GONE, Connection.NOT_TRIED
+        elif place is Place.TAKEN:
+            connection, answer, by = Connection.ACCEPTED, Answer.OTHER_NODE, NodeId(99)
+        elif not self.network.open(ME, node.id):
             connection = Connection.TIMED_OUT
-        elif there is not None and there.up and there.endpoint == endpoint:
-            connection, answer = Connection.ACCEPTED, Answer.THIS_CLUSTER
-        probe = EndpointProbed(
-            node=NodeId(node),
+        elif node.up and node.endpoint == endpoint and place is None:
+            connection, answer, by = Connection.ACCEPTED, Answer.THIS_CLUSTER, NodeId(node.id)
+        return EndpointProbed(
+            node=NodeId(node.id),
             endpoint=endpoint,
-            resolution=Resolution.RESOLVED,
-            addresses=(f"10.0.0.{node}",),
+            resolution=resolution,
+            addresses=(f"10.0.0.{node.id}",) if resolution is Resolution.RESOLVED else (),
             connection=connection,
             answer=answer,
-            answered_by=None,
+            answered_by=by,
             detail="",
         )
-        return replace(probe, answered_by=NodeId(node)) if answer is Answer.THIS_CLUSTER else probe

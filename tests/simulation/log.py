@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from connectors.event import LogEvent, VotersSet
+from connectors.event import LogEvent, TransactionBegan, TransactionEnded, VotersSet
 from rules.quorum import ReplicaKey, Voter
 
 
@@ -48,17 +48,32 @@ class MetadataLog:
     def keys(self) -> frozenset[ReplicaKey]:
         return frozenset(voter.key for voter in self.voters)
 
+    @property
+    def static(self) -> bool:
+        """By controller.quorum.voters: kraft.version 0, no VotersRecord, no directory ids."""
+        return not self.sets
+
+    def stable_end(self, end: int) -> int:
+        """Where a snapshot of what stands below `end` may end: never within a transaction (KIP-868)."""
+        for offset in range(end - 1, -1, -1):
+            event = self.entries[offset].event
+            if isinstance(event, TransactionEnded):
+                return end
+            if isinstance(event, TransactionBegan):
+                return offset
+        return end
+
     def append(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             if isinstance(entry.event, VotersSet):
                 self.sets.append((len(self.entries), entry.event.voters))
             self.entries.append(entry)
 
-    def truncate(self, end: int) -> None:
+    def truncate(self, end: int, *, reverts: bool = True) -> None:
         """Cut everything from this offset on; voter sets that stood there never were (K046)."""
         del self.entries[end:]
         self.start = min(self.start, end)
-        while self.sets and self.sets[-1][0] >= end:
+        while reverts and self.sets and self.sets[-1][0] >= end:
             self.sets.pop()
 
     def replace(self, entries: Sequence[Entry]) -> None:

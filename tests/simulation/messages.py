@@ -1,4 +1,4 @@
-"""What controllers say to each other: Vote, BeginQuorumEpoch, Fetch (KIP-595, KIP-853)."""
+"""What controllers say to each other: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch (KIP-595, KIP-853)."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -24,8 +24,16 @@ class Voted(NamedTuple):
 
 
 class BeginQuorumEpoch(NamedTuple):
+    voter: ReplicaKey
     leader: int
     epoch: int
+
+
+class EndQuorumEpoch(NamedTuple):
+    voter: ReplicaKey
+    epoch: int
+    successors: tuple[ReplicaKey, ...]
+    """Who should stand next: the longest logs first."""
 
 
 class Fetch(NamedTuple):
@@ -50,4 +58,4 @@ class Fetched(NamedTuple):
     served: bool = False
 
 
-Message: TypeAlias = Vote | Voted | BeginQuorumEpoch | Fetch | Fetched
+Message: TypeAlias = Vote | Voted | BeginQuorumEpoch | EndQuorumEpoch | Fetch | Fetched

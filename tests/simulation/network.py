@@ -1,10 +1,22 @@
 """A Network that delays, loses and parts, by the seed."""
 
 import heapq
+from enum import Enum
 from random import Random
 from typing import NamedTuple
 
+from rules.quorum import Endpoint
 from tests.simulation.messages import Message
+
+
+class Place(Enum):
+    """What stands at an endpoint that no longer leads to its controller."""
+
+    NAME_GONE = "name gone"
+    CLOSED = "closed"
+    """Nobody listens there, though the controller runs."""
+    TAKEN = "taken"
+    """Another node answers there."""
 
 
 class Letter(NamedTuple):
@@ -14,7 +26,10 @@ class Letter(NamedTuple):
 
 
 class Network:
-    """Letters under way. `islands` parts the nodes: who is on different islands cannot talk."""
+    """Letters under way. `islands` parts the nodes: who is on different islands cannot talk.
+
+    Established connections do not ask what stands at an endpoint: only who dials anew finds out.
+    """
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -22,6 +37,8 @@ class Network:
         self.slow = 0.0
         self.islands: dict[int, int] = {}
         self.one_way: set[tuple[int, int]] = set()
+        self.places: dict[Endpoint, Place] = {}
+        self.connected: set[tuple[int, int]] = set()
         self._under_way: list[tuple[int, int, Letter]] = []
         self._number = 0
 
@@ -33,6 +50,19 @@ class Network:
             delay = self.random.randint(100, 3_000)
         self._number += 1
         heapq.heappush(self._under_way, (now_ms + delay, self._number, Letter(sender, receiver, message)))
+
+    def dial(self, sender: int, receiver: int, endpoint: Endpoint) -> bool:
+        """Whether a letter to this endpoint reaches its controller: by a connection that stands, or a new one."""
+        if (sender, receiver) in self.connected:
+            return True
+        if endpoint in self.places:
+            return False
+        self.connected.add((sender, receiver))
+        return True
+
+    def hang_up(self, node: int) -> None:
+        """A process ended, and its connections with it."""
+        self.connected = {pair for pair in self.connected if node not in pair}
 
     def open(self, sender: int, receiver: int) -> bool:
         same = self.islands.get(sender, 0) == self.islands.get(receiver, 0)

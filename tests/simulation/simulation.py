@@ -5,15 +5,15 @@ look of the gatherer. The same seed gives the same steps.
 """
 
 import heapq
-from collections.abc import Iterator
 from random import Random
 
 from rules.quorum import DirectoryId, Endpoint, NodeId, ReplicaKey, Voter
 from tests.simulation.activity import Activity, Phase
 from tests.simulation.chaos import Chaos
+from tests.simulation.conditions import in_sight, possible, standing
 from tests.simulation.controller import Controller
 from tests.simulation.faults import FAULTS
-from tests.simulation.gatherer import ME, Gatherer
+from tests.simulation.gatherer import Gatherer
 from tests.simulation.judge import Judge
 from tests.simulation.log import MetadataLog
 from tests.simulation.network import Network
@@ -25,10 +25,12 @@ QUIET_MS = 60_000
 """At first nothing is done to the quorum."""
 FAULTY_QUIET_MS = 5_000
 CHAOS_MS = (40_000, 120_000)
-NEGLECT_MS = 100_000
-"""Everything runs again, and nobody mends what does not mend itself: longer than the holds of a minute."""
-CALM_MS = 120_000
+NEGLECT_MS = (100_000, 100_000, 400_000)
+"""Everything runs again, and nobody mends what does not mend itself: longer than the holds of a minute, and at times
+than those of five."""
+CALM_MS = 150_000
 """Long enough to mend everything, and for every hold and clear after that."""
+BUSY_MS = 50_000
 INSPECTION_STEPS = 5_000
 
 
@@ -36,7 +38,14 @@ class Simulation:
     """Everything by this seed."""
 
     def __init__(
-        self, seed: int, *, faults: frozenset[str] = frozenset(), strict: bool = True, polls_only: bool = False
+        self,
+        seed: int,
+        *,
+        faults: frozenset[str] = frozenset(),
+        strict: bool = True,
+        polls_only: bool = False,
+        controllers: int | None = None,
+        static: bool | None = None,
     ) -> None:
         """A quorum of one to five controllers.
 
@@ -44,6 +53,8 @@ class Simulation:
             seed: of all chance there is.
             faults: names of `faults.FAULTS` that are broken on purpose.
             strict: False enforces nothing, so that one sees what the monitor tells of what is broken.
+            controllers: how many voters there are at first; None leaves it to the seed.
+            static: whether it begins by controller.quorum.voters; None leaves it to the seed.
             polls_only: the monitor may DESCRIBE and nothing else: it reads no log.
         """
         self.seed = seed
@@ -55,11 +66,14 @@ class Simulation:
         self.truth = Truth(strict=strict)
         self.network = Network(self.random)
         self.nodes: list[Controller] = []
-        self._form(3 if faults else self.random.choice((1, 3, 3, 3, 4, 5, 5)))
-        self.activity = Activity(self.random, self.nodes, self.truth.oracle, faults)
-        self.chaos = Chaos(self.random, self.nodes, self.network)
+        self.static = (not faults and self.random.random() < 0.2) if static is None else static
+        """Begins as a quorum by controller.quorum.voters, and is upgraded once."""
+        self._form(controllers or (3 if faults else self.random.choice((1, 3, 3, 3, 4, 5, 5))))
+        self.activity = Activity(self.random, self.nodes, self.truth.oracle, faults, led_at_ms=self.now_ms)
         self.gatherer = Gatherer(self.random, self.nodes, self.network, polls_only)
-        self.judge = Judge(self.truth, self.gatherer.bootstrap, strict=strict and not polls_only)
+        self.gatherer.skew_ms = self.random.choice((0, 0, -3_600_000, 3_600_000, 90_000))
+        self.chaos = Chaos(self.random, self.nodes, self.network, self.gatherer)
+        self.judge = Judge(self.truth, self.gatherer.bootstrap, strict and not polls_only, redelivered=seed % 3 == 0)
         self.phase = Phase.CALM
         self.calms = 0
         """How many times all was well again, and was judged to be."""
@@ -67,6 +81,7 @@ class Simulation:
         self.last = ""
         self._agenda: list[tuple[int, int, str, int]] = []
         self._number = 0
+        self._woken = len(self.nodes)
         for number in range(len(self.nodes)):
             self._plan(self.random.randint(1, WAKE_MS), "wake", number)
         for delay_ms, what in ((500, "act"), (1_000, "look"), (1_500, "strike")):
@@ -124,6 +139,7 @@ class Simulation:
                     random=self.random,
                     peers=self.nodes,
                     faults=self.faults,
+                    static=self.static,
                 )
             )
         for node in self.nodes:
@@ -152,37 +168,25 @@ class Simulation:
         for node in self.nodes:
             if node.up and node.leads:
                 self.activity.act(self.now_ms, node)
+        self.activity.rescue(self.now_ms)
         self._plan(500, "act")
 
     def _look(self, _: int) -> None:
-        for row in self.gatherer.look(self.now_ms):
+        rows = list(self.gatherer.look(self.now_ms))
+        self.judge.may(self.now_ms, possible(self), sighted=in_sight(self))
+        for row in rows:
             self.judge.observe(row)
-        self.judge.stand(self.now_ms, set(self._conditions()))
+        self.judge.stand(self.now_ms, set(standing(self)))
         self._plan(1_000, "look")
-
-    def _conditions(self) -> Iterator[tuple[str, str]]:
-        """What is wrong now and can be seen from where the gatherer stands: rule and subject."""
-        reached = [node for node in self.nodes if self.network.open(ME, node.id)]
-        if not reached:
-            yield "monitor-blind", "quorum"
-        if len(reached) == len(self.nodes) and all(node.up and not node.leads for node in self.nodes):
-            yield "no-leader", "quorum"
-        leader = self.gatherer.found
-        if leader is None:
-            return
-        quorum = self.judge.watch.machine.quorum()
-        for recovery in quorum.recovering:
-            yield "partition-stuck-recovering", f"topic {recovery.topic}"
-        for key in quorum.committed.keys if quorum.committed else ():
-            node = self.nodes[key.id - 1]
-            if node.key != key and leader.hears(node.key, self.now_ms):
-                yield "voter-disk-replaced", f"controller {key.id}"
 
     def _strike(self, _: int) -> None:
         if self.now_ms >= self.phase_ends_ms:
             self._turn()
         elif self.phase is Phase.CHAOS:
             self.last = self.chaos.strike(self.now_ms)
+            for number in range(self._woken, len(self.nodes)):
+                self._plan(1, "wake", number)
+            self._woken = len(self.nodes)
         self._plan(self.random.randint(500, 6_000), "strike")
 
     def _turn(self) -> None:
@@ -196,8 +200,10 @@ class Simulation:
                 self.phase, lasts_ms = Phase.CHAOS, self.random.randint(*CHAOS_MS)
             case Phase.CHAOS:
                 self.chaos.heal(self.now_ms)
-                self.phase, lasts_ms = Phase.NEGLECT, NEGLECT_MS
+                self.phase, lasts_ms = Phase.NEGLECT, self.random.choice(NEGLECT_MS)
             case _:
+                self.network.places.clear()
+                self.activity.busy_until_ms = self.now_ms + BUSY_MS
                 self.phase, lasts_ms = Phase.CALM, CALM_MS
         self.activity.phase = self.phase
         self.phase_ends_ms = self.now_ms + lasts_ms
@@ -205,5 +211,6 @@ class Simulation:
     def _recovered(self) -> None:
         """The quorum itself must be well by now, or the simulation is no quorum."""
         voters = self.truth.oracle.voters
-        if voters != frozenset(node.key for node in self.nodes) or not any(node.leads for node in self.nodes):
+        missing = voters is not None and voters != frozenset(node.key for node in self.nodes)
+        if missing or not any(node.leads for node in self.nodes):
             raise Broken(f"liveness: after {CALM_MS} ms of calm the voters are {voters}")

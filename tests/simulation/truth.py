@@ -3,7 +3,7 @@
 K043: epochs never decrease, one leader an epoch, one entry at (offset, epoch). K044: a high watermark never goes back,
 is within the log, and moves only over an entry of the leader's own epoch. K045: one uncommitted voter change at most,
 committed sets differ by one voter, their majorities overlap. K046: voter sets revert with truncation, committed ones
-never. K047: a RECOVERING partition has its leader alone in sync.
+never. K047: a RECOVERING partition has its leader alone in sync, or neither leader nor ISR.
 """
 
 from collections.abc import Iterable
@@ -35,6 +35,7 @@ class Truth:
         self.entries: dict[tuple[int, int], Entry] = {}
         self.oracle = Oracle()
         self.broken: list[str] = []
+        self.cuts = 0
 
     def law(self, kept: bool, sentence: str) -> None:
         if not kept:
@@ -58,12 +59,15 @@ class Truth:
     def touched(self, node: "Controller") -> None:
         """The laws that hold for a controller after every step."""
         before = self.epochs.get(node.key, 0)
-        self.law(node.epoch >= before, f"K043: epoch of {node.key} goes from {before} to {node.epoch}")
+        if node.epoch < before:
+            self.law(False, f"K043: epoch of {node.key} goes from {before} to {node.epoch}")
         self.epochs[node.key] = node.epoch
-        self.law(node.high_watermark <= len(node.log), f"K044: high watermark of {node.key} is beyond its log")
+        if node.high_watermark > len(node.log):
+            self.law(False, f"K044: high watermark of {node.key} is beyond its log")
         if node.leads:
             mark = self.marks.get((node.key, node.epoch), 0)
-            self.law(node.high_watermark >= mark, f"K044: high watermark of leader {node.key} goes back from {mark}")
+            if node.high_watermark < mark:
+                self.law(False, f"K044: high watermark of leader {node.key} goes back from {mark}")
             self.marks[node.key, node.epoch] = node.high_watermark
 
     def copied(self, node: "Controller", offset: int, entries: Iterable[Entry]) -> None:
@@ -75,6 +79,7 @@ class Truth:
         self.law(end >= node.high_watermark, f"{node.key} cuts its log at {end}, below what it knows to be committed")
 
     def truncated(self, log: MetadataLog) -> None:
+        self.cuts += 1
         sets = [(at, entry.event.voters) for at, entry in enumerate(log.entries) if isinstance(entry.event, VotersSet)]
         self.law(sets == log.sets, "K046: the voter-set history is not what the truncated log says")
 
@@ -89,8 +94,9 @@ class Truth:
                 self._reconfigured(entry.event.voters)
             self.committed.append(entry)
             self.oracle.apply(entry.event)
-        for where, _, isr, leader in self.oracle.recovering:
-            self.law(len(isr) == 1 and leader in (None, *isr), f"K047: {where} is RECOVERING with ISR {isr}")
+        for where, one in self.oracle.recovering.items():
+            alone = one.isr == (one.leader,) or (one.leader is None and len(one.isr) <= 1)
+            self.law(alone, f"K047: {where} is RECOVERING with leader {one.leader} and ISR {one.isr}")
 
     def inspect(self, nodes: Iterable["Controller"]) -> None:
         """Log matching, wholly: up to the last entry that two logs share, they are one."""

@@ -74,7 +74,7 @@ def test_a_page_says_how_the_rule_was_proven() -> None:
 
 
 def test_a_page_says_what_of_the_scene_is_simulated() -> None:
-    assert "\n- on no real quorum: Kafka ends" in markdown(RULES["open-transaction"])
+    assert "\n- on no real quorum: only a migration from ZooKeeper takes long" in markdown(RULES["open-transaction"])
     assert "\n- on a real quorum, where it fires; that it resolves is simulated: it stands for an hour" in markdown(
         RULES["committed-metadata-lost"]
     )

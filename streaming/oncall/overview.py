@@ -235,11 +235,8 @@ def _without_voter(quorum: Quorum) -> Iterable[Plain]:
 
 
 def _mode(quorum: Quorum) -> str | None:
-    """Whether voters are `dynamic` (KIP-853) or `static` (controller.quorum.voters); null while the log is not read.
-
-    A Kafka before 3.9 writes no KRaftVersionRecord at all: its log, read to its end, is a static quorum's.
-    """
-    if quorum.kraft_version is None and quorum.last_offset is None:
+    """Whether voters are `dynamic` (KIP-853) or `static` (controller.quorum.voters); null while that is not known."""
+    if quorum.kraft_version is None:
         return None
     return "dynamic" if quorum.kraft_version else "static"
 

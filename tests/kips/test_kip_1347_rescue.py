@@ -16,7 +16,7 @@ from rules.quorum import Offset, Quorum, Reason
 from streaming.oncall import plan as planning
 from streaming.oncall.disk import on_disk
 from streaming.oncall.plan import Plan, plan, shown, steps
-from tests.unit.connectors.logdir.disks import stopped_quorum
+from tests.unit.connectors.logdir.disks import leading, stopped_quorum, written
 from tests.unit.rules.situation import failing, findings, healthy, leaderless, name_gone, with_broker
 
 DIRECTORIES = {1: "AaorEeDFTeqhbYUKWjaZFw", 2: "wPvHPGZoRSmdGaO9smPpMQ", 3: "Q6ZWoxLOS3O_aT7VKTK-sg"}
@@ -263,6 +263,14 @@ def test_brokers_that_were_not_overridden_are_named_one_by_one_while_the_quorum_
         ("broker-fenced", "broker 101"),
         ("broker-fenced", "broker 102"),
     ]
+
+
+def test_a_static_quorum_has_nothing_to_override(tmp_path: Path) -> None:
+    folder = written(tmp_path, {0: leading()})
+    (folder / "meta.properties").write_text("node.id=1\n")
+
+    with pytest.raises(UsageError, match=r"is of a static quorum: its voters stand in controller\.quorum\.voters"):
+        plan([on_disk(folder)], NEW)
 
 
 def test_disks_that_cannot_be_assessed_together_are_refused(stopped: Path) -> None:

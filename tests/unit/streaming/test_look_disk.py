@@ -15,7 +15,7 @@ from streaming.oncall.disk import OnDisk, on_disk
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.recorded import remembered
 from streaming.oncall.verdict import Health, health
-from tests.unit.connectors.logdir.disks import AT, noops, quorum_state, stopped_quorum, written
+from tests.unit.connectors.logdir.disks import AT, leading, noops, quorum_state, stopped_quorum, written
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,19 @@ def test_the_quorum_as_it_is_recorded_there(stopped: Path) -> None:
     assert log["quorum_state"]["leader_id"] == 2
     assert (log["committed_below"], log["first_offset"], log["log_end_offset"], log["last_epoch"]) == (37, 37, 57, 1)
     assert [one["offset"] for one in log["voter_sets"]] == [-1, 2, 36, 36], "how many, and where the latest stands"
+
+
+@pytest.mark.kip("E080")
+def test_a_static_quorum_is_said_to_be_one_also_where_no_record_says_so(tmp_path: Path) -> None:
+    """Before Kafka 3.9 there is no KRaftVersionRecord."""
+    folder = written(tmp_path, {0: leading() + noops(1, 3)})
+
+    said = status(folder)
+
+    assert (said["mode"], said["kraft_version"], said["leader_id"], said["last_offset"]) == ("static", 0, 1, 3)
+    assert (said["initial_controllers"], said["log_dir"]["voter_sets"]) == (None, [])
+    middle = written(tmp_path / "middle", {7: noops(7, 3)})
+    assert status(middle)["mode"] is None, "whatever came before"
 
 
 @pytest.mark.kip("E076")

@@ -18,8 +18,7 @@ from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.recorded import Recorded, has_journal, recorded, remembered
 from streaming.oncall.view import Target, View
 from streaming.replay.machine import Machine
-from tests.unit.connectors.logdir.disks import noops
-from tests.unit.connectors.metadata.metadata_bytes import batch, control
+from tests.unit.connectors.logdir.disks import leading, noops
 from tests.unit.rules.situation import key, row
 
 AT = 1_790_000_000_000
@@ -58,8 +57,7 @@ def glimpse_of(one: Recorded) -> Glimpse:
 
 def records(first: int, last: int, at_ms: int) -> Observation:
     """A leader's first batch, where it begins with 0, and NoOps."""
-    values = [control(2, b"\0\0\0\0\0\1\1\1\0")] if first == 0 else []
-    leading = batch(values, base_offset=0, timestamp=at_ms) if values else b""
+    begins = first == 0
     return Observation(
         cluster="a",
         kind=Kind.RECORDS,
@@ -68,7 +66,7 @@ def records(first: int, last: int, at_ms: int) -> Observation:
         last_offset=last,
         leader_epoch=1,
         high_watermark=last + 1,
-        payload=leading + noops(first + len(values), last - first + 1 - len(values)),
+        payload=(leading(timestamp=at_ms) if begins else b"") + noops(first + begins, last - first + 1 - begins),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from connectors.logdir.files import PARTITION
-from tests.unit.connectors.metadata.metadata_bytes import batch, noop
+from tests.unit.connectors.metadata.metadata_bytes import batch, control, noop
 
 STOPPED = Path(__file__).parents[3] / "data" / "logdir" / "stopped-quorum.tar.xz"
 AT = 1_790_000_000_000
@@ -26,6 +26,11 @@ def noops(first: int, count: int, *, epoch: int = 1) -> bytes:
         batch([noop()], base_offset=offset, epoch=epoch, timestamp=AT + 1_000 * offset)
         for offset in range(first, first + count)
     )
+
+
+def leading(leader: int = 1, *, timestamp: int = AT) -> bytes:
+    """The batch that a log begins with: a LeaderChangeMessage at offset 0."""
+    return batch([control(2, b"\0\0" + leader.to_bytes(4, "big") + b"\1\1\0")], timestamp=timestamp)
 
 
 def written(folder: Path, segments: dict[int, bytes], snapshots: Iterable[tuple[str, bytes]] = ()) -> Path:

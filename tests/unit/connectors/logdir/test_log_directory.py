@@ -58,6 +58,14 @@ def test_a_file_that_kafka_deletes_while_it_is_read_is_read_to_its_end(tmp_path:
         assert files.segments[0].file.read() == noops(0, 3)
 
 
+def test_files_that_are_gone_at_every_look_are_said_to_be(tmp_path: Path) -> None:
+    partition = written(tmp_path, {0: noops(0, 3)}) / PARTITION
+    (partition / "00000000000000000003.log").symlink_to("gone")
+
+    with pytest.raises(UsageError, match="are replaced faster than they can be read"), opened(partition):
+        pass
+
+
 @pytest.mark.kip("A013", "K001")
 def test_whose_directory_it_is_stands_in_its_meta_properties(stopped: Path) -> None:
     who = identity(stopped / "node-2" / PARTITION)

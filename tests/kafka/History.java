@@ -261,6 +261,12 @@ public final class History {
         for (String name : random.nextBoolean() ? List.of("INTERNAL", "EXTERNAL") : List.of("INTERNAL")) {
             listeners.add(new RegisterBrokerRecord.BrokerEndpoint().setName(name).setHost(host(id)).setPort(port()));
         }
+        RegisterBrokerRecord.BrokerFeatureCollection features = new RegisterBrokerRecord.BrokerFeatureCollection();
+        features.add(
+                new RegisterBrokerRecord.BrokerFeature()
+                        .setName("metadata.version")
+                        .setMinSupportedVersion((short) 7)
+                        .setMaxSupportedVersion((short) (NEWEST - random.nextInt(3))));
         known.brokers.put(id, brokerEpoch);
         add(
                 new RegisterBrokerRecord()
@@ -268,6 +274,7 @@ public final class History {
                         .setBrokerEpoch(brokerEpoch)
                         .setIncarnationId(uuid())
                         .setEndPoints(listeners)
+                        .setFeatures(features)
                         .setFenced(random.nextBoolean())
                         .setInControlledShutdown(random.nextInt(4) == 0),
                 1);
@@ -279,7 +286,20 @@ public final class History {
                 new RegisterControllerRecord.ControllerEndpointCollection();
         listeners.add(
                 new RegisterControllerRecord.ControllerEndpoint().setName("CONTROLLER").setHost(host(id)).setPort(port()));
-        add(new RegisterControllerRecord().setControllerId(id).setIncarnationId(uuid()).setEndPoints(listeners), 0);
+        RegisterControllerRecord.ControllerFeatureCollection features =
+                new RegisterControllerRecord.ControllerFeatureCollection();
+        features.add(
+                new RegisterControllerRecord.ControllerFeature()
+                        .setName("kraft.version")
+                        .setMinSupportedVersion((short) 0)
+                        .setMaxSupportedVersion((short) random.nextInt(2)));
+        add(
+                new RegisterControllerRecord()
+                        .setControllerId(id)
+                        .setIncarnationId(uuid())
+                        .setEndPoints(listeners)
+                        .setFeatures(features),
+                0);
     }
 
     private void feature(String name, int level) throws Exception {

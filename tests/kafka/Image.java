@@ -14,6 +14,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.TreeMap;
 import org.apache.kafka.common.Endpoint;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.KRaftVersionRecord;
@@ -38,6 +39,7 @@ import org.apache.kafka.metadata.LeaderRecoveryState;
 import org.apache.kafka.metadata.MetadataRecordSerde;
 import org.apache.kafka.metadata.PartitionRegistration;
 import org.apache.kafka.metadata.SupportedConfigChecker;
+import org.apache.kafka.metadata.VersionRange;
 import org.apache.kafka.raft.Batch;
 import org.apache.kafka.raft.ControlRecord;
 import org.apache.kafka.raft.LeaderAndEpoch;
@@ -230,20 +232,22 @@ public final class Image {
     private void facts() throws Exception {
         print("fact", "end", "last_offset", lastOffset, "epoch", lastEpoch, "timestamp", lastTimestamp);
         print("fact", "kraft.version", "level", kraftVersion);
-        print(
-                "fact", "metadata.version",
-                "level", image.features().metadataVersion().map(version -> version.featureLevel()).orElse(null));
+        Map<String, Object> levels = new TreeMap<>(image.features().finalizedVersions());
+        image.features().metadataVersion().ifPresent(version -> levels.put("metadata.version", version.featureLevel()));
+        print("fact", "features", "levels", levels);
         for (BrokerRegistration broker : image.cluster().brokers().values()) {
             print(
                     "fact", "broker", "id", broker.id(), "incarnation_id", broker.incarnationId().toString(),
                     "fenced", broker.fenced(), "in_controlled_shutdown", broker.inControlledShutdown(),
-                    "endpoints", endpoints(broker.listeners().values()));
+                    "endpoints", endpoints(broker.listeners().values()),
+                    "features", features(broker.supportedFeatures()));
         }
         for (ControllerRegistration controller : image.cluster().controllers().values()) {
             print(
                     "fact", "controller", "id", controller.id(),
                     "incarnation_id", controller.incarnationId().toString(),
-                    "endpoints", endpoints(controller.listeners().values()));
+                    "endpoints", endpoints(controller.listeners().values()),
+                    "features", features(controller.supportedFeatures()));
         }
         for (TopicImage topic : image.topics().topicsById().values()) {
             print("fact", "topic", "id", topic.id().toString(), "name", topic.name());
@@ -265,6 +269,12 @@ public final class Image {
                 .sorted(Comparator.comparing(Endpoint::listener))
                 .map(one -> (Object) Arrays.asList(one.listener(), one.host(), one.port()))
                 .toList();
+    }
+
+    private static Map<String, Object> features(Map<String, VersionRange> supported) {
+        Map<String, Object> made = new TreeMap<>();
+        supported.forEach((name, range) -> made.put(name, List.of(range.min(), range.max())));
+        return made;
     }
 
     private static Map<String, Object> map(Object... pairs) {

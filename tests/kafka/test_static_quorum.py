@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors.observation import Kind
+from connectors.observation import Kind, Observation
 from deploy.lab.quorum import Lab
+from rules.evaluate import evaluate, thresholds_for
+from rules.finding import Finding, Severity
+from rules.quorum import Millis, Vantage
 from streaming.cli import app
+from streaming.observed import events_of
+from streaming.replay.machine import Machine
 from tests.eventually import eventually
 from tests.kafka.gathering import NAME, cluster_of, gathering
 from tests.kafka.versions import VOTERS_IN_THE_LOG
@@ -35,6 +40,14 @@ def said(lab: Lab, verb: str, *more: str) -> dict[str, Any]:
 
 def leader_of(lab: Lab) -> int:
     return lab.await_state(lambda state: True, what="a leader").leader_id
+
+
+def judged(rows: list[Observation]) -> tuple[Finding, ...]:
+    """What the rules find at the newest of these rows, by their default thresholds."""
+    machine = Machine(NAME, None, (), Vantage.INSIDE)
+    for row in rows:
+        machine.apply(events_of(row).events(), sequence=machine.sequence + 1, observed_at_ms=Millis(row.observed_at_ms))
+    return evaluate(machine.quorum(), thresholds_for({})).findings
 
 
 @pytest.mark.kip("D097", "D098", "D099", "E012")
@@ -92,8 +105,8 @@ def test_recovering_partitions_are_seen(lab: Lab) -> None:
     eventually(listed, within_s=10)
 
 
-def test_a_leader_that_lost_its_majority_leads_on_and_is_critical_and_so_is_none(lab: Lab) -> None:
-    # Check quorum, by which such a leader resigns, came later than Kafka 3.6 (KAFKA-15489).
+def test_a_leader_that_lost_its_majority_leads_on_and_is_critical_and_so_is_none(lab: Lab, tmp_path: Path) -> None:
+    # Check quorum, by which such a leader resigns, came with Kafka 3.7 (KAFKA-15489).
     leader = leader_of(lab)
     left, other = (node for node in lab.controllers if node != leader)
     lab.kill(left, other)
@@ -105,6 +118,14 @@ def test_a_leader_that_lost_its_majority_leads_on_and_is_critical_and_so_is_none
 
     eventually(cannot_commit, within_s=20)
     assert said(lab, "status")["leader_id"] == leader
+    with gathering(tmp_path, cluster_of(lab)) as gathered:
+
+        def stalled() -> None:
+            findings = {one.rule: one.severity for one in judged(gathered.rows())}
+            assert findings.get("high-watermark-stalled") is Severity.CRITICAL
+            assert "no-leader" not in findings
+
+        eventually(stalled, within_s=60, every_s=2)
     lab.start(left)
     lab.kill(leader)
 

@@ -59,7 +59,7 @@ def config(lab: Lab, firewall: None, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def said(verb: str, config: Path, *more: str) -> dict[str, Any]:
-    ended = CliRunner().invoke(app, [verb, "--config", str(config), "--json", "--timeout", "4", *more])
+    ended = CliRunner().invoke(app, [verb, "--config", str(config), "--json", "--timeout", "3", *more])
     return {"exit_code": ended.exit_code, **json.loads(ended.stdout)}
 
 

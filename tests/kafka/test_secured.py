@@ -88,7 +88,7 @@ def command(remedy: list[str], tool: str) -> str:
 @pytest.fixture(scope="module")
 def denied(lab: Lab, folder: Path) -> dict[str, Any]:
     """What `check` says before anything is allowed."""
-    checked = said("check", config(folder / "denied.yaml", section(lab, FULL)), "--timeout", "5")
+    checked = said("check", config(folder / "denied.yaml", section(lab, FULL)), "--timeout", "4")
     return blind(checked)
 
 
@@ -120,7 +120,7 @@ def checked(lab: Lab, folder: Path, allowed: None) -> dict[str, dict[str, Any]]:
         section(lab, FULL, name="wrong-host", bootstrap=elsewhere, resolve={WRONG_HOST: "127.0.0.1"}),
         section(lab, FULL, name="no-tls", security_protocol="SASL_PLAINTEXT"),
     )
-    ended = kraftwatch("check", every)
+    ended = kraftwatch("check", every, "--timeout", "8")
     assert not any(password in ended.output for password in lab.security.passwords.values())
     return {one["cluster"]: one for one in map(json.loads, ended.stdout.splitlines())}
 
@@ -208,6 +208,7 @@ def test_what_keeps_the_monitor_out_is_one_clear_sentence(
     assert checked[name]["health"] == "unknown", "not an outage of the quorum's"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
@@ -215,11 +216,7 @@ def test_what_keeps_the_monitor_out_is_one_clear_sentence(
             {"sasl_plain_password": WRONG_PASSWORD},
             r"could be asked \(127\.0\.0\.1:\d+: it refused our login\) .*; correct the login",
         ),
-        pytest.param(
-            {"cluster_id": None},
-            r"does not tell our principal which cluster it is .*: write its cluster_id",
-            marks=pytest.mark.long,
-        ),
+        ({"cluster_id": None}, r"does not tell our principal which cluster it is .*: write its cluster_id"),
     ],
 )
 def test_a_job_that_could_not_begin_says_so_in_one_sentence(

@@ -4,6 +4,7 @@ cluster.json        which cluster ids this memory belongs to, by name
 journal/            every observation, in order (the gatherer writes)
 spark/              Spark's offsets, commits and state
 ledger.jsonl        what was told, and what is still to be told
+silences.json       what people need not be told for a while
 quarantine/         what did not decode
 lock                held by the running job
 """
@@ -43,6 +44,11 @@ class Checkpoint:
     def ledger(self) -> Path:
         """What was told."""
         return self.folder / "ledger.jsonl"
+
+    @property
+    def silences(self) -> Path:
+        """What people need not be told for a while."""
+        return self.folder / "silences.json"
 
     @property
     def quarantine(self) -> Path:

@@ -17,6 +17,7 @@ from connectors.kafka.identity import identify
 from connectors.sinks.delivery import Delivery
 from connectors.sinks.ledger import Ledger
 from connectors.sinks.opening import open_sink
+from connectors.sinks.silences import SilenceFile
 from connectors.sinks.sink import Sink
 from streaming import logs
 from streaming.checkpoint import Checkpoint
@@ -79,7 +80,9 @@ def run(config: Config, *, say: Say) -> None:
         stack.callback(ledger.close)
         fleet = Fleet([section.name for section in config.clusters])
         quarantine = Quarantine(checkpoint.quarantine)
-        deliver = Deliver(Delivery(ledger, sinks), quarantine, fleet=fleet, expect=gatherer.expect)
+        silences = SilenceFile(checkpoint.silences)
+        delivery = Delivery(ledger, sinks, silences=lambda _: silences.newest())
+        deliver = Deliver(delivery, quarantine, fleet=fleet, expect=gatherer.expect)
         if config.listen is not None:
             address = host_port(config.listen)
             pulse = Pulse(last_batch_at=lambda: deliver.last_batch_at, gathers=lambda: gatherer.alive)

@@ -1,0 +1,65 @@
+"""`kraftwatch silence`: what a person types, and what comes of it."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from connectors.errors import UsageError
+from connectors.sinks.silences import SilenceFile
+from streaming.cli import app
+
+
+def silence(folder: Path, *words: str) -> Result:
+    return CliRunner().invoke(app, ["silence", *words, "--checkpoint", str(folder)])
+
+
+def refused(folder: Path, *words: str) -> str:
+    result = silence(folder, *words)
+    assert isinstance(result.exception, UsageError), result.output
+    return str(result.exception)
+
+
+def test_a_silence_is_made_listed_and_ended(tmp_path: Path) -> None:
+    made = silence(tmp_path, "add", "--rule", "stale-*", "--for", "2h", "--comment", "DNS move", "--author", "eva")
+    name = made.stdout.strip()
+    assert re.fullmatch("[0-9a-f]{8}", name)
+    (listed,) = [json.loads(line) for line in silence(tmp_path, "list", "--json").stdout.splitlines()]
+    assert (listed["id"], listed["rule"], listed["author"], listed["active"]) == (name, "stale-*", "eva", True)
+    assert "rule stale-*  eva  DNS move" in " ".join(silence(tmp_path, "list").stdout.split("\n")[1:])
+    silence(tmp_path, "end", name)
+    assert silence(tmp_path, "list", "--json").stdout == ""
+    assert name in silence(tmp_path, "list", "--json", "--ended").stdout
+
+
+def test_it_lasts_as_long_as_it_is_said(tmp_path: Path) -> None:
+    for words, expected_ms in ((("--for", "90s"), 90_000), (("--for", "3d"), 259_200_000)):
+        silence(tmp_path, "add", "--rule", "x", "--comment", "why", *words)
+        made = SilenceFile(tmp_path / "silences.json").read()[-1]
+        assert made.ends_at_ms - made.starts_at_ms == expected_ms
+    silence(tmp_path, "add", "--rule", "x", "--comment", "why", "--until", "2027-05-01T12:00:00+02:00")
+    assert SilenceFile(tmp_path / "silences.json").read()[-1].ends_at_ms == 1_809_165_600_000
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--rule", "x", "--comment", "why"], "give --for DURATION or --until TIME: a silence always ends"),
+        (["--rule", "x", "--comment", "why", "--for", "soon"], "--for 'soon' is no duration: write 90s, 30m, 2h or 3d"),
+        (["--rule", "x", "--comment", "why", "--for", "0h"], "--for '0h' is no duration: write 90s, 30m, 2h or 3d"),
+        (["--rule", "x", "--comment", "why", "--for", "2000d"], "a silence of more than a year is a rule switched off"),
+        (["--rule", "x", "--comment", "why", "--until", "2020-01-01"], "--until 2020-01-01: that is over already"),
+        (["--rule", "x", "--comment", "why", "--until", "noon"], "--until 'noon' is no time"),
+        (["--rule", "x", "--for", "2h"], "--comment is missing"),
+        (["--comment", "why", "--for", "2h"], "a silence of everything is a pager switched off"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(tmp_path: Path, words: list[str], said: str) -> None:
+    assert refused(tmp_path, "add", *words).startswith(said)
+    assert not (tmp_path / "silences.json").exists()
+
+
+def test_a_folder_that_there_is_not_is_named(tmp_path: Path) -> None:
+    assert "no such folder; name the one that `kraftwatch run` keeps" in refused(tmp_path / "no", "list")

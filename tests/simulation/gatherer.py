@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from connectors.event import EndpointProbed, Event, LogAdvanced, LogEvent, NodeEndpoints, QuorumPolled, Unseen
+from connectors.event import EndpointProbed, Event, LogAdvanced, LogEvent, NodeEndpoints, QuorumPolled, Unseen, ViewSeen
 from rules.quorum import (
     Answer,
     Connection,
@@ -69,6 +69,8 @@ class Gatherer:
         if now_ms // 1_000 % 5 == 0:
             for node, endpoint in self.recorded():
                 self._answered(looks, [self._probe(node, endpoint)])
+        if now_ms // 1_000 % 10 == 1 and not self.polls_only:
+            looks += [[self._view(node)] for node in self.nodes if self._reached(node)]
         for events in looks:
             self.sequence += 1
             yield Row(self.sequence, Millis(now_ms + self.skew_ms), events)
@@ -90,6 +92,16 @@ class Gatherer:
 
     def _reached(self, node: Controller) -> bool:
         return node.up and self.network.open(ME, node.id)
+
+    def _view(self, node: Controller) -> ViewSeen:
+        return ViewSeen(
+            endpoint=f"c{node.id}.test:9093",
+            node=NodeId(node.id),
+            this_cluster=True,
+            leader_id=None if node.leader is None else NodeId(node.leader),
+            leader_epoch=Epoch(node.epoch),
+            log=None,
+        )
 
     def _unseen(self, sight: Sight, node: Controller) -> Unseen:
         if not self.network.open(ME, node.id):

@@ -155,7 +155,6 @@ def look(
     return seen
 
 
-@pytest.mark.kip("A009")
 def test_each_controller_says_whom_it_follows_and_is_asked_once(loop: Loop) -> None:
     where = where_of(1, 2, 3)
     where.leader_epoch = 3

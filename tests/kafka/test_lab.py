@@ -15,6 +15,15 @@ from deploy.lab.errors import LabError
 from deploy.lab.quorum import Lab
 from deploy.lab.standing import down, up
 from tests.eventually import eventually
+from tests.kafka.voter_requests import (
+    DUPLICATE_VOTER,
+    INCONSISTENT_CLUSTER_ID,
+    NOT_LEADER,
+    TIMED_OUT,
+    VOTER_NOT_FOUND,
+    add_voter,
+    remove_voter,
+)
 
 pytestmark = pytest.mark.lab
 
@@ -51,6 +60,7 @@ def await_caught_up(lab: Lab, voter: int) -> None:
     )
 
 
+@pytest.mark.kip("A098")
 def test_kafkas_own_tool_and_the_lab_agree_about_a_healthy_quorum(quorum: Lab) -> None:
     status, rows, state = quorum.describe_status(), quorum.describe_replication(), quorum.state
 
@@ -138,6 +148,52 @@ def test_a_remedy_that_kafka_refuses_says_why(quorum: Lab) -> None:
 
     with pytest.raises(LabError, match="VoterNotFoundException"):
         quorum.run_remedy(line)
+
+
+@pytest.mark.kip("A020", "A066", "A068", "A072", "A073", "A074", "A078")
+def test_voter_changes_are_asked_of_the_leader_and_refused_with_kafkas_own_errors(quorum: Lab) -> None:
+    """The codes that shipped: those of the text never did. Who cannot be a voter yet is a time-out at once."""
+    follower = quorum.node(follower_of(quorum))
+    leads, follows = quorum.node(leader_of(quorum)).controller_port, follower.controller_port
+    broker = quorum.node(next(iter(quorum.brokers))).broker_port
+    assert leads
+    assert follows
+    assert broker
+    us, stranger = quorum.cluster_id, "AAAAAAAAAAAAAAAAAAAAAQ"
+    known = (follower.id, follower.directory_id, follower.endpoint)
+
+    assert add_voter(leads, us, *known) == DUPLICATE_VOTER
+    assert add_voter(follows, us, *known) == NOT_LEADER
+    assert add_voter(broker, us, *known) == DUPLICATE_VOTER, "the broker hands it to the leader"
+    assert add_voter(leads, "another-cluster", *known) == INCONSISTENT_CLUSTER_ID
+    assert add_voter(leads, us, 99, stranger, "127.0.0.1:1") == TIMED_OUT
+    assert remove_voter(leads, us, follower.id, stranger) == VOTER_NOT_FOUND
+    assert remove_voter(leads, us, 99, follower.directory_id) == VOTER_NOT_FOUND
+    assert remove_voter(follows, us, follower.id, stranger) == NOT_LEADER
+    assert remove_voter(broker, us, follower.id, stranger) == VOTER_NOT_FOUND
+
+    assert quorum.await_state(lambda state: True, what="a leader").voter_ids == {1, 2, 3}
+
+
+@pytest.mark.long
+@pytest.mark.kip("A002", "A065")
+def test_a_controller_starts_from_no_directory_without_meta_properties(quorum: Lab) -> None:
+    node = quorum.node(follower_of(quorum))
+    properties = node.data / "meta.properties"
+    named = dict(line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line)
+    assert named["version"] == "1"
+    assert named["node.id"] == str(node.id)
+    assert named["directory.id"] == node.directory_id
+    quorum.stop(node.id)
+    kept = properties.rename(properties.with_suffix(".kept"))
+    with pytest.raises(LabError, match=r"meta\.properties"):
+        quorum.start(node.id)
+    assert node.program
+    assert node.program.wait(10)
+    kept.rename(properties)
+
+    quorum.start(node.id)
+    await_caught_up(quorum, node.id)
 
 
 def test_a_further_controller_becomes_a_voter_and_is_removed_again(quorum: Lab) -> None:

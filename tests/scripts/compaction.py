@@ -107,8 +107,9 @@ def _change(kept: dict[tuple[object, ...], Kept], record: LogEvent) -> None:
 def _clear(kept: dict[tuple[object, ...], Kept], cleared: ElrCleared) -> None:
     of = {one.topic_id for one in kept.values() if isinstance(one, TopicCreated) and cleared.topic in (None, one.name)}
     for place, one in kept.items():
-        if isinstance(one, PartitionSet) and one.topic_id in of:
-            kept[place] = replace(one, elr=())
+        if isinstance(one, PartitionSet) and one.topic_id in of and (one.elr or one.last_known_elr):
+            epoch = None if one.partition_epoch is None else one.partition_epoch + 1
+            kept[place] = replace(one, elr=(), last_known_elr=(), partition_epoch=epoch)
 
 
 def _lay_over(kept: dict[tuple[object, ...], Kept], change: BrokerChanged | PartitionChanged) -> None:
@@ -130,7 +131,9 @@ def _lay_over(kept: dict[tuple[object, ...], Kept], change: BrokerChanged | Part
         replicas=partition.replicas if change.replicas is None else change.replicas,
         isr=partition.isr if change.isr is None else change.isr,
         elr=partition.elr if change.elr is None else change.elr,
+        last_known_elr=partition.last_known_elr if change.last_known_elr is None else change.last_known_elr,
         leader=change.leader if change.leader_set else partition.leader,
         partition_leader_epoch=partition.partition_leader_epoch + change.leader_set,
+        partition_epoch=None if partition.partition_epoch is None else partition.partition_epoch + 1,
         recovering=partition.recovering if change.recovering is None else change.recovering,
     )

@@ -13,6 +13,7 @@ from rules.alert import Alert, AlertState
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.quorum import Vantage
+from streaming.replay.topics import Assignment
 from streaming.replay.watch import Row, Watch
 from tests.simulation.conditions import JUDGED, Condition
 from tests.simulation.log import Entry
@@ -153,8 +154,9 @@ class Judge:
         self._law(recovering.keys() == known.keys(), f"RECOVERING are {known}, shown {recovering}")
         for where, one in recovering.items():
             truth = known[where]
-            shown = (one.topic, one.replicas, one.isr, one.leader)
-            true = (self.oracle.topics[where[0]], truth.replicas, truth.isr, truth.leader)
+            epochs = (truth.leader_epoch, truth.partition_epoch)
+            shown = (one.topic, one.replicas, one.isr, one.leader, one.leader_epoch, one.partition_epoch)
+            true = (self.oracle.topics[where[0]], truth.replicas, truth.isr, truth.leader, *epochs)
             self._law(shown == true, f"{where} recovers as {true}, shown {shown}")
             if not one.at_least:
                 self._law(one.since_offset == truth.since, f"{where} recovers since {truth.since}, shown {one}")
@@ -163,12 +165,12 @@ class Judge:
     def _topics(self) -> None:
         """Every partition, not those alone that a rule speaks of."""
         shown: dict[tuple[str, int], object] = {
-            (topic_id, number): (topic.name, one.replicas, one.isr, one.elr, one.leader)
+            (topic_id, number): (topic.name, one.replicas, one.isr, *_eligible(one))
             for topic_id, topic in self.watch.machine.log.partitions.topics.items()
             for number, one in topic.partitions.items()
         }
         known: dict[tuple[str, int], object] = {
-            where: (self.oracle.topics[where[0]], one.replicas, one.isr, one.elr, one.leader)
+            where: (self.oracle.topics[where[0]], one.replicas, one.isr, *_eligible(one))
             for where, one in self.oracle.partitions.items()
         }
         self._law(shown == known, f"partitions are {known}, shown {shown}")
@@ -234,3 +236,8 @@ class Judge:
     def _law(self, kept: bool, sentence: str) -> None:
         if self.strict and not kept:
             raise Broken(sentence)
+
+
+def _eligible(one: Partition | Assignment) -> tuple[object, ...]:
+    """Who leads, who may, and how often that and anything changed."""
+    return (one.elr, one.last_known_elr, one.leader, one.leader_epoch, one.partition_epoch)

@@ -155,6 +155,7 @@ class Metadata:
                 elr=(),
                 leader=replicas[0],
                 partition_leader_epoch=0,
+                partition_epoch=0,
                 recovering=False,
             )
             writer.write(now_ms, record)
@@ -220,9 +221,20 @@ class Metadata:
             leader=None if after is None or after == one.leader else NodeId(after),
             leader_set=after != one.leader,
             recovering=recovering,
+            last_known_elr=self._last_known(one, nodes, eligible, after),
         )
         if record != replace(record, isr=None, elr=None, leader_set=False, recovering=None):
             writer.write(now_ms, record)
+
+    def _last_known(
+        self, one: Partition, isr: tuple[int, ...], elr: tuple[int, ...], leader: int | None
+    ) -> tuple[NodeId, ...] | None:
+        """Where nobody is in sync or eligible any more, who led last; None: unchanged."""
+        if not isr and not elr and one.leader is not None:
+            after: tuple[int, ...] = (one.leader,)
+        else:
+            after = one.last_known_elr if leader is None else ()
+        return None if after == one.last_known_elr else tuple(NodeId(node) for node in after)
 
 
 def _ends(one: Partition) -> bool | None:

@@ -29,9 +29,13 @@ class Partition:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     elr: tuple[int, ...]
+    last_known_elr: tuple[int, ...]
     leader: int | None
-    leader_epoch: int
     recovering: bool
+    leader_epoch: int
+    """Raised by each change of the leader, to none as well."""
+    partition_epoch: int
+    """Raised by each change."""
     since: int = -1
     """The offset of the record that made it RECOVERING."""
     before: frozenset[int] = frozenset()
@@ -136,16 +140,20 @@ class Oracle:
                 self.tally["topics removed"] += 1
             case ElrCleared():
                 for (topic, _), one in self.partitions.items():
-                    one.elr = () if event.topic in (None, self.topics[topic]) else one.elr
+                    if event.topic in (None, self.topics[topic]) and (one.elr or one.last_known_elr):
+                        one.elr = one.last_known_elr = ()
+                        one.partition_epoch += 1
                 self.tally["ELRs cleared"] += 1
             case PartitionSet():
                 self.partitions[event.topic_id, event.partition] = Partition(
                     event.replicas,
                     event.isr,
                     event.elr,
+                    event.last_known_elr,
                     event.leader,
-                    event.partition_leader_epoch,
                     event.recovering,
+                    event.partition_leader_epoch,
+                    event.partition_epoch or 0,
                 )
             case _:
                 pass
@@ -155,7 +163,9 @@ class Oracle:
         one.isr = isr if event.isr is None else event.isr
         one.elr = elr if event.elr is None else event.elr
         one.leader = event.leader if event.leader_set else one.leader
+        one.last_known_elr = one.last_known_elr if event.last_known_elr is None else event.last_known_elr
         one.leader_epoch += event.leader_set
+        one.partition_epoch += 1
         one.recovering = was if event.recovering is None else event.recovering
         if one.recovering and not was:
             one.since, one.before = event.at.offset, frozenset(isr)

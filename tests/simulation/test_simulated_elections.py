@@ -46,7 +46,7 @@ def test_who_got_no_majority_stands_again_after_the_election_timeout() -> None:
 def test_a_leader_that_ends_its_epoch_names_the_longest_log_and_that_one_stands_at_once() -> None:
     scene = Scene(5)
     leader = scene.leader
-    ahead, *behind = scene.followers
+    _, *behind = scene.followers
     for node in behind[1:]:
         scene.network.one_way |= {(node.id, leader.id)}
     scene.seconds(1.5)

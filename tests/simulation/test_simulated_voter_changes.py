@@ -7,7 +7,7 @@ from tests.simulation.messages import Fetch
 from tests.simulation.scene import Scene
 
 
-@pytest.mark.kip("A009", "A023", "A045", "A020")
+@pytest.mark.kip("A009", "A023", "A045")
 def test_whoever_reads_a_change_goes_by_it_at_once_and_others_do_not_yet() -> None:
     scene = Scene(3)
     leader, (one, other) = scene.leader, scene.followers

@@ -61,11 +61,12 @@ def test_a_voter_set_is_forced_and_news_for_a_while(lab: Lab, tmp_path: Path) ->
     keys = {node: f"{node}-{lab.node(node).directory_id}" for node in lab.controllers}
 
     with watching(lab, tmp_path) as watcher:
-        watcher.begin({"forced-reconfiguration.told_for": 10})
+        watcher.begin({})
         lab.kill(*(node for node in lab.controllers if lab.node(node).running))
         force_voters(lab.node(leader), [lab.node(leader)])
         lab.start(leader)
         fired = watcher.wait_for("forced-reconfiguration")
+        watcher.judge_by({"forced-reconfiguration.told_for": 5})
         watcher.wait_for("forced-reconfiguration", "resolved")
 
     assert fired.severity == "info"

@@ -46,11 +46,15 @@ class Watcher:
 
         Returns when a leader was seen after everything that stands now, so that nothing of the scene before is told.
         """
-        clears = {f"{each}.clear": CLEAR_S for each in RULES}
-        self._thresholds = thresholds_for({**clears, **thresholds})
+        self.judge_by(thresholds)
         since = time.time() * 1000
         eventually(lambda: self._saw_a_leader(since), within_s=30)
         self._book, self.told = Book(), []
+
+    def judge_by(self, thresholds: Mapping[str, float]) -> None:
+        """The same scene with other thresholds from here on, as after a restart: a shorter window is time gone by."""
+        clears = {f"{each}.clear": CLEAR_S for each in RULES}
+        self._thresholds = thresholds_for({**clears, **thresholds})
 
     def wait_for(self, rule: str, state: str = "firing", *, subject: str = "", within_s: float = 30) -> Alert:
         """The newest alert of this scene about the rule (and a subject that contains this), once it is in this state.

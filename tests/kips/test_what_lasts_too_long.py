@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
+from rules.lifecycle import Book
 from rules.quorum import Quorum
+from streaming.replay.watch import Watch
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica
 
 
@@ -64,3 +67,22 @@ def test_a_broker_that_lives_with_old_metadata_is_told(behind_ms: int, told: int
         apply(replay, [ledger.read(), ledger.row(polled)])
 
     assert len(found(replay.quorum(), "observer-lagging")) == told
+
+
+@pytest.mark.kip("K032")
+@pytest.mark.parametrize(("pending_s", "told"), [(45, []), (75, ["firing"])])
+def test_a_change_is_pending_for_moments_and_told_when_it_lasts(pending_s: int, told: list[str]) -> None:
+    ledger, watch = Ledger(), Watch(machine(), Book(), thresholds_for({}))
+    ledger.leader(1)
+    ledger.kraft(1)
+    ledger.voters("1-a", "2-b", "3-c")
+    alerts: list[Alert] = []
+    for second in range(10 + pending_s + 5):
+        added = (replica("4-d"),) if second >= 10 else ()
+        if second == 10 + pending_s:
+            ledger.voters("1-a", "2-b", "3-c", "4-d")
+        ledger.noops(2)
+        rows = [ledger.read(after_ms=500), ledger.row(poll(*map(replica, ("1-a", "2-b", "3-c")), *added), after_ms=500)]
+        alerts += watch.observe(rows)
+
+    assert [one.state.value for one in alerts if one.rule == "voter-change-stuck"] == told

@@ -9,7 +9,8 @@ What it means
     whose distance shrinks over a window of polls, is not named.
 
 Evidence
-    How far behind it is in records and in time by the leader's clock, when it last fetched, how its distance developed.
+    How far behind it is in records and in time by the leader's clock, when it last fetched;
+    where it fetches, how its distance developed.
 
 What to do
     1. Look whether other brokers are named too: then it is the leader or the network, not this broker.
@@ -109,7 +110,7 @@ def _finding(
             "behind": None if behind is None else spelled(behind),
             "records_behind": records,
             "last_fetched": "never seen" if silence is None else f"{spelled(silence)} before the poll",
-            "keeps_up": state.value,
+            "keeps_up": "does not fetch" if silent else state.value,
             "log_end_offset": row.log_end_offset,
             "leader_log_end_offset": end,
             "leader": poll.leader_id,

@@ -10,7 +10,7 @@ What it means
 
 Evidence
     The voter's key and recorded endpoint; what it does by the leader's clock; its log end offset next to the
-    leader's; how its distance developed; how many failures are still tolerated.
+    leader's; how its distance developed, where it fetches; how many failures are still tolerated.
 
 What to do
     1. If its process is down, start it.
@@ -92,7 +92,7 @@ def _finding(quorum: Quorum, poll: Poll, seated: tuple[Seat, ...], seat: Seat, s
             "voter": str(seat.key),
             "recorded_endpoint": endpoint,
             "it": str(seat),
-            "keeps_up": state.value,
+            "keeps_up": state.value if seat.part is Part.BEHIND else "does not fetch",
             "log_end_offset": seat.log_end_offset,
             "leader_log_end_offset": poll.leader.log_end_offset if poll.leader else None,
             "voters_keeping_up": carrying,

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from connectors.metadata.transcript import Transcribed, transcript
 from deploy.lab.errors import LabError
 from deploy.lab.quorum import Lab
 from deploy.lab.standing import down, up
@@ -58,6 +59,23 @@ def await_caught_up(lab: Lab, voter: int) -> None:
         lambda state: fetched(before, {one.directory_id: one.log_end_offset for one in state.voters}),
         what=f"voter {voter} caught up",
     )
+
+
+@pytest.mark.kip("A055")
+def test_who_voted_for_a_leader_is_a_majority_and_stands_in_its_first_record(quorum: Lab) -> None:
+    follower = quorum.node(follower_of(quorum))
+    records = [
+        entry.data
+        for path in sorted(follower.metadata_log.glob("*.log"))
+        for entry in transcript(path.read_bytes())
+        if isinstance(entry, Transcribed) and entry.data and "grantingVoters" in entry.data
+    ]
+
+    assert records
+    for record in records:
+        voters, granting = ([one["voterId"] for one in record[of]] for of in ("voters", "grantingVoters"))
+        assert set(granting) <= set(voters)
+        assert len(granting) >= len(voters) // 2 + 1
 
 
 @pytest.mark.kip("A098")

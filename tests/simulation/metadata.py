@@ -63,7 +63,8 @@ class Metadata:
         elif dice < 0.16:
             self._broker(now_ms, writer, known, self.random.choice(BROKERS))
         elif dice < 0.4 and known.partitions:
-            where = self.random.choice(sorted(known.partitions))
+            some = (known.recovering if self.faults else None) or known.partitions
+            where = self.random.choice(sorted(some))
             self._partition(now_ms, writer, known, where)
 
     def mend(self, now_ms: int, writer: Writer, known: Oracle) -> bool:

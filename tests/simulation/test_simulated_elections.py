@@ -5,12 +5,10 @@ Each test plays on the simulated quorum, whose laws and whose monitor are judged
 
 import pytest
 
-from connectors.event import LeaderChanged
 from rules.quorum import NodeId
 from tests.simulation.controller import CHECK_QUORUM_MS, FETCH_TIMEOUT_MS
 from tests.simulation.messages import BeginQuorumEpoch, Fetched, Vote
 from tests.simulation.scene import Scene
-from tests.simulation.simulation import Simulation
 
 
 @pytest.mark.kip("A029", "D041")
@@ -193,13 +191,3 @@ def test_news_of_a_newer_epoch_makes_a_follower_that_fetches_from_who_leads_it()
 
     one.hear(scene.now_ms, other, Fetched(NodeId(leader.id), one.epoch + 1))
     assert one.leader == leader.id, "the answer names the leader, and it is followed"
-
-
-@pytest.mark.kip("D052", "D055")
-def test_each_epoch_has_one_leader_change_record_and_one_leader() -> None:
-    simulation = Simulation(3)
-    simulation.run(12_000)
-    changes = [entry.event for entry in simulation.truth.committed if isinstance(entry.event, LeaderChanged)]
-
-    epochs = [change.at.leader_epoch for change in changes]
-    assert epochs == sorted(set(epochs))

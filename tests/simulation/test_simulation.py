@@ -161,7 +161,7 @@ def impatient(rule: str) -> Callable[[pytest.MonkeyPatch], None]:
 ERRORS = [
     pytest.param(applied_twice, "K048", id="applied-twice"),
     pytest.param(silent("no-leader"), "no-leader of .* does not fire", id="silent-no-leader"),
-    pytest.param(impatient("stale-voter-endpoint"), "fires when it has stood", id="impatient-stale-voter-endpoint"),
+    pytest.param(impatient("stale-voter-endpoint"), "stale-voter-endpoint of", id="impatient"),
 ]
 SELDOM = [
     pytest.param(aborted_counts, "shown", id="aborted-counts"),
@@ -173,7 +173,7 @@ SELDOM = [
         for rule in (*JUDGED, "voter-disk-replaced", "partition-stuck-recovering")
     ],
     *[
-        pytest.param(impatient(rule), f"{rule} of .* fires when it has stood", id=f"impatient-{rule}")
+        pytest.param(impatient(rule), f"{rule} of .* fires", id=f"impatient-{rule}")
         for rule in JUDGED
         if rule != "stale-voter-endpoint"
     ],

@@ -77,15 +77,18 @@ def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSes
     logs.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    local = master.startswith("local")
-    options = [*JAVA_OPTIONS, f"-Dkraftwatch.log={logs / 'spark.log'}", f"-Dlog4j2.configurationFile={_log4j2(logs)}"]
+    archive = None if master.startswith("local") else packages_archive(logs)
+    options = [
+        *JAVA_OPTIONS,
+        f"-Djava.io.tmpdir={emptied(logs / 'tmp')}",
+        f"-Dkraftwatch.log={logs / 'spark.log'}",
+        f"-Dlog4j2.configurationFile={_log4j2(logs)}",
+    ]
     chosen = {**SETTINGS, "spark.driver.extraJavaOptions": " ".join(map(java_option, options))}
-    if local:
+    if archive is None:
         chosen["spark.driver.host"] = "127.0.0.1"
         chosen["spark.driver.bindAddress"] = "127.0.0.1"
     else:
-        archive = packages_archive(logs)
-        chosen["spark.submit.pyFiles"] = str(archive)
         # The planner beside the driver and the executors' workers unpickle us before Spark's files are on their
         # path: the planner finds the archive where we wrote it, an executor in its own working directory.
         chosen["spark.executorEnv.PYTHONPATH"] = f"{archive}:{archive.name}"
@@ -98,6 +101,9 @@ def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSes
     try:
         with _stderr_to(errors):
             spark: SparkSession = builder.getOrCreate()
+            if archive is not None:
+                # Not by spark.submit.pyFiles: under spark-submit Java runs already and would not read it.
+                spark.sparkContext.addPyFile(str(archive))
     except (PySparkException, Py4JError, OSError) as problem:
         why = _why(problem, errors, said_before)
         raise UsageError(f"Spark does not start on --master {master}: {why}; more is in {logs}") from problem
@@ -108,6 +114,17 @@ def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSes
 
 def _hung_up(server: AccumulatorTCPServer, request: object, client_address: object) -> None:
     log.debug("the connection that Spark counts by was closed")
+
+
+def emptied(folder: Path) -> Path:
+    """The folder, with nothing in it: for what Java unpacks, and leaves behind when it is killed.
+
+    The native libraries of RocksDB, lz4 and zstd alone are some 20 MB each time. Whoever asks holds the checkpoint, so
+    what lies there is nobody's any more.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def java_option(option: str) -> str:

@@ -18,7 +18,6 @@ from connectors.sinks.delivery import Delivery
 from connectors.sinks.ledger import Ledger
 from connectors.sinks.opening import open_sink
 from connectors.sinks.silences import SilenceFile
-from connectors.sinks.sink import Sink
 from streaming import logs
 from streaming.checkpoint import Checkpoint
 from streaming.config import Config, host_port
@@ -64,7 +63,7 @@ def run(config: Config, *, say: Say) -> None:
         stop = stack.enter_context(StopSignal())
         stack.enter_context(checkpoint.held())
         # Opened before anything is written: a sink that cannot be is a mistake in the command line.
-        sinks: Sequence[Sink] = [open_sink(spec) for spec in config.sinks]
+        sinks = [open_sink(wanted, memory=checkpoint.folder) for wanted in config.wanted()]
         recorded = checkpoint.cluster_ids()
         checkpoint.check_journal()
         ids = identified(clusters, recorded, identify)

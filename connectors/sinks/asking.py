@@ -27,7 +27,7 @@ class Asking:
         self._outcomes: Sequence[Outcome] = ()
         self._crash: BaseException | None = None
         self._overdue_at = time.monotonic() + deadline_s
-        self._thread = Thread(target=self._run, name=f"telling {sink.name}", daemon=True)
+        self._thread = Thread(target=self._run, name=f"telling {sink.terms.name}", daemon=True)
         self._thread.start()
 
     @property

@@ -13,12 +13,14 @@ from rich.text import Text
 
 from connectors.sinks.evidence import duration, visible, written
 from connectors.sinks.line import iso
-from connectors.sinks.sink import Delivered, Outcome, Retry, Style
+from connectors.sinks.sink import Delivered, Outcome, Retry, Style, Terms
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.quorum import Millis
 from rules.telling.notice import Notice
 
+TERMS = Terms(name="console", style=Style.EACH)
+"""Every transition, as it comes."""
 _BADGE = {
     Severity.CRITICAL: "bold white on red",
     Severity.WARNING: "bold black on yellow",
@@ -31,25 +33,11 @@ _MARGIN = "  "
 class ConsoleSink:
     """Writes alerts to a stream: styled on a terminal, plain text elsewhere."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, terms: Terms = TERMS) -> None:
         """`stream` is asked once whether it is a terminal; NO_COLOR and FORCE_COLOR are respected."""
+        self.terms = terms
         self._stream = stream
         self._terminal = Console(file=stream).is_terminal
-
-    @property
-    def name(self) -> str:
-        """Always `console`."""
-        return "console"
-
-    @property
-    def style(self) -> Style:
-        """Every transition, as it comes."""
-        return Style.EACH
-
-    @property
-    def repeat_s(self) -> float | None:
-        """Never."""
-        return None
 
     def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
         """Write their news, one after the other; what the stream did not take is a Retry."""

@@ -75,13 +75,33 @@ class Delivery:
             LedgerError: the ledger cannot be written.
             UsageError: two sinks have the same name.
         """
-        names = [sink.name for sink in sinks]
+        self._ledger = ledger
+        self._silences = silences
+        self._deadline_s = deadline_s
+        self._lines: list[_Line] = []
+        self.tell_these(sinks)
+
+    def tell_these(self, sinks: Sequence[Sink]) -> None:
+        """From now on tell these sinks, and no others; one that is among them already goes on as it stands.
+
+        Raises:
+            LedgerError: the ledger cannot be written.
+            UsageError: two sinks have the same name; nothing was changed.
+        """
+        names = [sink.terms.name for sink in sinks]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise UsageError(f"The sink {twice} was given twice: give each one once.")
-        self._ledger = ledger
-        self._silences = silences
-        self._lines = [_Line(ledger, sink, deadline_s) for sink in sinks]
+        before = {line.name: line for line in self._lines}
+        self._lines = [self._line(sink, before.get(sink.terms.name)) for sink in sinks]
+
+    def _line(self, sink: Sink, before: "_Line | None") -> "_Line":
+        if before is not None and before.sink is sink:
+            return before
+        line = _Line(self._ledger, sink, self._deadline_s)
+        if before is not None:
+            line.succeed(before)
+        return line
 
     def deliver(self, alerts: Sequence[Alert], now_ms: Millis) -> Report:
         """Record the alerts, then tell each sink what it is still to be told; with no alerts, only the latter.
@@ -109,12 +129,12 @@ class _Line:
     """One sink, what it was asked and has not answered, and how long it is left alone after a failure."""
 
     def __init__(self, ledger: Ledger, sink: Sink, deadline_s: float) -> None:
-        self.name = sink.name
+        self.name = sink.terms.name
         self._ledger = ledger
-        self._sink = sink
+        self.sink = sink
         self._deadline_s = deadline_s
-        repeat_ms = None if sink.repeat_s is None else Millis(round(sink.repeat_s * 1000))
-        self._desk = None if sink.style is Style.EACH else Desk(RULES, repeat_ms=repeat_ms)
+        repeat_ms = None if sink.terms.repeat_s is None else Millis(round(sink.terms.repeat_s * 1000))
+        self._desk = None if sink.terms.style is Style.EACH else Desk(RULES, repeat_ms=repeat_ms)
         self._asked: Asking | None = None
         self._late = False
         self._silenced = 0
@@ -123,6 +143,10 @@ class _Line:
         self._paused_from_ms = 0
         self._heard = Tally()
         ledger.open_sink(self.name)
+
+    def succeed(self, before: "_Line") -> None:
+        """Take over what another of the same name was asked and has not answered: it is not asked that again."""
+        self._asked, self._late = before._asked, before._late
 
     def ask(self, silences: Sequence[Silence], now_ms: Millis) -> None:
         """Take a late answer, then begin to tell what is still to be told, unless the sink is being left alone."""
@@ -134,7 +158,7 @@ class _Line:
         if self._asked is None and rested:
             notices = self._notices(silences, now_ms)[:_AT_ONCE]
             if notices:
-                self._asked = Asking(self._sink, notices, sent_at_ms=now_ms, deadline_s=self._deadline_s)
+                self._asked = Asking(self.sink, notices, sent_at_ms=now_ms, deadline_s=self._deadline_s)
                 self._late = False
 
     def hear(self, timeout_s: float, now_ms: Millis) -> Tally:

@@ -16,7 +16,7 @@ from pathlib import Path
 from connectors.errors import UsageError
 from connectors.sinks.append import append, sync_directory
 from connectors.sinks.line import Key, key_of, to_line
-from connectors.sinks.sink import Delivered, Outcome, Retry, Style
+from connectors.sinks.sink import Delivered, Outcome, Retry, Style, Terms
 from rules.alert import Alert
 from rules.quorum import Millis
 from rules.telling.notice import Notice
@@ -28,13 +28,18 @@ _OURS = b'{"cluster":"'
 class JsonlSink:
     """Appends lines to one file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, terms: Terms | None = None) -> None:
         """Look at the file, or make it, so that a bad path is told at the start.
+
+        Args:
+            path: the file.
+            terms: those of a record under the name of `jsonl:` and the absolute path, by default.
 
         Raises:
             UsageError: it cannot be written, or it holds something that is not ours to repair.
         """
         self._path = path.resolve()
+        self.terms = terms or Terms(name=f"jsonl:{self._path}", style=Style.EACH)
         self._held: set[bytes] = set()
         self._identity = (0, 0)
         self._size_bytes = 0
@@ -44,21 +49,6 @@ class JsonlSink:
             raise UsageError(
                 f"The sink jsonl:{path} cannot be written: {error.strerror}; name a file in a folder that exists."
             ) from error
-
-    @property
-    def name(self) -> str:
-        """`jsonl:` and the absolute path."""
-        return f"jsonl:{self._path}"
-
-    @property
-    def style(self) -> Style:
-        """A record of every transition."""
-        return Style.EACH
-
-    @property
-    def repeat_s(self) -> float | None:
-        """Never."""
-        return None
 
     def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
         """Write the transitions that the file does not hold yet, all of them or none."""

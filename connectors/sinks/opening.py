@@ -1,32 +1,41 @@
-"""Opening a sink by what `--sink` says."""
+"""Opening a sink: the one place that knows every kind."""
 
 import sys
 from pathlib import Path
 
-from connectors.errors import UsageError
-from connectors.sinks.console import ConsoleSink
-from connectors.sinks.jsonl import JsonlSink
-from connectors.sinks.sink import Sink
-
-_KNOWN = "known are jsonl:PATH and console"
+from connectors.sinks.place import Console, Jsonl, Wanted, Webhook
+from connectors.sinks.sink import Sink, Style, Terms
 
 
-def open_sink(spec: str) -> Sink:
-    """The sink of one `--sink` option.
+def open_sink(wanted: Wanted, *, memory: Path) -> Sink:
+    """The sink that is wanted.
+
+    Args:
+        wanted: which kind, and where.
+        memory: a folder beside the ledger, which is there once the first sink is told; a sink that must remember
+            something has a file in it that is called after its name.
 
     Raises:
-        UsageError: the kind is not known, or the place cannot be written.
+        UsageError: the place cannot be written, or what it needs cannot be read.
     """
-    kind, _, place = spec.partition(":")
-    match kind:
-        case "jsonl" if place:
-            return JsonlSink(Path(place).expanduser())
-        case "jsonl":
-            raise UsageError(f"--sink jsonl names no file; {_KNOWN}.")
-        case "console" if not place:
-            return ConsoleSink(sys.stderr)
-        case "console":
-            raise UsageError("--sink console takes nothing behind it.")
-        case _:
-            # Only the kind is shown: what stands behind it may be a secret.
-            raise UsageError(f"--sink {kind[:20]!r} is not known; {_KNOWN}.")
+    # Each kind brings a library of its own: only those that are wanted are imported.
+    match wanted.place:
+        case Console():
+            from connectors.sinks.console import ConsoleSink
+
+            return ConsoleSink(sys.stderr, terms=_terms(wanted, "console", Style.EACH))
+        case Jsonl(path=path):
+            from connectors.sinks.jsonl import JsonlSink
+
+            return JsonlSink(path, terms=_terms(wanted, f"jsonl:{path.resolve()}", Style.EACH))
+        case Webhook() as place:
+            from connectors.sinks.webhook import WebhookSink, host_of
+
+            return WebhookSink(
+                place, terms=_terms(wanted, f"webhook:{host_of(place.url)}", Style.INCIDENTS), links=wanted.links
+            )
+
+
+def _terms(wanted: Wanted, name: str, style: Style) -> Terms:
+    repeat_s = wanted.repeat_s if style is Style.INCIDENTS else None
+    return Terms(name=wanted.name or name, style=style, repeat_s=repeat_s, route=wanted.route)

@@ -10,10 +10,16 @@ _NAMED = re.compile(
 _HIDDEN = "***"
 
 
-def redact(text: str) -> str:
+def redact(text: str, *secrets: str) -> str:
     """The text without user names, passwords, paths and queries of URLs, and without values named as secrets.
 
     The path goes too: that of a web hook is its password.
+
+    Args:
+        text: what is to be shown.
+        secrets: further texts that must not be.
     """
+    for secret in secrets:
+        text = text.replace(secret, _HIDDEN) if secret else text
     hosts_only = _URL.sub(lambda url: f"{url['scheme']}{url['host']}{'/' + _HIDDEN if url['rest'] else ''}", text)
     return _NAMED.sub(lambda named: f"{named['name']}{named['sign']}{_HIDDEN}", hosts_only)

@@ -1,12 +1,13 @@
 """The one contract of all sinks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeAlias
 
 from rules.quorum import Millis
 from rules.telling.notice import Notice
+from rules.telling.route import Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,22 +45,26 @@ class Style(Enum):
     """People: alerts of one root cause together, silences and the cap on sends respected, repeated in time."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What holds between a sink and whoever tells it."""
+
+    name: str
+    """Its identity in the ledger, the same after a restart, without a secret."""
+    style: Style
+    """How it wants to be told."""
+    repeat_s: float | None = None
+    """After how long an incident that stands is told again; None for never. A record is never told again."""
+    route: Route = field(default_factory=Route)
+    """What is meant for it; it need not be told the rest."""
+
+
 class Sink(Protocol):
     """Tells notices to one place. It does not retry, wait or remember what was told: the ledger does that for all."""
 
     @property
-    def name(self) -> str:
-        """Its identity in the ledger, the same after a restart, without a secret."""
-        ...
-
-    @property
-    def style(self) -> Style:
-        """How it wants to be told."""
-        ...
-
-    @property
-    def repeat_s(self) -> float | None:
-        """After how long an incident that stands is told again; None for never. A record is never told again."""
+    def terms(self) -> Terms:
+        """Its name, and what it is to be told when."""
         ...
 
     def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:

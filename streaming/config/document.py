@@ -1,13 +1,16 @@
 """The whole configuration."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import Field, field_validator
 
+from connectors.sinks.links import Links
+from connectors.sinks.place import Wanted
 from rules.finding import Thresholds
 from streaming.config.cluster import ClusterSection, host_port
 from streaming.config.section import Section
+from streaming.config.sink import ConsoleSection, SinkEntry, Sinks
 from streaming.config.thresholds import flattened, in_force
 
 
@@ -17,8 +20,12 @@ class Config(Section):
     clusters: tuple[ClusterSection, ...] = Field(min_length=1)
     checkpoint: Path = Path("kraftwatch-checkpoint")
     """Holds the journal, Spark's checkpoint and the ledger: keep it, it is the memory."""
-    sinks: tuple[str, ...] = ("console",)
-    """`console`, `jsonl:PATH`."""
+    sinks: Sinks = (SinkEntry(console=ConsoleSection()),)
+    """Where alerts are told: texts as `--sink` takes them, or one kind each with its keys."""
+    docs_url: str | None = Field(default=None, pattern=r"^https?://[^\s<>|]+$")
+    """Where you serve the documentation: messages link to the rule's page in it."""
+    page_url: str | None = Field(default=None, pattern=r"^https?://[^\s<>|]+$")
+    """How people reach this job's page, if not by `listen`: messages link to the cluster's page there."""
     thresholds: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
     """RULE: {THRESHOLD: VALUE}."""
     master: str = "local[2]"
@@ -43,6 +50,11 @@ class Config(Section):
         if value is not None:
             host_port(value)
         return value
+
+    def wanted(self) -> Sequence[Wanted]:
+        """The sinks, as they are opened."""
+        links = Links(docs_url=self.docs_url, page_url=self.page_url)
+        return [sink.wanted(links) for sink in self.sinks]
 
     def overrides(self) -> dict[str, float]:
         """The thresholds as RULE.NAME -> value."""

@@ -1,15 +1,14 @@
 """A configuration from a YAML file or plain data: every mistake is one sentence that names the key and the place."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from connectors.errors import UsageError
-from streaming.config.cluster import ClusterSection
 from streaming.config.document import Config
 from streaming.config.section import readable
 
@@ -50,8 +49,25 @@ def checked(data: Mapping[str, Any], place: str) -> Config:
 def _sentence(kind: str, where: Sequence[int | str], message: str) -> str:
     path = ".".join(str(part) for part in where)
     if kind == "extra_forbidden":
-        section = ClusterSection if len(where) > 1 and where[0] == "clusters" else Config
+        section = _section(where[:-1])
         near = difflib.get_close_matches(str(where[-1]), section.model_fields, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(section.model_fields)}"
         return f"unknown key '{path}'; {hint}"
     return f"{path}: {message.removeprefix('Value error, ')}"
+
+
+def _section(where: Sequence[int | str]) -> type[BaseModel]:
+    """The part of the configuration that lies there."""
+    section: type[BaseModel] = Config
+    for part in where:
+        if isinstance(part, str) and (field := section.model_fields.get(part)) is not None:
+            section = next(_models(field.annotation), section)
+    return section
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models within a type, as `tuple[Model, ...]` or `Model | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)

@@ -1,8 +1,10 @@
 """What every part of the file has in common: unknown keys are refused, files are read with a clear word."""
 
+import re
 from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from connectors.errors import UsageError
 
@@ -11,6 +13,19 @@ class Section(BaseModel):
     """Every part of the file: unknown keys are refused, values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _seconds(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    found = re.fullmatch(r"([1-9][0-9]{0,8})([smhd])", value.strip())
+    if found is None:
+        raise ValueError("is no duration: write 90s, 30m, 4h or 3d")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3_600, "d": 86_400}[found[2]]
+
+
+Duration = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+"""Seconds, given as a number or as a text: `90s`, `30m`, `4h`, `3d`."""
 
 
 def readable(path: Path, what: str) -> str:

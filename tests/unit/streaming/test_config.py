@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
+from connectors.sinks.place import Console, Wanted
 from rules.quorum import Access, Vantage
 from streaming.config import ClusterSection, Config, checked, host_port, load
 
@@ -129,6 +130,6 @@ def test_what_is_no_host_port(text: str) -> None:
 def test_defaults_are_those_that_the_documents_name() -> None:
     config = Config.model_validate({"clusters": [{"name": "a", "bootstrap": ["h:1"]}]})
 
-    assert config.sinks == ("console",)
+    assert config.wanted() == [Wanted(place=Console())]
     assert config.master == "local[2]"
     assert config.listen is None

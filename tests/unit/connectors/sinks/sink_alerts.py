@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from connectors.sinks.sink import Delivered, Outcome, Retry, Style
+from connectors.sinks.sink import Delivered, Outcome, Retry, Style, Terms
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.quorum import Millis, Offset
 from rules.telling.notice import Notice
+from rules.telling.route import Route
 
 NOON_MS = Millis(1_795_150_862_345)
 """2026-11-20T05:01:02.345Z."""
@@ -48,6 +49,11 @@ class Recording:
     """The news of what it took."""
     calls: int = 0
     away: bool = False
+    route: Route = field(default_factory=Route)
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(name=self.name, style=self.style, repeat_s=self.repeat_s, route=self.route)
 
     def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
         self.calls += 1

@@ -1,4 +1,4 @@
-"""`--sink` says which."""
+"""Each kind of sink is opened under a name that stays."""
 
 from pathlib import Path
 
@@ -6,27 +6,43 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.sinks.opening import open_sink
+from connectors.sinks.place import Console, Jsonl, Place, Wanted, Webhook
+from connectors.sinks.secret import Secret
+from connectors.sinks.sink import Sink, Style
+from rules.finding import Severity
+from rules.telling.route import Route
 
 
-def test_known_sinks_are_opened_under_a_name_that_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def opened(place: Place, tmp_path: Path, name: str | None = None) -> Sink:
+    wanted = Wanted(place=place, name=name, route=Route(min_severity=Severity.CRITICAL), repeat_s=60)
+    return open_sink(wanted, memory=tmp_path)
+
+
+def test_a_record_keeps_its_name_and_repeats_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert open_sink("console").name == "console"
-    assert open_sink("jsonl:a:b.jsonl").name == f"jsonl:{tmp_path}/a:b.jsonl"
+    assert opened(Console(), tmp_path).terms.name == "console"
+    file = opened(Jsonl(path=Path("a:b.jsonl")), tmp_path).terms
+    assert (file.name, file.style, file.repeat_s) == (f"jsonl:{tmp_path}/a:b.jsonl", Style.EACH, None)
+    assert file.route == Route(min_severity=Severity.CRITICAL)
     assert (tmp_path / "a:b.jsonl").exists()
 
 
 @pytest.mark.parametrize(
-    ("spec", "sentence"),
-    [
-        ("pager:https://user:hunter2@x/secret", "--sink 'pager' is not known; known are jsonl:PATH and console."),
-        ("", "--sink '' is not known; known are jsonl:PATH and console."),
-        ("jsonl:", "--sink jsonl names no file; known are jsonl:PATH and console."),
-        ("console:red", "--sink console takes nothing behind it."),
-        ("jsonl:/no/such/folder/x", "The sink jsonl:/no/such/folder/x cannot be written: No such file or directory; "),
-    ],
+    ("place", "name"),
+    [(Webhook(url=Secret(text="https://eva:hunter2@hooks.example.com:8443/s3cret")), "webhook:hooks.example.com:8443")],
 )
-def test_anything_else_is_one_sentence(spec: str, sentence: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        open_sink(spec)
-    assert str(refused.value).startswith(sentence)
-    assert "secret" not in str(refused.value)
+def test_a_sink_for_people_is_named_without_its_secrets(place: Place, name: str, tmp_path: Path) -> None:
+    terms = opened(place, tmp_path).terms
+    assert (terms.name, terms.style, terms.repeat_s) == (name, Style.INCIDENTS, 60)
+    assert "hunter2" not in repr(place)
+    assert opened(place, tmp_path, name="pager").terms.name == "pager"
+
+
+def test_a_place_that_cannot_be_is_told_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"The sink jsonl:/no/such/folder/x cannot be written: No such file"):
+        opened(Jsonl(path=Path("/no/such/folder/x")), tmp_path)
+    with pytest.raises(UsageError, match="cannot read /no/such/file: no such file or directory"):
+        opened(Webhook(url=Secret(file=Path("/no/such/file"))), tmp_path)
+    with pytest.raises(UsageError, match="write https://HOST/PATH") as refused:
+        opened(Webhook(url=Secret(text="ftp://eva:hunter2@x/")), tmp_path)
+    assert "hunter2" not in str(refused.value)

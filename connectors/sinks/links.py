@@ -1,0 +1,22 @@
+"""Links: where a message sends its reader for more."""
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """Addresses that hold for the whole job. Without one, messages do not link there."""
+
+    docs_url: str | None = None
+    """Where the documentation is served; its rules' pages are below it at `rules/ID/`."""
+    page_url: str | None = None
+    """Where people reach the job's page; a cluster's is below it at `clusters/NAME`."""
+
+    def rule(self, rule: str) -> str | None:
+        """The rule's page in the documentation."""
+        return None if self.docs_url is None else f"{self.docs_url.rstrip('/')}/rules/{quote(rule, safe='')}/"
+
+    def cluster(self, cluster: str) -> str | None:
+        """The cluster on the job's page."""
+        return None if self.page_url is None else f"{self.page_url.rstrip('/')}/clusters/{quote(cluster, safe='')}"

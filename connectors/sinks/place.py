@@ -1,0 +1,50 @@
+"""A Place: which kind of sink, and where: the plain values that the configuration comes to."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from connectors.sinks.links import Links
+from connectors.sinks.secret import Secret
+from rules.telling.route import Route
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Console:
+    """The job's stderr."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jsonl:
+    """A file with one line a transition."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """Any HTTP server."""
+
+    url: Secret
+    headers: tuple[tuple[str, Secret], ...] = ()
+    signing_key: Secret | None = None
+    """Signs each document (HMAC-SHA-256)."""
+    ca_file: Path | None = None
+    """Authorities to trust instead of the system's."""
+
+
+Place: TypeAlias = Console | Jsonl | Webhook
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A place, and what every kind of sink has in common."""
+
+    place: Place
+    links: Links = field(default_factory=Links)
+    """Where messages send their reader."""
+    name: str | None = None
+    """Its identity in the ledger, if not the one its place gives it."""
+    route: Route = field(default_factory=Route)
+    repeat_s: float | None = None
+    """For a sink that tells people; None for never."""

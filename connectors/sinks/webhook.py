@@ -1,0 +1,184 @@
+"""The generic webhook: one JSON document a notice, by POST.
+
+`{"version": 1, "notice", "incident", "reason", "state", "severity", "cluster", "summary", "started_at", "sent_at",
+"links", "alerts", "news"}`: `alerts` and `news` hold the objects that jsonl writes. `notice` is the same when the
+same notice is sent again, which happens where an answer got lost: a receiver may drop it by that.
+
+Incidents and not transitions: a receiver that wants each transition reads a jsonl file or a topic.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from requests.utils import get_auth_from_url
+from urllib3.connection import HTTPConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+from connectors.errors import UsageError
+from connectors.sinks.answer import excerpt, failure, outcome
+from connectors.sinks.cutoff import Cutoff
+from connectors.sinks.line import iso, to_object
+from connectors.sinks.links import Links
+from connectors.sinks.place import Webhook
+from connectors.sinks.secret import Secret
+from connectors.sinks.sink import Outcome, Retry, Terms
+from connectors.sinks.turn import in_turn
+from rules.finding import Plain
+from rules.quorum import Millis
+from rules.telling.notice import Notice
+
+SIGNATURE = "X-Kraftwatch-Signature"
+"""`t=SECONDS,v1=HEX`: HMAC-SHA-256 over `SECONDS.BODY` with the signing key."""
+_SHOWN_BYTES = 1_024
+
+
+class WebhookSink:
+    """Posts documents to one address. The ledger tries again; nothing is tried twice in one call."""
+
+    def __init__(self, place: Webhook, *, terms: Terms, links: Links) -> None:
+        """Read the secrets once, so that one that is not there is told at the start.
+
+        Raises:
+            UsageError: one cannot be read, or the address is none.
+        """
+        self.terms = terms
+        self._place = place
+        self._links = links
+        host_of(place.url)
+        for secret in self._secrets():
+            secret.read()
+
+    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
+        """Post each notice."""
+        return in_turn(notices, lambda notice, left_s: self._post(notice, sent_at_ms, left_s), deadline_s=deadline_s)
+
+    def _post(self, notice: Notice, sent_at_ms: Millis, left_s: float) -> Outcome:
+        body = json.dumps(document(notice, sent_at_ms, self._links), allow_nan=False, separators=(",", ":")).encode()
+        try:
+            secrets = [secret.read() for secret in self._secrets()]
+            headers = self._headers(body, sent_at_ms)
+            url = self._place.url.read()
+        except UsageError as problem:
+            return Retry(reason=str(problem))
+        return post(url, body, headers, left_s=left_s, ca_file=self._place.ca_file, secrets=secrets)
+
+    def _secrets(self) -> Sequence[Secret]:
+        signing = [self._place.signing_key] if self._place.signing_key else []
+        return [self._place.url, *(value for _, value in self._place.headers), *signing]
+
+    def _headers(self, body: bytes, sent_at_ms: Millis) -> Mapping[str, str]:
+        own = {"Content-Type": "application/json", "User-Agent": "kraftwatch"}
+        given = {name: secret.read() for name, secret in self._place.headers}
+        if self._place.signing_key is None:
+            return {**own, **given}
+        seconds = sent_at_ms // 1000
+        signed = hmac.new(self._place.signing_key.read().encode(), b"%d.%s" % (seconds, body), hashlib.sha256)
+        return {**own, **given, SIGNATURE: f"t={seconds},v1={signed.hexdigest()}"}
+
+
+def document(notice: Notice, sent_at_ms: Millis, links: Links) -> dict[str, Plain]:
+    """The JSON document of one notice."""
+    root = notice.root
+    return {
+        "version": 1,
+        "notice": _identity(notice, sent_at_ms),
+        "incident": notice.incident,
+        "reason": notice.reason.value,
+        "state": notice.state.value,
+        "severity": notice.severity.value,
+        "cluster": root.cluster,
+        "summary": root.summary,
+        "started_at": iso(notice.started_at_ms),
+        "sent_at": iso(sent_at_ms),
+        "links": {"rule": links.rule(root.rule), "cluster": links.cluster(root.cluster)},
+        "alerts": [to_object(alert, sent_at_ms) for alert in notice.alerts],
+        "news": [to_object(alert, sent_at_ms) for alert in notice.news],
+    }
+
+
+def post(
+    url: str, body: bytes, headers: Mapping[str, str], *, left_s: float, ca_file: Path | None, secrets: Sequence[str]
+) -> Outcome:
+    """POST a body once; what came of it. Redirections are not followed: secrets stay with whom they were given to."""
+    with Cutoff(left_s) as cutoff, requests.Session() as session:
+        in_url = get_auth_from_url(url)
+        # Without any, requests would look for a login in ~/.netrc, which is not meant for this.
+        session.auth = in_url if any(in_url) else _as_given
+        session.mount("https://", _Adapter(cutoff, ca_file))
+        session.mount("http://", _Adapter(cutoff, None))
+        try:
+            answer = session.post(
+                url,
+                data=body,
+                headers=headers,
+                timeout=left_s,
+                allow_redirects=False,
+                stream=True,
+                verify=True if ca_file is None else str(ca_file),
+            )
+            said = "" if answer.ok else answer.raw.read(_SHOWN_BYTES, decode_content=False).decode(errors="replace")
+        except (requests.RequestException, OSError, ValueError) as error:
+            return failure(error, cutoff)
+        retry_after = answer.headers.get("Retry-After")
+        return outcome(answer.status_code, retry_after=retry_after, said=excerpt(said, *secrets))
+
+
+def host_of(url: Secret) -> str:
+    """The host and port that a URL names: what may be shown of it.
+
+    Raises:
+        UsageError: it is no http URL, or cannot be read.
+    """
+    try:
+        parts = urlsplit(url.read())
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        raise UsageError("the webhook's url is no address: write https://HOST/PATH") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError("the webhook's url is no address: write https://HOST/PATH")
+    return f"{parts.hostname}{port}"
+
+
+def _identity(notice: Notice, sent_at_ms: Millis) -> str:
+    """The same for the same news; each repetition is a notice of its own."""
+    news = [tuple(map(str, alert.key)) for alert in notice.news]
+    text = repr([notice.incident, notice.reason.value, news or sent_at_ms])
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
+
+
+def _as_given(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    return request
+
+
+class _Adapter(HTTPAdapter):
+    """Connections that end with the cutoff, none of them tried twice."""
+
+    def __init__(self, cutoff: Cutoff, ca_file: Path | None) -> None:
+        self._cutoff = cutoff
+        self._ca_file = ca_file
+        super().__init__(max_retries=0)
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        cutoff = self._cutoff
+
+        class Connection(HTTPConnection):
+            def connect(self) -> None:
+                super().connect()
+                if self.sock is not None:
+                    cutoff.watch(self.sock)
+
+        class Pool(HTTPConnectionPool):
+            ConnectionCls = Connection
+
+        super().init_poolmanager(*args, ssl_context=cutoff.context(self._ca_file), **options)
+        self.poolmanager.pool_classes_by_scheme = {"http": Pool, "https": HTTPSConnectionPool}
+
+    def proxy_manager_for(self, proxy: str, **options: Any) -> Any:
+        return super().proxy_manager_for(proxy, ssl_context=self._cutoff.context(self._ca_file), **options)

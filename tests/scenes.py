@@ -70,8 +70,8 @@ SCENES: Mapping[str, Scene] = {
     "open-transaction": Scene(
         fires="tests/scripts/transaction.txt",
         resolves="tests/scripts/transaction.txt",
-        why="only a migration from ZooKeeper takes long; the one at the first start ends at once, and a new leader aborts "
-        "what it finds open",
+        why="only a migration from ZooKeeper takes long; the one at the first start ends at once, and a new leader "
+        "aborts what it finds open",
     ),
     "partition-stuck-recovering": scene(DEMO),
     "quorum-shape": scene(f"{RULES}::test_a_removal_that_does_not_commit_and_the_even_number_it_leaves"),

@@ -5,8 +5,10 @@ was delivered before still runs its plan, because Spark refuses a batch whose st
 """
 
 import json
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -64,12 +66,23 @@ class Deliver:
         self._quarantine = quarantine
         self._fleet = fleet
         self._expect = expect
+        self._lock = threading.Lock()
         self.last_batch_at: float | None = None
         """When the newest micro-batch was told (monotonic seconds): what /healthz looks at."""
+
+    @contextmanager
+    def between_batches(self) -> Iterator[None]:
+        """While it is entered no batch is told: what telling goes by may be changed."""
+        with self._lock:
+            yield
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Tell what the batch says. Errors are Spark's to see: swallowing one would commit the batch."""
         rows = frame.collect()
+        with self._lock:
+            self._tell(rows)
+
+    def _tell(self, rows: Sequence[Row]) -> None:
         now_ms = Millis(round(time.time() * 1000))
         for row in rows:
             if row.kind == QUARANTINE_KIND:

@@ -32,10 +32,17 @@ class Fleet:
         """Every configured cluster, in the configuration's order."""
         return self._names
 
+    def watch(self, names: Sequence[str]) -> None:
+        """These clusters from now on: what was seen of others is forgotten."""
+        with self._lock:
+            self._names = tuple(names)
+            self._seen = {name: seen for name, seen in self._seen.items() if name in names}
+
     def show(self, cluster: str, portrait: Mapping[str, Plain], *, at_ms: Millis) -> None:
         """Take a cluster's newest portrait."""
         with self._lock:
-            self._seen[cluster] = Seen(portrait=portrait, received_at_ms=at_ms)
+            if cluster in self._names:
+                self._seen[cluster] = Seen(portrait=portrait, received_at_ms=at_ms)
 
     def seen(self, cluster: str) -> Seen | None:
         """The newest portrait; None while none came."""

@@ -1,168 +1,190 @@
-"""The main job: gatherer and recorder on a leash, the journal as a Spark stream, decode, step, deliver."""
+"""The main job: gatherer and recorder on a leash, the journal as a Spark stream, decode, step, deliver.
 
-import logging
+A changed configuration is put in force while it runs. What the driver alone knows (sinks, maintenance) is swapped
+there; what the step or the gatherer were given goes to a query or a gatherer that is started again where the one
+before it left off: Spark's session, the checkpoint and the ledger stay.
+"""
+
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 
-from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.state import GroupStateTimeout
+from pyspark.sql import SparkSession
 
-from connectors.cluster import Cluster
-from connectors.errors import KraftwatchError
+from connectors.errors import UsageError
 from connectors.kafka.identity import identify
 from connectors.sinks.delivery import Delivery
 from connectors.sinks.ledger import Ledger
 from connectors.sinks.opening import open_sink
 from connectors.sinks.silences import SilenceFile
+from connectors.sinks.sink import Sink
+from rules.quorum import Millis
+from rules.telling.silence import Silence
 from streaming import logs
 from streaming.checkpoint import Checkpoint
 from streaming.config import Config, host_port
-from streaming.decode import decode_batches
 from streaming.deliver import Deliver, Quarantine
 from streaming.fleet import Fleet
 from streaming.leash import Gatherer
 from streaming.preflight import identified
-from streaming.schema import EVENT, OUTPUT, STATE
+from streaming.query import JobError, Query, quietly
+from streaming.reload import ConfigFile, refuse_fixed
 from streaming.session import session
-from streaming.source import JournalSource
-from streaming.step import ClusterSettings, Step
+from streaming.step import Step
 from streaming.stop import StopSignal
+from streaming.watched import Watched
 from streaming.web.health import Pulse, health
 from streaming.web.server import Server
-
-log = logging.getLogger(__name__)
-
-SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
-"""What a call to Spark raises: its own error, Java's, or that Java is gone."""
 
 Say = Callable[[str], None]
 """Tells the person at the terminal what happens, on stderr."""
 
 
-class JobError(KraftwatchError):
-    """The streaming query ended by itself: the checkpoint holds, a restart goes on from it."""
-
-    code = "job"
-
-
-def run(config: Config, *, say: Say) -> None:
+def run(config: Config, *, say: Say, file: ConfigFile | None = None) -> None:
     """Watch until told to stop (SIGINT, SIGTERM). Returns when stopped in good order.
+
+    Args:
+        config: what is in force at first.
+        say: for the person at the terminal.
+        file: where a new configuration comes from while the job runs, if from anywhere.
 
     Raises:
         UsageError: something given cannot be; nothing was overwritten.
         JobError: the query failed.
     """
-    thresholds = config.thresholds_in_force()
-    clusters = [section.cluster() for section in config.clusters]
     checkpoint = Checkpoint(folder=config.checkpoint.absolute())
     with ExitStack() as stack:
         stop = stack.enter_context(StopSignal())
         stack.enter_context(checkpoint.held())
-        # Opened before anything is written: a sink that cannot be is a mistake in the command line.
-        sinks = [open_sink(wanted, memory=checkpoint.folder) for wanted in config.wanted()]
-        recorded = checkpoint.cluster_ids()
-        checkpoint.check_journal()
-        ids = identified(clusters, recorded, identify)
-        checkpoint.record_cluster_ids({**recorded, **ids})
-        logs.direct(checkpoint.logs)
-        # With its id the gatherer asks as this cluster, and another one at the same address refuses.
-        known = [replace(cluster, cluster_id=ids[cluster.name]) for cluster in clusters]
-        gatherer = Gatherer(known, journal=checkpoint.journal, logs=checkpoint.logs)
-        gatherer.start()
-        stack.callback(gatherer.stop)
-        say(f"gathering from {_names(clusters)}; starting Spark")
-        ledger = Ledger(checkpoint.ledger)
-        stack.callback(ledger.close)
-        fleet = Fleet([section.name for section in config.clusters])
-        quarantine = Quarantine(checkpoint.quarantine)
-        silences = SilenceFile(checkpoint.silences)
-        delivery = Delivery(ledger, sinks, silences=lambda _: silences.newest())
-        deliver = Deliver(delivery, quarantine, fleet=fleet, expect=gatherer.expect)
+        job = Job(config, checkpoint, stack)
+        say(f"gathering from {_names(config)}; starting Spark")
         if config.listen is not None:
-            address = host_port(config.listen)
-            pulse = Pulse(last_batch_at=lambda: deliver.last_batch_at, gathers=lambda: gatherer.alive)
-            stack.enter_context(Server(address, [health(pulse)]))
+            pulse = Pulse(last_batch_at=lambda: job.deliver.last_batch_at, gathers=lambda: job.gatherer.alive)
+            stack.enter_context(Server(host_port(config.listen), [health(pulse)]))
         spark = session(master=config.master, logs=checkpoint.logs, settings=config.spark)
-        stack.callback(_quietly, spark.stop)
+        stack.callback(quietly, spark.stop)
         # Spark's context took SIGINT for itself.
         stop.arm()
-        settings = {
-            section.name: ClusterSettings(
-                cluster_id=ids[section.name],
-                bootstrap=section.bootstrap,
-                vantage=section.vantage,
-                access=section.access,
-                thresholds=thresholds,
-            )
-            for section in config.clusters
-        }
-        query = _started(spark, checkpoint, Step(settings), deliver)
-        say(f"watching {_names(clusters)}")
-        _until_stopped(query, stop)
+        job.watch(spark)
+        say(f"watching {_names(config)}")
+        while not stop.is_set():
+            try:
+                job.query.wait(1)
+            except JobError:
+                if stop.is_set():
+                    return
+                raise
+            if file is not None:
+                file.look(job.change)
+        job.query.stop()
 
 
-def start(spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deliver) -> StreamingQuery:
-    """The pipeline itself, started: source -> decode -> step -> deliver."""
-    spark.dataSource.register(JournalSource)
-    observations = spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal)).load()
-    output = transitions(observations, step)
-    return (
-        output.writeStream.foreachBatch(deliver)
-        .option("checkpointLocation", str(checkpoint.spark))
-        .outputMode("append")
-        .start()
-    )
+class Job:
+    """What is in force, and everything that runs by it."""
+
+    query: Query
+    """There once it watches."""
+
+    def __init__(self, config: Config, checkpoint: Checkpoint, stack: ExitStack) -> None:
+        """Open everything but Spark; `stack` closes it.
+
+        Raises:
+            UsageError: something given cannot be; nothing was overwritten.
+        """
+        self._checkpoint = checkpoint
+        self._config = config
+        watched = Watched.of(config)
+        # Opened before anything is written: a sink that cannot be is a mistake in the configuration.
+        self._sinks = self._opened(config, ())
+        recorded = checkpoint.cluster_ids()
+        checkpoint.check_journal()
+        ids = {**recorded, **identified(watched.clusters, recorded, identify)}
+        checkpoint.record_cluster_ids(ids)
+        self._asked = watched
+        self._watched = watched.identified(ids)
+        logs.direct(checkpoint.logs)
+        self.gatherer = self._gathering()
+        stack.callback(lambda: self.gatherer.stop())
+        self.ledger = Ledger(checkpoint.ledger)
+        stack.callback(self.ledger.close)
+        self.fleet = Fleet([section.name for section in config.clusters])
+        self._silences = SilenceFile(checkpoint.silences)
+        self._delivery = Delivery(self.ledger, _sinks(self._sinks), silences=self.silences)
+        self.deliver = Deliver(
+            self._delivery,
+            Quarantine(checkpoint.quarantine),
+            fleet=self.fleet,
+            # The gatherer of the moment: a change of clusters brings another.
+            expect=lambda cluster, due_ms: self.gatherer.expect(cluster, due_ms),
+        )
+
+    def silences(self, now_ms: Millis) -> Sequence[Silence]:
+        """What people need not be told now."""
+        return self._silences.newest()
+
+    def watch(self, spark: SparkSession) -> None:
+        """Start the query.
+
+        Raises:
+            JobError: Spark does not start it.
+        """
+        self.query = Query(spark, self._checkpoint, self.deliver)
+        self.query.start(Step(self._watched.settings))
+
+    def change(self, config: Config) -> Sequence[str]:
+        """Put another configuration in force; which of its keys differ. What it leaves as it was runs on untouched.
+
+        Raises:
+            UsageError: something in it cannot be; the one before it stays in force, whole.
+            JobError: what has to be started again does not start.
+        """
+        before = self._config
+        refuse_fixed(before, config)
+        asked = Watched.of(config)
+        sinks = self._opened(config, self._sinks)
+        recorded = self._checkpoint.cluster_ids()
+        ids = {**recorded, **identified(asked.besides(self._asked), recorded, identify)}
+        # From here on nothing is refused, except by the machine.
+        self._checkpoint.record_cluster_ids(ids)
+        self._config, self._asked = config, asked
+        with self.deliver.between_batches():
+            self._sinks = sinks
+            self._delivery.tell_these(_sinks(sinks))
+        self.fleet.watch([section.name for section in config.clusters])
+        self._watch_these(asked.identified(ids))
+        return [key for key in Config.model_fields if getattr(before, key) != getattr(config, key)]
+
+    def _watch_these(self, watched: Watched) -> None:
+        before, self._watched = self._watched, watched
+        step_changes = watched.settings != before.settings
+        if step_changes:
+            self.query.stop()
+        if watched.clusters != before.clusters:
+            self.gatherer.stop()
+            try:
+                self.gatherer = self._gathering()
+            except UsageError as problem:
+                raise JobError(f"the gatherer does not start again: {problem}") from problem
+        if step_changes:
+            self.query.start(Step(watched.settings))
+
+    def _opened(self, config: Config, opened: Sequence[tuple[str, Sink]]) -> Sequence[tuple[str, Sink]]:
+        """Each sink beside what wants it; one that is wanted as before stays the same."""
+
+        def sink(wanted: str) -> Sink:
+            return next((one for known, one in opened if known == wanted), None) or open_sink(wanted)
+
+        return [(wanted, sink(wanted)) for wanted in config.sinks]
+
+    def _gathering(self) -> Gatherer:
+        gatherer = Gatherer(self._watched.clusters, journal=self._checkpoint.journal, logs=self._checkpoint.logs)
+        gatherer.start()
+        return gatherer
 
 
-def _started(spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deliver) -> StreamingQuery:
-    try:
-        return start(spark, checkpoint, step, deliver)
-    except SPARK_ERRORS as problem:
-        raise JobError(f"the streaming query does not start on {checkpoint.spark}: {_cause(problem)}") from problem
+def _sinks(opened: Sequence[tuple[str, Sink]]) -> Sequence[Sink]:
+    return [sink for _, sink in opened]
 
 
-def transitions(observations: DataFrame, step: Step) -> DataFrame:
-    """Observation rows to the step's output rows."""
-    events = observations.mapInArrow(decode_batches, EVENT)
-    return events.groupBy("cluster", "shard").applyInPandasWithState(
-        step, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout
-    )
-
-
-def _until_stopped(query: StreamingQuery, stop: StopSignal) -> None:
-    while not stop.is_set():
-        try:
-            ended = query.awaitTermination(1)
-        except SPARK_ERRORS as problem:
-            if stop.is_set():
-                return
-            raise JobError(f"the streaming query failed, its checkpoint holds: {_cause(problem)}") from problem
-        if ended:
-            raise JobError("the streaming query ended by itself; its checkpoint holds: start again")
-    _quietly(query.stop)
-
-
-def _cause(problem: Exception) -> str:
-    """The last line that says something, of an error that Spark wraps many times."""
-    if isinstance(problem, Py4JNetworkError | OSError):
-        return "Spark's Java process is gone (killed, or out of memory)"
-    said = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    lines = [line for line in said if "Error" in line or "Exception" in line]
-    return [type(problem).__name__, *said[:1], *lines[-1:]][-1][:500]
-
-
-def _quietly(stop: Callable[[], None]) -> None:
-    """Stop what may be ending by itself already; the checkpoint does not depend on a clean end."""
-    try:
-        stop()
-    except Exception as problem:  # noqa: BLE001 - we leave: whatever it says, it must not hide why we leave
-        log.debug("while stopping: %s", problem)
-
-
-def _names(clusters: Sequence[Cluster]) -> str:
-    names = [cluster.name for cluster in clusters]
+def _names(config: Config) -> str:
+    names = [section.name for section in config.clusters]
     return ", ".join(names) if len(names) <= 5 else f"{len(names)} clusters"

@@ -31,7 +31,7 @@ def identified(clusters: Sequence[Cluster], recorded: Mapping[str, str], identif
     Raises:
         UsageError: another cluster answers than the one recorded, or nothing is recorded and nobody answers.
     """
-    with ThreadPoolExecutor(max_workers=min(16, len(clusters))) as pool:
+    with ThreadPoolExecutor(max_workers=16) as pool:
         answers = list(pool.map(lambda cluster: _ask(cluster, identify, known=cluster.name in recorded), clusters))
     return {
         cluster.name: _settled(cluster, recorded.get(cluster.name), answer)

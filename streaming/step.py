@@ -43,7 +43,7 @@ class Step:
     """The function of `applyInPandasWithState`. Pickled to the workers: holds settings only."""
 
     # Between batches a worker may keep what it would only decode again: the blob decides whether it is still true.
-    _kept: ClassVar[dict[tuple[str, int], tuple[bytes, Watch]]] = {}
+    _kept: ClassVar[dict[tuple[str, int], tuple[bytes, ClusterSettings, Watch]]] = {}
 
     def __init__(self, clusters: Mapping[str, ClusterSettings]) -> None:
         """`clusters` by their name in the configuration."""
@@ -66,15 +66,16 @@ class Step:
         alerts = watch.observe(rows)
         after = watch.to_bytes()
         state.update((after,))
-        Step._kept[(cluster, shard)] = (after, watch)
+        Step._kept[(cluster, shard)] = (after, settings, watch)
         output = [*_alerts(cluster, alerts), *_quarantined(cluster, fresh), *_due(cluster, watch)]
         output.append((PORTRAIT_KIND, cluster, "", json.dumps(portrait(watch.machine.quorum(), watch.thresholds))))
         yield pd.DataFrame(output, columns=OUTPUT.fieldNames())
 
     def _watch(self, cluster: str, shard: int, settings: ClusterSettings, blob: bytes | None) -> Watch:
         kept = Step._kept.pop((cluster, shard), None)
-        if kept is not None and kept[0] == blob and kept[1].thresholds == settings.thresholds:
-            return kept[1]
+        # A worker outlives a query: the next one may come with other settings.
+        if kept is not None and kept[:2] == (blob, settings):
+            return kept[2]
         return Watch.of(
             blob,
             cluster=cluster,

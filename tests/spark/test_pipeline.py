@@ -18,7 +18,7 @@ from rules.quorum import Epoch, NodeId, Offset, Reason, Replica, ReplicaKey, Sig
 from streaming.checkpoint import Checkpoint
 from streaming.deliver import Deliver, Quarantine
 from streaming.fleet import Fleet
-from streaming.job import start
+from streaming.query import start
 from streaming.step import ClusterSettings, Step
 from tests.eventually import eventually
 

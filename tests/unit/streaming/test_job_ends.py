@@ -4,11 +4,10 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from streaming.job import JobError, _until_stopped
-from streaming.stop import StopSignal
+from streaming.query import JobError, Query
 
 
-class Query:
+class Ends:
     """Ends as it is told."""
 
     def __init__(self, problem: Exception | None) -> None:
@@ -32,8 +31,11 @@ class Query:
     ],
 )
 def test_it_is_one_sentence(problem: Exception | None, sentence: str) -> None:
+    query = Query(None, None, None)  # type: ignore[arg-type]  # nothing of them is asked
+    query._running = Ends(problem)  # type: ignore[assignment]
+
     with pytest.raises(JobError) as ended:
-        _until_stopped(Query(problem), StopSignal())  # type: ignore[arg-type]
+        query.wait(1)
 
     assert sentence in str(ended.value)
     assert "\n" not in str(ended.value)

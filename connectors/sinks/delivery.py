@@ -88,12 +88,12 @@ class Delivery:
             LedgerError: the ledger cannot be written.
             UsageError: two sinks have the same name; nothing was changed.
         """
-        names = [sink.name for sink in sinks]
+        names = [sink.terms.name for sink in sinks]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise UsageError(f"The sink {twice} was given twice: give each one once.")
         before = {line.name: line for line in self._lines}
-        self._lines = [self._line(sink, before.get(sink.name)) for sink in sinks]
+        self._lines = [self._line(sink, before.get(sink.terms.name)) for sink in sinks]
 
     def _line(self, sink: Sink, before: "_Line | None") -> "_Line":
         if before is not None and before.sink is sink:
@@ -129,12 +129,12 @@ class _Line:
     """One sink, what it was asked and has not answered, and how long it is left alone after a failure."""
 
     def __init__(self, ledger: Ledger, sink: Sink, deadline_s: float) -> None:
-        self.name = sink.name
+        self.name = sink.terms.name
         self._ledger = ledger
         self.sink = sink
         self._deadline_s = deadline_s
-        repeat_ms = None if sink.repeat_s is None else Millis(round(sink.repeat_s * 1000))
-        self._desk = None if sink.style is Style.EACH else Desk(RULES, repeat_ms=repeat_ms)
+        repeat_ms = None if sink.terms.repeat_s is None else Millis(round(sink.terms.repeat_s * 1000))
+        self._desk = None if sink.terms.style is Style.EACH else Desk(RULES, repeat_ms=repeat_ms)
         self._asked: Asking | None = None
         self._late = False
         self._silenced = 0

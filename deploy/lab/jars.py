@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from deploy.lab.errors import LabError
+from deploy.lab.pins import LOCK, pins, unpinned
 from deploy.lab.process import leashed
 
 KAFKA_VERSION = "4.3.1"
@@ -66,7 +67,7 @@ def kafka_jars(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Pa
     one fetches, the others wait. The folder appears under its name only when it is whole.
 
     Raises:
-        LabError: the jars could not be fetched, with Ivy's own words.
+        LabError: the jars could not be fetched, with Ivy's own words, or one is not the file that jars.lock pins.
     """
     cache = cache or cache_folder()
     jars = cache / version
@@ -110,7 +111,9 @@ def _fetch(version: str, folder: Path) -> Path:
     if missing:
         raise LabError(f"Maven Central gave no {' and no '.join(missing)} {version}: is that a released Kafka?")
     count = sum(1 for _ in (folder / "jars").iterdir())
-    console.print(f"Kafka {version}: {count} jars fetched.", highlight=False)
+    new = unpinned(folder / "jars", pins())
+    told = f", {len(new)} of them not pinned by {LOCK.name}, such as {new[0]}" if new else ", each as pinned"
+    console.print(f"Kafka {version}: {count} jars fetched{told}.", highlight=False)
     return folder / "jars"
 
 

@@ -15,6 +15,7 @@ from connectors.kafka.identity import identify
 from connectors.sinks.delivery import Delivery
 from connectors.sinks.ledger import Ledger
 from connectors.sinks.opening import open_sink
+from connectors.sinks.place import Wanted
 from connectors.sinks.silences import SilenceFile
 from connectors.sinks.sink import Sink
 from rules.quorum import Millis
@@ -102,6 +103,7 @@ class Job:
         self._asked = watched
         self._watched = watched.identified(ids)
         logs.direct(checkpoint.logs)
+        stack.enter_context(logs.bounded(checkpoint.logs))
         self.gatherer = self._gathering()
         stack.callback(lambda: self.gatherer.stop())
         self.ledger = Ledger(checkpoint.ledger)
@@ -143,12 +145,11 @@ class Job:
         sinks = self._opened(config, self._sinks)
         recorded = self._checkpoint.cluster_ids()
         ids = {**recorded, **identified(asked.besides(self._asked), recorded, identify)}
+        with self.deliver.between_batches():
+            self._delivery.tell_these(_sinks(sinks))
         # From here on nothing is refused, except by the machine.
         self._checkpoint.record_cluster_ids(ids)
-        self._config, self._asked = config, asked
-        with self.deliver.between_batches():
-            self._sinks = sinks
-            self._delivery.tell_these(_sinks(sinks))
+        self._config, self._asked, self._sinks = config, asked, sinks
         self.fleet.watch([section.name for section in config.clusters])
         self._watch_these(asked.identified(ids))
         return [key for key in Config.model_fields if getattr(before, key) != getattr(config, key)]
@@ -167,13 +168,14 @@ class Job:
         if step_changes:
             self.query.start(Step(watched.settings))
 
-    def _opened(self, config: Config, opened: Sequence[tuple[str, Sink]]) -> Sequence[tuple[str, Sink]]:
+    def _opened(self, config: Config, opened: Sequence[tuple[Wanted, Sink]]) -> Sequence[tuple[Wanted, Sink]]:
         """Each sink beside what wants it; one that is wanted as before stays the same."""
 
-        def sink(wanted: str) -> Sink:
-            return next((one for known, one in opened if known == wanted), None) or open_sink(wanted)
+        def sink(wanted: Wanted) -> Sink:
+            known = next((one for before, one in opened if before == wanted), None)
+            return known or open_sink(wanted, memory=self._checkpoint.folder)
 
-        return [(wanted, sink(wanted)) for wanted in config.sinks]
+        return [(wanted, sink(wanted)) for wanted in config.wanted()]
 
     def _gathering(self) -> Gatherer:
         gatherer = Gatherer(self._watched.clusters, journal=self._checkpoint.journal, logs=self._checkpoint.logs)
@@ -181,7 +183,7 @@ class Job:
         return gatherer
 
 
-def _sinks(opened: Sequence[tuple[str, Sink]]) -> Sequence[Sink]:
+def _sinks(opened: Sequence[tuple[Wanted, Sink]]) -> Sequence[Sink]:
     return [sink for _, sink in opened]
 
 

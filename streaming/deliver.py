@@ -60,12 +60,21 @@ class Quarantine:
 class Deliver:
     """The function that Spark calls with each micro-batch of the step's output."""
 
-    def __init__(self, delivery: Delivery, quarantine: Quarantine, *, fleet: Fleet, expect: Expect) -> None:
-        """`delivery` owns the ledger and the sinks; `fleet` is shown how each cluster is."""
+    def __init__(
+        self,
+        delivery: Delivery,
+        quarantine: Quarantine,
+        *,
+        fleet: Fleet,
+        expect: Expect,
+        history: Callable[[], Sequence[Alert]] = tuple,
+    ) -> None:
+        """`delivery` owns the ledger, whose `history` it is, and the sinks; `fleet` is shown how all is."""
         self._delivery = delivery
         self._quarantine = quarantine
         self._fleet = fleet
         self._expect = expect
+        self._history = history
         self._lock = threading.Lock()
         self.last_batch_at: float | None = None
         """When the newest micro-batch was told (monotonic seconds): what /healthz looks at."""
@@ -91,7 +100,8 @@ class Deliver:
                 self._expect(row.cluster, Millis(int(row.body)))
             elif row.kind == PORTRAIT_KIND:
                 self._fleet.show(row.cluster, json.loads(row.body), at_ms=now_ms)
-        self._delivery.deliver(_alerts(rows), now_ms=now_ms)
+        report = self._delivery.deliver(_alerts(rows), now_ms=now_ms)
+        self._fleet.tell(report, self._history, at_ms=now_ms)
         self.last_batch_at = time.monotonic()
 
 

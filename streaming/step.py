@@ -68,7 +68,8 @@ class Step:
         state.update((after,))
         Step._kept[(cluster, shard)] = (after, settings, watch)
         output = [*_alerts(cluster, alerts), *_quarantined(cluster, fresh), *_due(cluster, watch)]
-        output.append((PORTRAIT_KIND, cluster, "", json.dumps(portrait(watch.machine.quorum(), watch.thresholds))))
+        shown = portrait(watch.machine.quorum(), watch.thresholds, watch.judgement(), watch.book)
+        output.append((PORTRAIT_KIND, cluster, "", json.dumps(shown)))
         yield pd.DataFrame(output, columns=OUTPUT.fieldNames())
 
     def _watch(self, cluster: str, shard: int, settings: ClusterSettings, blob: bytes | None) -> Watch:

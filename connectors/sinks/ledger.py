@@ -119,6 +119,10 @@ class Ledger:
         """The newest word on every alert that is not resolved, oldest first."""
         return [self._shelf.alert(number) for number in sorted(self._shelf.firing_numbers())]
 
+    def history(self) -> Sequence[Alert]:
+        """Every transition that is remembered, oldest first."""
+        return tuple(self._shelf.alerts())
+
     def close(self) -> None:
         """Give the file back."""
         if self._descriptor >= 0:

@@ -89,6 +89,10 @@ class Shelf:
         """The alert of a number that is kept."""
         return self._alerts[number].alert
 
+    def alerts(self) -> Iterator[Alert]:
+        """Everything kept, oldest first."""
+        return (recorded.alert for recorded in self._alerts.values())
+
     def firing_numbers(self) -> set[int]:
         """The newest word on every alert that is not resolved."""
         newest = self._newest_of.values()

@@ -13,7 +13,7 @@ from rules.endpoints import Look, looks, remembered, seen_there
 from rules.finding import Plain, Thresholds
 from rules.override import initial_controllers
 from rules.progress import Liveness, fetch_age_ms, lag_ms, liveness
-from rules.quorum import Endpoint, Poll, Quorum, Replica, ReplicaKey, Sight
+from rules.quorum import Endpoint, Poll, Quorum, Recovery, Replica, ReplicaKey, Sight
 from rules.sight import fresh_poll, leaderless
 from streaming.oncall.directory import described
 from streaming.oncall.glimpse import Glimpse
@@ -83,7 +83,8 @@ def replication(glimpse: Glimpse) -> dict[str, Plain]:
 
     Fields: those of the head (see `status`) and `replicas`, each with node_id, directory_id, log_end_offset, lag,
     last_fetch_timestamp_ms, last_caught_up_timestamp_ms (the leader's clock), status (Leader, Follower, Observer);
-    beyond them: fetch_age_ms and lag_time_ms behind the leader, liveness, committed_voter, endpoint.
+    beyond them: log_end_epoch (the leader epoch of the first poll that showed this end of its log), fetch_age_ms and
+    lag_time_ms behind the leader, liveness, committed_voter, endpoint.
     """
     quorum, poll = glimpse.quorum, glimpse.quorum.poll
     rows: list[Plain] = []
@@ -109,10 +110,12 @@ def partitions(glimpse: Glimpse) -> dict[str, Plain]:
     leader_changes (how many other leaders since), isr, replicas, replicas_alive,
     previous_isr, previous_elr.
     """
-    ordered = sorted(
-        glimpse.quorum.recovering, key=lambda one: (one.since_timestamp_ms, one.topic or one.topic_id, one.partition)
-    )
-    return {**_head(glimpse), "recovering": [recovery(glimpse.quorum, one) for one in ordered]}
+    return {**_head(glimpse), "recovering": [recovery(glimpse.quorum, one) for one in longest_recovering(glimpse.quorum)]}
+
+
+def longest_recovering(quorum: Quorum) -> list[Recovery]:
+    """The recovering partitions, the longest first."""
+    return sorted(quorum.recovering, key=lambda one: (one.since_timestamp_ms, one.topic or one.topic_id, one.partition))
 
 
 def seen_of(glimpse: Glimpse) -> tuple[Look, ...]:
@@ -277,6 +280,7 @@ def _replica(glimpse: Glimpse, poll: Poll, row: Replica, name: str) -> dict[str,
         "node_id": row.key.id,
         "directory_id": row.key.directory_id,
         "log_end_offset": row.log_end_offset,
+        "log_end_epoch": quorum.histories[row.key].last_leader_epoch if row.key in quorum.histories else None,
         "lag": lag,
         "last_fetch_timestamp_ms": row.last_fetch_ms,
         "last_caught_up_timestamp_ms": row.last_caught_up_ms,

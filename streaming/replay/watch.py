@@ -15,9 +15,9 @@ from connectors.errors import UsageError
 from connectors.event import Event
 from rules.alert import Alert
 from rules.evaluate import evaluate
-from rules.finding import Severity, Thresholds
+from rules.finding import Judgement, Severity, Thresholds
 from rules.lifecycle import Book, Standing, advance
-from rules.quorum import PLAINTEXT, Access, Millis, Vantage
+from rules.quorum import PLAINTEXT, Access, Millis, Quorum, Vantage
 from streaming.replay.machine import Machine
 
 MAGIC = b"kww"
@@ -32,29 +32,6 @@ class Row(NamedTuple):
     events: Iterable[Event]
 
 
-def observe(
-    machine: Machine, book: Book, rows: Iterable[Row], thresholds: Mapping[str, Thresholds]
-) -> tuple[Book, tuple[Alert, ...]]:
-    """Apply each observation to the machine, judge the quorum after it, and advance the alerts' life.
-
-    Args:
-        machine: is changed by what is applied.
-        book: the alerts' life so far.
-        rows: in the order of their sequence; those applied before are skipped, and judged no second time.
-        thresholds: by rule id.
-
-    Returns:
-        The next book, and what is to be told, in order.
-    """
-    alerts: list[Alert] = []
-    for row in rows:
-        if machine.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms):
-            quorum = machine.quorum()
-            book, told = advance(book, evaluate(quorum, thresholds), quorum, thresholds)
-            alerts += told
-    return book, tuple(alerts)
-
-
 class Watch:
     """One watched cluster: its machine and its book, kept together because one is true only with the other."""
 
@@ -62,6 +39,7 @@ class Watch:
         self.machine = machine
         self.book = book
         self.thresholds = thresholds
+        self._judged: tuple[Quorum, Judgement] | None = None
 
     @classmethod
     def of(
@@ -91,9 +69,27 @@ class Watch:
         return cls(machine, book, thresholds)
 
     def observe(self, rows: Iterable[Row]) -> tuple[Alert, ...]:
-        """What is to be told after these observations, in order."""
-        self.book, alerts = observe(self.machine, self.book, rows, self.thresholds)
-        return alerts
+        """Apply each observation to the machine, judge the quorum after it, and advance the alerts' life.
+
+        Args:
+            rows: in the order of their sequence; those applied before are skipped, and judged no second time.
+
+        Returns:
+            What is to be told, in order.
+        """
+        alerts: list[Alert] = []
+        for row in rows:
+            if self.machine.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms):
+                self.book, told = advance(self.book, self.judgement(), self.machine.quorum(), self.thresholds)
+                alerts += told
+        return tuple(alerts)
+
+    def judgement(self) -> Judgement:
+        """What the rules say of the quorum as it is now; it is judged once."""
+        quorum = self.machine.quorum()
+        if self._judged is None or self._judged[0] is not quorum:
+            self._judged = (quorum, evaluate(quorum, self.thresholds))
+        return self._judged[1]
 
     def to_bytes(self) -> bytes:
         """Machine and book as a versioned blob: `kww`, the version, the book's length and bytes, the machine's."""

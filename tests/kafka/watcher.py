@@ -19,7 +19,7 @@ from rules.lifecycle import Book
 from rules.quorum import Millis, Vantage
 from streaming.observed import events_of
 from streaming.replay.machine import Machine
-from streaming.replay.watch import Row, observe
+from streaming.replay.watch import Row, Watch
 from tests.eventually import eventually
 from tests.kafka.gathering import NAME, Gathering, cluster_of, gathering
 
@@ -86,7 +86,9 @@ class Watcher:
         for row in self.gathered.journal.read(self._read, until):
             if row.kind in self.kinds:
                 seen = Row(row.sequence, Millis(row.observed_at_ms), events_of(row).events())
-                self._book, alerts = observe(self.machine, self._book, [seen], self._thresholds)
+                watch = Watch(self.machine, self._book, self._thresholds)
+                alerts = watch.observe([seen])
+                self._book = watch.book
                 self.told += alerts
         self._read = until
 

@@ -48,7 +48,11 @@ class Pipeline:
         settings = ClusterSettings(cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
         quarantine = Quarantine(self.checkpoint.quarantine)
         deliver = Deliver(
-            delivery, quarantine, fleet=self.fleet, expect=lambda cluster, due: self.expected.append((cluster, due))
+            delivery,
+            quarantine,
+            fleet=self.fleet,
+            expect=lambda cluster, due: self.expected.append((cluster, due)),
+            history=ledger.history,
         )
         self.query = start(self.spark, self.checkpoint, Step({"prod": settings}), deliver)
 
@@ -124,6 +128,12 @@ def test_no_leader_is_told_after_its_hold_and_resolved_after_its_clear(pipeline:
     seen = pipeline.fleet.seen("prod")
     assert seen is not None
     assert (seen.portrait["leader_id"], seen.portrait["source"]) == (1, "live")
+    told = pipeline.fleet.told
+    assert told is not None
+    assert [(alert.rule, alert.state.value) for alert in told.history] == [
+        ("no-leader", "firing"),
+        ("no-leader", "resolved"),
+    ]
 
     firing, resolved = pipeline.told()
     assert firing["severity"] == "critical"

@@ -4,10 +4,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from rules.evaluate import thresholds_for
+from rules.evaluate import evaluate, thresholds_for
+from rules.lifecycle import Book, advance
 from rules.quorum import Election, Epoch, Millis, NodeId, Offset, Past, Quorum
 from streaming.portrait import RECOVERING_AT_MOST, portrait
-from tests.unit.rules.situation import NOW, healthy, leaderless, recovering
+from tests.unit.rules.situation import NOW, TOPIC, healthy, leaderless, recovering, silent
 
 
 def shown(quorum: Quorum) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def test_a_cluster_that_nobody_answers_for_is_shown_as_last_seen() -> None:
 def test_elections_are_shown_oldest_first() -> None:
     won = Election(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(70), timestamp_ms=Millis(NOW - 9_000))
     seen = shown(replace(healthy(), past=Past(elections=(won,))))
-    assert seen["elections"] == [{"at_ms": NOW - 9_000, "leader_id": 2, "leader_epoch": 8}]
+    assert seen["elections"] == [{"at_ms": NOW - 9_000, "offset": 70, "leader_id": 2, "leader_epoch": 8}]
 
 
 def test_thousands_of_recovering_partitions_are_counted_and_the_longest_are_named() -> None:
@@ -38,3 +39,17 @@ def test_thousands_of_recovering_partitions_are_counted_and_the_longest_are_name
     many = tuple(replace(quorum.recovering[0], partition=number) for number in range(RECOVERING_AT_MOST + 5))
     seen = shown(replace(quorum, recovering=many))
     assert (seen["recovering_partitions"], len(seen["recovering"])) == (RECOVERING_AT_MOST + 5, RECOVERING_AT_MOST)
+    assert seen["recoveries"] == [
+        {"topic": "orders", "topic_id": TOPIC, "since_ms": NOW - 75_300, "at_least": False, "partitions": 2_005}
+    ]
+
+
+def test_what_waits_for_its_hold_is_pending() -> None:
+    quorum, thresholds = silent(healthy(), 1), thresholds_for({})
+    judgement = evaluate(quorum, thresholds)
+    book, _ = advance(Book(), judgement, quorum, thresholds)
+    seen = portrait(quorum, thresholds, judgement, book)
+    pending: Any = seen["pending"]
+    assert ("failure-tolerance", 120_000) in [
+        (each["rule"], each["due_at_ms"] - each["started_at_ms"]) for each in pending
+    ]

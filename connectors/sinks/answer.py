@@ -11,6 +11,7 @@ from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
 
 _NEVER_TAKEN = {400, 413, 422}
 """The document itself is refused. All else below 500 is the address or the login: mended, it takes what waits."""
+TOO_LATE = Retry(reason="it has not answered in time")
 _LONGEST_SAID = 120
 _STATUS = {
     401: "the login is not accepted",
@@ -66,7 +67,7 @@ def excerpt(text: str, *secrets: str) -> str:
 def failure(error: Exception, cutoff: Cutoff) -> Retry:
     """No answer at all: why, without the address, which may be a secret."""
     if cutoff.over:
-        return Retry(reason="it has not answered in time")
+        return TOO_LATE
     causes = list(_causes(error))
     verification = next((each for each in causes if isinstance(each, ssl.SSLCertVerificationError)), None)
     if verification is not None:
@@ -74,7 +75,7 @@ def failure(error: Exception, cutoff: Cutoff) -> Retry:
     for each in causes:
         match each:
             case TimeoutError():
-                return Retry(reason="it has not answered in time")
+                return TOO_LATE
             case ssl.SSLError():
                 return Retry(reason=f"TLS failed: {(each.reason or 'closed').replace('_', ' ').lower()}")
             case ConnectionRefusedError():

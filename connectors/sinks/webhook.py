@@ -22,7 +22,7 @@ from urllib3.connection import HTTPConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from connectors.errors import UsageError
-from connectors.sinks.answer import excerpt, failure, outcome
+from connectors.sinks.answer import TOO_LATE, excerpt, failure, outcome
 from connectors.sinks.cutoff import Cutoff
 from connectors.sinks.line import iso, to_object
 from connectors.sinks.links import Links
@@ -111,8 +111,7 @@ def post(
         in_url = get_auth_from_url(url)
         # Without any, requests would look for a login in ~/.netrc, which is not meant for this.
         session.auth = in_url if any(in_url) else _as_given
-        session.mount("https://", _Adapter(cutoff, ca_file))
-        session.mount("http://", _Adapter(cutoff, None))
+        session.mount(url, _Adapter(cutoff, ca_file))
         try:
             answer = session.post(
                 url,
@@ -126,6 +125,9 @@ def post(
             said = "" if answer.ok else answer.raw.read(_SHOWN_BYTES, decode_content=False).decode(errors="replace")
         except (requests.RequestException, OSError, ValueError) as error:
             return failure(error, cutoff)
+        if cutoff.over:
+            # Cut in the middle, and taken for whole.
+            return TOO_LATE
         retry_after = answer.headers.get("Retry-After")
         return outcome(answer.status_code, retry_after=retry_after, said=excerpt(said, *secrets))
 
@@ -140,9 +142,9 @@ def host_of(url: Secret) -> str:
         parts = urlsplit(url.read())
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
-        raise UsageError("the webhook's url is no address: write https://HOST/PATH") from None
+        raise UsageError("the url is no address: write https://HOST/PATH") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError("the webhook's url is no address: write https://HOST/PATH")
+        raise UsageError("the url is no address: write https://HOST/PATH")
     return f"{parts.hostname}{port}"
 
 

@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+LOCKED := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 # A test on a real quorum waits for half of its time, so two run at once, even on two cores. The tests of a file share
 # a quorum and stay together; files go in the order of their folders, because a long one that began last would end last.
 WORKERS ?= 2
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check bench simulate goldens schemas parity rows lock clean
+.PHONY: help setup demo test test-long check bench simulate goldens schemas parity rows lock wheel docs clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,8 +63,15 @@ parity: $(READY) ## decode against kafka-dump-log of nine Kafkas, replay against
 rows: $(READY) ## which facts of the KIPs a passing test shows, which are excused and why, which are open
 	@$(BIN)/python -m tests.kips
 
-lock: $(READY) ## write requirements.lock again from pyproject.toml
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml -o requirements.lock
+lock: $(READY) ## write requirements.lock again from pyproject.toml, and what of it runs in production
+	@$(LOCKED) --group dev pyproject.toml -o requirements.lock
+	@$(LOCKED) --no-annotate --constraint requirements.lock pyproject.toml -o deploy/requirements.txt
+
+wheel: $(READY) ## the wheel, in dist: with deploy/requirements.txt it is all that a machine or an image needs
+	@$(BIN)/hatchling build -t wheel
+
+docs: $(READY) ## the documentation as a site of plain files, in site
+	@$(BIN)/mkdocs build --quiet --strict
 
 clean: ## remove what was made here
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site

@@ -131,10 +131,8 @@ def test_the_whole_life_of_an_incident_is_taken(contract: Contract) -> None:
 
 
 def test_what_a_cluster_says_of_itself_is_data(contract: Contract) -> None:
-    hostile = (
-        "<!channel> @here &amp; ``` \x1b[31m \u202e \ud800 *bold* <https://evil.example|click> \x00 "
+    hostile = "<!channel> @here &amp; ``` \x1b[31m \u202e \ud800 *bold* <https://evil.example|click> \x00 "
     hostile += "x" * 9_000
-    )
     told = notice(hostile, summary=hostile, cluster=hostile, evidence={hostile: [hostile] * 50}, remedy=(hostile,) * 60)
     assert contract.tell(told) == [Delivered()]
 

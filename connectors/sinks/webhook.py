@@ -11,22 +11,13 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-import requests
-from requests.adapters import HTTPAdapter
-from requests.utils import get_auth_from_url
-from urllib3.connection import HTTPConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-
 from connectors.errors import UsageError
-from connectors.sinks.answer import TOO_LATE, excerpt, failure, outcome
-from connectors.sinks.cutoff import Cutoff
 from connectors.sinks.line import iso, to_object
 from connectors.sinks.links import Links
 from connectors.sinks.place import Webhook
+from connectors.sinks.post import posted
 from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Outcome, Retry, Terms
 from connectors.sinks.turn import in_turn
@@ -36,7 +27,6 @@ from rules.telling.notice import Notice
 
 SIGNATURE = "X-Kraftwatch-Signature"
 """`t=SECONDS,v1=HEX`: HMAC-SHA-256 over `SECONDS.BODY` with the signing key."""
-_SHOWN_BYTES = 1_024
 
 
 class WebhookSink:
@@ -67,7 +57,7 @@ class WebhookSink:
             url = self._place.url.read()
         except UsageError as problem:
             return Retry(reason=str(problem))
-        return post(url, body, headers, left_s=left_s, ca_file=self._place.ca_file, secrets=secrets)
+        return posted(url, body, headers, seconds=left_s, ca_file=self._place.ca_file, secrets=secrets)
 
     def _secrets(self) -> Sequence[Secret]:
         signing = [self._place.signing_key] if self._place.signing_key else []
@@ -103,35 +93,6 @@ def document(notice: Notice, sent_at_ms: Millis, links: Links) -> dict[str, Plai
     }
 
 
-def post(
-    url: str, body: bytes, headers: Mapping[str, str], *, left_s: float, ca_file: Path | None, secrets: Sequence[str]
-) -> Outcome:
-    """POST a body once; what came of it. Redirections are not followed: secrets stay with whom they were given to."""
-    with Cutoff(left_s) as cutoff, requests.Session() as session:
-        in_url = get_auth_from_url(url)
-        # Without any, requests would look for a login in ~/.netrc, which is not meant for this.
-        session.auth = in_url if any(in_url) else _as_given
-        session.mount(url, _Adapter(cutoff, ca_file))
-        try:
-            answer = session.post(
-                url,
-                data=body,
-                headers=headers,
-                timeout=left_s,
-                allow_redirects=False,
-                stream=True,
-                verify=True if ca_file is None else str(ca_file),
-            )
-            said = "" if answer.ok else answer.raw.read(_SHOWN_BYTES, decode_content=False).decode(errors="replace")
-        except (requests.RequestException, OSError, ValueError) as error:
-            return failure(error, cutoff)
-        if cutoff.over:
-            # Cut in the middle, and taken for whole.
-            return TOO_LATE
-        retry_after = answer.headers.get("Retry-After")
-        return outcome(answer.status_code, retry_after=retry_after, said=excerpt(said, *secrets))
-
-
 def host_of(url: Secret) -> str:
     """The host and port that a URL names: what may be shown of it.
 
@@ -153,34 +114,3 @@ def _identity(notice: Notice, sent_at_ms: Millis) -> str:
     news = [tuple(map(str, alert.key)) for alert in notice.news]
     text = repr([notice.incident, notice.reason.value, news or sent_at_ms])
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
-
-
-def _as_given(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    return request
-
-
-class _Adapter(HTTPAdapter):
-    """Connections that end with the cutoff, none of them tried twice."""
-
-    def __init__(self, cutoff: Cutoff, ca_file: Path | None) -> None:
-        self._cutoff = cutoff
-        self._ca_file = ca_file
-        super().__init__(max_retries=0)
-
-    def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        cutoff = self._cutoff
-
-        class Connection(HTTPConnection):
-            def connect(self) -> None:
-                super().connect()
-                if self.sock is not None:
-                    cutoff.watch(self.sock)
-
-        class Pool(HTTPConnectionPool):
-            ConnectionCls = Connection
-
-        super().init_poolmanager(*args, ssl_context=cutoff.context(self._ca_file), **options)
-        self.poolmanager.pool_classes_by_scheme = {"http": Pool, "https": HTTPSConnectionPool}
-
-    def proxy_manager_for(self, proxy: str, **options: Any) -> Any:
-        return super().proxy_manager_for(proxy, ssl_context=self._cutoff.context(self._ca_file), **options)

@@ -68,7 +68,7 @@ def post(
         return TOO_LATE if cutoff.over else Answered(status=answer.status_code, headers=answer.headers, text=text)
 
 
-def posted(
+def submitted(
     url: str,
     body: bytes,
     headers: Mapping[str, str],

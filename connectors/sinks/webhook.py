@@ -17,7 +17,7 @@ from connectors.errors import UsageError
 from connectors.sinks.line import iso, to_object
 from connectors.sinks.links import Links
 from connectors.sinks.place import Webhook
-from connectors.sinks.post import posted
+from connectors.sinks.post import submitted
 from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Outcome, Retry, Terms
 from connectors.sinks.turn import in_turn
@@ -57,7 +57,7 @@ class WebhookSink:
             url = self._place.url.read()
         except UsageError as problem:
             return Retry(reason=str(problem))
-        return posted(url, body, headers, seconds=left_s, ca_file=self._place.ca_file, secrets=secrets)
+        return submitted(url, body, headers, seconds=left_s, ca_file=self._place.ca_file, secrets=secrets)
 
     def _secrets(self) -> Sequence[Secret]:
         signing = [self._place.signing_key] if self._place.signing_key else []

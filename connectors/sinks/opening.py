@@ -1,9 +1,10 @@
 """Opening a sink: the one place that knows every kind."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from connectors.sinks.place import Console, Jsonl, Wanted, Webhook
+from connectors.sinks.place import Alertmanager, Console, Jsonl, Wanted, Webhook
 from connectors.sinks.sink import Sink, Style, Terms
 
 
@@ -34,6 +35,13 @@ def open_sink(wanted: Wanted, *, memory: Path) -> Sink:
             return WebhookSink(
                 place, terms=_terms(wanted, f"webhook:{host_of(place.url)}", Style.INCIDENTS), links=wanted.links
             )
+        case Alertmanager() as place:
+            from connectors.sinks.alertmanager import REPEAT_S, AlertmanagerSink
+            from connectors.sinks.webhook import host_of
+
+            often = replace(wanted, repeat_s=REPEAT_S)
+            terms = _terms(often, f"alertmanager:{host_of(place.url)}", Style.INCIDENTS)
+            return AlertmanagerSink(place, terms=terms, links=wanted.links)
 
 
 def _terms(wanted: Wanted, name: str, style: Style) -> Terms:

@@ -33,7 +33,21 @@ class Webhook:
     """Authorities to trust instead of the system's."""
 
 
-Place: TypeAlias = Console | Jsonl | Webhook
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alertmanager:
+    """One Alertmanager."""
+
+    url: Secret
+    """Without /api/v2/alerts."""
+    username: str | None = None
+    password: Secret | None = None
+    token: Secret | None = None
+    """A bearer's."""
+    ca_file: Path | None = None
+    """Authorities to trust instead of the system's."""
+
+
+Place: TypeAlias = Console | Jsonl | Webhook | Alertmanager
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

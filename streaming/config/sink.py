@@ -15,7 +15,7 @@ from rules.finding import Severity
 from rules.telling.route import Route
 from streaming.config.section import Duration, Section
 
-KINDS = "console, jsonl:PATH, webhook:URL"
+KINDS = "console, jsonl:PATH, webhook:URL, alertmanager:URL"
 """The texts that `--sink` takes."""
 _FILE = "_file"
 _REPEAT_S = 4 * 3_600.0
@@ -127,12 +127,52 @@ class WebhookSection(PeopleSection):
         )
 
 
+class AlertmanagerSection(SinkSection):
+    """One Alertmanager. Of several that are one cluster, each is an entry of its own: each must be told."""
+
+    url: SecretStr | None = None
+    """http://HOST:9093, without /api/v2/alerts; never shown but for its host."""
+    url_file: Path | None = None
+    username: str | None = None
+    """For basic authentication, with `password` or `password_file`."""
+    password: SecretStr | None = None
+    password_file: Path | None = None
+    token: SecretStr | None = None
+    """A bearer's, instead of a user name and a password."""
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    """Certificate authorities (PEM) to trust instead of the system's."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> "AlertmanagerSection":
+        self._required("url")
+        password, token = self._secret("password"), self._secret("token")
+        if (self.username is None) != (password is None):
+            raise ValueError("username and password (or password_file) go together: give both or none")
+        if password is not None and token is not None:
+            raise ValueError("give a password or a token, not both")
+        return self
+
+    def place(self) -> Place:
+        """Where it is."""
+        url = self._secret("url")
+        assert url is not None
+        return place.Alertmanager(
+            url=url,
+            username=self.username,
+            password=self._secret("password"),
+            token=self._secret("token"),
+            ca_file=self.ca_file,
+        )
+
+
 class SinkEntry(Section):
     """One entry of `sinks`: exactly one kind."""
 
     console: ConsoleSection | None = None
     jsonl: JsonlSection | None = None
     webhook: WebhookSection | None = None
+    alertmanager: AlertmanagerSection | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -165,7 +205,7 @@ def _entry(text: str) -> Mapping[str, Any]:
         if colon:
             raise ValueError("console takes nothing behind it")
         return {kind: {}}
-    keys = {"jsonl": "path", "webhook": "url"}
+    keys = {"jsonl": "path", "webhook": "url", "alertmanager": "url"}
     if kind not in keys:
         raise ValueError(f"'{kind[:20]}' is not a kind of sink; known are {KINDS}")
     if not rest:

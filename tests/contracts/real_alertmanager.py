@@ -1,0 +1,94 @@
+"""A real Alertmanager, Debian's, on loopback, for tests."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import requests
+
+from tests.eventually import eventually
+
+_QUIET = """
+route: {receiver: nobody, group_by: [cluster_id, incident], group_wait: 0s, group_interval: 1s}
+receivers: [{name: nobody}]
+"""
+
+
+class RealAlertmanager:
+    """Started when entered, ended for certain; it keeps its port over a restart, and, as ever, no alerts."""
+
+    def __init__(self, folder: Path, *, config: str = _QUIET, web_config: str | None = None) -> None:
+        self._folder = folder
+        self._port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._scheme = "http" if web_config is None else "https"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "alertmanager.yml").write_text(config)
+        (folder / "web.yml").write_text(web_config or "{}")
+        self.asking: dict[str, Any] = {}
+        """How requests asks it."""
+
+    @property
+    def url(self) -> str:
+        return f"{self._scheme}://127.0.0.1:{self._port}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        log = self._folder / "log"
+        command = [
+            "prometheus-alertmanager",
+            f"--config.file={self._folder / 'alertmanager.yml'}",
+            f"--web.config.file={self._folder / 'web.yml'}",
+            f"--storage.path={self._folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{self._port}",
+            "--cluster.listen-address=",
+        ]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        self._port = eventually(lambda: self._listening(log), within_s=20)
+        eventually(lambda: self.get("/-/ready", json_body=False), within_s=20)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+            self._process = None
+
+    def get(self, path: str, *, json_body: bool = True) -> Any:
+        try:
+            answer = requests.get(self.url + path, timeout=5, **self.asking)
+        except requests.ConnectionError as error:
+            raise AssertionError(f"{path}: {error}") from error
+        assert answer.ok, answer.text
+        return answer.json() if json_body else answer.text
+
+    def post(self, path: str, body: Any) -> Any:
+        answer = requests.post(
+            self.url + path,
+            data=json.dumps(body),
+            headers={"Content-Type": "application/json"},
+            timeout=5,
+            **self.asking,
+        )
+        assert answer.ok, answer.text
+        return answer.json()
+
+    def standing(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """What fires there, by subject and severity."""
+        return {(each["labels"]["subject"], each["labels"]["severity"]): each for each in self.get("/api/v2/alerts")}
+
+    def _listening(self, log: Path) -> int:
+        found = re.search(r'"Listening on" address=127\.0\.0\.1:(\d+)', log.read_text())
+        assert found, log.read_text()
+        return int(found[1])

@@ -14,10 +14,10 @@ from connectors.sinks.evidence import written
 from connectors.sinks.line import iso
 from connectors.sinks.links import Links
 from connectors.sinks.place import Alertmanager
+from connectors.sinks.post import submitted
 from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Delivered, Outcome, Retry, Terms
 from connectors.sinks.turn import in_turn
-from connectors.sinks.post import submitted
 from connectors.sinks.webhook import host_of
 from rules.alert import Alert, AlertState
 from rules.finding import Plain, Severity

@@ -1,11 +1,13 @@
 """Every kind of sink that speaks HTTP, as the contract's tests see it. A new kind is one more entry here."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from connectors.sinks.opening import open_sink
-from connectors.sinks.place import Place, Wanted, Webhook
+from connectors.sinks.place import Alertmanager, Place, Wanted, Webhook
 from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Sink
 from tests.contracts.server import Answer, Request
@@ -14,6 +16,18 @@ SECRET = "s3cr3t-d0-n0t-sh0w"
 
 
 def fine(request: Request) -> Answer:
+    return Answer()
+
+
+def by_alertmanager(request: Request) -> Answer:
+    """By `postableAlerts` of its OpenAPI document; one that is real judges in test_alertmanager."""
+    assert request.path == f"/{SECRET}/api/v2/alerts"
+    for alert in json.loads(request.body):
+        assert alert.keys() <= {"labels", "annotations", "startsAt", "endsAt", "generatorURL"}
+        texts = {**alert["labels"], **alert["annotations"]}
+        assert all(isinstance(text, str) and text for text in texts.values())
+        assert alert["labels"]["alertname"]
+        assert datetime.fromisoformat(alert["startsAt"]) <= datetime.fromisoformat(alert["endsAt"])
     return Answer()
 
 
@@ -45,5 +59,12 @@ SUBJECTS = [
             signing_key=Secret(text=SECRET),
             ca_file=ca_file,
         ),
+    ),
+    Subject(
+        kind="alertmanager",
+        place=lambda url, ca_file: Alertmanager(
+            url=Secret(text=f"{url}/{SECRET}/"), token=Secret(text=SECRET), ca_file=ca_file
+        ),
+        taken=by_alertmanager,
     ),
 ]

@@ -7,9 +7,11 @@ was delivered before still runs its plan, because Spark refuses a batch whose st
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, Row
@@ -18,6 +20,7 @@ from connectors.sinks.delivery import Delivery
 from rules.alert import Alert
 from rules.quorum import Millis
 from streaming.fleet import Fleet
+from streaming.measures.witness import Batch
 
 ALERT: TypeAdapter[Alert] = TypeAdapter(Alert)
 """An Alert's JSON form between the step and here."""
@@ -68,13 +71,18 @@ class Deliver:
         fleet: Fleet,
         expect: Expect,
         history: Callable[[], Sequence[Alert]] = tuple,
+        ended: Callable[[Batch], None] = lambda _: None,
     ) -> None:
-        """`delivery` owns the ledger, whose `history` it is, and the sinks; `fleet` is shown how all is."""
+        """`delivery` owns the ledger, whose `history` it is, and the sinks; `fleet` is shown how all is.
+
+        `ended` hears of each batch that was told.
+        """
         self._delivery = delivery
         self._quarantine = quarantine
         self._fleet = fleet
         self._expect = expect
         self._history = history
+        self._ended = ended
         self._lock = threading.Lock()
         self.last_batch_at: float | None = None
         """When the newest micro-batch was told (monotonic seconds): what /healthz looks at."""
@@ -87,22 +95,29 @@ class Deliver:
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Tell what the batch says. Errors are Spark's to see: swallowing one would commit the batch."""
+        began = time.monotonic()
         rows = frame.collect()
         with self._lock:
-            self._tell(rows)
+            self._tell(rows, began)
 
-    def _tell(self, rows: Sequence[Row]) -> None:
+    def _tell(self, rows: Sequence[Row], began: float) -> None:
         now_ms = Millis(round(time.time() * 1000))
+        quarantined: Counter[str] = Counter()
+        portraits: dict[str, dict[str, Any]] = {}
         for row in rows:
             if row.kind == QUARANTINE_KIND:
+                quarantined[row.cluster] += 1
                 self._quarantine.put(f"{row.cluster}-{row.name}", row.body)
             elif row.kind == DUE_KIND:
                 self._expect(row.cluster, Millis(int(row.body)))
             elif row.kind == PORTRAIT_KIND:
-                self._fleet.show(row.cluster, json.loads(row.body), at_ms=now_ms)
+                portraits[row.cluster] = json.loads(row.body)
+                self._fleet.show(row.cluster, portraits[row.cluster], at_ms=now_ms)
         report = self._delivery.deliver(_alerts(rows), now_ms=now_ms)
         self._fleet.tell(report, self._history, at_ms=now_ms)
         self.last_batch_at = time.monotonic()
+        took_s = self.last_batch_at - began
+        self._ended(Batch(took_s=took_s, portraits=portraits, quarantined=quarantined, report=report))
 
 
 def _alerts(rows: Iterable[Row]) -> Sequence[Alert]:

@@ -26,6 +26,8 @@ from streaming.config import Config, host_port
 from streaming.deliver import Deliver, Quarantine
 from streaming.fleet import Fleet
 from streaming.leash import Gatherer
+from streaming.measures.own import Sources
+from streaming.measures.witness import Witness
 from streaming.preflight import identified
 from streaming.query import JobError, Query, quietly
 from streaming.reload import ConfigFile, refuse_fixed
@@ -34,6 +36,7 @@ from streaming.step import Step
 from streaming.stop import StopSignal
 from streaming.watched import Watched
 from streaming.web.health import Pulse, health
+from streaming.web.metrics import metrics
 from streaming.web.server import Server
 
 Say = Callable[[str], None]
@@ -60,7 +63,7 @@ def run(config: Config, *, say: Say, file: ConfigFile | None = None) -> None:
         say(f"gathering from {_names(config)}; starting Spark")
         if config.listen is not None:
             pulse = Pulse(last_batch_at=lambda: job.deliver.last_batch_at, gathers=lambda: job.gatherer.alive)
-            stack.enter_context(Server(host_port(config.listen), [health(pulse)]))
+            stack.enter_context(Server(host_port(config.listen), [health(pulse), metrics(job.sources(pulse))]))
         spark = session(master=config.master, logs=checkpoint.logs, settings=config.spark)
         stack.callback(quietly, spark.stop)
         # Spark's context took SIGINT for itself.
@@ -109,6 +112,7 @@ class Job:
         self.ledger = Ledger(checkpoint.ledger)
         stack.callback(self.ledger.close)
         self.fleet = Fleet([section.name for section in config.clusters])
+        self.witness = Witness(firing=self.ledger.firing)
         self._silences = SilenceFile(checkpoint.silences)
         self._delivery = Delivery(self.ledger, _sinks(self._sinks), silences=self.silences)
         self.deliver = Deliver(
@@ -117,6 +121,20 @@ class Job:
             fleet=self.fleet,
             # The gatherer of the moment: a change of clusters brings another.
             expect=lambda cluster, due_ms: self.gatherer.expect(cluster, due_ms),
+            ended=self.witness.take,
+        )
+
+    def sources(self, pulse: Pulse) -> Sources:
+        """Where /metrics looks."""
+        checkpoint = self._checkpoint
+        return Sources(
+            fleet=self.fleet,
+            witness=self.witness,
+            well=lambda: pulse.well,
+            gathers=pulse.gathers,
+            journal=checkpoint.journal,
+            quarantine=checkpoint.quarantine,
+            stats=checkpoint.logs / "gather-stats.json",
         )
 
     def silences(self, now_ms: Millis) -> Sequence[Silence]:

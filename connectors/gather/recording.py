@@ -1,5 +1,6 @@
 """Recording: rows to the recorder, published at once when they matter and once a second when they do not."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
@@ -43,6 +44,8 @@ class Recording:
         self.rows = 0
         """Rows appended since the start."""
         self.publications = 0
+        self.unseen: Counter[tuple[str, str, str]] = Counter()
+        """Looks that failed since the start, by cluster, sight and reason."""
         self._wished_ms: dict[str, int] = {}
 
     def wish(self, cluster: str, at_ms: int) -> None:

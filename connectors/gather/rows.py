@@ -99,6 +99,7 @@ class Rows:
     def unseen(self, event: Unseen) -> None:
         """As `Output.unseen`. A new reason is urgent."""
         changed = self._changed(event.sight, f"!{event.endpoint}", event.reason.value)
+        self._recording.unseen[self._cluster, event.sight.value, event.reason.value] += 1
         self._write(Kind.UNSEEN, to_json(event), urgent=changed)
 
     def _read(self, payload: bytes, *, kind: Kind) -> bool:

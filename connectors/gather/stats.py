@@ -1,6 +1,7 @@
-"""What gathering costs, for the bench and for tests: one JSON file, replaced each second.
+"""What gathering costs and fails to see, for /metrics, the bench and tests: one JSON file, replaced each second.
 
-`{"at_ms", "cpu_s", "rss_bytes", "rows", "publications", "clusters": {NAME: {"requests_sent", "busiest_second"}}}`
+`{"at_ms", "cpu_s", "rss_bytes", "rows", "publications",
+  "clusters": {NAME: {"requests_sent", "busiest_second", "unseen": {SIGHT: {REASON: COUNT}}}}}`
 """
 
 import json
@@ -45,10 +46,21 @@ class Stats:
             "rows": self._recording.rows,
             "publications": self._recording.publications,
             "clusters": {
-                name: {"requests_sent": budget.requests_sent, "busiest_second": budget.busiest_second}
+                name: {
+                    "requests_sent": budget.requests_sent,
+                    "busiest_second": budget.busiest_second,
+                    "unseen": self._unseen(name),
+                }
                 for name, budget in self._budgets.items()
             },
         }
+
+    def _unseen(self, cluster: str) -> dict[str, dict[str, int]]:
+        counts: dict[str, dict[str, int]] = {}
+        for (name, sight, reason), count in self._recording.unseen.items():
+            if name == cluster:
+                counts.setdefault(sight, {})[reason] = count
+        return counts
 
 
 def _rss_bytes() -> int | None:

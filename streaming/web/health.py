@@ -21,6 +21,12 @@ class Pulse:
     """Whether the gatherer runs."""
     since: float = field(default_factory=time.monotonic)
 
+    @property
+    def well(self) -> bool:
+        """Whether batches end and the gatherer runs: what the heartbeat goes by."""
+        last = self.last_batch_at()
+        return last is not None and time.monotonic() - last <= STALE_S and self.gathers()
+
 
 def health(pulse: Pulse) -> Blueprint:
     """The two pages: 200 when well, 503 with the reason when not."""

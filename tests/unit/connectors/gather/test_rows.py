@@ -1,6 +1,7 @@
 """Rows: blanked, on a clock that never goes back, and urgent only when they say something new."""
 
 import dataclasses
+from collections import Counter
 from struct import Struct
 
 import pytest
@@ -36,6 +37,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.rows: list[tuple[Observation, bool]] = []
+        self.unseen: Counter[tuple[str, str, str]] = Counter()
 
     def add(self, row: Observation, *, urgent: bool) -> None:
         self.rows.append((row, urgent))
@@ -201,3 +203,10 @@ def test_a_row_carries_where_it_is_in_the_log(rows: Rows, kept: Kept) -> None:
     assert (records.leader_epoch, records.high_watermark) == (1, 8)
     assert (piece.kind, piece.base_offset, piece.last_offset, piece.leader_epoch) == (Kind.SNAPSHOT, 9, 3, 2)
     assert from_json(failure.payload) == unseen(Reason.DENIED)
+
+
+def test_looks_that_failed_are_counted_by_what_was_to_be_seen_and_why_not(rows: Rows, kept: Kept) -> None:
+    for event in (unseen(Reason.REFUSED), unseen(Reason.REFUSED), unseen(Reason.DENIED, sight=Sight.LOG)):
+        rows.unseen(event)
+
+    assert kept.unseen == {("a", "quorum", "refused"): 2, ("a", "log", "denied"): 1}

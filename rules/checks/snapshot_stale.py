@@ -3,7 +3,7 @@
 What it means
     Every controller writes a snapshot of the metadata at least every hour (metadata.log.max.snapshot.interval.ms) and
     for every 20 MiB of records (metadata.log.max.record.bytes.between.snapshots). The leader's newest one reaches back
-    much further.
+    much further, and the leader has run for long enough to take another: each start begins to count anew.
 
     Nothing breaks at once: but only the log before a snapshot is ever deleted, each restart reads again
     all that came since, and so does a new or replaced controller. Mostly the writing of snapshots fails (a full or
@@ -11,18 +11,19 @@ What it means
 
 Evidence
     The leader's newest snapshot: where it ends, up to when it reaches by the log's own time, how many records came
-    since; where the log begins.
+    since; where the log begins; when the leader started, or was elected where the log tells no starts.
 
 What to do
     1. Look in the leader's log for why no snapshot is written.
     2. Look at the space on its metadata disk, and at the disk.
-    3. Check both settings: 0 turns the interval off.
+    3. Check both settings: 0 turns the interval off, and an idle log then takes more than a day for its 20 MiB.
 
 What not to do
     Do not delete anything in the metadata directory: Kafka does so itself once there is a newer snapshot.
 
 Thresholds
-    age (3 h, by the log's own time): three times the interval that Kafka keeps by default. Raise it with the interval.
+    age (3 h, by the log's own time, from the snapshot or the leader's start): three times the interval that Kafka keeps
+    by default. Raise it with the interval.
     hold (60 s) and clear (10 s). view_age (30 s): the leader must have told of its snapshots this recently. seen_age
     (10 s): the log must have answered this recently.
 """
@@ -41,7 +42,7 @@ from rules.finding import (
     clear,
     hold,
 )
-from rules.quorum import LeaderLog, Millis, Quorum, View
+from rules.quorum import LeaderLog, Millis, NodeId, Quorum, View
 from rules.reading import unread
 from rules.remedy import describe_status
 from rules.sight import SEEN_AGE
@@ -54,7 +55,8 @@ AGE = Threshold(
     name="age",
     default=10_800.0,
     unit="s",
-    meaning="how far back, by the log's own time, the leader's newest snapshot may reach. Kafka writes one an hour by "
+    meaning="how far back, by the log's own time, the leader's newest snapshot may reach, and for how long at least it "
+    "must have run. Kafka writes one an hour by "
     "default: raise it where metadata.log.max.snapshot.interval.ms is longer or 0",
 )
 
@@ -78,7 +80,8 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     if since is None or newest is None:
         yield CannotTell(rule=ID, subject=None, why=_why(view.log))
         return
-    age = Millis(max(0, newest - since))
+    # SnapshotGenerator counts its interval from its process' start: after a long stop an old snapshot is no fault.
+    age = Millis(max(0, newest - max(since, _started(quorum, view.leader_id))))
     if age > thresholds.ms(AGE.name):
         yield _finding(quorum, view, view.log, age, thresholds.ms(AGE.name))
 
@@ -88,6 +91,15 @@ def _reaches_to(log: LeaderLog) -> Millis | None:
     if log.snapshot is not None:
         return log.snapshot.last_contained_timestamp_ms
     return log.begins_timestamp_ms
+
+
+def _started(quorum: Quorum, leader: NodeId | None) -> Millis:
+    """Since when the leader runs, as far as the log tells; its election where it tells no starts (before Kafka 3.7)."""
+    registration = quorum.controllers.get(leader) if leader is not None else None
+    if registration is not None:
+        return registration.timestamp_ms or Millis(0)
+    elections = [one.timestamp_ms for one in quorum.past.elections if one.leader_id == leader]
+    return max(elections, default=Millis(0))
 
 
 def _why(log: LeaderLog) -> str:
@@ -117,12 +129,13 @@ def _finding(quorum: Quorum, view: View, log: LeaderLog, age: Millis, limit: Mil
             "records_since": records,
             "log_start_offset": log.start_offset,
             "log_begins_ms_by_the_log": log.begins_timestamp_ms,
+            "leader_started_ms_by_the_log": _started(quorum, view.leader_id) or None,
             "high_watermark": quorum.high_watermark,
         },
         remedy=(
             f"# Look in the log of {who}, for why no snapshot is written, and at the space on its metadata disk",
             "# Check metadata.log.max.snapshot.interval.ms and metadata.log.max.record.bytes.between.snapshots in its "
-            "configuration",
+            "configuration: if they put snapshots off on purpose, raise this rule's age",
             "# Delete nothing in its metadata directory by hand",
             describe_status(quorum),
         ),

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from rules.quorum import LeaderLog
-from tests.unit.rules.situation import findings, healthy, judged, leader_log, snapshots, told, unknown
+from rules.quorum import LeaderLog, Millis, NodeId, Quorum
+from tests.unit.rules.situation import NOW, elected, findings, healthy, judged, leader_log, snapshots, told, unknown
 
 RULE = "snapshot-stale"
 HOUR_MS = 3_600_000
@@ -23,6 +23,24 @@ TOLD = [f"warning {RULE}: metadata log"]
 )
 def test_how_old_is_too_old(log: LeaderLog, said: list[str]) -> None:
     assert told(snapshots(healthy(), log)) == said
+
+
+def started(quorum: Quorum, ago_ms: int) -> Quorum:
+    leader = replace(quorum.controllers[NodeId(3)], timestamp_ms=Millis(NOW - 300 - ago_ms))
+    return replace(quorum, controllers={**quorum.controllers, NodeId(3): leader})
+
+
+@pytest.mark.parametrize(("ago_ms", "said"), [(HOUR_MS // 2, []), (3 * HOUR_MS, []), (3 * HOUR_MS + 1, TOLD)])
+def test_a_quorum_that_was_switched_off_for_a_weekend_has_an_old_snapshot_and_no_fault(
+    ago_ms: int, said: list[str]
+) -> None:
+    assert told(started(snapshots(healthy(), leader_log(60 * HOUR_MS)), ago_ms)) == said
+
+
+@pytest.mark.parametrize(("winner", "said"), [(3, []), (1, TOLD)])
+def test_where_the_log_tells_no_starts_the_election_says_since_when_it_leads(winner: int, said: list[str]) -> None:
+    quorum = replace(snapshots(healthy(), leader_log(60 * HOUR_MS)), controllers={})
+    assert told(elected(quorum, winner)) == said
 
 
 @pytest.mark.parametrize(

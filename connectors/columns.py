@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, SupportsInt, TypeAlias, assert_never
 
 from connectors.event import (
     At,
+    Audited,
     BrokerChanged,
     BrokerRegistered,
     BrokerUnregistered,
@@ -138,7 +139,7 @@ def row_of(event: Event) -> Row:
             return Row(*place, body=to_json(event))
         case Undecodable():
             return Row(event.type, event.offset, None, None, snapshot=False, body=to_json(event))
-        case QuorumPolled() | EndpointProbed() | ViewSeen() | Unseen():
+        case QuorumPolled() | EndpointProbed() | ViewSeen() | Unseen() | Audited():
             return Row(event.type, None, None, None, snapshot=False, body=to_json(event))
         case (
             SnapshotBegan()

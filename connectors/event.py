@@ -319,6 +319,31 @@ class Unseen:
     type: Literal["unseen"] = "unseen"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenContract:
+    """A data contract that a sample broke. `example` never holds a secret."""
+
+    contract: str
+    promise: str
+    grave: bool
+    rows: int
+    example: str
+    sequence: int | None
+    """The example's place in the journal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audited:
+    """What the audit of a sample says of one cluster's rows."""
+
+    rows: int
+    """How many were held against the contracts."""
+    first_sequence: int
+    last_sequence: int
+    broken: tuple[BrokenContract, ...]
+    type: Literal["audited"] = "audited"
+
+
 LogEvent: TypeAlias = (
     SnapshotBegan
     | SnapshotEnded
@@ -340,7 +365,7 @@ LogEvent: TypeAlias = (
     | LogAdvanced
     | Undecodable
 )
-Event: TypeAlias = LogEvent | QuorumPolled | EndpointProbed | ViewSeen | Unseen
+Event: TypeAlias = LogEvent | QuorumPolled | EndpointProbed | ViewSeen | Unseen | Audited
 
 _JSON: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
 

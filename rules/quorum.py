@@ -538,6 +538,27 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Breach:
+    """A data contract that was broken: something recorded, decoded, replayed or told is not what it must be."""
+
+    contract: str
+    """Its name, as `kraftwatch audit` lists it."""
+    promise: str
+    """What it promises, in a sentence."""
+    grave: bool
+    """Somebody must look now: what the alerts rest on, or a secret, is at stake."""
+    rows: int
+    """How many rows broke it, as far as counted."""
+    first_at_ms: Millis
+    last_at_ms: Millis
+    """When it was last found broken."""
+    example: str
+    """One of the rows, in words; never a secret."""
+    sequence: int | None = None
+    """The example's place in the journal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """How the monitor comes in, as far as a rule may know: no secret."""
 
@@ -622,5 +643,7 @@ class Quorum:
     """Attempts that fail now: an entry goes as soon as its sight at its endpoint succeeds again."""
     violations: tuple[Violation, ...] = ()
     """Raft's promises that were broken, oldest first. Bounded by replay."""
+    breaches: tuple[Breach, ...] = ()
+    """Data contracts that were broken lately, one entry a contract, oldest first. Bounded by replay."""
     bootstrap: tuple[str, ...] = ()
     """HOST:PORT of each configured controller (or broker)."""

@@ -17,8 +17,10 @@ from typing import IO
 
 from connectors.cluster import Cluster
 from connectors.errors import JournalError, UsageError
+from connectors.event import Audited
+from connectors.gather.said import Found, Wish
+from connectors.gather.said import to_line as said_to_line
 from connectors.gather.settings import Settings, to_line
-from connectors.gather.wish import Wish, wish_to_line
 from connectors.journal.journal import Journal
 from rules.quorum import Millis
 
@@ -85,7 +87,17 @@ class Gatherer:
             self._expected[cluster] = (process.pid, due_ms)
             with contextlib.suppress(OSError):
                 # A pipe that is full takes none of it: shorter than PIPE_BUF, a line goes whole or not at all.
-                process.stdin.write(wish_to_line(Wish(cluster=cluster, at_ms=due_ms)))
+                process.stdin.write(said_to_line(Wish(cluster=cluster, at_ms=due_ms)))
+
+    def record(self, cluster: str, audited: Audited) -> None:
+        """Have it recorded what an audit found. Never waits, and may be lost: the next audit comes."""
+        with self._pipes:
+            process = self._listening
+            if process is None:
+                return
+            assert process.stdin is not None
+            with contextlib.suppress(OSError):
+                process.stdin.write(said_to_line(Found(cluster=cluster, audited=audited)))
 
     def stop(self) -> None:
         """Let go of the leash and wait; kill it if it does not listen."""

@@ -21,14 +21,14 @@ def events_of(row: Observation) -> EventColumns:
                 leader_epoch=row.leader_epoch,
                 high_watermark=row.high_watermark,
             )
-        case Kind.QUORUM | Kind.PROBE | Kind.VIEW | Kind.UNSEEN:
+        case Kind.QUORUM | Kind.PROBE | Kind.VIEW | Kind.UNSEEN | Kind.AUDIT:
             columns = EventColumns()
             columns.append(_seen(row))
             return columns
 
 
 def _seen(row: Observation) -> Event:
-    """The event that a poll, probe or failed look was recorded as."""
+    """The event that a poll, probe, failed look or audit was recorded as."""
     try:
         return from_json(row.payload)
     except ValidationError as problem:

@@ -58,6 +58,11 @@ SCENES: Mapping[str, Scene] = {
         resolves="tests/scripts/metadata_lost.txt",
         why=AN_HOUR,
     ),
+    "data-contract-broken": Scene(
+        fires="tests/scripts/contracts.txt",
+        resolves="tests/scripts/contracts.txt",
+        why="no Kafka writes what a contract forbids; damaged journals on a real Spark are in tests/spark",
+    ),
     "epoch-churn": scene(f"{RULES}::test_leader_after_leader_is_elected_and_nobody_restarted"),
     "failure-tolerance": scene(f"{RULES}::test_a_voter_falls_silent_and_then_another"),
     "forced-reconfiguration": scene(f"{DISASTERS}::test_a_voter_set_is_forced_and_news_for_a_while"),

@@ -17,10 +17,11 @@ from connectors.errors import JournalError, UsageError
 from connectors.gather.memory import Memory
 from connectors.gather.recording import Recording
 from connectors.gather.rows import wall_ms
+from connectors.gather.said import Found, Said, Wish
+from connectors.gather.said import from_line as said_from_line
 from connectors.gather.settings import Settings, from_line
 from connectors.gather.stats import Stats
 from connectors.gather.watch import Watch
-from connectors.gather.wish import Wish, wish_from_line
 from connectors.journal.recorder import Recorder
 from connectors.kafka.budget import Budget
 from connectors.kafka.follower import START
@@ -86,7 +87,7 @@ class Gatherer:
         Raises:
             JournalError: the journal cannot be written any more.
         """
-        threading.Thread(target=_hold, args=(leash, self._loop, self._wished), daemon=True, name="leash").start()
+        threading.Thread(target=_hold, args=(leash, self._loop, self._heard), daemon=True, name="leash").start()
         signal.signal(signal.SIGTERM, lambda *_: self._loop.stop())
         # A Ctrl-C at the terminal reaches the whole group; when to end is the job's to say.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -99,12 +100,15 @@ class Gatherer:
         if self._recording.failure is not None:
             raise self._recording.failure
 
-    def _wished(self, wish: Wish) -> None:
-        """Look at a cluster at a moment, and publish what is seen then at once."""
-        for watch in self._watches:
-            if watch.cluster == wish.cluster:
-                self._recording.wish(wish.cluster, wish.at_ms)
-                watch.wish((wish.at_ms - wall_ms()) / 1000)
+    def _heard(self, said: Said) -> None:
+        """Look at a cluster at a moment, and publish what is seen then at once; or record what an audit found."""
+        for watch in (watch for watch in self._watches if watch.cluster == said.cluster):
+            match said:
+                case Wish(at_ms=at_ms):
+                    self._recording.wish(said.cluster, at_ms)
+                    watch.wish((at_ms - wall_ms()) / 1000)
+                case Found(audited=audited):
+                    watch.audited(audited)
 
     def _remember(self) -> None:
         self._memory.keep({watch.cluster: watch.learned for watch in self._watches})
@@ -150,13 +154,13 @@ def _recorder(settings: Settings) -> Recorder:
         raise UsageError(f"The gatherer's settings: journal_options: {problem}.") from problem
 
 
-def _hold(leash: BinaryIO, loop: Loop, wished: Callable[[Wish], None]) -> None:
+def _hold(leash: BinaryIO, loop: Loop, heard: Callable[[Said], None]) -> None:
     for line in leash:
         try:
-            wish = wish_from_line(line)
+            said = said_from_line(line)
         except ValueError:
             continue
-        loop.soon(partial(wished, wish))
+        loop.soon(partial(heard, said))
     loop.stop()
     # Should the loop not come to its end, the leash still holds.
     timer = threading.Timer(_LAST_WORDS_S, os._exit, args=(NO_JOURNAL,))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from connectors.errors import UndecodableError
-from connectors.event import EndpointProbed, QuorumPolled, Unseen, ViewSeen, to_json
+from connectors.event import Audited, EndpointProbed, QuorumPolled, Unseen, ViewSeen, to_json
 from connectors.gather.recording import Recording
 from connectors.kafka.messages import SnapshotId
 from connectors.kafka.tail import Release
@@ -101,6 +101,10 @@ class Rows:
         changed = self._changed(event.sight, f"!{event.endpoint}", event.reason.value)
         self._recording.unseen[self._cluster, event.sight.value, event.reason.value] += 1
         self._write(Kind.UNSEEN, to_json(event), urgent=changed)
+
+    def audited(self, event: Audited) -> None:
+        """What an audit found in the rows; a broken contract is urgent."""
+        self._write(Kind.AUDIT, to_json(event), urgent=bool(event.broken))
 
     def _read(self, payload: bytes, *, kind: Kind) -> bool:
         """Learn where the nodes are; True when there is anything but NoOps."""

@@ -1,7 +1,7 @@
 """A watch: one cluster looked at in the four ways there are, each fenced so that its fault ends no other."""
 
 from connectors.cluster import Cluster
-from connectors.event import Unseen
+from connectors.event import Audited, Unseen
 from connectors.gather.fence import fenced
 from connectors.gather.recording import Recording
 from connectors.gather.rows import Rows, wall_ms
@@ -58,6 +58,10 @@ class Watch:
         """Poll once more, so many seconds from now."""
         if self._quorum_poll is not None:
             self._quorum_poll.wish(seconds)
+
+    def audited(self, event: Audited) -> None:
+        """Record what an audit found."""
+        self._rows.audited(event)
 
     def start(self) -> None:
         """Begin to look."""

@@ -19,7 +19,15 @@ _MAX_CLUSTER_BYTES = 0xFFFF
 MAX_BODY_BYTES = 256 * 1024 * 1024
 """A length above this is no length: it bounds what a broken prefix can make us read."""
 
-_CODE_OF_KIND = {Kind.RECORDS: 1, Kind.SNAPSHOT: 2, Kind.QUORUM: 3, Kind.PROBE: 4, Kind.UNSEEN: 5, Kind.VIEW: 6}
+_CODE_OF_KIND = {
+    Kind.RECORDS: 1,
+    Kind.SNAPSHOT: 2,
+    Kind.QUORUM: 3,
+    Kind.PROBE: 4,
+    Kind.UNSEEN: 5,
+    Kind.VIEW: 6,
+    Kind.AUDIT: 7,
+}
 _KIND_OF_CODE = {code: kind for kind, code in _CODE_OF_KIND.items()}
 _HAS_BASE, _HAS_LAST, _HAS_EPOCH, _HAS_WATERMARK = 1, 2, 4, 8
 

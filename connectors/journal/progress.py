@@ -54,7 +54,7 @@ def advance(progress: Progress | None, row: Observation) -> Progress:
             return _after_records(after, row)
         case Kind.SNAPSHOT:
             return _after_piece(after, row)
-        case Kind.QUORUM | Kind.PROBE | Kind.VIEW | Kind.UNSEEN:
+        case Kind.QUORUM | Kind.PROBE | Kind.VIEW | Kind.UNSEEN | Kind.AUDIT:
             return after
 
 

@@ -36,6 +36,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from connectors.event import (
+    Audited,
     EndpointProbed,
     Event,
     LeaderChanged,
@@ -50,7 +51,8 @@ from connectors.event import (
     ViewSeen,
 )
 from rules.quorum import PLAINTEXT, Epoch, Millis, Offset, Quorum, Reason, Sight, Vantage, VoterRemoval
-from streaming.replay import description, memory, registrations, view, voters
+from streaming.replay import memory, registrations, view, voters
+from streaming.replay.contracts import Contracts
 from streaming.replay.image import Image
 from streaming.replay.invariants import Invariants
 from streaming.replay.leadership import Leadership
@@ -83,11 +85,9 @@ class Machine:
         self.bootstrap = bootstrap
         self.vantage = vantage
         self.access = PLAINTEXT
-        """How the monitor comes in, where that is known."""
         self.sequence = -1
         self.now_ms = Millis(0)
         self.undecodable = 0
-        """How many batches and records did not decode."""
         self.log = Log()
         self.loading: Log | None = None
         self.shown = Image()
@@ -98,6 +98,7 @@ class Machine:
         self.polls = Polls()
         self.looks = Looks()
         self.invariants = Invariants()
+        self.contracts = Contracts()
         self._quorum: Quorum | None = None
 
     @property
@@ -121,6 +122,7 @@ class Machine:
         self.looks.forget(self.now_ms)
         self.leadership.forget(self.now_ms)
         self.invariants.forget(self.now_ms)
+        self.contracts.forget(self.now_ms)
         for event in events:
             self._apply(event)
         for log in (self.log, self.loading):
@@ -133,10 +135,6 @@ class Machine:
         if self._quorum is None:
             self._quorum = view.quorum(self)
         return self._quorum
-
-    def describe(self) -> str:
-        """The quorum in a few lines for people."""
-        return description.describe(self.quorum())
 
     def to_bytes(self) -> bytes:
         """Everything this machine knows, as a versioned blob."""
@@ -171,8 +169,8 @@ class Machine:
                 self._unseen(event)
             case SnapshotBegan() | SnapshotEnded():
                 self._snapshot(event)
-            case Undecodable():
-                self._undecodable(event)
+            case Undecodable() | Audited():
+                self._ours(event)
             case _:
                 # Exhaustive: mypy refuses this line as soon as the union has a member that is not a Record.
                 self._record(event)
@@ -212,11 +210,10 @@ class Machine:
         self.log_seen_at_ms = self.now_ms
         self.looks.log_seen()
         self.leadership.answered(event.high_watermark, self.now_ms)
-        log = self.log
-        if event.last_offset is not None and event.last_offset > log.position:
+        if event.last_offset is not None and event.last_offset > self.log.position:
             # The follower reads on behind a snapshot only when it has it whole: this one will not be finished.
             self.loading = None
-        log.settle(last_offset=event.last_offset, newest_timestamp_ms=event.newest_timestamp_ms)
+        self.log.settle(last_offset=event.last_offset, newest_timestamp_ms=event.newest_timestamp_ms)
         self._show_when_caught_up(event.high_watermark)
 
     def _show_when_caught_up(self, high_watermark: Offset | None) -> None:
@@ -266,9 +263,12 @@ class Machine:
         self.log = Log(image=image, partitions=loading.partitions, position=last_contained, epoch=event.epoch)
         self._show_when_caught_up(None)
 
-    def _undecodable(self, event: Undecodable) -> None:
-        if self.loading is not None or event.offset is None or event.offset > self.log.position:
+    def _ours(self, event: Undecodable | Audited) -> None:
+        if isinstance(event, Audited):
+            self.contracts.audited(event, self.now_ms)
+        elif self.loading is not None or event.offset is None or event.offset > self.log.position:
             self.undecodable += 1
+            self.contracts.undecodable(event, sequence=self.sequence, now_ms=self.now_ms)
 
     def _polled(self, event: QuorumPolled) -> None:
         self.looks.quorum_seen(event.endpoint)

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from connectors.errors import UsageError
 from rules.quorum import Epoch, Millis, Offset, VoterRemoval
+from streaming.replay.contracts import Contracts
 from streaming.replay.image import Image
 from streaming.replay.invariants import Invariants
 from streaming.replay.leadership import Leadership
@@ -67,6 +68,7 @@ class Memory:
     polls: Polls
     looks: Looks
     invariants: Invariants = field(default_factory=Invariants)
+    contracts: Contracts = field(default_factory=Contracts)
 
 
 _EPOCHS_SINCE = 2
@@ -92,6 +94,7 @@ def to_bytes(machine: "Machine") -> bytes:
         polls=machine.polls,
         looks=machine.looks,
         invariants=machine.invariants,
+        contracts=machine.contracts,
     )
     hot = zlib.compress(_JSON.dump_json(memory), level=1)
     sections = (hot, machine.log.partitions.pack(), b"" if loading is None else loading.partitions.pack())
@@ -127,6 +130,7 @@ def restore(machine: "Machine", blob: bytes) -> None:
     machine.polls = memory.polls
     machine.looks = memory.looks
     machine.invariants = memory.invariants
+    machine.contracts = memory.contracts
 
 
 def _remembered(log: Log) -> LogMemory:

@@ -41,6 +41,7 @@ def quorum(machine: "Machine") -> Quorum:
         views=machine.looks.views,
         failures=machine.looks.standing,
         violations=machine.invariants.violations,
+        breaches=machine.contracts.breaches,
         bootstrap=machine.bootstrap,
     )
 

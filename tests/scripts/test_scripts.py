@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from connectors.event import Unseen
+from connectors.event import Audited, BrokenContract, Undecodable, Unseen
 from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import Book
-from rules.quorum import Millis, Reason, Sight, Vantage
+from rules.quorum import Millis, Offset, Reason, Sight, Vantage
+from streaming.replay.description import describe
 from streaming.replay.machine import Machine
 from streaming.replay.watch import Row, Watch
 from tests.scripts.world import SECOND, START, World
@@ -72,6 +73,8 @@ class Play:
             "back": self.back,
             "compact": self.compact,
             "lose-metadata": self.lose_metadata,
+            "undecodable": self.undecodable,
+            "audit": self.audit,
             "restart": self.restart,
             "deliver-again": self.deliver_again,
         }
@@ -102,8 +105,8 @@ class Play:
             yield from _told(self.watched().observe(rows))
 
     def quorum(self) -> Iterator[str]:
-        """quorum: what is known, as `Machine.describe` says it."""
-        yield from self.watched().machine.describe().splitlines()
+        """quorum: what is known, as `description.describe` says it."""
+        yield from describe(self.watched().machine.quorum()).splitlines()
 
     def findings(self) -> Iterator[str]:
         """findings: the conditions that stand at this moment, held or not."""
@@ -180,7 +183,20 @@ class Play:
             Unseen(sight=Sight.LOG, endpoint="c1.test:9093", reason=Reason.METADATA_LOST, detail=detail)
         )
 
-    def said(self, event: Unseen) -> Iterator[str]:
+    def undecodable(self, offset: str, *words: str) -> Iterator[str]:
+        """undecodable 140 WORDS: a record of the log does not decode, and why."""
+        yield from self.said(Undecodable(offset=Offset(int(offset)), reason=" ".join(words), length=17))
+
+    def audit(self, contract: str, *words: str) -> Iterator[str]:
+        """audit alerts-resolve-what-fired WORDS: an audit found this contract broken, and where; clean: none."""
+        last = self.world.sequence
+        found = BrokenContract(
+            contract=contract, promise="what it promises", grave=False, rows=1, example=" ".join(words), sequence=last
+        )
+        broken = () if contract == "clean" else (found,)
+        yield from self.said(Audited(rows=last, first_sequence=0, last_sequence=last, broken=broken))
+
+    def said(self, event: Unseen | Undecodable | Audited) -> Iterator[str]:
         """One row of its own."""
         self.world.sequence += 1
         row = Row(self.world.sequence, Millis(self.world.now_ms), (event,))

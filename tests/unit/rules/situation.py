@@ -11,6 +11,7 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding, Judgement
 from rules.quorum import (
     Answer,
+    Breach,
     BrokerRegistration,
     Connection,
     ControllerRegistration,
@@ -456,6 +457,23 @@ def broken(quorum: Quorum, *invariants: Invariant, ago_ms: int = 20_000) -> Quor
         for each in invariants
     ]
     return replace(quorum, violations=(*quorum.violations, *violations))
+
+
+def breached(quorum: Quorum, contract: str, *, ago_ms: int = 20_000, rows: int = 1, grave: bool = False) -> Quorum:
+    """A data contract was found broken then."""
+    breach = Breach(
+        contract=contract,
+        promise="no credential is recorded" if grave else "every batch, record and look that is recorded decodes",
+        grave=grave,
+        rows=rows,
+        first_at_ms=Millis(NOW - ago_ms),
+        last_at_ms=Millis(NOW - ago_ms),
+        example="offset 180: a ConfigRecord shows its value"
+        if grave
+        else "offset 180: record type 99 version 0 is not known to Kafka 3.3.2 to 4.3.1",
+        sequence=1_042,
+    )
+    return replace(quorum, breaches=(*quorum.breaches, breach))
 
 
 # What can go wrong with partitions.

@@ -56,6 +56,7 @@ HOLDS = {
     "snapshot-stale": 60,
     "views-disagree": 60,
     "unclean-election": 0,
+    "data-contract-broken": 0,
 }
 
 

@@ -21,6 +21,7 @@ from tests.unit.rules.situation import (
     adding,
     all_refuse,
     behind,
+    breached,
     broken,
     broker_behind,
     elected,
@@ -110,6 +111,8 @@ CASES: dict[str, tuple[str, Quorum]] = {
         ),
     ),
     "raft-invariant-broken.critical": ("two-leaders", broken(healthy(), Invariant.TWO_LEADERS)),
+    "data-contract-broken.warning": ("every-record-decodes", breached(healthy(), "every-record-decodes", rows=3)),
+    "data-contract-broken.critical": ("secrets-are-blanked", breached(healthy(), "secrets-are-blanked", grave=True)),
     "recovery-invariant-broken.critical": ("topic orders", recovering(healthy(), 0, isr=(102, 101))),
     "committed-metadata-lost.critical": (
         "metadata log",
@@ -219,6 +222,7 @@ SEVERITIES = {
     "snapshot-stale": {"warning"},
     "views-disagree": {"critical", "warning"},
     "unclean-election": {"info"},
+    "data-contract-broken": {"critical", "warning"},
 }
 
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from connectors.errors import JournalError
+from connectors.event import Audited, BrokenContract
 from connectors.gather.recording import Recording
-from connectors.gather.wish import Wish, wish_from_line, wish_to_line
+from connectors.gather.said import Found, Wish, from_line, to_line
 from connectors.kafka.loop import Loop
 from connectors.observation import Kind, Observation
 
@@ -92,13 +93,25 @@ def test_a_journal_that_cannot_be_written_ends_the_gathering(loop: Loop) -> None
 def test_a_wish_travels_as_a_line() -> None:
     wish = Wish(cluster="prod", at_ms=1_800_000_000_000)
 
-    line = wish_to_line(wish)
+    line = to_line(wish)
 
     assert line.count(b"\n") == 1
-    assert wish_from_line(line) == wish
+    assert from_line(line) == wish
 
 
 @pytest.mark.parametrize("line", [b"", b"\n", b"{}", b"prod 5", b'{"cluster": "a", "at_ms": "soon"}'])
 def test_what_is_no_wish_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match="validation error"):
-        wish_from_line(line)
+        from_line(line)
+
+
+def test_what_an_audit_found_travels_as_a_line_too() -> None:
+    broken = BrokenContract(
+        contract="offsets-ascend", promise="…", grave=False, rows=1, example="row 12: \n", sequence=12
+    )
+    found = Found(cluster="prod", audited=Audited(rows=3, first_sequence=10, last_sequence=12, broken=(broken,)))
+
+    line = to_line(found)
+
+    assert line.count(b"\n") == 1
+    assert from_line(line) == found

@@ -53,6 +53,7 @@ simulate: $(READY) ## a simulated quorum, hurt by a SEED for so many STEPS, and 
 goldens: $(READY) ## write the goldens and the rules' pages again; read every difference before you commit it
 	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit/rules tests/scripts
 	@$(BIN)/python -m tests.rule_pages
+	@$(BIN)/python -m tests.metric_page
 
 schemas: $(READY) ## read the layout of every record from every Kafka's jars again (45 MB each, once)
 	@$(BIN)/python -m deploy.schemas

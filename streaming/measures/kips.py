@@ -218,13 +218,22 @@ OF_KIPS: tuple[Measure[Shown], ...] = (
     ),
 )
 
-HIDDEN: Mapping[str, str] = {
-    _595 + "current-vote": "which candidate a node voted for is in its quorum-state file alone",
-    _595 + "number-unknown-voter-connections": "a node's own cache; Kafka itself always exports 0",
-    _595 + "poll-idle-ratio-avg": "how busy a node's Raft thread is",
-    _595 + "InboundRequestPerSec, OutboundRequestPerSec, ErrorResponsePerSec (struck out)": "between the nodes",
-    _595 + "InboundChannelSize, OutboundChannelSize (struck out)": "a node's own queues",
-    _595 + "TotalTimeMs, InboundQueueTimeMs, HandleTimeMs, OutboundQueueTimeMs (struck out)": "a node's own times",
-    _595 + "AvgIdlePercent (struck out)": "a node's own threads",
+HIDDEN: Mapping[str, tuple[str, str]] = {
+    "current_vote": ("current-vote", "for whom a node voted is in its quorum-state file alone"),
+    "number_unknown_voter_connections": (
+        "number-unknown-voter-connections",
+        "a node's own cache; Kafka itself always exports 0",
+    ),
+    "poll_idle_ratio_avg": ("poll-idle-ratio-avg", "how idle a node's Raft thread is"),
+    "inbound_requests_rate": ("InboundRequestPerSec (struck out)", "between the nodes"),
+    "outbound_requests_rate": ("OutboundRequestPerSec (struck out)", "between the nodes"),
+    "error_responses_rate": ("ErrorResponsePerSec (struck out)", "between the nodes"),
+    "inbound_channel_size": ("InboundChannelSize (struck out)", "a node's own queue"),
+    "outbound_channel_size": ("OutboundChannelSize (struck out)", "a node's own queue"),
+    "total_time": ("TotalTimeMs (struck out)", "how long a node took for a request"),
+    "inbound_queue_time": ("InboundQueueTimeMs (struck out)", "a node's own queue"),
+    "handle_time": ("HandleTimeMs (struck out)", "how long a node took for a request"),
+    "outbound_queue_time": ("OutboundQueueTimeMs (struck out)", "a node's own queue"),
+    "avg_idle_percent": ("AvgIdlePercent (struck out)", "how idle a node's threads are"),
 }
-"""By KIP and metric, why it is not visible from outside: only the node's own JMX tells it."""
+"""What KIP-595 names and is not visible from outside: by our spelling the KIP's, and why."""

@@ -14,6 +14,7 @@ from streaming.measures.measure import PREFIX
 from streaming.measures.pace import Pace
 
 BATCH_DURATION = PREFIX + "batch_duration_seconds"
+DURATION_WORDS = "How long a micro-batch took, from Spark's call to the end of delivery."
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
@@ -57,7 +58,7 @@ class Witness:
         self._noted = Noted()
         self.durations = Histogram(
             BATCH_DURATION,
-            "How long a micro-batch took, from Spark's call to the end of delivery.",
+            DURATION_WORDS,
             buckets=_BUCKETS,
             registry=None,
         )

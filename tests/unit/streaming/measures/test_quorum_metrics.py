@@ -27,7 +27,7 @@ from tests.unit.rules.situation import (
 from tests.unit.streaming.measures.exposition import Running, names, reader
 
 
-@pytest.mark.kip("A099", "A100", "A101", "A102", "A103", "D102", "D103", "D105", "D107")
+@pytest.mark.kip("A099", "A100", "A101", "A102", "A103", "D102", "D103", "D105", "D106", "D107")
 def test_a_healthy_quorum_has_every_gauge_that_the_texts_name_and_that_can_be_seen(tmp_path: Path) -> None:
     read = reader(Running(tmp_path).batch(healthy(3)).samples())
 
@@ -177,7 +177,7 @@ def paced(*portraits: dict[str, Any]) -> Pace:
     return pace
 
 
-@pytest.mark.kip("D116")
+@pytest.mark.kip("D112", "D113", "D116")
 def test_rates_are_those_of_the_last_minute() -> None:
     pace = paced(looked(0, 0, 0, 0), looked(10, 80, 90, 100), looked(70, 720, 700, 760))
 
@@ -245,6 +245,22 @@ def test_election_latency_reaches_the_page(tmp_path: Path) -> None:
 
 def test_nothing_is_called_hidden_that_is_told() -> None:
     assert {measure.origin for measure in OF_KIPS} == {Origin.SEEN, Origin.DERIVED}
-    told = " ".join(measure.of for measure in OF_KIPS)
-    hidden = [name for names in HIDDEN for name in names.removeprefix("KIP-595 ").split(" (")[0].split(", ")]
-    assert [name for name in hidden if name in told] == []
+    assert not {measure.name for measure in OF_KIPS} & set(HIDDEN)
+
+
+OF_THE_TEXTS = """
+current-leader current-epoch current-vote log-end-offset log-end-epoch high-watermark current-state
+number-unknown-voter-connections election-latency-max election-latency-avg commit-latency-max commit-latency-avg
+fetch-records-rate append-records-rate poll-idle-ratio-avg
+number-of-voters number-of-possible-voters pending-add-voter pending-remove-voter
+number-of-observers number-of-offline-voters uncommitted-voter-change ignored-static-voters
+"""
+"""KIP-595's table, KIP-856's, and what KAFKA-16524 lists for KIP-853."""
+
+
+@pytest.mark.parametrize("name", OF_THE_TEXTS.split())
+def test_every_metric_of_the_texts_is_told_or_said_to_be_out_of_sight(name: str) -> None:
+    told = [measure for measure in OF_KIPS if measure.name.removesuffix("_seconds") == name.replace("-", "_")]
+
+    assert len(told) + (name.replace("-", "_") in HIDDEN) == 1
+    assert all(name in measure.of for measure in told)

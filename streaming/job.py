@@ -25,6 +25,7 @@ from streaming.checkpoint import Checkpoint
 from streaming.config import Config, host_port
 from streaming.deliver import Deliver, Quarantine
 from streaming.fleet import Fleet
+from streaming.heartbeat import Heartbeat, Rhythm
 from streaming.leash import Gatherer
 from streaming.measures.own import Sources
 from streaming.measures.witness import Witness
@@ -61,9 +62,11 @@ def run(config: Config, *, say: Say, file: ConfigFile | None = None) -> None:
         stack.enter_context(checkpoint.held())
         job = Job(config, checkpoint, stack)
         say(f"gathering from {_names(config)}; starting Spark")
+        pulse = Pulse(last_batch_at=lambda: job.deliver.last_batch_at, gathers=lambda: job.gatherer.alive)
+        heartbeat = stack.enter_context(Heartbeat(job.heartbeat, well=lambda: pulse.well))
         if config.listen is not None:
-            pulse = Pulse(last_batch_at=lambda: job.deliver.last_batch_at, gathers=lambda: job.gatherer.alive)
-            stack.enter_context(Server(host_port(config.listen), [health(pulse), metrics(job.sources(pulse))]))
+            pages = [health(pulse), metrics(job.sources(pulse, heartbeat))]
+            stack.enter_context(Server(host_port(config.listen), pages))
         spark = session(master=config.master, logs=checkpoint.logs, settings=config.spark)
         stack.callback(quietly, spark.stop)
         # Spark's context took SIGINT for itself.
@@ -124,7 +127,12 @@ class Job:
             ended=self.witness.take,
         )
 
-    def sources(self, pulse: Pulse) -> Sources:
+    def heartbeat(self) -> Rhythm | None:
+        """The dead-man heartbeat that is configured now."""
+        section = self._config.heartbeat
+        return None if section is None else section.rhythm()
+
+    def sources(self, pulse: Pulse, heartbeat: Heartbeat) -> Sources:
         """Where /metrics looks."""
         checkpoint = self._checkpoint
         return Sources(
@@ -135,6 +143,7 @@ class Job:
             journal=checkpoint.journal,
             quarantine=checkpoint.quarantine,
             stats=checkpoint.logs / "gather-stats.json",
+            beats=lambda: heartbeat.beats,
         )
 
     def silences(self, now_ms: Millis) -> Sequence[Silence]:

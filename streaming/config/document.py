@@ -9,6 +9,7 @@ from connectors.sinks.links import Links
 from connectors.sinks.place import Wanted
 from rules.finding import Thresholds
 from streaming.config.cluster import ClusterSection, host_port
+from streaming.config.heartbeat import HeartbeatSection
 from streaming.config.section import Section
 from streaming.config.sink import ConsoleSection, SinkEntry, Sinks
 from streaming.config.thresholds import flattened, in_force
@@ -32,6 +33,8 @@ class Config(Section):
     """Spark's master. With local[1] a batch takes half again as long."""
     spark: Mapping[str, str] = Field(default_factory=dict)
     """Further Spark settings, as they are."""
+    heartbeat: HeartbeatSection | None = None
+    """A dead man's switch: whom to ask while the job is well; nobody by default."""
     listen: str | None = None
     """HOST:PORT of /healthz and /readyz; none by default."""
 

@@ -27,6 +27,7 @@ from streaming.deliver import Deliver, Quarantine
 from streaming.fleet import Fleet
 from streaming.heartbeat import Heartbeat, Rhythm
 from streaming.leash import Gatherer
+from streaming.maintenance import in_force
 from streaming.measures.own import Sources
 from streaming.measures.witness import Witness
 from streaming.preflight import identified
@@ -114,7 +115,7 @@ class Job:
         stack.callback(lambda: self.gatherer.stop())
         self.ledger = Ledger(checkpoint.ledger)
         stack.callback(self.ledger.close)
-        self.fleet = Fleet([section.name for section in config.clusters])
+        self.fleet = Fleet([section.name for section in config.watched])
         self.witness = Witness(firing=self.ledger.firing)
         self._silences = SilenceFile(checkpoint.silences)
         self._delivery = Delivery(self.ledger, _sinks(self._sinks), silences=self.silences)
@@ -147,8 +148,8 @@ class Job:
         )
 
     def silences(self, now_ms: Millis) -> Sequence[Silence]:
-        """What people need not be told now."""
-        return self._silences.newest()
+        """What people need not be told now: by `kraftwatch silence`, and by the configuration's maintenance."""
+        return (*self._silences.newest(), *in_force(self._config.windows(), now_ms))
 
     def watch(self, spark: SparkSession) -> None:
         """Start the query.
@@ -177,7 +178,7 @@ class Job:
         # From here on nothing is refused, except by the machine.
         self._checkpoint.record_cluster_ids(ids)
         self._config, self._asked, self._sinks = config, asked, sinks
-        self.fleet.watch([section.name for section in config.clusters])
+        self.fleet.watch([section.name for section in config.watched])
         self._watch_these(asked.identified(ids))
         return [key for key in Config.model_fields if getattr(before, key) != getattr(config, key)]
 
@@ -215,5 +216,5 @@ def _sinks(opened: Sequence[tuple[Wanted, Sink]]) -> Sequence[Sink]:
 
 
 def _names(config: Config) -> str:
-    names = [section.name for section in config.clusters]
+    names = [section.name for section in config.watched]
     return ", ".join(names) if len(names) <= 5 else f"{len(names)} clusters"

@@ -24,18 +24,17 @@ class Watched:
         Raises:
             UsageError: a threshold that no rule knows, or a file that cannot be read.
         """
-        thresholds = config.thresholds_in_force()
         return cls(
-            clusters=tuple(section.cluster() for section in config.clusters),
+            clusters=tuple(section.cluster() for section in config.watched),
             settings={
                 section.name: ClusterSettings(
                     cluster_id="",
                     bootstrap=section.bootstrap,
                     vantage=section.vantage,
                     access=section.access,
-                    thresholds=thresholds,
+                    thresholds=config.thresholds_in_force(section),
                 )
-                for section in config.clusters
+                for section in config.watched
             },
         )
 

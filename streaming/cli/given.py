@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -33,6 +34,14 @@ Clusters: TypeAlias = Annotated[
 Settings: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--set", help="A rule's threshold, as no-leader.hold=10 (seconds).", metavar="RULE.NAME=VALUE"),
+]
+Only: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        help="Of the clusters given, these alone: a name, or a pattern with * and ?. May be given again.",
+        metavar="NAME",
+    ),
 ]
 Resolve: TypeAlias = Annotated[
     list[str] | None,
@@ -84,6 +93,7 @@ class Asked:
 
     config: ConfigFile = None
     cluster: Clusters = None
+    only: Only = None
     setting: Settings = None
     resolve: Resolve = None
     hosts_file: HostsFile = None
@@ -178,6 +188,7 @@ def settled(
     setting: Sequence[str] | None,
     resolve: Sequence[str] | None,
     hosts_file: Path | None,
+    only: Sequence[str] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Config:
     """The configuration file with the options laid over it; options win.
@@ -188,6 +199,7 @@ def settled(
         setting: RULE.NAME=VALUE each.
         resolve: HOST=ADDR each, for every cluster.
         hosts_file: for every cluster.
+        only: names or patterns; they stand for `watch.include` and leave `watch.exclude` as it is.
         more: further keys of the configuration; what is empty or None changes nothing.
 
     Raises:
@@ -201,7 +213,12 @@ def settled(
         section["resolve"] = {**section.get("resolve", {}), **dict(_pair(text, "--resolve") for text in resolve or [])}
         if hosts_file is not None:
             section["hosts_file"] = hosts_file
+        # An option wins over what the file says of one cluster, too.
+        section["thresholds"] = overrides(section.get("thresholds", {}), setting or [])
     data["thresholds"] = overrides(data.get("thresholds", {}), setting or [])
+    if only:
+        _refuse_unknown(only, [section["name"] for section in data["clusters"]])
+        data["watch"] = {**data.get("watch", {}), "include": tuple(only)}
     data.update({key: value for key, value in (more or {}).items() if value})
     return checked(data, "options" if config is None else f"{config} and options")
 
@@ -211,9 +228,15 @@ def _from_file(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     config: Config = load(path)
-    data = config.model_dump(exclude_unset=True)
+    data = config.model_dump(exclude_unset=True, by_alias=True)
     data["clusters"] = [dict(section) for section in data["clusters"]]
     return data
+
+
+def _refuse_unknown(only: Sequence[str], names: Sequence[str]) -> None:
+    for pattern in only:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise UsageError(f"--only {pattern} is none of the clusters: {', '.join(names)}")
 
 
 def _cluster(text: str) -> dict[str, Any]:

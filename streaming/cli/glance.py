@@ -15,7 +15,7 @@ from rules.finding import Plain
 from rules.quorum import Vantage
 from streaming.cli import given
 from streaming.cli.given import Asked, Offline, Shown
-from streaming.config import ClusterSection, in_force
+from streaming.config import Config, flattened, in_force
 from streaming.oncall.disk import on_disk
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.look import look
@@ -56,11 +56,11 @@ def glimpses(wanted: Asked, each: Callable[[Sequence[Glimpse]], bool] = lambda _
         setting=wanted.setting,
         resolve=wanted.resolve,
         hosts_file=wanted.hosts_file,
+        only=wanted.only,
     )
-    thresholds = settled.thresholds_in_force()
     recall = isinstance(wanted, Shown) and wanted.config is not None and journal is None
-    targets = _targets(settled.clusters, journal, recall_from=settled.checkpoint if recall else None)
-    return look(targets, thresholds, timeout_s=wanted.timeout, say=_say, each=each)
+    targets = _targets(settled, journal, recall_from=settled.checkpoint if recall else None)
+    return look(targets, timeout_s=wanted.timeout, say=_say, each=each)
 
 
 def once(wanted: Asked) -> Sequence[Glimpse]:
@@ -145,7 +145,7 @@ def _offline(wanted: Offline, journal: Path | None) -> Sequence[Glimpse] | None:
         return None
     if isinstance(wanted, Shown) and wanted.watch:
         raise UsageError("--watch needs a cluster to look at: give --cluster NAME=HOST:PORT,… or --config FILE")
-    thresholds = in_force(given.overrides({}, wanted.setting or ()))
+    thresholds = in_force(flattened(given.overrides({}, wanted.setting or ())))
     if wanted.log_dir is not None:
         read = on_disk(wanted.log_dir, upto)
         disk = read.disk
@@ -157,15 +157,15 @@ def _offline(wanted: Offline, journal: Path | None) -> Sequence[Glimpse] | None:
     return [remembered(one.machine, one.newest_ms, thresholds, missing=one.missing) for one in found.values()]
 
 
-def _targets(sections: Sequence[ClusterSection], journal: Path | None, recall_from: Path | None) -> list[Target]:
+def _targets(config: Config, journal: Path | None, recall_from: Path | None) -> list[Target]:
     """The clusters to look at, each with what was recorded of it.
 
     Args:
-        sections: the clusters.
+        config: says which.
         journal: is read now, and has to hold every one of them.
         recall_from: is read only if one of them does not answer, and may not be there.
     """
-    by_name = {section.name: section for section in sections}
+    by_name = {section.name: section for section in config.watched}
     names: set[str] = set()
 
     def new(name: str) -> Machine | None:
@@ -199,6 +199,7 @@ def _targets(sections: Sequence[ClusterSection], journal: Path | None, recall_fr
             access=section.access,
             recorded=found.get(section.name),
             recall=partial(recall, section.name),
+            thresholds=config.thresholds_in_force(section),
         )
-        for section in sections
+        for section in config.watched
     ]

@@ -7,21 +7,17 @@ from typing import Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from connectors.cluster import Cluster
+from connectors.errors import UsageError
+from connectors.sinks.secret import Secret
 from rules.quorum import Access, Vantage
 from streaming.config.section import Section, readable
 
 _BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
-class ClusterSection(Section):
-    """One cluster to watch."""
+class ClusterDefaults(Section):
+    """What the clusters of a fleet have in common: any key of a cluster but its name, addresses, id and thresholds."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)
-    """How alerts call it; part of the recorded state's identity, so renaming starts anew."""
-    bootstrap: tuple[str, ...] = Field(min_length=1)
-    """HOST:PORT of controllers, all of them if possible. With brokers only, the log cannot be read."""
-    cluster_id: str | None = None
-    """Needed only where DescribeCluster is denied to the monitor."""
     metadata_log: bool = True
     """`false`: polls alone, for which DESCRIBE does; the rules that need the log are then not applicable."""
     vantage: Vantage = Vantage.INSIDE
@@ -31,21 +27,55 @@ class ClusterSection(Section):
     hosts_file: Path | None = None
     """In the format of /etc/hosts, read again at each look; wins over DNS."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """What the listener speaks. Anything but PLAINTEXT makes printed commands carry --command-config."""
     ssl_cafile: Path | None = None
+    """PEM: whom to trust; without it, the system's authorities."""
     ssl_certfile: Path | None = None
+    """PEM: our own certificate, where the listener wants one (mutual TLS)."""
     ssl_keyfile: Path | None = None
+    """PEM: its key."""
     ssl_password: SecretStr | None = None
+    """The key's password."""
+    ssl_password_file: Path | None = None
+    """A file that holds it alone; not together with ssl_password."""
     ssl_crlfile: Path | None = None
+    """PEM: what was revoked."""
     ssl_check_hostname: bool = True
+    """`false` checks the chain and the dates, not the name."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"] | None = None
+    """How to log in; needed with SASL_PLAINTEXT and SASL_SSL."""
     sasl_plain_username: str | None = None
+    """For PLAIN and SCRAM."""
     sasl_plain_password: SecretStr | None = None
+    """For PLAIN and SCRAM."""
     sasl_plain_password_file: Path | None = None
     """A file that holds the password alone; not together with sasl_plain_password."""
     sasl_oauth_token_file: Path | None = None
     """A file that holds an OAUTHBEARER token, read again at each login."""
     sasl_kerberos_service_name: str = "kafka"
+    """For GSSAPI."""
     sasl_kerberos_domain_name: str | None = None
+    """For GSSAPI: instead of the host's name."""
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> "ClusterDefaults":
+        for key in ("sasl_plain_password", "ssl_password"):
+            if getattr(self, key) is not None and getattr(self, key + "_file") is not None:
+                raise ValueError(f"give {key} or {key}_file, not both")
+        return self
+
+
+class ClusterSection(ClusterDefaults):
+    """One cluster to watch. What it does not say itself, `defaults` says for it."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)
+    """How alerts call it; part of the recorded state's identity, so renaming starts anew."""
+    bootstrap: tuple[str, ...] = Field(min_length=1)
+    """HOST:PORT of controllers, all of them if possible. With brokers only, the log cannot be read."""
+    cluster_id: str | None = None
+    """Needed only where DescribeCluster is denied to the monitor."""
+    thresholds: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
+    """RULE: {THRESHOLD: VALUE} for this cluster, laid over the common ones."""
 
     @field_validator("bootstrap")
     @classmethod
@@ -53,12 +83,6 @@ class ClusterSection(Section):
         for address in value:
             host_port(address)
         return value
-
-    @model_validator(mode="after")
-    def _one_password(self) -> "ClusterSection":
-        if self.sasl_plain_password is not None and self.sasl_plain_password_file is not None:
-            raise ValueError("give sasl_plain_password or sasl_plain_password_file, not both")
-        return self
 
     @model_validator(mode="after")
     def _login(self) -> "ClusterSection":
@@ -111,10 +135,10 @@ class ClusterSection(Section):
             "ssl_check_hostname": self.ssl_check_hostname,
             "sasl_mechanism": self.sasl_mechanism,
             "sasl_plain_username": self.sasl_plain_username,
-            "sasl_plain_password": self._password(),
+            "sasl_plain_password": self._secret("sasl_plain_password"),
             "sasl_kerberos_service_name": self.sasl_kerberos_service_name,
             "sasl_kerberos_domain_name": self.sasl_kerberos_domain_name,
-            "ssl_password": None if self.ssl_password is None else self.ssl_password.get_secret_value(),
+            "ssl_password": self._secret("ssl_password"),
         }
         for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file"):
             path = getattr(self, name)
@@ -129,11 +153,14 @@ class ClusterSection(Section):
             log=self.metadata_log,
         )
 
-    def _password(self) -> str | None:
-        if self.sasl_plain_password_file is not None:
-            place = f"cluster {self.name}: sasl_plain_password_file"
-            return readable(self.sasl_plain_password_file, place).rstrip("\n")
-        return None if self.sasl_plain_password is None else self.sasl_plain_password.get_secret_value()
+    def _secret(self, key: str) -> str | None:
+        file, text = getattr(self, key + "_file"), getattr(self, key)
+        try:
+            if file is not None:
+                return Secret(file=file).read()
+        except UsageError as problem:
+            raise UsageError(f"cluster {self.name}: {key}_file: {problem}") from None
+        return None if text is None else str(text.get_secret_value())
 
 
 def host_port(address: str) -> tuple[str, int]:

@@ -1,24 +1,48 @@
 """The whole configuration."""
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from connectors.sinks.links import Links
 from connectors.sinks.place import Wanted
 from rules.finding import Thresholds
-from streaming.config.cluster import ClusterSection, host_port
+from streaming.config.cluster import ClusterDefaults, ClusterSection, host_port
 from streaming.config.heartbeat import HeartbeatSection
+from streaming.config.maintenance import MaintenanceSection
 from streaming.config.section import Section
 from streaming.config.sink import ConsoleSection, SinkEntry, Sinks
 from streaming.config.thresholds import flattened, in_force
+from streaming.maintenance import Window
+
+_FILE = "_file"
+
+
+class WatchSection(Section):
+    """Which of the clusters are watched."""
+
+    include: tuple[str, ...] = Field(default=("*",), min_length=1)
+    """Names, or patterns with `*` and `?`: a cluster is watched if one of them matches its name."""
+    exclude: tuple[str, ...] = ()
+    """Names, or patterns: it is not watched if one of these does."""
+
+    def takes(self, name: str) -> bool:
+        """Whether a cluster of this name is watched."""
+        return _matches(name, self.include) and not _matches(name, self.exclude)
 
 
 class Config(Section):
     """Everything `kraftwatch run` needs to know."""
 
+    defaults: ClusterDefaults = Field(default_factory=ClusterDefaults)
+    """Laid under each cluster: the settings that a fleet has in common. What a cluster says itself wins."""
     clusters: tuple[ClusterSection, ...] = Field(min_length=1)
+    """The clusters, each under a name of its own."""
+    watch: WatchSection = Field(default_factory=WatchSection)
+    """Which of them are watched; all by default."""
     checkpoint: Path = Path("kraftwatch-checkpoint")
     """Holds the journal, Spark's checkpoint and the ledger: keep it, it is the memory."""
     sinks: Sinks = (SinkEntry(console=ConsoleSection()),)
@@ -28,7 +52,9 @@ class Config(Section):
     page_url: str | None = Field(default=None, pattern=r"^https?://[^\s<>|]+$")
     """How people reach this job's page, if not by `listen`: messages link to the cluster's page there."""
     thresholds: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
-    """RULE: {THRESHOLD: VALUE}."""
+    """RULE: {THRESHOLD: VALUE}, for every cluster that has none of its own."""
+    maintenance: tuple[MaintenanceSection, ...] = ()
+    """When people are not told, week by week."""
     master: str = "local[2]"
     """Spark's master. With local[1] a batch takes half again as long."""
     spark: Mapping[str, str] = Field(default_factory=dict)
@@ -36,7 +62,18 @@ class Config(Section):
     heartbeat: HeartbeatSection | None = None
     """A dead man's switch: whom to ask while the job is well; nobody by default."""
     listen: str | None = None
-    """HOST:PORT of /healthz and /readyz; none by default."""
+    """HOST:PORT of the page, /metrics, /healthz and /readyz; none by default."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lay_under(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        defaults, clusters = value.get("defaults"), value.get("clusters")
+        if not isinstance(defaults, Mapping) or not isinstance(clusters, list | tuple):
+            return value
+        laid = [_laid_under(each, defaults) if isinstance(each, Mapping) else each for each in clusters]
+        return {**value, "clusters": laid}
 
     @field_validator("clusters")
     @classmethod
@@ -54,19 +91,49 @@ class Config(Section):
             host_port(value)
         return value
 
+    @model_validator(mode="after")
+    def _something_watched(self) -> "Config":
+        if not self.watched:
+            names = ", ".join(section.name for section in self.clusters)
+            raise ValueError(f"watch leaves no cluster to watch of {names}: correct its include and exclude")
+        return self
+
+    @property
+    def watched(self) -> tuple[ClusterSection, ...]:
+        """The clusters that are watched, in the file's order."""
+        return tuple(section for section in self.clusters if self.watch.takes(section.name))
+
     def wanted(self) -> Sequence[Wanted]:
         """The sinks, as they are opened."""
         links = Links(docs_url=self.docs_url, page_url=self.page_url)
         return [sink.wanted(links) for sink in self.sinks]
 
-    def overrides(self) -> dict[str, float]:
-        """The thresholds as RULE.NAME -> value."""
-        return flattened(self.thresholds)
+    def windows(self) -> Sequence[Window]:
+        """The maintenance windows."""
+        return [section.window() for section in self.maintenance]
 
-    def thresholds_in_force(self) -> Mapping[str, Thresholds]:
-        """Every rule's numbers, the configuration's laid over the defaults.
+    def overrides(self, section: ClusterSection | None = None) -> dict[str, float]:
+        """The thresholds as RULE.NAME -> value: the common ones, a cluster's laid over them."""
+        return {**flattened(self.thresholds), **({} if section is None else flattened(section.thresholds))}
+
+    def thresholds_in_force(self, section: ClusterSection | None = None) -> Mapping[str, Thresholds]:
+        """Every rule's numbers for a cluster: the configuration's laid over the defaults.
 
         Raises:
             UsageError: no rule knows one of them, or it cannot be.
         """
-        return in_force(self.thresholds)
+        return in_force(self.overrides(section))
+
+
+def _laid_under(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """A cluster's keys over the common ones. A secret replaces a secret's file, and the other way round."""
+    said = {key.removesuffix(_FILE) for key in section}
+    under = {key: value for key, value in defaults.items() if key.removesuffix(_FILE) not in said}
+    own, common = section.get("resolve"), defaults.get("resolve")
+    if isinstance(own, Mapping) and isinstance(common, Mapping):
+        section = {**section, "resolve": {**common, **own}}
+    return {**under, **section}
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

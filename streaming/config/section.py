@@ -12,7 +12,8 @@ from connectors.errors import UsageError
 class Section(BaseModel):
     """Every part of the file: unknown keys are refused, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # The text under a key is its description: for the schema, and for docs/configuration.md.
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 def _seconds(value: Any) -> Any:

@@ -12,13 +12,13 @@ def flattened(thresholds: Mapping[str, Mapping[str, float]]) -> dict[str, float]
     return {f"{rule}.{name}": value for rule, values in thresholds.items() for name, value in values.items()}
 
 
-def in_force(thresholds: Mapping[str, Mapping[str, float]]) -> Mapping[str, Thresholds]:
-    """Every rule's numbers, these (RULE: {NAME: VALUE}) laid over the defaults.
+def in_force(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
+    """Every rule's numbers, these (RULE.NAME -> value) laid over the defaults.
 
     Raises:
         UsageError: no rule knows one of them, or it cannot be.
     """
     try:
-        return thresholds_for(flattened(thresholds))
+        return thresholds_for(overrides)
     except ValueError as problem:
         raise UsageError(str(problem)) from None

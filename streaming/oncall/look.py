@@ -15,7 +15,6 @@ from connectors.gather.recording import Recording
 from connectors.kafka.identity import identify
 from connectors.kafka.loop import Loop
 from connectors.observation import Observation
-from rules.finding import Thresholds
 from rules.quorum import Reason
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.view import Target, View
@@ -34,7 +33,6 @@ Say = Callable[[str], None]
 
 def look(
     targets: Sequence[Target],
-    thresholds: Mapping[str, Thresholds],
     *,
     timeout_s: float,
     say: Say = lambda _: None,
@@ -45,7 +43,6 @@ def look(
 
     Args:
         targets: the clusters; names differ.
-        thresholds: by rule id.
         timeout_s: how long to wait for what is missing.
         say: is told what is missing, when that takes more than two seconds.
         each: is given every glimpse; True asks for another one, `every_s` later.
@@ -60,7 +57,7 @@ def look(
     with ThreadPoolExecutor(max_workers=min(16, len(targets))) as pool:
         known = list(pool.map(_identified, targets))
     loop = Loop()
-    views = {target.cluster.name: View(target, thresholds) for target in known}
+    views = {target.cluster.name: View(target) for target in known}
     recording = Recording(_Replayed(views), loop, failed=loop.stop)
     watches = [views[target.cluster.name].watch(loop, recording) for target in known]
 

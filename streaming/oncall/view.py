@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connectors.cluster import Cluster
 from connectors.gather.recording import Recording
@@ -14,7 +14,7 @@ from connectors.kafka.loop import Loop
 from connectors.kafka.tail import Resume
 from connectors.kafka.whereabouts import Learned
 from connectors.observation import Observation
-from rules.evaluate import evaluate
+from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Judgement, Thresholds
 from rules.quorum import PLAINTEXT, Access, Millis, Quorum, Vantage, host_and_port
 from rules.sight import leaderless
@@ -44,19 +44,21 @@ class Target:
     """What a journal told of it: where to go on, and what to show when nobody answers."""
     recall: Callable[[], Recorded | None] = lambda: None
     """Reads what was recorded of it, once nobody answered and there is no `recorded`; None: nothing was."""
+    thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}))
+    """By rule id."""
 
 
 class View:
     """One cluster's machine while it is looked at. Not for use by several threads."""
 
-    def __init__(self, target: Target, thresholds: Mapping[str, Thresholds]) -> None:
+    def __init__(self, target: Target) -> None:
         self.name = target.cluster.name
         self._cluster = target.cluster
         self._recorded = target.recorded
         self._recall = target.recall
         self._unanswered: deque[Observation] | None = deque(maxlen=_KEPT)
         """What was seen while nobody answered: it is as true of a state that is recalled."""
-        self._thresholds = thresholds
+        self._thresholds = target.thresholds
         self._machine, self._fallback = _machines(target)
         # Rows are never earlier than the newest recorded one, should the clock have been set back since.
         self._since_ms = Millis(max(wall_ms(), self._recorded.newest_ms if self._recorded else 0))

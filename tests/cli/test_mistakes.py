@@ -21,7 +21,7 @@ def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str
         ([], "nothing to watch: give --cluster NAME=HOST:PORT,… or --config FILE"),
         (["--cluster", "prod"], "--cluster prod: expected NAME=HOST:PORT,…"),
         (["--cluster", "prod=c1"], "clusters.0.bootstrap: 'c1' is not HOST:PORT"),
-        (["--cluster", "pr od=c1:1"], "clusters.0.name: String should match pattern"),
+        (["--cluster", "pr od=c1:1"], "clusters.0.name: should match pattern"),
         (["--config", "nowhere.yaml"], "--config: cannot read nowhere.yaml: no such file or directory"),
         ([*A, "--set", "no-leadr.hold=1"], "unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-l"),
         ([*A, "--set", "no-leader.hld=1"], "rule 'no-leader' has no threshold 'hld': did you mean 'hold'?"),

@@ -128,7 +128,7 @@ def test_a_journal_that_begins_in_the_middle_says_so_and_how_old_it_is(tmp_path:
 
 
 def view() -> View:
-    return View(Target(cluster=Cluster(name="a", bootstrap=(("c1.test", 9093),))), thresholds_for({}))
+    return View(Target(cluster=Cluster(name="a", bootstrap=(("c1.test", 9093),))))
 
 
 def began(looked: View) -> Millis:
@@ -180,7 +180,7 @@ def test_a_poll_is_one_of_the_things_wished_for() -> None:
 def test_a_recorded_state_that_begins_in_the_middle_is_shown_only_until_somebody_answers(tmp_path: Path) -> None:
     found = recorded(journal(tmp_path / "journal", [observed(polled(7), AT)]), machine)
     cluster = Cluster(name="a", bootstrap=(("c1.test", 9093),))
-    looked = View(Target(cluster=cluster, recorded=found["a"]), thresholds_for({}))
+    looked = View(Target(cluster=cluster, recorded=found["a"]))
     assert looked.glimpse().quorum.leader_epoch == 7
     assert looked.glimpse().source == "journal"
 
@@ -267,11 +267,11 @@ def test_what_was_recorded_is_recalled_only_once_nobody_answers(tmp_path: Path) 
         return recorded(journal(tmp_path / "journal", [observed(polled(7), AT)]), machine)["a"]
 
     cluster = Cluster(name="a", bootstrap=(("c1.test", 9093),))
-    answered = View(Target(cluster=cluster, recall=recall), thresholds_for({}))
+    answered = View(Target(cluster=cluster, recall=recall))
     answered.apply(observed(polled(9), wall_ms() + 100))
     assert (answered.glimpse().source, asked) == ("live", [])
 
-    looked = View(Target(cluster=cluster, recall=recall), thresholds_for({}))
+    looked = View(Target(cluster=cluster, recall=recall))
     looked.apply(observed(unseen(Reason.NO_LEADER), wall_ms() + 100))
     seen = looked.glimpse()
 
@@ -287,7 +287,7 @@ def test_what_was_recorded_is_recalled_only_once_nobody_answers(tmp_path: Path) 
 
 def test_where_nothing_was_recorded_there_is_nothing_to_recall(tmp_path: Path) -> None:
     assert not has_journal(tmp_path)
-    looked = View(Target(cluster=Cluster(name="a", bootstrap=(("c1.test", 9093),))), thresholds_for({}))
+    looked = View(Target(cluster=Cluster(name="a", bootstrap=(("c1.test", 9093),))))
     looked.apply(observed(unseen(Reason.NO_LEADER), wall_ms() + 100))
 
     assert looked.glimpse().source == "none"

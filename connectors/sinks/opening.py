@@ -4,7 +4,17 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from connectors.sinks.place import Alertmanager, Console, Jsonl, Wanted, Webhook
+from connectors.sinks.place import (
+    Alertmanager,
+    Apprise,
+    Console,
+    Jsonl,
+    Pagerduty,
+    SlackBot,
+    SlackWebhook,
+    Wanted,
+    Webhook,
+)
 from connectors.sinks.sink import Sink, Style, Terms
 
 
@@ -42,6 +52,24 @@ def open_sink(wanted: Wanted, *, memory: Path) -> Sink:
             often = replace(wanted, repeat_s=REPEAT_S)
             terms = _terms(often, f"alertmanager:{host_of(place.url)}", Style.INCIDENTS)
             return AlertmanagerSink(place, terms=terms, links=wanted.links)
+        case SlackBot() as place:
+            from connectors.sinks.slack import SlackSink
+
+            terms = _terms(wanted, f"slack:{place.channel}", Style.INCIDENTS)
+            return SlackSink(place, terms=terms, links=wanted.links, memory=memory)
+        case SlackWebhook() as place:
+            from connectors.sinks.slack import SlackWebhookSink
+
+            return SlackWebhookSink(place, terms=_terms(wanted, "slack", Style.INCIDENTS), links=wanted.links)
+        case Pagerduty() as place:
+            from connectors.sinks.pagerduty import PagerdutySink
+
+            return PagerdutySink(place, terms=_terms(wanted, "pagerduty", Style.INCIDENTS), links=wanted.links)
+        case Apprise() as place:
+            from connectors.sinks.apprise import AppriseSink, schema_of
+
+            terms = _terms(wanted, f"apprise:{schema_of(place.url)}", Style.INCIDENTS)
+            return AppriseSink(place, terms=terms, links=wanted.links)
 
 
 def _terms(wanted: Wanted, name: str, style: Style) -> Terms:

@@ -47,7 +47,42 @@ class Alertmanager:
     """Authorities to trust instead of the system's."""
 
 
-Place: TypeAlias = Console | Jsonl | Webhook | Alertmanager
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackBot:
+    """A channel that a bot posts to."""
+
+    channel: str
+    """Its id, or `#name`."""
+    token: Secret
+    api_url: str = "https://slack.com/api/"
+    ca_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlackWebhook:
+    """An incoming webhook of Slack."""
+
+    url: Secret
+    ca_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pagerduty:
+    """An integration of a service (Events API v2)."""
+
+    routing_key: Secret
+    api_url: str = "https://events.pagerduty.com"
+    ca_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apprise:
+    """Any service that Apprise knows, by its URL."""
+
+    url: Secret
+
+
+Place: TypeAlias = Console | Jsonl | Webhook | Alertmanager | SlackBot | SlackWebhook | Pagerduty | Apprise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

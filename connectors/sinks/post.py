@@ -4,6 +4,7 @@ The official clients of Slack send through this as well: their own transport fol
 hand, and waits for ever on a server that sends a byte now and then.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from connectors.sinks.cutoff import Cutoff
 from connectors.sinks.sink import Outcome, Retry
 
 _LONGEST_BYTES = 1 << 20
+_SECRET_CHARACTERS = 8
+"""A shorter part of a URL is a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +80,21 @@ def submitted(
     ca_file: Path | None = None,
     secrets: Sequence[str] = (),
 ) -> Outcome:
-    """`post` for a place that answers by its status alone; `secrets` are not shown, should it repeat one."""
+    """`post` for a place that answers by its status alone; no secret is shown, should it repeat one.
+
+    Args:
+        url: any part of which may be a secret.
+        body: as it is sent.
+        headers: all that are to be sent.
+        seconds: the deadline.
+        ca_file: authorities to trust instead of the public ones.
+        secrets: those in headers.
+    """
     answer = post(url, body, headers, seconds=seconds, ca_file=ca_file)
     if isinstance(answer, Retry):
         return answer
-    said = "" if answer.status < 300 else excerpt(answer.text, *secrets)
+    parts = [part for part in re.split(r"[/?&=:@]", url) if len(part) >= _SECRET_CHARACTERS]
+    said = "" if answer.status < 300 else excerpt(answer.text, *secrets, url, *parts)
     return outcome(answer.status, retry_after=answer.headers.get("Retry-After"), said=said)
 
 

@@ -149,7 +149,8 @@ class Desk:
         if reason is None or (reason is NotifyReason.REPEATED and not any(not life.hushed for life in shown)):
             return None
         ordered = sorted(newest.values(), key=lambda alert: self._rank(alert, firing or newest.values()))
-        return Notice(incident=incident, reason=reason, alerts=tuple(ordered), news=news)
+        known = any(life.begun for life in lives)
+        return Notice(incident=incident, reason=reason, alerts=tuple(ordered), news=news, known=known)
 
     def _reason(
         self, shown: Sequence[_Life], news: Sequence[Alert], told_at_ms: Millis | None, now_ms: Millis

@@ -42,6 +42,8 @@ class Notice:
     """
     news: tuple[Alert, ...]
     """The transitions that this notice tells, oldest first; none when it is repeated."""
+    known: bool = True
+    """The sink was told of it before. One that is over and was not came and went while it could not be told."""
 
     @property
     def root(self) -> Alert:

@@ -7,12 +7,13 @@ from datetime import datetime
 from pathlib import Path
 
 from connectors.sinks.opening import open_sink
-from connectors.sinks.place import Alertmanager, Place, Wanted, Webhook
+from connectors.sinks.place import Alertmanager, Apprise, Pagerduty, Place, SlackBot, SlackWebhook, Wanted, Webhook
 from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Sink
+from tests.contracts import pagerduty_double, slack_double
 from tests.contracts.server import Answer, Request
 
-SECRET = "s3cr3t-d0-n0t-sh0w"
+SECRET = "s3cr3t-d0-n0t-sh0w-0123456789abc"
 
 
 def fine(request: Request) -> Answer:
@@ -43,6 +44,8 @@ class Subject:
     never_taken: frozenset[int] = field(default_factory=lambda: frozenset({400, 413, 422}))
     """The statuses by which the place refuses a document for good."""
 
+    hears_retry_after: bool = True
+
     def open(self, url: str, ca_file: Path, memory: Path) -> Sink:
         return open_sink(Wanted(place=self.place(url, ca_file)), memory=memory)
 
@@ -66,5 +69,30 @@ SUBJECTS = [
             url=Secret(text=f"{url}/{SECRET}/"), token=Secret(text=SECRET), ca_file=ca_file
         ),
         taken=by_alertmanager,
+    ),
+    Subject(
+        kind="slack",
+        place=lambda url, ca_file: SlackBot(
+            channel="#kafka", token=Secret(text=SECRET), api_url=f"{url}/api/", ca_file=ca_file
+        ),
+        taken=slack_double.Slack(token=SECRET).answer,
+    ),
+    Subject(
+        kind="slack webhook",
+        place=lambda url, ca_file: SlackWebhook(url=Secret(text=f"{url}/services/T0/B0/{SECRET}"), ca_file=ca_file),
+        taken=slack_double.webhook,
+    ),
+    Subject(
+        kind="pagerduty",
+        place=lambda url, ca_file: Pagerduty(routing_key=Secret(text=SECRET), api_url=url, ca_file=ca_file),
+        taken=pagerduty_double.Pagerduty().answer,
+    ),
+    Subject(
+        kind="apprise",
+        place=lambda url, ca_file: Apprise(
+            url=Secret(text=url.replace("https://", f"jsons://eva:{SECRET}@") + f"/{SECRET}")
+        ),
+        never_taken=frozenset(),
+        hears_retry_after=False,
     ),
 ]

@@ -75,7 +75,11 @@ class Contract:
 
 
 @pytest.fixture
-def contract(subject: Subject, server: Server, trusted: Authority, tmp_path: Path) -> Contract:
+def contract(
+    subject: Subject, server: Server, trusted: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Contract:
+    # For a library that takes no authorities of ours.
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", trusted.file)
     found = Contract(subject, subject.open(server.url, Path(trusted.file), tmp_path), server)
     found.takes()
     return found
@@ -150,7 +154,8 @@ def test_every_status_has_its_outcome(contract: Contract, status: int) -> None:
     (outcome,) = contract.tell()
     assert isinstance(outcome, Rejected if status in contract.subject.never_taken else Retry)
     assert not [request for request in contract.server.requests if request.path == "/elsewhere"]
-    assert len(contract.server.requests) == 1, "the ledger tries again, not the sink"
+    if isinstance(outcome, Retry):
+        assert len(contract.server.requests) == 1, "the ledger tries again, not the sink"
     contract.takes()
     assert contract.tell() == [Delivered()]
 
@@ -160,8 +165,10 @@ def test_a_place_that_says_when_to_come_back_is_heard(contract: Contract, header
     contract.answers(Answer(status=429, headers={"Retry-After": header}))
     first, second = contract.tell(notice("voter 1"), notice("voter 2"))
     assert isinstance(first, Retry)
-    assert first.after_s == after_s
     assert isinstance(second, Retry)
+    if not contract.subject.hears_retry_after:
+        return
+    assert first.after_s == after_s
     if after_s:
         assert len(contract.server.requests) == 1, "it asked to be left alone"
 
@@ -171,7 +178,8 @@ def test_it_may_say_so_as_a_date(contract: Contract) -> None:
     contract.answers(Answer(status=429, headers={"Retry-After": at}))
     (outcome,) = contract.tell()
     assert isinstance(outcome, Retry)
-    assert 3_000 < outcome.after_s <= 3_600
+    if contract.subject.hears_retry_after:
+        assert 3_000 < outcome.after_s <= 3_600
 
 
 @pytest.mark.parametrize("behaviour", [Silent(), Drip()], ids=["silent", "a byte now and then"])

@@ -1,0 +1,98 @@
+"""The alert rules for Prometheus: promtool takes them and their tests, and they speak of metrics that there are."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rules.evaluate import RULES
+from rules.quorum import Reason
+from streaming.measures.measure import Kind, Measure
+from streaming.measures.witness import BATCH_DURATION
+from streaming.web.metrics import OF_QUORUMS, OWN
+
+FOLDER = Path(__file__).parents[3] / "deploy" / "prometheus"
+ALERTS: dict[str, dict[str, Any]] = {
+    rule["alert"]: rule
+    for group in yaml.safe_load((FOLDER / "kraftwatch.rules.yml").read_text())["groups"]
+    for rule in group["rules"]
+}
+TESTS = (FOLDER / "kraftwatch.rules.test.yml").read_text()
+_METRIC = re.compile(r"\bkraftwatch_\w+")
+_SELECTOR = re.compile(r"(kraftwatch_\w+)\{(.*?)\}")
+
+
+def told() -> dict[str, set[str]]:
+    """Every metric with its labels, those that Prometheus adds among them."""
+    measures: list[Measure[Any]] = [*OWN]
+    labels = {one.full_name: set(one.labels) for one in measures}
+    labels |= {one.full_name: {"cluster", *one.labels} for one in OF_QUORUMS}
+    labels |= {f"{BATCH_DURATION}_bucket": {"le"}, f"{BATCH_DURATION}_count": set(), f"{BATCH_DURATION}_sum": set()}
+    return {name: {*each, "instance", "job"} for name, each in labels.items()}
+
+
+def unknown(expression: str) -> Iterator[str]:
+    """The metrics and labels of an expression that there are not."""
+    known = told()
+    for name in _METRIC.findall(expression):
+        if name not in known:
+            yield name
+    for name, selector in _SELECTOR.findall(expression):
+        yield from (label for label in re.findall(r"(\w+)\s*[=!]", selector) if label not in known.get(name, set()))
+
+
+@pytest.mark.debian("prometheus")
+@pytest.mark.parametrize(("verb", "file"), [("check", "kraftwatch.rules.yml"), ("test", "kraftwatch.rules.test.yml")])
+def test_promtool_is_content(verb: str, file: str) -> None:
+    ran = subprocess.run(["promtool", verb, "rules", file], cwd=FOLDER, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.debian("prometheus")
+def test_promtool_would_find_an_alert_that_fires_too_early(tmp_path: Path) -> None:
+    """A test of a rule cannot pass whatever the rule says."""
+    rules = (FOLDER / "kraftwatch.rules.yml").read_text()
+    (tmp_path / "kraftwatch.rules.yml").write_text(rules.replace("for: 2m", "for: 0m"))
+    (tmp_path / "kraftwatch.rules.test.yml").write_text(TESTS)
+    command = ["promtool", "test", "rules", "kraftwatch.rules.test.yml"]
+
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode != 0
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_an_alert_speaks_of_metrics_that_there_are(alert: str) -> None:
+    rule = ALERTS[alert]
+
+    assert list(unknown(rule["expr"])) == []
+    assert list(unknown(" ".join(rule["annotations"].values()))) == []
+
+
+def test_a_metric_or_label_that_there_is_not_would_be_found() -> None:
+    assert list(unknown('kraftwatch_no_such > 0 and kraftwatch_leaderless{subject="x"} == 1')) == [
+        "kraftwatch_no_such",
+        "subject",
+    ]
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_an_alert_says_how_bad_it_is_and_what_to_do_and_has_its_test(alert: str) -> None:
+    rule = ALERTS[alert]
+
+    assert rule["labels"]["severity"] in {"critical", "warning", "info", "none"}
+    assert rule["annotations"]["summary"]
+    assert alert == "KraftwatchWatchdog" or rule["annotations"]["description"]
+    assert alert in TESTS
+
+
+def test_what_alerts_name_is_there() -> None:
+    texts = " ".join(str(rule) for rule in ALERTS.values())
+    reasons = re.findall(r'reason=~"([^"]+)"', texts)
+
+    assert set(re.findall(r"explain ([a-z-]+)", texts)) <= set(RULES)
+    assert {one for each in reasons for one in each.split("|")} <= {reason.value for reason in Reason}
+    assert {one.kind for one in OWN if one.name.endswith("_total")} == {Kind.COUNTER}

@@ -89,6 +89,7 @@ def test_what_runs_in_production_is_locked_with_the_versions_that_are_tested() -
 def locked(file: Path) -> dict[str, frozenset[str]]:
     """The hashes of each NAME==VERSION in a lock; on which platforms it is wanted may differ."""
     found: dict[str, set[str]] = {}
+    hashes: set[str] = set()
     for line in file.read_text().splitlines():
         if pinned := re.match(r"[a-z0-9][^\s\\]*==[^\s\\]+", line):
             hashes = found.setdefault(pinned[0], set())

@@ -1,0 +1,27 @@
+#!/bin/bash
+# The image's door: Spark on Kubernetes asks for `driver` or `executor`, everybody else for a verb of kraftwatch.
+set -euo pipefail
+
+case "${1:-}" in
+driver)
+  shift
+  exec spark-submit --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" --deploy-mode client "$@"
+  ;;
+executor)
+  # Spark numbers the options that it wants its executors' Java to have: SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1 ...
+  mapfile -t options < <(printenv | grep '^SPARK_JAVA_OPT_' | sort -t_ -k4 -n | cut -d= -f2-)
+  exec java "${options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
+    -cp "${SPARK_CONF_DIR:-$SPARK_HOME/conf}:$SPARK_HOME/jars/*" \
+    org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
+    --driver-url "$SPARK_DRIVER_URL" \
+    --executor-id "$SPARK_EXECUTOR_ID" \
+    --cores "$SPARK_EXECUTOR_CORES" \
+    --app-id "$SPARK_APPLICATION_ID" \
+    --hostname "$SPARK_EXECUTOR_POD_IP" \
+    --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" \
+    --podName "$SPARK_EXECUTOR_POD_NAME"
+  ;;
+*)
+  exec kraftwatch "$@"
+  ;;
+esac

@@ -1,0 +1,124 @@
+"""The manifests: Kubernetes' own schemas take them, they agree, and our loader takes their ConfigMap."""
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from streaming.config import load
+from tests.unit.deploy.recipes.shapes import POD_MONITOR, SPARK_APPLICATION
+
+ROOT = Path(__file__).parents[4]
+FOLDER = ROOT / "deploy" / "kubernetes"
+OLDEST, NEWEST = "1.29", "1.36"
+SHAPES = {"PodMonitor": POD_MONITOR, "SparkApplication": SPARK_APPLICATION}
+"""What operators define: Kubernetes has no schemas of these."""
+
+Manifest = dict[str, Any]
+
+
+def manifests() -> list[Manifest]:
+    return [each for file in sorted(FOLDER.glob("*.yaml")) for each in yaml.safe_load_all(file.read_text())]
+
+
+def of_kind(kind: str) -> Manifest:
+    (one,) = (each for each in manifests() if each["kind"] == kind)
+    return one
+
+
+def checked(manifest: Manifest, version: str) -> None:
+    if manifest["kind"] in SHAPES:
+        jsonschema.validate(manifest, SHAPES[manifest["kind"]])
+    else:
+        kubernetes_validate.validate(manifest, version, strict=True)
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@pytest.mark.parametrize("manifest", manifests(), ids=lambda each: each["kind"])
+def test_kubernetes_takes_every_manifest(manifest: Manifest, version: str) -> None:
+    checked(manifest, version)
+
+
+@pytest.mark.parametrize("manifest", manifests(), ids=lambda each: each["kind"])
+def test_a_key_that_there_is_not_is_refused(manifest: Manifest) -> None:
+    wrong = {**manifest, "sepc": {}}
+
+    with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
+        checked(wrong, NEWEST)
+
+
+def test_spark_that_is_wrong_is_refused_deep_inside_too() -> None:
+    wrong = of_kind("SparkApplication")
+    wrong["spec"]["driver"]["memoryOverheads"] = "1g"
+
+    with pytest.raises(jsonschema.ValidationError, match="memoryOverheads"):
+        checked(wrong, NEWEST)
+
+
+def test_the_config_map_is_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stateful = of_kind("StatefulSet")["spec"]["template"]["spec"]["containers"][0]
+    mounted = {each["name"]: each["mountPath"] for each in stateful["volumeMounts"]}
+    text = of_kind("ConfigMap")["data"]["kraftwatch.yaml"]
+    secrets = of_kind("Secret")["stringData"]
+    for name, value in secrets.items():
+        (tmp_path / name).write_text(value)
+    file = tmp_path / "kraftwatch.yaml"
+    assert f"{mounted['secrets']}/password" in text
+    file.write_text(text.replace(mounted["secrets"], str(tmp_path)))
+
+    config = load(file)
+
+    assert str(config.checkpoint).startswith(mounted["checkpoint"])
+    assert config.listen == f"0.0.0.0:{stateful['ports'][0]['containerPort']}"
+    assert str(config.clusters[0].ssl_cafile) == str(tmp_path / "ca.pem")
+
+
+def test_the_pod_is_one_it_is_probed_and_it_owns_nothing_but_its_volume() -> None:
+    stateful = of_kind("StatefulSet")["spec"]
+    pod = stateful["template"]["spec"]
+    (container,) = pod["containers"]
+
+    assert stateful["replicas"] == 1
+    assert [each["metadata"]["name"] for each in stateful["volumeClaimTemplates"]] == ["checkpoint"]
+    assert {kind: container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")} == {
+        "startup": "/readyz",
+        "liveness": "/healthz",
+        "readiness": "/readyz",
+    }
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    volumes = {
+        each["name"] for each in (*pod["volumes"], *(each["metadata"] for each in stateful["volumeClaimTemplates"]))
+    }
+    assert {each["name"] for each in container["volumeMounts"]} == volumes
+
+
+def test_what_selects_the_pod_selects_it() -> None:
+    labels = of_kind("StatefulSet")["spec"]["template"]["metadata"]["labels"]
+    selectors = [
+        of_kind("StatefulSet")["spec"]["selector"]["matchLabels"],
+        of_kind("Service")["spec"]["selector"],
+        of_kind("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+        of_kind("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        of_kind("PodMonitor")["spec"]["selector"]["matchLabels"],
+    ]
+
+    assert all(selector.items() <= labels.items() for selector in selectors)
+    assert of_kind("SparkApplication")["spec"]["driver"]["labels"] == labels
+
+
+def test_every_place_runs_the_same_image() -> None:
+    compose = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
+
+    assert {
+        compose["services"]["kraftwatch"]["image"],
+        of_kind("StatefulSet")["spec"]["template"]["spec"]["containers"][0]["image"],
+        of_kind("SparkApplication")["spec"]["image"],
+    } == {"kraftwatch:0.1.0"}

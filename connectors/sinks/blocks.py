@@ -5,7 +5,7 @@ context. https://docs.slack.dev/messaging/formatting-message-text: `&`, `<` and 
 mentions and links can be written with `<` alone, as long as `parse` is `none` and `verbatim` is set.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -94,13 +94,8 @@ def reply(notice: Notice) -> dict[str, Any]:
 
 def escaped(text: str, limit: int) -> str:
     """The text as data: escaped, without control characters, cut to so many characters of what Slack counts."""
-    return _piecewise(text, limit, _ESCAPES)
-
-
-_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-
-
-def _piecewise(text: str, limit: int, escapes: Mapping[str, str]) -> str:
+    # Three backticks would begin or end a block of code: something unseen between them keeps them apart.
+    escapes = {**_ESCAPES, "`": "`\u200b"} if _FENCE in text else _ESCAPES
     pieces: list[str] = []
     room = limit
     for each in visible(text, keep="\n"):
@@ -110,6 +105,9 @@ def _piecewise(text: str, limit: int, escapes: Mapping[str, str]) -> str:
         pieces.append(piece)
         room -= len(piece)
     return "".join(pieces)
+
+
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def _origin(notice: Notice) -> str:
@@ -186,9 +184,7 @@ def _lines(alerts: Sequence[Alert]) -> Iterator[str]:
 
 
 def _code(text: str, limit: int) -> str:
-    # Three backticks would end it: something unseen between them keeps them apart.
-    apart = {"`": "`\u200b"} if _FENCE in text else {}
-    return f"{_FENCE}{_piecewise(text, limit, {**_ESCAPES, **apart})}{_FENCE}"
+    return f"{_FENCE}{escaped(text, limit)}{_FENCE}"
 
 
 def _section(text: str) -> Block:

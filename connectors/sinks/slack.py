@@ -27,6 +27,7 @@ from connectors.sinks.post import post, submitted
 from connectors.sinks.posted import Posted, Posting
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Terms
 from connectors.sinks.turn import in_turn
+from connectors.sinks.webhook import host_of
 from rules.finding import Severity
 from rules.quorum import Millis
 from rules.telling.notice import WEIGHT, Notice, NotifyReason
@@ -142,12 +143,12 @@ class SlackWebhookSink:
         """Read the address once, so that one that is not there is told at the start.
 
         Raises:
-            UsageError: it cannot be read.
+            UsageError: it cannot be read, or is none.
         """
         self.terms = terms
         self._place = place
         self._links = links
-        place.url.read()
+        host_of(place.url)
 
     def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
         """Post each notice."""

@@ -70,8 +70,20 @@ def markdown(rule: Rule) -> str:
     ]
     if silence := silence_of(rule):
         parts.append(linked(silence, of=rule))
-    parts += ["## How it is proven", proof(rule)]
+    parts += ["## Silence it", silenced(rule), "## How it is proven", proof(rule)]
     return "\n\n".join(parts) + "\n"
+
+
+def silenced(rule: Rule) -> str:
+    """How people are told nothing of it for a while."""
+    return (
+        "While somebody works on it, nobody need be told:\n\n"
+        "```\n"
+        f'kraftwatch silence add --rule {rule.id} --cluster NAME --for 2h --comment "WHY" --config FILE\n'
+        "```\n\n"
+        "`--subject` narrows it to one of what it is about, `kraftwatch silence end ID` ends it before its time. Records "
+        "(jsonl, a topic) are written all the same, and what still stands when the silence ends is told then."
+    )
 
 
 def linked(text: str, *, of: Rule) -> str:

@@ -50,10 +50,11 @@ bench: $(READY) ## what the idle job costs, and how fast the core decodes and re
 simulate: $(READY) ## a simulated quorum, hurt by a SEED for so many STEPS, and the monitor held against the truth
 	@SEED=$(SEED) STEPS=$(STEPS) $(BIN)/python -m tests.simulation
 
-goldens: $(READY) ## write the goldens and the rules' pages again; read every difference before you commit it
+goldens: $(READY) ## write the goldens, the pages of rules and metrics and Grafana's dashboard again; read every difference
 	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit/rules tests/scripts
 	@$(BIN)/python -m tests.rule_pages
 	@$(BIN)/python -m tests.metric_page
+	@$(BIN)/python -m deploy.grafana
 
 schemas: $(READY) ## read the layout of every record from every Kafka's jars again (45 MB each, once)
 	@$(BIN)/python -m deploy.schemas

@@ -1,0 +1,1 @@
+"""The dashboard for Grafana: `make goldens` writes kraftwatch.json, which is imported as it is."""

@@ -37,8 +37,11 @@ from streaming.session import session
 from streaming.step import Step
 from streaming.stop import StopSignal
 from streaming.watched import Watched
+from streaming.web.api import api
+from streaming.web.dossiers import Dossiers
 from streaming.web.health import Pulse, health
 from streaming.web.metrics import metrics
+from streaming.web.pages import pages
 from streaming.web.server import Server
 
 Say = Callable[[str], None]
@@ -61,13 +64,16 @@ def run(config: Config, *, say: Say, file: ConfigFile | None = None) -> None:
     with ExitStack() as stack:
         stop = stack.enter_context(StopSignal())
         stack.enter_context(checkpoint.held())
+        if file is not None:
+            stack.enter_context(file)
         job = Job(config, checkpoint, stack)
         say(f"gathering from {_names(config)}; starting Spark")
         pulse = Pulse(last_batch_at=lambda: job.deliver.last_batch_at, gathers=lambda: job.gatherer.alive)
         heartbeat = stack.enter_context(Heartbeat(job.heartbeat, well=lambda: pulse.well))
         if config.listen is not None:
-            pages = [health(pulse), metrics(job.sources(pulse, heartbeat))]
-            stack.enter_context(Server(host_port(config.listen), pages))
+            shown = Dossiers(fleet=job.fleet, silences=job.silences)
+            served = [health(pulse), metrics(job.sources(pulse, heartbeat)), pages(shown), api(shown)]
+            stack.enter_context(Server(host_port(config.listen), served))
         spark = session(master=config.master, logs=checkpoint.logs, settings=config.spark)
         stack.callback(quietly, spark.stop)
         # Spark's context took SIGINT for itself.
@@ -126,6 +132,7 @@ class Job:
             # The gatherer of the moment: a change of clusters brings another.
             expect=lambda cluster, due_ms: self.gatherer.expect(cluster, due_ms),
             ended=self.witness.take,
+            history=self.ledger.history,
         )
 
     def heartbeat(self) -> Rhythm | None:

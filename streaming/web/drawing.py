@@ -1,0 +1,85 @@
+"""Drawing: the templates, and how values are written in them. The page of a job and a report are drawn by the same.
+
+Names come from clusters, and whoever may create a topic may choose one: everything is escaped, and characters that
+hide or turn text around are written out.
+"""
+
+import base64
+import hashlib
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from connectors.sinks.evidence import duration, visible, written
+from connectors.sinks.line import from_iso, iso
+from rules.evaluate import RULES
+from rules.page import default_of, page_of, silence_of, times_of
+from rules.quorum import Millis
+from streaming.web.lanes import changed
+
+_STATIC = files("streaming.web") / "static"
+
+
+def draw(template: str, **shown: Any) -> Markup:
+    """A template's HTML, safe to be put into another."""
+    return Markup(_environment().get_template(template).render(**shown))  # noqa: S704 - what autoescape made
+
+
+@cache
+def asset(name: str) -> str:
+    """A style sheet or script of ours."""
+    return (_STATIC / name).read_text(encoding="utf-8")
+
+
+def digest(text: str) -> str:
+    """How a Content-Security-Policy names an inline style or script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("streaming.web", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_written,
+    )
+    environment.filters.update(
+        ago=lambda ms: "unknown" if ms is None else duration(max(0, ms)),
+        iso=iso,
+        clock=_clock,
+        at_ms=from_iso,
+        count=_count,
+        evidence=written,
+        changed=changed,
+        mark=lambda value: "?" if value is None else value,
+        known=lambda value: "unknown" if value is None else value,
+        ids=lambda nodes: ", ".join(map(str, nodes)) if nodes else "none",
+    )
+    environment.globals.update(
+        rules=RULES, page_of=page_of, times_of=times_of, silence_of=silence_of, default_of=default_of
+    )
+    return environment
+
+
+def _written(value: object) -> object:
+    """Every value of every template passes here, and is escaped after it."""
+    if value is None:
+        return "unknown"
+    return visible(value, keep="\n") if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _clock(at_ms: Millis) -> str:
+    """`2026-11-20 08:15:04`, UTC."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _count(number: int | None) -> str:
+    """With thin blanks between the thousands."""
+    return "unknown" if number is None else f"{number:,}".replace(",", "\u202f")

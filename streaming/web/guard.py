@@ -1,0 +1,26 @@
+"""What goes with every answer of the page: what a browser may do with it, and its size."""
+
+import gzip
+
+from flask import Response, request
+
+_GZIP_FROM = 10_000
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+def guarded(response: Response) -> Response:
+    """Nothing of others is loaded, nothing is guessed, kept or shown inside others; what is large is packed."""
+    response.headers["Content-Security-Policy"] = _POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
+    response.headers["Cache-Control"] = "no-store"
+    body = response.get_data()
+    if len(body) >= _GZIP_FROM and request.accept_encodings.quality("gzip"):
+        response.set_data(gzip.compress(body, compresslevel=1))
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers["Vary"] = "Accept-Encoding"
+    return response

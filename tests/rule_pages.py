@@ -81,8 +81,8 @@ def silenced(rule: Rule) -> str:
         "```\n"
         f'kraftwatch silence add --rule {rule.id} --cluster NAME --for 2h --comment "WHY" --config FILE\n'
         "```\n\n"
-        "`--subject` narrows it to one of what it is about, `kraftwatch silence end ID` ends it before its time. Records "
-        "(jsonl, a topic) are written all the same, and what still stands when the silence ends is told then."
+        "`--subject` narrows it to one of what it is about, `kraftwatch silence end ID` ends it before its time. "
+        "Records (jsonl, a topic) are written all the same, and what still stands when the silence ends is told then."
     )
 
 

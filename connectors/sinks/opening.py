@@ -9,6 +9,7 @@ from connectors.sinks.place import (
     Apprise,
     Console,
     Jsonl,
+    KafkaTopic,
     Pagerduty,
     SlackBot,
     SlackWebhook,
@@ -70,6 +71,11 @@ def open_sink(wanted: Wanted, *, memory: Path) -> Sink:
 
             terms = _terms(wanted, f"apprise:{schema_of(place.url)}", Style.INCIDENTS)
             return AppriseSink(place, terms=terms, links=wanted.links)
+        case KafkaTopic() as place:
+            from connectors.sinks.kafka_topic import KafkaTopicSink
+
+            name = f"kafka:{','.join(place.bootstrap)}/{place.topic}"
+            return KafkaTopicSink(place, terms=_terms(wanted, name, Style.EACH))
 
 
 def _terms(wanted: Wanted, name: str, style: Style) -> Terms:

@@ -82,7 +82,30 @@ class Apprise:
     url: Secret
 
 
-Place: TypeAlias = Console | Jsonl | Webhook | Alertmanager | SlackBot | SlackWebhook | Pagerduty | Apprise
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaTopic:
+    """A topic of an ordinary Kafka cluster, reached at its brokers."""
+
+    bootstrap: tuple[str, ...]
+    """HOST:PORT of brokers."""
+    topic: str
+    create: bool = False
+    """Create the topic, compacted, where it is not there."""
+    security_protocol: str = "PLAINTEXT"
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    key_password: Secret | None = None
+    crl_file: Path | None = None
+    check_hostname: bool = True
+    mechanism: str | None = None
+    username: str | None = None
+    password: Secret | None = None
+    token: Secret | None = None
+    """OAUTHBEARER's."""
+
+
+Place: TypeAlias = Console | Jsonl | Webhook | Alertmanager | SlackBot | SlackWebhook | Pagerduty | Apprise | KafkaTopic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

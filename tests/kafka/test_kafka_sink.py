@@ -1,0 +1,266 @@
+"""The sink for a Kafka topic, against a real broker: secured, so that one node shows the login as well."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+from jsonschema import Draft202012Validator
+
+from connectors.sinks.delivery import Delivery
+from connectors.sinks.ledger import Ledger
+from connectors.sinks.opening import open_sink
+from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
+from deploy.lab.quorum import Lab
+from rules.alert import Alert
+from rules.quorum import Millis
+from rules.telling.notice import each
+from streaming.config import checked
+from tests.eventually import eventually
+from tests.kafka.conftest import MakeLab
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
+
+pytestmark = pytest.mark.lab
+
+PROPERTIES = {
+    # A broker that would make any topic that somebody asks for, and that compacts at once.
+    "auto.create.topics.enable": "true",
+    "log.cleaner.backoff.ms": "100",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "log.roll.ms": "200",
+}
+SCHEMA = Path(__file__).parents[2] / "docs" / "alert.schema.json"
+_DEADLINE_S = 20.0
+
+
+@pytest.fixture(scope="module")
+def kafka(shared_lab: MakeLab) -> Lab:
+    """One node, with a user who may do nothing but what a test allows."""
+    return shared_lab(controllers=0, combined=1, brokers=0, users=["alerts"], properties=PROPERTIES)
+
+
+@pytest.fixture(scope="module")
+def admin(kafka: Lab) -> AdminClient:
+    return AdminClient(reaching(kafka))
+
+
+@pytest.fixture
+def topic(admin: AdminClient, request: pytest.FixtureRequest) -> str:
+    """A name of its own, of which the user may write topics."""
+    name = request.node.name.replace("[", "-").replace("]", "")
+    acls = [
+        AclBinding(
+            ResourceType.TOPIC,
+            name,
+            ResourcePatternType.LITERAL,
+            "User:alerts",
+            "*",
+            operation,
+            AclPermissionType.ALLOW,
+        )
+        for operation in (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
+    ]
+    for done in admin.create_acls(acls).values():
+        done.result(10)
+    return str(name)
+
+
+@pytest.fixture
+def password_file(kafka: Lab, tmp_path: Path) -> Path:
+    file = tmp_path / "password"
+    file.write_text(kafka.security.passwords["alerts"] + "\n")
+    return file
+
+
+@pytest.fixture
+def entry(kafka: Lab, topic: str, password_file: Path) -> dict[str, Any]:
+    """The sink as its section says it."""
+    return {
+        "bootstrap": kafka.broker_bootstrap,
+        "topic": topic,
+        "create": True,
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": str(kafka.security.ca_file),
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "alerts",
+        "sasl_plain_password_file": str(password_file),
+    }
+
+
+def reaching(kafka: Lab) -> dict[str, Any]:
+    return {"bootstrap.servers": ",".join(kafka.broker_bootstrap), "log_level": 0, **kafka.security.client()}
+
+
+def opened(entry: dict[str, Any], tmp_path: Path) -> Sink:
+    config = checked({"clusters": [{"name": "alpha", "bootstrap": ["c1:9093"]}], "sinks": [{"kafka": entry}]}, "test")
+    (wanted,) = config.wanted()
+    return open_sink(wanted, memory=tmp_path)
+
+
+def told(sink: Sink, *alerts: Alert) -> list[Outcome]:
+    return list(sink.tell([each(one) for one in alerts], sent_at_ms=NOON_MS, deadline_s=_DEADLINE_S))
+
+
+def messages(kafka: Lab, topic: str) -> list[Any]:
+    """All that the topic holds, in order."""
+    consumer = Consumer({**reaching(kafka), "group.id": "test", "enable.auto.commit": False})
+    try:
+        there = TopicPartition(topic, 0, OFFSET_BEGINNING)
+        _, end = consumer.get_watermark_offsets(there, timeout=10)
+        consumer.assign([there])
+        held: list[Any] = []
+        position = 0
+        while position < end:
+            message = consumer.poll(10)
+            assert message is not None
+            assert message.error() is None, message.error()
+            held.append(message)
+            position = message.offset() + 1
+        return held
+    finally:
+        consumer.close()
+
+
+def said(kafka: Lab, topic: str) -> list[tuple[str, str]]:
+    bodies = [json.loads(message.value()) for message in messages(kafka, topic)]
+    return [(body["subject"], body["state"]) for body in bodies]
+
+
+def test_lines_arrive_in_order_in_a_compacted_topic_that_was_asked_for(
+    kafka: Lab, admin: AdminClient, topic: str, entry: dict[str, Any], tmp_path: Path
+) -> None:
+    without = opened({**entry, "create": False}, tmp_path)
+    (missing,) = told(without, alert())
+    assert missing == Retry(
+        reason=f"there is no topic {topic}: create it with cleanup.policy=compact, or give create: true"
+    )
+    assert topic not in admin.list_topics(timeout=10).topics, "none is made behind anybody's back"
+    began = [alert(f"voter {number}", started_at_ms=NOON_MS) for number in range(50)]
+    ended = [alert(f"voter {number}", started_at_ms=NOON_MS, resolved=True) for number in range(50)]
+    assert told(opened(entry, tmp_path), *began, *ended) == [Delivered()] * 100
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    assert admin.describe_configs([resource])[resource].result(10)["cleanup.policy"].value == "compact"
+    held = messages(kafka, topic)
+    published = Draft202012Validator(json.loads(SCHEMA.read_text()))
+    assert all(published.is_valid(json.loads(message.value())) for message in held)
+    assert [json.loads(message.value())["subject"] for message in held] == [one.subject for one in began + ended]
+    first = held[0]
+    assert first.key().decode() == began[0].fingerprint == json.loads(first.value())["fingerprint"]
+    assert first.headers() == [("rule", b"no-leader"), ("severity", b"critical"), ("state", b"firing")]
+
+
+def test_compaction_keeps_the_newest_word_on_every_alert(
+    kafka: Lab, topic: str, entry: dict[str, Any], tmp_path: Path
+) -> None:
+    sink = opened(entry, tmp_path)
+    told(sink, alert("a"), alert("b"), alert("a", resolved=True), alert("b", observed_at_ms=NOON_MS + 9_000))
+
+    def compacted() -> None:
+        # The newest segment is never compacted: another alert begins the next one.
+        told(sink, alert("last", observed_at_ms=NOON_MS))
+        kept = [one for one in said(kafka, topic) if one[0] != "last"]
+        assert kept == [("a", "resolved"), ("b", "firing")]
+
+    eventually(compacted, within_s=60, every_s=0.5)
+
+
+def test_a_broker_that_was_away_is_told_everything_once_and_in_order(
+    kafka: Lab, topic: str, entry: dict[str, Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (node,) = kafka.brokers
+    ledger = Ledger(tmp_path / "ledger")
+    delivery = Delivery(ledger, [opened(entry, tmp_path)])
+    now_ms = NOON_MS
+
+    def deliver(*alerts: Alert) -> str | None:
+        nonlocal now_ms
+        now_ms = Millis(now_ms + 61_000)
+        (tally,) = delivery.deliver(alerts, now_ms).sinks.values()
+        return tally.failing
+
+    def waits_for_nothing() -> bool:
+        deliver()
+        return not ledger.pending(delivery_name)
+
+    delivery_name = opened(entry, tmp_path).terms.name
+    deliver(alert("before"))
+    eventually(waits_for_nothing, within_s=30)
+    kafka.stop(node)
+    deliver(alert("during"))
+    eventually(lambda: (deliver() or "").startswith("no broker can be reached"), within_s=30)
+    deliver(alert("during", resolved=True), alert("stays"))
+    deliver(alert("changes"))
+    deliver(alert("changes", resolved=True))
+    assert capfd.readouterr().err == "", "librdkafka keeps its complaints to itself"
+    kafka.start(node)
+    eventually(waits_for_nothing, within_s=60)
+    assert said(kafka, topic) == [
+        ("before", "firing"),
+        ("during", "firing"),
+        ("during", "resolved"),
+        ("stays", "firing"),
+        ("changes", "firing"),
+        ("changes", "resolved"),
+    ]
+    ledger.close()
+
+
+def test_what_is_too_large_is_refused_and_holds_nothing_up(
+    topic: str, entry: dict[str, Any], kafka: Lab, tmp_path: Path
+) -> None:
+    large = alert("large", evidence={"all": "x" * 2_000_000})
+    first, second = told(opened(entry, tmp_path), large, alert("small"))
+    assert isinstance(first, Rejected)
+    assert first.reason == f"it is larger than the topic {topic} takes, or than 1 MB"
+    assert second == Delivered()
+    assert said(kafka, topic) == [("small", "firing")]
+
+
+def test_a_topic_may_take_less_than_we_do(
+    topic: str, entry: dict[str, Any], admin: AdminClient, tmp_path: Path
+) -> None:
+    small = NewTopic(topic, num_partitions=1, replication_factor=1, config={"max.message.bytes": "2000"})
+    admin.create_topics([small])[topic].result(10)
+    first, second = told(opened(entry, tmp_path), alert("large", evidence={"all": "x" * 5_000}), alert("small"))
+    assert isinstance(first, Rejected)
+    assert second == Delivered()
+
+
+def test_a_login_that_is_mended_needs_no_restart(
+    kafka: Lab, topic: str, entry: dict[str, Any], password_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    right = password_file.read_text()
+    password_file.write_text("wr0ng-s3cret\n")
+    sink = opened(entry, tmp_path)
+    (refused,) = told(sink, alert())
+    assert isinstance(refused, Retry)
+    assert "Authentication failed" in refused.reason
+    password_file.unlink()
+    (unreadable,) = told(sink, alert())
+    assert unreadable == Retry(reason=f"cannot read {password_file}: no such file or directory")
+    password_file.write_text(right)
+    assert told(sink, alert()) == [Delivered()]
+    assert said(kafka, topic) == [("voter 2", "firing")]
+    assert "wr0ng-s3cret" not in caplog.text + refused.reason
+    assert right.strip() not in caplog.text
+
+
+def test_a_user_who_may_not_write_is_said_to_need_what(
+    admin: AdminClient, entry: dict[str, Any], tmp_path: Path
+) -> None:
+    admin.create_topics([NewTopic("others", num_partitions=1, replication_factor=1)])["others"].result(10)
+    (outcome,) = told(opened({**entry, "topic": "others"}, tmp_path), alert())
+    assert outcome == Retry(reason="the login may not write to the topic others: it needs DESCRIBE and WRITE on it")

@@ -1,0 +1,70 @@
+"""docs/alert.schema.json: what every line is held to by those who read it. It takes all that we write, and no more."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from connectors.sinks.line import to_line, to_object
+from rules.alert import AlertState
+from rules.finding import Severity
+from rules.quorum import Millis
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
+from tests.unit.rules.test_goldens import CASES, the_alert
+
+PUBLISHED: dict[str, Any] = json.loads((Path(__file__).parents[4] / "docs" / "alert.schema.json").read_text())
+SCHEMA = Draft202012Validator(PUBLISHED)
+LINE = to_object(alert(), NOON_MS)
+
+
+def test_it_is_a_schema() -> None:
+    Draft202012Validator.check_schema(PUBLISHED)
+
+
+@pytest.mark.parametrize("state", AlertState)
+@pytest.mark.parametrize("case", CASES)
+def test_it_takes_every_line_that_a_rule_makes(case: str, state: AlertState) -> None:
+    SCHEMA.validate(json.loads(to_line(replace(the_alert(case), state=state), NOON_MS)))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"severity": severity} for severity in Severity),
+        {"offset": None, "remedy": (), "evidence": {}},
+        {"cluster_id": "", "evidence": {"age_s": float("nan")}},
+        {"started_at_ms": Millis(0), "observed_at_ms": Millis(1)},
+        {"summary": "broken \udc80 name"},
+    ],
+)
+def test_it_takes_what_is_rare(changed: dict[str, Any]) -> None:
+    SCHEMA.validate(json.loads(to_line(alert(**changed), NOON_MS)))
+
+
+@pytest.mark.parametrize("field", LINE)
+def test_no_field_may_be_missing_or_of_another_kind(field: str) -> None:
+    assert not SCHEMA.is_valid({name: value for name, value in LINE.items() if name != field})
+    assert not SCHEMA.is_valid({**LINE, field: 1.5})
+    assert list(PUBLISHED["properties"]) == list(PUBLISHED["required"]) == list(LINE)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"more": 1},
+        {"severity": "fatal"},
+        {"state": "pending"},
+        {"rule": "No leader"},
+        {"fingerprint": "83F33BC26AD4CE07"},
+        {"sent_at": "2026-11-20T05:01:08Z"},
+        {"started_at": "2026-11-20T05:01:08.345+00:00"},
+        {"offset": -1},
+        {"remedy": [""]},
+        {"evidence": None},
+    ],
+)
+def test_it_takes_nothing_else(changed: dict[str, Any]) -> None:
+    assert not SCHEMA.is_valid({**LINE, **changed})

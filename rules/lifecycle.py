@@ -39,7 +39,9 @@ class Standing:
     """As first known to be: an alert keeps its fingerprint for its whole life."""
     started_at_ms: Millis
     due_at_ms: Millis
-    """When it may be told firing."""
+    """When it may be told firing: the hold may be changed while it is pending."""
+    stood_ms: Millis = Millis(0)
+    """How long it had stood by its evidence's own clock when it was first seen."""
     last_seen_at_ms: Millis
     told: Severity | None = None
     """The severity that was told last; None while pending."""
@@ -127,7 +129,8 @@ def _seen(
             subject=finding.subject,
             cluster_id=quorum.cluster_id or "",
             started_at_ms=now,
-            due_at_ms=Millis(now + max(0, hold - stood)),
+            due_at_ms=now,
+            stood_ms=Millis(stood),
             last_seen_at_ms=now,
             summary=finding.summary,
             evidence=finding.evidence,
@@ -136,6 +139,7 @@ def _seen(
         before, last_seen_at_ms=now, clearing_since_ms=None, summary=finding.summary, evidence=finding.evidence
     )
     if after.told is None:
+        after = replace(after, due_at_ms=Millis(after.started_at_ms + max(0, hold - after.stood_ms)))
         if now < after.due_at_ms and stood < hold:
             return after, None
         after = replace(after, told=finding.severity, cluster_id=after.cluster_id or quorum.cluster_id or "")

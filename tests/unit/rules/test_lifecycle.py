@@ -20,6 +20,7 @@ class Life:
 
     def __init__(self) -> None:
         self.book = Book()
+        self.thresholds = THRESHOLDS
         self.told: list[Alert] = []
 
     def at(self, second: float, *findings: Finding, unknown: str | None = "-") -> list[str]:
@@ -33,7 +34,7 @@ class Life:
         ]
 
     def step(self, second: float, judgement: Judgement) -> tuple[Alert, ...]:
-        self.book, alerts = advance(self.book, judgement, quorum_at(second), THRESHOLDS)
+        self.book, alerts = advance(self.book, judgement, quorum_at(second), self.thresholds)
         # What is remembered must survive being written down, at every step.
         assert BOOK.validate_json(BOOK.dump_json(self.book)) == self.book
         self.told += alerts
@@ -65,6 +66,16 @@ def test_it_fires_when_it_has_stood_hold() -> None:
     assert life.at(29.9, ill()) == []
     assert life.at(30, ill()) == ["firing warning +0 due +30"]
     assert life.at(31, ill()) == []
+
+
+def test_a_hold_that_is_changed_holds_for_what_is_pending() -> None:
+    life = Life()
+    life.at(0, ill(), ill(subject="y", stood_s=20))
+    life.thresholds = {"r": Thresholds(values={"hold": 60.0, "clear": 10.0})}
+    assert life.at(39, ill(), ill(subject="y", stood_s=20)) == []
+    assert life.at(40, ill(), ill(subject="y", stood_s=20)) == ["firing warning +0 due +40"]
+    life.thresholds = {"r": Thresholds(values={"hold": 1.0, "clear": 10.0})}
+    assert life.at(41, ill(), ill(subject="y", stood_s=20)) == ["firing warning +0 due +1"]
 
 
 def test_one_that_ends_before_hold_was_never_told() -> None:

@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 
 from connectors.errors import KraftwatchError, UsageError
-from streaming.cli import check, decode, demo, explain, lab, rescue, run, silence, status
+from streaming.cli import check, config, decode, demo, explain, lab, rescue, run, silence, status
 
 app = typer.Typer(
     name="kraftwatch",
@@ -40,6 +40,7 @@ app.command("safe-to-restart")(check.safe_to_restart)
 app.command("explain")(explain.explain)
 app.command("decode")(decode.decode)
 app.add_typer(silence.app, name="silence")
+app.add_typer(config.app, name="config")
 app.add_typer(rescue.app, name="rescue")
 app.add_typer(lab.app, name="lab")
 

@@ -8,11 +8,13 @@ import typer
 from rich.console import Console
 
 from streaming.cli import given
+from streaming.config import Config
 
 
 def run(
     config: given.ConfigFile = None,
     cluster: given.Clusters = None,
+    only: given.Only = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="The job's memory. Keep it: a restart goes on from it.")
     ] = None,
@@ -27,7 +29,12 @@ def run(
         str | None, typer.Option(help="Spark's master: local[2], spark://HOST:PORT. [default: local[2]]")
     ] = None,
     listen: Annotated[
-        str | None, typer.Option(help="Serve /healthz and /readyz here.", metavar="127.0.0.1:9847")
+        str | None,
+        typer.Option(
+            help="Serve the page, /api/clusters, /metrics, /healthz and /readyz here: read-only and without a login, "
+            "so on loopback or a network of your own.",
+            metavar="127.0.0.1:9847",
+        ),
     ] = None,
 ) -> None:
     """Watch one cluster or many, for months.
@@ -36,20 +43,35 @@ def run(
     over the file. Stop it with ^C or SIGTERM at any time: it goes on from its
     checkpoint, tells nothing twice and forgets nothing.
 
+    A configuration file that changes is put in force within two seconds, and
+    at once on SIGHUP; one that cannot be is refused with a sentence, and what
+    was in force stays so. Only checkpoint, master, spark and listen need a
+    restart.
+
     Exit codes: 0 stopped when told to, 1 the query failed, 2 something given
     cannot be.
     """
-    settled = given.settled(
-        config=config,
-        cluster=cluster,
-        setting=setting,
-        resolve=resolve,
-        hosts_file=hosts_file,
-        more={"checkpoint": checkpoint, "sinks": sink, "master": master, "listen": listen},
-    )
+
+    def read() -> Config:
+        return given.settled(
+            config=config,
+            cluster=cluster,
+            setting=setting,
+            resolve=resolve,
+            hosts_file=hosts_file,
+            only=only,
+            more={"checkpoint": checkpoint, "sinks": sink, "master": master, "listen": listen},
+        )
+
+    settled = read()
     # Spark's import takes a second: a mistake in the options should not wait for it.
     from streaming import job
+    from streaming.reload import ConfigFile
 
     say = Console(stderr=True, highlight=False, soft_wrap=True)
-    job.run(settled, say=lambda text: say.print(f"kraftwatch: {text}", markup=False, style="dim"))
+    job.run(
+        settled,
+        say=lambda text: say.print(f"kraftwatch: {text}", markup=False, style="dim"),
+        file=None if config is None else ConfigFile(config, read),
+    )
     sys.stderr.flush()

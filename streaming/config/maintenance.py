@@ -5,7 +5,7 @@ from datetime import time, timedelta
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
 from streaming.config.section import Duration, Section
 from streaming.maintenance import Window
@@ -25,6 +25,14 @@ def _time_of_day(value: Any) -> Any:
     raise ValueError('is no time of day: write "22:00"')
 
 
+TimeOfDay = Annotated[
+    time,
+    BeforeValidator(_time_of_day),
+    WithJsonSchema({"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"}),
+]
+"""By the clock on the wall: `"22:00"`."""
+
+
 class MaintenanceSection(Section):
     """A weekly window in which people are not told; records (jsonl, a topic) are written all the same.
 
@@ -41,7 +49,7 @@ class MaintenanceSection(Section):
     """What alerts are about, as they name it, or patterns."""
     days: tuple[Day, ...] = Field(default=_DAYS, min_length=1)
     """The days on which it begins; each day by default."""
-    from_: Annotated[time, BeforeValidator(_time_of_day)] = Field(alias="from")
+    from_: TimeOfDay = Field(alias="from")
     """When it begins by the clock on the wall there: `"22:00"`."""
     for_: Duration = Field(alias="for")
     """How long it lasts: `4h`, `90m`."""

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from connectors.errors import UsageError
 
@@ -25,7 +25,12 @@ def _seconds(value: Any) -> Any:
     return float(found[1]) * {"s": 1, "m": 60, "h": 3_600, "d": 86_400}[found[2]]
 
 
-Duration = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+Duration = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    Field(gt=0),
+    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "pattern": "^[1-9][0-9]*[smhd]$"}),
+]
 """Seconds, given as a number or as a text: `90s`, `30m`, `4h`, `3d`."""
 
 

@@ -124,7 +124,7 @@ class Watcher:
         if self.bootstrap:
             command += ["--cluster", f"{self.name}={','.join(self.bootstrap)}"]
         command += ["--checkpoint", str(self.checkpoint), "--sink", f"jsonl:{self.jsonl}"]
-        command += ["--listen", f"127.0.0.1:{self._port}"]
+        command += ["--listen", self.address]
         if self.hosts_file is not None:
             command += ["--hosts-file", str(self.hosts_file)]
         for key, value in self.settings.items():
@@ -173,6 +173,11 @@ class Watcher:
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of its pages."""
+        return f"127.0.0.1:{self._port}"
 
     def told(self) -> list[Told]:
         """Every whole line so far, oldest first."""
@@ -238,7 +243,7 @@ class Watcher:
 
     def _ready(self) -> bool | None:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/readyz", timeout=2) as page:
+            with urllib.request.urlopen(f"http://{self.address}/readyz", timeout=2) as page:
                 return page.status == 200 or None
         except (urllib.error.URLError, OSError):
             return None

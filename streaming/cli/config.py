@@ -1,0 +1,115 @@
+"""`kraftwatch config`: a configuration file looked at before the job is."""
+
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from connectors.errors import UsageError
+from rules.quorum import Millis
+from streaming.cli import given
+from streaming.config import Config, load, mistakes, schema
+from streaming.outlook import outlook, text_of
+from streaming.trial import Tried, tried
+
+EXAMPLE = "example.yaml"
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""Check a configuration file, and help to write one.
+
+  kraftwatch config example > kraftwatch.yaml    every key, explained
+
+  kraftwatch config check kraftwatch.yaml        before the job takes it
+
+  kraftwatch config schema                       for editors
+""",
+)
+
+
+@app.command("check")
+def check(
+    file: Annotated[Path, typer.Argument(help="The configuration file.", metavar="FILE", show_default=False)],
+    *,
+    send_test: Annotated[
+        bool, typer.Option("--send-test", help="Send each sink a message that says that it is a test, and its end.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, to stdout.")] = False,
+) -> None:
+    """Check a configuration wholly; say what is watched and who is told.
+
+    No cluster is asked (`kraftwatch doctor` does that), and nothing is sent
+    without --send-test.
+
+    Exit codes: 0 good, 2 something in it cannot be, 1 a sink did not take the
+    test message.
+    """
+    wrong = list(mistakes(file))
+    if wrong:
+        _refuse(file, wrong, as_json=as_json)
+    config = load(file)
+    wrong = [f"{file}: {sentence}" for sentence in _unreadable(config)]
+    tries = _tries(config, send_test=send_test and not wrong)
+    wrong += [f"{file}: sinks.{at}: {one.problem}" for at, one in enumerate(tries) if one.problem is not None]
+    if wrong:
+        _refuse(file, wrong, as_json=as_json)
+    shown = outlook(file, config, tries, tested=send_test, now_ms=Millis(round(time.time() * 1000)))
+    if as_json:
+        given.print_json(shown)
+    else:
+        _console().print(text_of(shown))
+    raise typer.Exit(1 if any(one.refused is not None for one in tries) else 0)
+
+
+@app.command("schema")
+def schema_() -> None:
+    """Print the JSON schema of the configuration, for editors.
+
+    In VS Code with the YAML extension, the file's first line may name it:
+
+      # yaml-language-server: $schema=config.schema.json
+    """
+    typer.echo(json.dumps(schema(), indent=2))
+
+
+@app.command("example")
+def example() -> None:
+    """Print a configuration in which every key is explained."""
+    typer.echo(files("streaming.config").joinpath(EXAMPLE).read_text(encoding="utf-8"), nl=False)
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    # Nothing is folded for a file or a pipe.
+    return console if console.is_terminal else Console(highlight=False, width=220)
+
+
+def _refuse(file: Path, wrong: Sequence[str], *, as_json: bool) -> None:
+    if as_json:
+        given.print_json({"file": str(file), "ok": False, "mistakes": list(wrong)})
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    for sentence in wrong:
+        console.print(f"kraftwatch: {sentence}", markup=False)
+    raise typer.Exit(2)
+
+
+def _unreadable(config: Config) -> Sequence[str]:
+    """The files that a cluster's login names and this user cannot read, each cluster's first one."""
+    found = []
+    for section in config.clusters:
+        try:
+            section.cluster()
+        except UsageError as problem:
+            found.append(str(problem))
+    return found
+
+
+def _tries(config: Config, *, send_test: bool) -> Sequence[Tried]:
+    with tempfile.TemporaryDirectory(prefix="kraftwatch-config-") as folder:
+        return [tried(wanted, memory=Path(folder), send_test=send_test) for wanted in config.wanted()]

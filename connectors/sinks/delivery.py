@@ -9,11 +9,13 @@ from typing import TypeAlias
 from connectors.errors import UsageError
 from connectors.sinks.asking import Asking
 from connectors.sinks.ledger import Ledger
+from connectors.sinks.outages import Outages, Trouble, is_about
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink, Style
 from rules.alert import Alert
 from rules.evaluate import RULES
 from rules.quorum import Millis
 from rules.telling.desk import Desk, Plan
+from rules.telling.life import lives
 from rules.telling.notice import Notice, each
 from rules.telling.silence import Silence
 
@@ -78,6 +80,9 @@ class Delivery:
         self._ledger = ledger
         self._silences = silences
         self._deadline_s = deadline_s
+        self._outages = Outages(ledger.firing())
+        self._own: Sequence[Alert] = ()
+        """About our own sinks, to be recorded with the next alerts."""
         self._lines: list[_Line] = []
         self.tell_these(sinks)
 
@@ -116,12 +121,14 @@ class Delivery:
         Raises:
             LedgerError: the ledger cannot be written; the batch must not be committed.
         """
-        recorded = self._ledger.record(alerts, now_ms)
+        recorded = self._ledger.record([*alerts, *self._own], now_ms)
         silences = self._silences(now_ms)
         for line in self._lines:
             line.ask(silences, now_ms)
         until = time.monotonic() + _PATIENCE_S
         tallies = {line.name: line.hear(max(0.0, until - time.monotonic()), now_ms) for line in self._lines}
+        known = {line.name: line.trouble(tallies[line.name]) for line in self._lines if line.known}
+        self._own = self._outages.alerts({**known, **self._outages.gone(list(tallies))}, now_ms)
         return Report(recorded=len(recorded), sinks=tallies)
 
 
@@ -168,7 +175,31 @@ class _Line:
         waiting = len(self._ledger.pending(self.name))
         return replace(self._heard, pending=waiting, silenced=self._silenced, failing=self._failing)
 
+    @property
+    def known(self) -> bool:
+        """Whether it can be told is known: it answered, or there is nothing that it is asked."""
+        return self._failing is not None or self._asked is None
+
+    def trouble(self, tally: Tally) -> Trouble | None:
+        """Why it cannot be told."""
+        return None if self._failing is None else Trouble(reason=self._failing, waiting=tally.pending)
+
+    def _route(self) -> None:
+        """Forget what is not meant for this sink: the rest, and its own failure, which it cannot be told."""
+        route, pending = self.sink.terms.route, self._ledger.pending(self.name)
+        if all(route.takes(alert) and not is_about(alert, self.name) for alert in pending):
+            return
+        unmeant = [
+            alert.key
+            for filed in self._ledger.incidents(self.name).values()
+            for life in lives(filed)
+            if is_about(life.newest, self.name) or not route.meant(life)
+            for alert in life.untold
+        ]
+        self._ledger.forgotten(self.name, unmeant)
+
     def _notices(self, silences: Sequence[Silence], now_ms: Millis) -> Sequence[Notice]:
+        self._route()
         if self._desk is None:
             return [each(alert) for alert in self._ledger.pending(self.name)]
         plan: Plan = self._desk.plan(

@@ -21,7 +21,7 @@ from connectors.sinks.line import Key
 from connectors.sinks.shelf import Shelf
 from rules.alert import Alert
 from rules.quorum import Millis
-from rules.telling.desk import Filed
+from rules.telling.life import Filed
 
 _LOG = logging.getLogger(__name__)
 _DAY_S = 86_400.0

@@ -8,8 +8,8 @@ from connectors.sinks.line import Key
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.quorum import Millis
-from rules.telling.desk import Filed
 from rules.telling.incident import Incidents
+from rules.telling.life import Filed
 
 
 class Shelf:

@@ -16,19 +16,12 @@ from dataclasses import dataclass
 from rules.alert import Alert, AlertState
 from rules.finding import Rule
 from rules.quorum import Millis
+from rules.telling.life import Filed, Life, lives
 from rules.telling.notice import WEIGHT, Notice, NotifyReason
 from rules.telling.silence import Silence
 
 INTERVAL_MS = Millis(60_000)
 """How often an incident's lesser news are told at most."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filed:
-    """One recorded transition, as one sink stands to it."""
-
-    alert: Alert
-    told: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,37 +36,21 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Life:
-    """One alert from firing to resolved: its transitions in order."""
+class _Case:
+    """A life, and whether it may be spoken of."""
 
-    filed: tuple[Filed, ...]
-    hushed: bool
+    life: Life
     silenced: bool
-
-    @property
-    def newest(self) -> Alert:
-        return self.filed[-1].alert
-
-    @property
-    def over(self) -> bool:
-        return self.newest.state is AlertState.RESOLVED
-
-    @property
-    def begun(self) -> bool:
-        """The sink knows of it."""
-        return any(each.told for each in self.filed)
-
-    @property
-    def untold(self) -> tuple[Alert, ...]:
-        return tuple(each.alert for each in self.filed if not each.told)
+    hushed: bool
+    """Silenced, or inhibited by its cause."""
 
     @property
     def waits(self) -> bool:
-        return self.hushed and not self.over
+        return self.hushed and not self.life.over
 
     @property
     def forgotten(self) -> bool:
-        return self.hushed and self.over and not self.begun
+        return self.hushed and self.life.over and not self.life.begun
 
 
 class Desk:
@@ -111,59 +88,55 @@ class Desk:
         forgotten: list[Alert] = []
         silenced = 0
         for incident, filed in incidents.items():
-            lives = self._lives(filed, active)
-            forgotten += [alert for life in lives if life.forgotten for alert in life.untold]
-            silenced += sum(life.silenced and not life.over for life in lives)
-            notice = self._notice(incident, lives, told_at_ms.get(incident), now_ms)
+            cases = self._cases(lives(filed), active)
+            forgotten += [alert for case in cases if case.forgotten for alert in case.life.untold]
+            silenced += sum(case.silenced and not case.life.over for case in cases)
+            notice = self._notice(incident, cases, told_at_ms.get(incident), now_ms)
             notices += [notice] if notice else []
         notices.sort(key=lambda notice: -WEIGHT[notice.severity])
         return Plan(notices=tuple(notices), forgotten=tuple(forgotten), silenced=silenced)
 
-    def _lives(self, filed: Sequence[Filed], active: Sequence[Silence]) -> Sequence[_Life]:
-        by_life: dict[tuple[str, Millis], list[Filed]] = {}
-        for each in filed:
-            by_life.setdefault((each.alert.fingerprint, each.alert.started_at_ms), []).append(each)
-        newest = [life[-1].alert for life in by_life.values()]
-        firing = {(alert.cluster_id, alert.rule) for alert in newest if alert.state is AlertState.FIRING}
-        lives = []
-        for life in by_life.values():
-            alert = life[-1].alert
+    def _cases(self, all_lives: Sequence[Life], active: Sequence[Silence]) -> Sequence[_Case]:
+        firing = {(life.newest.cluster_id, life.newest.rule) for life in all_lives if not life.over}
+        cases = []
+        for life in all_lives:
+            alert = life.newest
             silenced = any(silence.covers(alert) for silence in active)
             rule = self._rules.get(alert.rule)
             inhibited = any((alert.cluster_id, cause) in firing for cause in (rule.silenced_by if rule else ()))
-            lives.append(_Life(filed=tuple(life), hushed=silenced or inhibited, silenced=silenced))
-        return lives
+            cases.append(_Case(life=life, hushed=silenced or inhibited, silenced=silenced))
+        return cases
 
     def _notice(
-        self, incident: str, lives: Sequence[_Life], told_at_ms: Millis | None, now_ms: Millis
+        self, incident: str, cases: Sequence[_Case], told_at_ms: Millis | None, now_ms: Millis
     ) -> Notice | None:
-        speaking = [life for life in lives if not life.waits and not life.forgotten]
-        news = tuple(alert for life in speaking for alert in life.untold)
+        speaking = [case for case in cases if not case.waits and not case.forgotten]
+        news = tuple(alert for case in speaking for alert in case.life.untold)
         # What waits behind a silence is still shown where the sink knows of it.
-        shown = [life for life in lives if life in speaking or life.begun]
-        newest = {life.newest.fingerprint: life.newest for life in shown}
+        shown = [case for case in cases if case in speaking or case.life.begun]
+        newest = {case.life.newest.fingerprint: case.life.newest for case in shown}
         if not newest:
             return None
-        firing = [alert for alert in newest.values() if alert.state is AlertState.FIRING]
-        reason = self._reason(shown, news, told_at_ms, now_ms)
-        if reason is None or (reason is NotifyReason.REPEATED and not any(not life.hushed for life in shown)):
+        reason = self._reason([case.life for case in shown], news, told_at_ms, now_ms)
+        if reason is None or (reason is NotifyReason.REPEATED and all(case.hushed for case in shown)):
             return None
+        firing = [alert for alert in newest.values() if alert.state is AlertState.FIRING]
         ordered = sorted(newest.values(), key=lambda alert: self._rank(alert, firing or newest.values()))
-        known = any(life.begun for life in lives)
+        known = any(case.life.begun for case in cases)
         return Notice(incident=incident, reason=reason, alerts=tuple(ordered), news=news, known=known)
 
     def _reason(
-        self, shown: Sequence[_Life], news: Sequence[Alert], told_at_ms: Millis | None, now_ms: Millis
+        self, shown: Sequence[Life], news: Sequence[Alert], told_at_ms: Millis | None, now_ms: Millis
     ) -> NotifyReason | None:
         if not news:
             due = self._repeat_ms is not None and told_at_ms is not None and now_ms - told_at_ms >= self._repeat_ms
             return NotifyReason.REPEATED if due and not all(life.over for life in shown) else None
         if all(life.over for life in shown):
             return NotifyReason.RESOLVED
-        heard = [each.alert for life in shown for each in life.filed if each.told and not life.over]
-        worst_heard = max((WEIGHT[alert.severity] for alert in heard), default=-1)
+        heard = [life.told[-1] for life in shown if life.begun and not life.over]
         if not heard:
             return NotifyReason.FIRING
+        worst_heard = max(WEIGHT[alert.severity] for alert in heard)
         worse = any(WEIGHT[each.severity] > worst_heard for each in news if each.state is AlertState.FIRING)
         # A wall clock that was set back does not hold news up.
         rested = told_at_ms is None or not 0 <= now_ms - told_at_ms < INTERVAL_MS

@@ -4,8 +4,10 @@ import errno
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -13,8 +15,11 @@ from connectors.errors import LedgerError, UsageError
 from connectors.sinks.delivery import Delivery, Tally
 from connectors.sinks.ledger import Ledger
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink, Style
+from rules.alert import AlertState
+from rules.finding import Severity
 from rules.quorum import Millis
 from rules.telling.notice import Notice
+from rules.telling.route import OWN, Route
 from rules.telling.silence import Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
 
@@ -235,10 +240,105 @@ def test_an_hour_without_a_sink_loses_nothing_and_repeats_nothing(tmp_path: Path
     people.away = record.away = False
     for second in range(3_600, 3_700):
         telling.deliver([], later(second))
-    assert record.told == [FIRST, SECOND, OVER]
+    assert [each for each in record.told if each.cluster != OWN] == [FIRST, SECOND, OVER]
     # One incident of two alerts, one of them over: one message says it all.
-    assert [notice.reason for notice in people.notices] == ["firing"]
-    assert sorted(people.told, key=lambda each: each.key) == sorted([FIRST, SECOND, OVER], key=lambda each: each.key)
+    assert [notice.reason for notice in people.notices if notice.root.cluster != OWN] == ["firing"]
+    told = [each for each in people.told if each.cluster != OWN]
+    assert sorted(told, key=lambda each: each.key) == sorted([FIRST, SECOND, OVER], key=lambda each: each.key)
+
+
+def test_a_sink_that_fails_for_minutes_is_told_of_by_the_others_and_not_by_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    away, good = Recording("away", style=Style.INCIDENTS), Recording("good")
+    telling = delivery(tmp_path, away, good)
+    away.away = True
+    telling.deliver([FIRST], NOON_MS)
+    for second in range(1, 301):
+        telling.deliver([], later(second))
+    assert good.told == [FIRST]
+    telling.deliver([], later(301))
+    (told,) = good.told[1:]
+    assert (told.rule, told.subject, told.severity, told.state) == ("monitor-blind", "sink away", "warning", "firing")
+    assert told.summary == "The sink away could not be told for 5 min: away."
+    assert told.evidence == {"sink": "away", "reason": "away", "failing_since_at_ms": NOON_MS, "waiting": 1}
+    assert caplog.text.count("away could not be told") == 1
+    away.away = False
+    for second in range(302, 400):
+        telling.deliver([], later(second))
+    assert [each.state for each in good.told[1:]] == ["firing", "resolved"]
+    assert away.told == [FIRST]
+
+
+def test_a_restart_goes_on_with_a_sink_that_fails(tmp_path: Path) -> None:
+    def job(away: bool, seconds: range) -> Recording:
+        broken, good = Recording("broken", away=away), Recording("good")
+        telling = delivery(tmp_path, broken, good)
+        telling.deliver([FIRST], later(seconds.start))
+        for second in seconds:
+            telling.deliver([], later(second))
+        return good
+
+    assert [each.state for each in job(away=True, seconds=range(310)).told] == ["firing", "firing"]
+    assert job(away=True, seconds=range(400, 1_000)).told == []
+    assert [each.state for each in job(away=False, seconds=range(1_000, 1_100)).told] == ["resolved"]
+
+
+def test_an_alert_about_a_sink_that_is_configured_no_more_is_over(tmp_path: Path) -> None:
+    broken, good = Recording("broken", away=True), Recording("good")
+    telling = delivery(tmp_path, broken, good)
+    telling.deliver([FIRST], NOON_MS)
+    for second in range(310):
+        telling.deliver([], later(second))
+    telling.tell_these([good])
+    telling.deliver([], later(311))
+    telling.deliver([], later(312))
+    assert [(each.subject, each.state) for each in good.told[1:]] == [
+        ("sink broken", "firing"),
+        ("sink broken", "resolved"),
+    ]
+
+
+def routed(style: Style, **route: Any) -> Recording:
+    return Recording(f"{style.value} only", style=style, route=Route(**route))
+
+
+@pytest.mark.parametrize("style", list(Style))
+def test_a_sink_is_told_what_is_meant_for_it(tmp_path: Path, style: Style) -> None:
+    mild, other = alert("mild", severity=Severity.WARNING), alert("other", cluster="beta", cluster_id="b")
+    sink = routed(style, min_severity=Severity.CRITICAL, clusters=("al*", "gamma"))
+    telling = delivery(tmp_path, sink)
+    report = telling.deliver([mild, FIRST, other], NOON_MS)
+    assert sink.told == [FIRST]
+    assert report.sinks[sink.name].pending == 0
+    over = [replace(each, state=AlertState.RESOLVED) for each in (mild, FIRST, other)]
+    telling.deliver(over, later(100))
+    assert sink.told == [FIRST, over[1]]
+
+
+@pytest.mark.parametrize("style", list(Style))
+def test_what_got_bad_enough_is_told_until_its_end_however_mild_it_became(tmp_path: Path, style: Style) -> None:
+    sink = routed(style, min_severity=Severity.CRITICAL)
+    telling = delivery(tmp_path, sink)
+    severities = [Severity.WARNING, Severity.CRITICAL, Severity.WARNING]
+    told = [
+        alert(severity=severity, started_at_ms=NOON_MS, observed_at_ms=later(at * 100))
+        for at, severity in enumerate(severities)
+    ]
+    over = alert(resolved=True, severity=Severity.WARNING, observed_at_ms=later(300))
+    for at, each in enumerate([*told, over]):
+        telling.deliver([each], later(at * 100))
+    assert sink.told == [told[1], told[2], over]
+
+
+@pytest.mark.parametrize("style", list(Style))
+def test_the_failure_of_a_sink_is_for_everybody_whatever_clusters_they_hear_of(tmp_path: Path, style: Style) -> None:
+    broken, sink = Recording("broken", away=True), routed(style, clusters=("beta",))
+    telling = delivery(tmp_path, broken, sink)
+    telling.deliver([FIRST], NOON_MS)
+    for second in range(310):
+        telling.deliver([], later(second))
+    assert [each.subject for each in sink.told] == ["sink broken"]
 
 
 def test_two_sinks_of_one_name_are_a_mistake(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from rules.alert import Alert
 from rules.evaluate import RULES
 from rules.finding import Severity
 from rules.quorum import Millis
-from rules.telling.desk import INTERVAL_MS, Desk, Filed, Plan
+from rules.telling.desk import INTERVAL_MS, Desk, Plan
 from rules.telling.incident import Incidents
+from rules.telling.life import Filed
 from rules.telling.silence import Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 

@@ -2,7 +2,8 @@
 
 A record is committed when a majority of the voters has it (KIP-595). So of any `n - n//2` voters' disks one has it, and
 the most complete log among them, by epoch and then by offset as an election compares logs, has all that is committed:
-that is the one to go on with. With fewer disks nobody can say so. What it has beyond may never have been committed.
+that is the one to go on with. With fewer disks nobody can say so; a damaged one tells no more than one that is missing,
+for what it had may stand behind the damage. What the best has beyond may never have been committed.
 """
 
 from collections.abc import Iterable
@@ -22,6 +23,8 @@ class Survivor:
     end_offset: Offset
     """The offset after its last record."""
     voters: VoterSet
+    intact: bool = True
+    """False where its log is damaged or lacks its beginning: it once held more than this."""
 
     @property
     def position(self) -> Position:
@@ -39,6 +42,8 @@ class Survival:
     """By the furthest log."""
     present: tuple[ReplicaKey, ...]
     """Voters whose disks, with their directory ids, are among these."""
+    damaged: tuple[ReplicaKey, ...]
+    """Those of them that are not intact."""
     absent: tuple[ReplicaKey, ...]
     """Voters whose disks are not."""
     needed: int
@@ -49,7 +54,7 @@ class Survival:
     @property
     def holds_all_committed(self) -> bool:
         """`best` has every record that was ever committed."""
-        return len(self.present) >= self.needed
+        return len(self.present) - len(self.damaged) >= self.needed
 
 
 def survival(disks: Iterable[Survivor]) -> Survival | None:
@@ -74,6 +79,7 @@ def survival(disks: Iterable[Survivor]) -> Survival | None:
         best=tuple(sorted(disk.key for disk in left if disk.position == left[0].position)),
         voters=voters,
         present=tuple(sorted(positions)),
+        damaged=tuple(sorted(disk.key for disk in left if not disk.intact)),
         absent=tuple(key for key in keys if key not in positions),
         needed=len(keys) - len(keys) // 2,
         electable=elected.electable,

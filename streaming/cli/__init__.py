@@ -1,5 +1,6 @@
 """The command line: one command, its verbs in modules of their own."""
 
+import io
 import sys
 
 import typer
@@ -30,6 +31,8 @@ and the exact command that mends it. It never writes to a cluster.
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+_FAILED = {"check": 3}
+"""The exit code of a verb that the machine let down, else 1: of `check` that means a warning."""
 app.command("run")(run.run)
 app.command("demo")(demo.demo)
 app.command("status")(status.status)
@@ -47,6 +50,10 @@ app.add_typer(lab.app, name="lab")
 
 def main() -> None:
     """Entry point: a mistake is one sentence on stderr and exit code 2, never a traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal of another encoding than UTF-8 misses a character, and not the answer.
+        sys.stdout.reconfigure(errors="replace")
+    failed = _FAILED.get(next(iter(sys.argv[1:]), ""), 1)
     try:
         app()
     except UsageError as problem:
@@ -54,12 +61,12 @@ def main() -> None:
         sys.exit(2)
     except KraftwatchError as problem:
         _say(problem)
-        sys.exit(1)
+        sys.exit(failed)
     except OSError as problem:
         # What the machine refuses (a full disk, a read-only folder) is no fault of ours to trace back.
         place = "" if problem.filename is None else f"{problem.filename}: "
         _say(f"{place}{(problem.strerror or str(problem)).lower()}")
-        sys.exit(1)
+        sys.exit(failed)
 
 
 def _say(problem: KraftwatchError | str) -> None:

@@ -86,6 +86,9 @@ def _content(path: Path) -> bytes:
         UsageError: it cannot be read, or it is none.
     """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            # A pipe or a device may never end.
+            raise UsageError(f"{path} is no file: name a .log or .checkpoint file of __cluster_metadata-0")
         segment = path.read_bytes()
     except IsADirectoryError:
         raise UsageError(f"{path} is a folder: name one of the .log or .checkpoint files in it") from None

@@ -48,6 +48,11 @@ class Disk:
     """The state reaches back to the log's beginning."""
 
     @property
+    def intact(self) -> bool:
+        """All that was ever written to its log counts, or is summed up by a whole snapshot."""
+        return self.whole and not any(one.file.endswith(".log") for one in self.breaks)
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """What one disk cannot tell, and what of it cannot be read, in words."""
         return tuple(self._missing())

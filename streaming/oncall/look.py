@@ -26,6 +26,7 @@ _READING_TIMES = 6
 """A log that is being read may take this many times the time that was given."""
 _LOOK_EVERY_S = 0.1
 _SPEAK_AFTER_MS = 2_000
+_DECIDING = "all was seen once, and not every rule can tell yet"
 
 Say = Callable[[str], None]
 """Tells whoever waits what is still waited for."""
@@ -88,7 +89,7 @@ async def _settle(loop: Loop, views: Sequence["View"], *, timeout_s: float, say:
         reading = any(view.reading for view in waiting)
         if not waiting or passed > timeout_s * (_READING_TIMES if reading else 1):
             return
-        wish = "; ".join(f"{view.name}: {', '.join(view.missing())}" for view in waiting)
+        wish = "; ".join(f"{view.name}: {', '.join(view.missing() or (_DECIDING,))}" for view in waiting)
         if passed * 1000 > _SPEAK_AFTER_MS and wish != told:
             say(f"still looking: {wish}")
             told = wish

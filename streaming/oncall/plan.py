@@ -40,7 +40,10 @@ class Assessed:
     @property
     def survivor(self) -> Survivor:
         """As it is compared with the others."""
-        return Survivor(key=self.key, epoch=self.epoch, end_offset=self.disk.end_offset, voters=self.voters)
+        disk = self.disk
+        return Survivor(
+            key=self.key, epoch=self.epoch, end_offset=disk.end_offset, voters=self.voters, intact=disk.intact
+        )
 
     @property
     def epoch(self) -> Epoch:
@@ -218,9 +221,10 @@ def _warnings(disks: Sequence[Assessed], survived: Survival | None, provided: Se
         yield "no voter's disk is among these: brokers follow, they elect nobody"
     elif not survived.holds_all_committed:
         have, need = counted(len(survived.present), "voter's disk"), survived.needed
+        lacking = {"not given": survived.absent, "damaged": survived.damaged}
         yield (
             f"{have} of {len(survived.voters.voters)} cannot show that nothing committed is lost: {need} are needed; "
-            f"not given: {listed(survived.absent)}"
+            + "; ".join(f"{why}: {listed(keys)}" for why, keys in lacking.items() if keys)
         )
     if survived is not None and not survived.electable:
         yield "these voters are no majority: new endpoints alone elect no leader, and what the others held may be lost"
@@ -239,9 +243,10 @@ def _ends(disks: Sequence[Assessed]) -> Iterable[str]:
     if len(set(ends.values())) > 1:
         said = listed((f"{key.id} at {end} in epoch {epoch}" for key, (epoch, end) in ends.items()), 20)
         yield f"the logs end differently ({said}): a snapshot at each one's own end makes them differ for good"
-    below = [one.disk.committed_below or 0 for one in disks]
-    last = max(one.disk.end_offset for one in disks)
-    yield f"records from offset {max(below)} to {last - 1} may be uncommitted: an override would make them so"
+    below = max(one.disk.committed_below or 0 for one in disks)
+    end = max(one.disk.end_offset for one in disks)
+    if below < end:
+        yield f"records from offset {below} to {end - 1} may be uncommitted: an override would commit them"
 
 
 def _views(disks: Sequence[Assessed]) -> Iterable[str]:

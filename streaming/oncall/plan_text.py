@@ -26,8 +26,9 @@ def text(made: Plan) -> Text:
         out.append(f"  {_disk(one)}\n")
     if made.survival is not None:
         best = listed(made.survival.best)
-        all_of_it = "it holds all that was committed" if made.survival.holds_all_committed else "it holds most"
-        out.append(f"  go on with {visible(best)}: of these disks {all_of_it}\n", "bold")
+        held = "all that was committed" if made.survival.holds_all_committed else "the most of these disks"
+        each = "it holds" if len(made.survival.best) == 1 else "each holds"
+        out.append(f"  go on with {visible(best)}: {each} {held}\n", "bold")
         recorded = initial_controllers(made.survival.voters.voters)
         out.append(f"  recorded: --initial-controllers {visible(recorded or 'unknown')}\n")
     for warning in made.warnings:

@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -152,6 +153,16 @@ def test_what_is_no_log_is_one_sentence_and_exit_code_2(arguments: list[str], se
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"kraftwatch: {sentence}")
     assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "pipe.log"])
+def test_what_never_ends_is_not_begun(path: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.log")
+
+    ended = decode(tmp_path / path)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "is no file: name a .log or .checkpoint file" in ended.stderr
 
 
 def test_the_log_of_another_topic_is_refused(tmp_path: Path) -> None:

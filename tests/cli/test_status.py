@@ -1,6 +1,7 @@
 """The verbs for the person on call: mistakes are one sentence, answers have the promised exit codes."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,30 @@ def test_all_refuse_is_critical_and_only_json_goes_to_stdout(tmp_path: Path) -> 
     assert (said["cluster"], said["health"], said["exit_code"]) == ("a", "critical", 2)
     assert [one["rule"] for one in said["findings"]] == ["no-leader"]
     assert "still looking" in ended.stderr
+
+
+@pytest.mark.parametrize(("verb", "code"), [("check", 3), ("status", 1)])
+def test_an_answer_that_cannot_be_written_is_no_warning(verb: str, code: int, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "streaming", verb, *A, "--timeout", "1"]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path, timeout=60
+        )
+
+    assert ended.returncode == code
+    assert ended.stderr.splitlines()[-1] == "kraftwatch: no space left on device"
+
+
+def test_a_terminal_that_knows_ascii_alone_misses_a_dash_and_not_the_answer(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "streaming", "status", *A, "--timeout", "1"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ended = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60, env=environment
+    )
+
+    assert ended.returncode == 0
+    assert "CRITICAL" in ended.stdout
+    assert "Traceback" not in ended.stderr
 
 
 def test_a_name_that_is_gone_cannot_be_told_from_an_outage(tmp_path: Path) -> None:

@@ -161,6 +161,20 @@ def test_logs_that_end_differently_and_records_that_may_be_uncommitted_are_told(
     assert warned(alone, "these voters are no majority")
 
 
+def test_a_damaged_log_does_not_vouch_for_what_was_committed(stopped: Path) -> None:
+    log = stopped / "node-1" / PARTITION / "00000000000000000000.log"
+    content = log.read_bytes()
+    third = [batch for batch in scan(content) if isinstance(batch, Batch)][3]
+    log.write_bytes(content[: third.position + 70] + b"\xff" + content[third.position + 71 :])
+
+    found = made(stopped, 1, 2)
+
+    assert found.survival is not None
+    assert [one.id for one in found.survival.best] == [2]
+    assert not found.survival.holds_all_committed
+    assert warned(found, "2 voter's disks of 3 cannot show", f"damaged: 1-{DIRECTORIES[1]}")
+
+
 @pytest.mark.kip("E038", "E039", "E057", "E070")
 def test_the_steps_controllers_first_and_all_stopped_then_the_brokers_with_the_same_list(stopped: Path) -> None:
     lines = [*steps(made(stopped, 1, 2, 3, 101))]

@@ -74,6 +74,19 @@ def test_a_disk_that_was_replaced_is_not_the_voters() -> None:
     assert not found.holds_all_committed
 
 
+def test_a_damaged_disk_shows_no_more_than_a_missing_one() -> None:
+    """What it had behind the damage may be committed, and be neither on the other disk nor on a third that is gone."""
+    damaged = replace(disk(1, 10), intact=False)
+
+    found = survival([damaged, disk(2, 40)])
+    assert found is not None
+    assert [one.id for one in found.damaged] == [1]
+    assert not found.holds_all_committed
+    three = survival([damaged, disk(2, 40), disk(3, 41)])
+    assert three is not None
+    assert three.holds_all_committed
+
+
 def test_brokers_alone_say_nothing_of_whom_to_elect() -> None:
     assert survival([disk(101, 10)]) is None
     assert survival([]) is None

@@ -1,6 +1,9 @@
 """Scenes on a real quorum, watched by the real job: what must be told, what must not, and what it costs the quorum."""
 
 import json
+import re
+import urllib.request
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import (
@@ -14,11 +17,21 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from deploy.grafana.charts import ROWS
 from deploy.lab.quorum import Lab
 from streaming.demo.watcher import Told, Watcher
 from tests.eventually import eventually
+from tests.job.prometheus import scraping
+from tests.unit.streaming.measures.exposition import samples
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(240)]
+
+
+QUIET = {
+    *("kraftwatch_rule_firing", "kraftwatch_cannot_tell"),
+    *("kraftwatch_election_latency_max_seconds", "kraftwatch_gather_errors_total"),
+}
+"""Absent while nothing fires, everything can be told, no election was seen, and no look failed lately."""
 
 
 def spoken(watcher: Watcher, since: int) -> list[Told]:
@@ -49,6 +62,44 @@ def test_the_quorum_does_not_notice_that_it_is_watched(lab: Lab, watcher: Watche
 
     nodes = [lab.node(node) for node in (*lab.controllers, *lab.brokers)]
     assert listed == {(str(node.id), node.directory_id) for node in nodes}
+
+
+def test_its_metrics_say_what_the_quorums_own_tool_says(lab: Lab, watcher: Watcher) -> None:
+    state = lab.await_state(lambda state: True, what="a leader")
+
+    def read() -> None:
+        with urllib.request.urlopen(f"http://{watcher.address}/metrics", timeout=10) as page:
+            told = samples(page.read().decode())
+        plain = {name: value for (name, labels), value in told.items() if labels == (("cluster", "test"),)}
+        assert (plain["current_leader"], plain["current_epoch"]) == (state.leader_id, state.leader_epoch)
+        assert (plain["number_of_voters"], plain["number_of_observers"]) == (len(state.voter_ids), len(lab.brokers))
+        assert plain["high_watermark"] >= state.high_watermark
+        ends = {dict(labels)["node_id"] for name, labels in told if name == "log_end_offset"}
+        assert ends == {str(node) for node in (*lab.controllers, *lab.brokers)}
+        assert plain["append_records_rate"] > 0, "NoOps"
+        assert (plain["failure_tolerance"], plain["uncommitted_voter_change"], plain["log_lag_records"]) == (1, 0, 0)
+
+    eventually(read, within_s=30)
+
+
+@pytest.mark.debian("prometheus")
+def test_a_real_prometheus_scrapes_it_and_answers_every_question_of_the_dashboard(
+    watcher: Watcher, folder: Path
+) -> None:
+    with scraping(watcher.address, folder / "prometheus") as prometheus:
+        answers = {
+            one.expr: prometheus.ask(one.expr.replace("$cluster", ".*"))
+            for _, charts in ROWS
+            for chart in charts
+            for one in chart.asks
+        }
+
+        assert prometheus.value("kraftwatch_watchdog") == 1
+        assert prometheus.value("kraftwatch_number_of_voters") == 3
+        assert prometheus.firing() == {"KraftwatchWatchdog"}
+    silent = {expr for expr, series in answers.items() if not series}
+    # Of what did not happen here there is nothing to tell.
+    assert {re.findall(r"kraftwatch_\w+", expr)[0] for expr in silent} <= QUIET
 
 
 def test_the_leader_killed_is_an_election_and_no_alarm(lab: Lab, watcher: Watcher) -> None:

@@ -1,0 +1,85 @@
+"""A real Prometheus that scrapes a job, with our alert rules: Debian's package, in a process of its own."""
+
+import contextlib
+import json
+import socket
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.eventually import eventually
+
+RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "kraftwatch.rules.yml"
+CONFIG = """
+global: {{scrape_interval: 500ms, scrape_timeout: 400ms, evaluation_interval: 500ms}}
+rule_files: ["{rules}"]
+scrape_configs: [{{job_name: kraftwatch, static_configs: [{{targets: ["{target}"]}}]}}]
+"""
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """Asked by its HTTP API."""
+
+    port: int
+
+    def ask(self, expr: str) -> list[dict[str, Any]]:
+        """The series of an expression now; AssertionError where Prometheus refuses it."""
+        answer = self._get("query", query=expr)
+        assert answer["status"] == "success", answer
+        series: list[dict[str, Any]] = answer["data"]["result"]
+        return series
+
+    def value(self, expr: str) -> float:
+        """The value of the one series of an expression."""
+        (one,) = self.ask(expr)
+        return float(one["value"][1])
+
+    def firing(self) -> set[str]:
+        """The names of the alerts that fire."""
+        alerts = self._get("alerts")["data"]["alerts"]
+        return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
+
+    def _get(self, path: str, **query: str) -> dict[str, Any]:
+        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as page:
+                answer: dict[str, Any] = json.load(page)
+        except urllib.error.HTTPError as refused:
+            answer = json.load(refused)
+        return answer
+
+
+@contextmanager
+def scraping(target: str, folder: Path) -> Iterator[Prometheus]:
+    """A Prometheus that has scraped HOST:PORT a few times already."""
+    folder.mkdir()
+    config = folder / "prometheus.yml"
+    config.write_text(CONFIG.format(rules=RULES, target=target))
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+    command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
+    command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    prometheus = Prometheus(port=port)
+
+    def scraped() -> None:
+        with contextlib.suppress(urllib.error.URLError):
+            assert process.poll() is None, (folder / "log").read_text()
+            assert prometheus.ask('count_over_time(up{job="kraftwatch"}[1m]) >= 4')
+            return
+        raise AssertionError((folder / "log").read_text() or "it does not answer yet")
+
+    try:
+        eventually(scraped, within_s=30)
+        yield prometheus
+    finally:
+        process.terminate()
+        process.wait(20)

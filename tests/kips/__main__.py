@@ -78,7 +78,7 @@ def main() -> int:
     said = ["", *table(verdict)]
     if citations.collected:
         said.append(
-            f"{len(citations.collected)} citing tests need a real Kafka or Spark: counted, and run by make test"
+            f"{len(citations.collected)} citing tests need a real Kafka or Spark: counted unseen; make test and test-long run them"
         )
     if wanted.open:
         said += ["open:", *(f"  {row.number}  {row.text:<8}  {row.fact}" for row in verdict.open)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, GetJsonSchemaHandler, SecretStr, field_validator, model_validator
 from pydantic_core import CoreSchema
@@ -11,60 +11,26 @@ from connectors.sinks import place
 from connectors.sinks.links import Links
 from connectors.sinks.place import Place, Wanted
 from connectors.sinks.secret import Secret
-from rules.finding import Severity
-from rules.telling.route import Route
-from streaming.config.section import Duration, Section
+from streaming.config.people import AppriseSection, PagerdutySection, SlackSection
+from streaming.config.section import Section
+from streaming.config.terms import PeopleSection, SinkSection
+from streaming.config.topic import KafkaSection
 
-KINDS = "console, jsonl:PATH, webhook:URL, alertmanager:URL"
+KINDS = (
+    "console, jsonl:PATH, webhook:URL, alertmanager:URL, kafka:HOST:PORT,…/TOPIC, slack:WEBHOOK-URL, "
+    "pagerduty:ROUTING-KEY, apprise:URL"
+)
 """The texts that `--sink` takes."""
+_KEYS = {
+    "jsonl": "path",
+    "webhook": "url",
+    "alertmanager": "url",
+    "slack": "webhook_url",
+    "pagerduty": "routing_key",
+    "apprise": "url",
+}
+"""What the text behind the kind is. A secret may stand in a file: `@FILE`."""
 _FILE = "_file"
-_REPEAT_S = 4 * 3_600.0
-
-
-class SinkSection(Section):
-    """What every kind of sink takes."""
-
-    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9#@][A-Za-z0-9#@._:/-]*$", max_length=100)
-    """How the ledger calls it; renamed, it is told once more what is firing. Two sinks of one place need one each."""
-    min_severity: Severity = Severity.INFO
-    """It is told nothing below: `critical` for a pager. What it was told once, it is told the end of."""
-    clusters: tuple[str, ...] = Field(default=("*",), min_length=1)
-    """Names of clusters, or patterns with `*` and `?`: it is told of these alone."""
-
-    @model_validator(mode="after")
-    def _one_of_each(self) -> "SinkSection":
-        for key in type(self).model_fields:
-            text = key.removesuffix(_FILE)
-            if key != text and getattr(self, key) is not None and getattr(self, text, None) is not None:
-                raise ValueError(f"give {text} or {key}, not both")
-        return self
-
-    def wanted(self, links: Links) -> Wanted:
-        """The plain value that sinks are opened by."""
-        route = Route(min_severity=self.min_severity, clusters=self.clusters)
-        repeat_s = self.repeat if isinstance(self, PeopleSection) and self.repeat != "never" else None
-        return Wanted(place=self.place(), links=links, name=self.name, route=route, repeat_s=repeat_s)
-
-    def place(self) -> Place:
-        """Where it is."""
-        raise NotImplementedError
-
-    def _secret(self, key: str) -> Secret | None:
-        text, file = getattr(self, key), getattr(self, key + _FILE)
-        if text is None and file is None:
-            return None
-        return Secret(text=None if text is None else text.get_secret_value(), file=file)
-
-    def _required(self, key: str) -> None:
-        if getattr(self, key) is None and getattr(self, key + _FILE) is None:
-            raise ValueError(f"{key} (or {key}{_FILE}) is missing")
-
-
-class PeopleSection(SinkSection):
-    """What a sink for people takes besides."""
-
-    repeat: Duration | Literal["never"] = _REPEAT_S
-    """After how long what still stands is told again: `4h`, `90m`, seconds, or `never`."""
 
 
 class ConsoleSection(SinkSection):
@@ -108,7 +74,7 @@ class WebhookSection(PeopleSection):
 
     @model_validator(mode="after")
     def _whole(self) -> "WebhookSection":
-        self._required("url")
+        self.required("url")
         twice = {name.lower() for name in self.headers} & {name.lower() for name in self.header_files}
         if twice:
             raise ValueError(f"the header {min(twice)} stands in headers and in header_files: give it once")
@@ -116,13 +82,13 @@ class WebhookSection(PeopleSection):
 
     def place(self) -> Place:
         """Where it is."""
-        url = self._secret("url")
+        url = self.secret("url")
         assert url is not None
         given = ((name, Secret(text=text.get_secret_value())) for name, text in self.headers.items())
         return place.Webhook(
             url=url,
             headers=(*given, *((name, Secret(file=file)) for name, file in self.header_files.items())),
-            signing_key=self._secret("signing_key"),
+            signing_key=self.secret("signing_key"),
             ca_file=self.ca_file,
         )
 
@@ -145,8 +111,8 @@ class AlertmanagerSection(SinkSection):
 
     @model_validator(mode="after")
     def _whole(self) -> "AlertmanagerSection":
-        self._required("url")
-        password, token = self._secret("password"), self._secret("token")
+        self.required("url")
+        password, token = self.secret("password"), self.secret("token")
         if (self.username is None) != (password is None):
             raise ValueError("username and password (or password_file) go together: give both or none")
         if password is not None and token is not None:
@@ -155,13 +121,13 @@ class AlertmanagerSection(SinkSection):
 
     def place(self) -> Place:
         """Where it is."""
-        url = self._secret("url")
+        url = self.secret("url")
         assert url is not None
         return place.Alertmanager(
             url=url,
             username=self.username,
-            password=self._secret("password"),
-            token=self._secret("token"),
+            password=self.secret("password"),
+            token=self.secret("token"),
             ca_file=self.ca_file,
         )
 
@@ -173,12 +139,18 @@ class SinkEntry(Section):
     jsonl: JsonlSection | None = None
     webhook: WebhookSection | None = None
     alertmanager: AlertmanagerSection | None = None
+    slack: SlackSection | None = None
+    pagerduty: PagerdutySection | None = None
+    apprise: AppriseSection | None = None
+    kafka: KafkaSection | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, value: Any) -> Any:
         if isinstance(value, str):
             return _entry(value)
+        if not isinstance(value, dict | SinkEntry):
+            raise ValueError("an entry is a text, as --sink takes it, or one kind with its keys: `- slack: {…}`")  # noqa: TRY004 - pydantic hears ValueError
         if isinstance(value, dict):
             if len(value) != 1:
                 raise ValueError("one entry is one kind of sink with its keys under it: write `- slack: {…}`")
@@ -205,14 +177,18 @@ def _entry(text: str) -> Mapping[str, Any]:
         if colon:
             raise ValueError("console takes nothing behind it")
         return {kind: {}}
-    keys = {"jsonl": "path", "webhook": "url", "alertmanager": "url"}
-    if kind not in keys:
+    if kind == "kafka":
+        addresses, slash, topic = rest.rpartition("/")
+        if not slash:
+            raise ValueError("kafka says not where: write kafka:HOST:PORT,HOST:PORT/TOPIC")
+        return {kind: {"bootstrap": addresses.split(","), "topic": topic}}
+    if kind not in _KEYS:
         raise ValueError(f"'{kind[:20]}' is not a kind of sink; known are {KINDS}")
     if not rest:
         raise ValueError(f"{kind} says not where; known are {KINDS}")
     if rest.startswith("@") and kind != "jsonl":
-        return {kind: {keys[kind] + _FILE: rest[1:]}}
-    return {kind: {keys[kind]: rest}}
+        return {kind: {_KEYS[kind] + _FILE: rest[1:]}}
+    return {kind: {_KEYS[kind]: rest}}
 
 
 Sinks = Annotated[tuple[SinkEntry, ...], Field(min_length=1)]

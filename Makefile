@@ -73,7 +73,7 @@ wheel: $(READY) ## the wheel, in dist: with deploy/requirements.txt it is all th
 	@$(BIN)/hatchling build -t wheel
 
 docs: $(READY) ## the documentation as a site of plain files, in site
-	@$(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 clean: ## remove what was made here
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist site

@@ -31,7 +31,7 @@ def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str
         ([*A, "--resolve", "c1"], "--resolve c1: expected HOST=ADDR"),
         ([*A, "--hosts-file", "nowhere"], "cluster a: hosts_file: cannot read nowhere"),
         ([*A, "--listen", "9847"], "listen: '9847' is not HOST:PORT"),
-        ([*A, "--sink", "slak:x"], "--sink 'slak' is not known; known are jsonl:PATH and console"),
+        ([*A, "--sink", "slak:x"], "'slak' is not a kind of sink; known are console, jsonl:PATH, webhook:URL"),
         ([*A, "--sink", "jsonl:/nowhere/at/all"], "/nowhere/at/all"),
         (A, f"cluster a: none of {FREE} could be asked"),
         (["--cluster", "a=nosuch.invalid:9093"], "no such name: nosuch.invalid"),

@@ -43,7 +43,7 @@ def refused(*arguments: str) -> str:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """What a checkpoint remembers. Its logs are no memory: a Java that is still ending takes its own files away there."""
+    """What a checkpoint remembers. Its logs are no memory: a Java that is still ending takes its files away there."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and folder / "log" not in path.parents)
     return {str(path): sha256(path.read_bytes()).hexdigest() for path in files}
 

@@ -12,10 +12,12 @@ import socket
 import threading
 from collections.abc import Iterable
 from types import TracebackType
+from typing import Any
 
 from flask import Blueprint, Flask, request
 from flask.typing import ResponseReturnValue
 from waitress.server import create_server
+from waitress.wasyncore import close_all
 from werkzeug.exceptions import HTTPException
 
 from connectors.errors import UsageError
@@ -47,8 +49,12 @@ class Server:
             number = problem.errno or 0
             reason = (os.strerror(number) if number > 0 else problem.strerror or "cannot be used").lower()
             raise UsageError(f"--listen {host}:{port}: {reason}; choose another address") from None
-        self._server = create_server(
+        self._clients: dict[int, Any] = {}
+        """What waitress' loop looks after, by descriptor."""
+        # Any: with one socket it is waitress' plain server, of which its types know too little.
+        self._server: Any = create_server(
             app,
+            map=self._clients,
             sockets=[self._socket],
             threads=_THREADS,
             channel_timeout=CLIENT_S,
@@ -71,8 +77,9 @@ class Server:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.close()
         self._server.task_dispatcher.shutdown()
+        # By the loop itself, which ends with its last descriptor: one that is closed while it waits is an error there.
+        self._server.trigger.pull_trigger(lambda: close_all(self._clients))
         self._thread.join(5)
 
 

@@ -1,0 +1,131 @@
+"""A real Chromium without a window: what it shows, what it asked for, and what it complained about."""
+
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from selenium.webdriver import Chrome, ChromeOptions
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+ARGUMENTS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
+    # A name of somebody else's that leads here.
+    "--host-resolver-rules=MAP *.test 127.0.0.1",
+)
+DESKTOP = (1280, 900)
+PHONE = (360, 740)
+
+
+class Browser:
+    """One tab."""
+
+    def __init__(self, driver: Chrome) -> None:
+        self._driver = driver
+
+    def open(self, url: str, *, size: tuple[int, int] = DESKTOP, dark: bool = False) -> None:
+        """Show an address, on a screen of this size; what was asked for and said before is forgotten."""
+        mobile = size[0] < 600
+        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": mobile}
+        self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        self._driver.get("about:blank")
+        self._said("browser")
+        self._said("performance")
+        self._driver.get(url)
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """What a function body of JavaScript returns."""
+        return self._driver.execute_script(script, *arguments)
+
+    def one(self, selector: str) -> WebElement:
+        return self._driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector: str) -> Sequence[WebElement]:
+        return self._driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str = "main") -> str:
+        """The words that can be seen, as they stand at one moment."""
+        text: str = self.run("return document.querySelector(arguments[0]).innerText", selector)
+        return text
+
+    @property
+    def title(self) -> str:
+        return self._driver.title
+
+    @property
+    def url(self) -> str:
+        return self._driver.current_url
+
+    @property
+    def source(self) -> str:
+        return self._driver.page_source
+
+    def press_tab(self) -> None:
+        """The key, as a person presses it."""
+        for kind in ("rawKeyDown", "keyUp"):
+            event = {"type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
+            self._driver.execute_cdp_cmd("Input.dispatchKeyEvent", event)
+
+    @contextmanager
+    def without_scripts(self) -> Iterator[None]:
+        """As in a browser that runs none."""
+        self._driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+        try:
+            yield
+        finally:
+            self._driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+    def complaints(self) -> list[str]:
+        """What the console said since the page was opened: errors of scripts, and what the policy refused."""
+        return [str(entry["message"]) for entry in self._said("browser")]
+
+    def hosts(self) -> set[str]:
+        """Every host that was asked since the page was opened."""
+        return {urlsplit(url).netloc for url in self.requests()}
+
+    def requests(self) -> list[str]:
+        """Every address that was asked for since the page was opened."""
+        return [asked["request"]["url"] for asked in self._events("Network.requestWillBeSent")]
+
+    def screenshot(self, path: Path, *, height: int | None = None) -> None:
+        """The page as a PNG: what the screen shows, or so much of it from the top."""
+        size = self.run("return [innerWidth, document.documentElement.scrollHeight]")
+        tall = min(height or size[1], size[1])
+        clip = {"x": 0, "y": 0, "width": size[0], "height": tall, "scale": 1}
+        shot = self._driver.execute_cdp_cmd(
+            "Page.captureScreenshot", {"format": "png", "clip": clip, "captureBeyondViewport": True}
+        )
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def _said(self, log: str) -> Sequence[Mapping[str, Any]]:
+        said: Sequence[Mapping[str, Any]] = self._driver.get_log(log)  # type: ignore[no-untyped-call]
+        return said
+
+    def _events(self, method: str) -> Iterator[Mapping[str, Any]]:
+        for entry in self._said("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == method and not message["params"].get("documentURL", "").startswith("about:"):
+                yield message["params"]
+
+
+@contextmanager
+def chromium(profile: Path) -> Iterator[Browser]:
+    """Debian's Chromium and its driver, with a profile of its own."""
+    options = ChromeOptions()
+    options.binary_location = "/usr/bin/chromium"
+    for argument in (*ARGUMENTS, f"--user-data-dir={profile}"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+    try:
+        yield Browser(driver)
+    finally:
+        driver.quit()

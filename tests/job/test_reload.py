@@ -1,0 +1,105 @@
+"""A job takes its changed configuration while it runs: on a real quorum, with nothing told twice and nothing lost."""
+
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from deploy.lab.quorum import Lab
+from streaming.demo.watcher import Watcher
+from tests.eventually import eventually
+
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(240)]
+
+QUIET = {"failure-tolerance": {"hold": 3600}}
+SHAPE = {"quorum-shape": {"hold": 1}}
+"""A quorum of one voter is told of after an hour, unless somebody cannot wait."""
+
+
+class FromFile(Watcher):
+    """A job that is given nothing but a configuration file."""
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "kraftwatch.yaml"
+
+    def say(self, **keys: Any) -> None:
+        """Write the file, as an editor does."""
+        everything = {"checkpoint": str(self.checkpoint), "sinks": [f"jsonl:{self.jsonl}"], **keys}
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(yaml.safe_dump(everything))
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "streaming", "run", "--config", str(self.file), "--listen", self.address]
+
+
+@pytest.fixture(scope="module")
+def lab(folder: Path) -> Iterator[Lab]:
+    with Lab(folder / "lab", controllers=1, brokers=0) as lab:
+        yield lab
+
+
+@pytest.fixture
+def job(folder: Path, lab: Lab) -> Iterator[FromFile]:
+    job = FromFile(folder=folder / "reload", bootstrap=())
+    job.say(clusters=[section("first", lab)], thresholds=QUIET)
+    with job:
+        yield job
+
+
+def section(name: str, lab: Lab, **keys: Any) -> dict[str, Any]:
+    return {"name": name, "bootstrap": list(lab.bootstrap), **keys}
+
+
+def told(path: Path) -> Counter[tuple[str, str, str]]:
+    lines = path.read_text().splitlines() if path.exists() else []
+    return Counter((line["cluster"], line["rule"], line["state"]) for line in map(json.loads, lines))
+
+
+def test_what_the_file_says_is_in_force_while_the_job_runs_on(lab: Lab, job: FromFile) -> None:
+    pid, spark = job.pid, java_of(job.pid)
+    first, second = section("first", lab), section("second", lab, thresholds={"quorum-shape": {"hold": 2}})
+
+    job.file.write_text("clusters: {")
+    eventually(lambda: said(job, "not YAML at line 1"), within_s=10)
+    job.say(clusters=[first], thresholds=QUIET, master="local[1]")
+    eventually(lambda: said(job, "master cannot change while the job runs"), within_s=10)
+    assert told(job.jsonl) == {}
+
+    job.say(clusters=[first], thresholds=QUIET | SHAPE)
+    job.wait_for("quorum-shape", within_s=30)
+
+    more = job.folder / "more.jsonl"
+    job.say(clusters=[first, second], thresholds=QUIET | SHAPE, sinks=[f"jsonl:{job.jsonl}", f"jsonl:{more}"])
+    both = {("first", "quorum-shape", "firing"): 1, ("second", "quorum-shape", "firing"): 1}
+    eventually(lambda: same(told(job.jsonl), both), within_s=40)
+    # A sink that is new is told what stands.
+    eventually(lambda: same(told(more), both), within_s=10)
+
+    job.say(clusters=[first, second], watch={"exclude": ["second"]}, thresholds=QUIET | SHAPE)
+    eventually(lambda: said(job, "was read again: it changes watch, sinks"), within_s=20)
+    os.kill(job.pid, signal.SIGHUP)
+    eventually(lambda: said(job, "was read again: it changes nothing"), within_s=10)
+
+    assert told(job.jsonl) == told(more) == both
+    assert (job.pid, java_of(job.pid)) == (pid, spark), "neither the job nor Spark was started again"
+
+
+def said(job: FromFile, text: str) -> None:
+    assert text in job.log.read_text()
+
+
+def same(found: object, expected: object) -> None:
+    assert found == expected
+
+
+def java_of(pid: int) -> list[int]:
+    return [child.pid for child in psutil.Process(pid).children() if child.name() == "java"]

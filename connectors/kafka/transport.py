@@ -128,6 +128,12 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
 class TlsTransport(PlainTransport, KafkaSSLTransport):  # type: ignore[misc]
     """TLS with a handshake that ends by its deadline. Reads the certificate files anew for each connection."""
 
+    @property
+    def certificate_ends_at(self) -> float | None:
+        """Until when the other side's certificate is valid, in seconds since the Unix epoch."""
+        ends = (self._sock.getpeercert() or {}).get("notAfter")
+        return None if ends is None else float(ssl.cert_time_to_seconds(ends))
+
     async def handshake_by(self, deadline: float) -> None:
         """Shake hands.
 

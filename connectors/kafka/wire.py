@@ -24,6 +24,7 @@ with warnings.catch_warnings():
     )
     from kafka.protocol.api_message import ApiMessage
     from kafka.protocol.consumer import FetchRequest, FetchResponse
+    from kafka.protocol.metadata import ApiVersionsRequest
 
     from connectors.kafka import schemas
 
@@ -59,6 +60,7 @@ hush()
 
 __all__ = [
     "AbstractTokenProvider",
+    "ApiVersionsRequest",
     "DescribeClusterRequest",
     "DescribeConfigsRequest",
     "DescribeQuorumRequest",

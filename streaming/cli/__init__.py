@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from connectors.errors import KraftwatchError, UsageError
-from streaming.cli import check, config, decode, demo, explain, lab, rescue, run, silence, status
+from streaming.cli import check, config, decode, demo, doctor, explain, lab, rescue, run, silence, status
 
 app = typer.Typer(
     name="kraftwatch",
@@ -40,6 +40,7 @@ app.command("replication")(status.replication)
 app.command("partitions")(status.partitions)
 app.command("check")(check.check)
 app.command("safe-to-restart")(check.safe_to_restart)
+app.command("doctor")(doctor.doctor)
 app.command("explain")(explain.explain)
 app.command("decode")(decode.decode)
 app.add_typer(silence.app, name="silence")

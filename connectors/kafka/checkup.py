@@ -1,0 +1,171 @@
+"""A checkup: every address of a cluster asked, step by step, all that kraftwatch will ever ask it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from connectors.cluster import Cluster
+from connectors.errors import UnseenError
+from connectors.event import QuorumPolled
+from connectors.gather.rows import wall_ms
+from connectors.kafka.budget import Budget
+from connectors.kafka.client import Address, Client
+from connectors.kafka.failure import classify
+from connectors.kafka.identity import ask_cluster_id
+from connectors.kafka.loop import Loop
+from connectors.kafka.messages import FetchAnswer, describe_quorum, fetch, fetched, quorum_described
+from connectors.kafka.resolver import Resolver
+from connectors.kafka.transport import TlsTransport, connect, secure
+from connectors.kafka.whereabouts import Whereabouts
+from connectors.kafka.wire import ApiVersionsRequest
+from rules.quorum import Sight
+
+T = TypeVar("T")
+Outcome: TypeAlias = T | UnseenError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secured:
+    """The transport is up: TCP, and TLS where it is asked for."""
+
+    certificate_ends_at: float | None
+    """Seconds since the Unix epoch; None without TLS, or where the certificate is not checked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """The login is done, where there is one, and ApiVersions is answered."""
+
+    metadata_version: int | None
+    """The newest level of the feature metadata.version that this node can work with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkup:
+    """What came of each step at one address, in their order. None: not tried, because a step before it failed."""
+
+    address: Address
+    configured: bool
+    """Else the quorum names it."""
+    resolved: Outcome[tuple[str, ...]]
+    secured: Outcome[Secured] | None = None
+    served: Outcome[Served] | None = None
+    polled: Outcome[QuorumPolled] | None = None
+    """DescribeQuorum; NO_LEADER of one that only does not lead."""
+    fetched: Outcome[FetchAnswer] | None = None
+    """Fetch of the metadata log; a follower's answer names the leader."""
+    identified: Outcome[str] | None = None
+    """DescribeCluster: the cluster id."""
+    skew_ms: int | None = None
+    """How far the leader's clock is ahead of ours."""
+
+
+def checkups(cluster: Cluster) -> Sequence[Checkup]:
+    """Check every configured address, then every controller that they name, blocking for some request timeouts.
+
+    Raises:
+        UsageError: an option that we do not know.
+    """
+    loop = Loop()
+    try:
+        resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
+        client = Client(loop, cluster, resolver=resolver, budget=Budget())
+        round_ = _Round(loop, client, resolver, cluster)
+        try:
+            return loop.run(round_.run)
+        finally:
+            client.close()
+    finally:
+        loop.close()
+
+
+class _Round:
+    def __init__(self, loop: Loop, client: Client, resolver: Resolver, cluster: Cluster) -> None:
+        self._loop = loop
+        self._client = client
+        self._resolver = resolver
+        self._cluster = cluster
+
+    async def run(self) -> Sequence[Checkup]:
+        configured = tuple(Address(host, port) for host, port in self._cluster.bootstrap)
+        found = await self._loop.gather(self._check(address, configured=True) for address in configured)
+        where = Whereabouts(configured=configured, cluster_id=self._cluster.cluster_id)
+        for one in found:
+            if isinstance(one.polled, QuorumPolled):
+                where.learn(one.polled)
+        named = [address for address in where.controllers() if address not in configured]
+        return [*found, *await self._loop.gather(self._check(address, configured=False) for address in named)]
+
+    async def _check(self, address: Address, *, configured: bool) -> Checkup:
+        resolved = await _outcome(lambda: self._resolver.addresses(address.host))
+        if isinstance(resolved, UnseenError):
+            return Checkup(address=address, configured=configured, resolved=resolved)
+        secured = await _outcome(lambda: self._secured(address, resolved))
+        if isinstance(secured, UnseenError):
+            return Checkup(address=address, configured=configured, resolved=resolved, secured=secured)
+        served = await _outcome(lambda: self._served(address))
+        if isinstance(served, UnseenError):
+            return Checkup(address=address, configured=configured, resolved=resolved, secured=secured, served=served)
+        polled = await _outcome(lambda: self._polled(address))
+        answered_at_ms = wall_ms()
+        fetched_ = await _outcome(lambda: self._fetched(address))
+        identified = await _outcome(lambda: ask_cluster_id(self._client, address))
+        return Checkup(
+            address=address,
+            configured=configured,
+            resolved=resolved,
+            secured=secured,
+            served=served,
+            polled=polled,
+            fetched=fetched_,
+            identified=identified,
+            skew_ms=_skew_ms(polled, answered_at_ms) if isinstance(polled, QuorumPolled) else None,
+        )
+
+    async def _secured(self, address: Address, addresses: tuple[str, ...]) -> Secured:
+        deadline = self._loop.now() + self._cluster.request_timeout_ms / 1000
+        sock = await connect(self._loop, addresses, address.port, deadline=deadline)
+        transport = await secure(self._loop, sock, address.host, self._cluster.options, deadline=deadline)
+        try:
+            return Secured(
+                certificate_ends_at=transport.certificate_ends_at if isinstance(transport, TlsTransport) else None
+            )
+        finally:
+            transport.abort()
+
+    async def _served(self, address: Address) -> Served:
+        request = ApiVersionsRequest(client_software_name="kraftwatch", client_software_version="1")
+        answer = await self._client.ask(address, request, lane=Sight.VIEW)
+        levels = {each.name: each.max_version for each in getattr(answer, "supported_features", None) or ()}
+        return Served(metadata_version=levels.get("metadata.version"))
+
+    async def _polled(self, address: Address) -> QuorumPolled:
+        answer = await self._client.ask(address, describe_quorum(), lane=Sight.VIEW)
+        return quorum_described(answer, cluster_id=self._cluster.cluster_id, address=address)
+
+    async def _fetched(self, address: Address) -> FetchAnswer:
+        request = fetch(
+            cluster_id=self._cluster.cluster_id,
+            leader_epoch=0,
+            offset=0,
+            last_epoch=0,
+            high_watermark=None,
+            max_wait_ms=0,
+            max_bytes=1,
+        )
+        return fetched(await self._client.ask(address, request, lane=Sight.VIEW))
+
+
+async def _outcome(ask: Callable[[], Awaitable[T]]) -> Outcome[T]:
+    try:
+        return await ask()
+    except Exception as problem:  # noqa: BLE001 - whatever the outside does is an answer, and never has a secret in it
+        return classify(problem)
+
+
+def _skew_ms(polled: QuorumPolled, answered_at_ms: int) -> int | None:
+    """By the leader's row of itself, whose times are its own now (KIP-836)."""
+    own = next((row for row in polled.voters if row.key.id == polled.leader_id), None)
+    if own is None or own.last_caught_up_ms is None:
+        return None
+    return own.last_caught_up_ms - answered_at_ms

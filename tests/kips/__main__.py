@@ -77,9 +77,8 @@ def main() -> int:
 
     said = ["", *table(verdict)]
     if citations.collected:
-        said.append(
-            f"{len(citations.collected)} citing tests need a real Kafka or Spark: counted unseen; make test and test-long run them"
-        )
+        slow = f"{len(citations.collected)} citing tests need a real Kafka or Spark"
+        said.append(f"{slow}: counted unseen; make test and make test-long run them")
     if wanted.open:
         said += ["open:", *(f"  {row.number}  {row.text:<8}  {row.fact}" for row in verdict.open)]
     else:

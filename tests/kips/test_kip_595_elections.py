@@ -5,10 +5,11 @@ from random import Random
 import pytest
 
 from rules.quorum import DirectoryId, Endpoint, NodeId, ReplicaKey, Voter
-from tests.simulation.controller import FETCH_TIMEOUT_MS, Controller
+from tests.simulation.controller import Controller
 from tests.simulation.log import Entry, MetadataLog
 from tests.simulation.messages import Fetch, Fetched, Message, Vote, Voted
 from tests.simulation.network import Network
+from tests.simulation.replica import FETCH_TIMEOUT_MS
 from tests.simulation.truth import Truth
 
 NOW_MS = 1_700_000_000_000

@@ -1,92 +1,21 @@
-"""A Controller: one KRaft replica, as KIP-595 and KIP-853 tell it. It fetches; nobody pushes.
+"""A Controller: a replica that stands for election, votes and leads, as KIP-595, KIP-853 and KIP-996 tell it."""
 
-On disk, and kept over a crash: directory id, log, epoch and vote. All else is forgotten.
-"""
+from dataclasses import dataclass
 
-from dataclasses import dataclass, field, replace
-from random import Random
-
-from connectors.event import At, KRaftVersionSet, LeaderChanged, LogEvent, VotersSet
-from rules.quorum import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, Voter
-from tests.simulation.log import Entry, MetadataLog
+from connectors.event import KRaftVersionSet, LeaderChanged, LogEvent, VotersSet
+from rules.quorum import NodeId, ReplicaKey, Voter
+from tests.simulation.log import Entry
 from tests.simulation.messages import BeginQuorumEpoch, EndQuorumEpoch, Fetch, Fetched, Message, Vote, Voted
-from tests.simulation.network import Network
 from tests.simulation.progress import Progress
-from tests.simulation.truth import Truth
+from tests.simulation.replica import ELECTION_MS, FETCH_TIMEOUT_MS, Replica
 
-FETCH_TIMEOUT_MS = 2_000
-ELECTION_MS = (1_000, 2_000)
 CHECK_QUORUM_MS = 3_000
 ANSWER_RECORDS = 40
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Controller:
-    """`faults` names what is broken on purpose: see `faults`."""
-
-    id: int
-    directory: str
-    port: int
-    log: MetadataLog
-    network: Network
-    truth: Truth
-    random: Random
-    peers: list["Controller"]
-    faults: frozenset[str] = frozenset()
-    static: bool = False
-    """Formatted for controller.quorum.voters: its first leader writes no voters."""
-    up: bool = True
-    skew_ms: int = 0
-    incarnation: int = 0
-    epoch: int = 0
-    voted: ReplicaKey | None = None
-    leader: int | None = None
-    leads: bool = False
-    candidate: bool = False
-    prospective: bool = False
-    high_watermark: int = 0
-    epoch_start: int = 0
-    deadline_ms: int = 0
-    fetch_due_ms: int = 0
-    begin_due_ms: int = 0
-    votes: set[ReplicaKey] = field(default_factory=set)
-    progress: dict[ReplicaKey, Progress] = field(default_factory=dict)
-    led_since_ms: int = 0
-    key: ReplicaKey = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.key = ReplicaKey(id=NodeId(self.id), directory_id=DirectoryId(self.directory))
-
-    @property
-    def endpoint(self) -> Endpoint:
-        return Endpoint(listener="CONTROLLER", host=f"c{self.id}.test", port=self.port)
-
-    @property
-    def voter(self) -> Voter:
-        return Voter(key=self.key, endpoints=(self.endpoint,))
-
-    # --- life ----------------------------------------------------------------------------------------------------
-
-    def start(self, now_ms: int) -> None:
-        self.stop()
-        self.up, self.leader = True, None
-        if "forgets-committed" in self.faults:
-            self.log.truncate(max(0, self.high_watermark - 30))
-        self.high_watermark = 0
-        self.incarnation += 1
-        self.progress.clear()
-        self.deadline_ms = now_ms + FETCH_TIMEOUT_MS + self.random.randint(0, 1_000)
-
-    def stop(self) -> None:
-        self.up = self.leads = self.candidate = self.prospective = False
-        self.network.hang_up(self.id)
-
-    def lose_disk(self, directory: str) -> None:
-        """Formatted again, without initial controllers: another replica under the same node id."""
-        self.stop()
-        self.directory, self.log = directory, MetadataLog()
-        self.key = replace(self.key, directory_id=DirectoryId(directory))
-        self.epoch, self.voted, self.high_watermark = 0, None, 0
+class Controller(Replica):
+    """Awake while it is up; hears what others say."""
 
     def wake(self, now_ms: int) -> None:
         """Time passed."""
@@ -100,7 +29,7 @@ class Controller:
                 self.leader = None
             self._fetch(now_ms)
 
-    def hear(self, now_ms: int, sender: "Controller", message: Message) -> None:
+    def hear(self, now_ms: int, sender: Replica, message: Message) -> None:
         match message:
             case Vote():
                 self._vote(now_ms, sender, message)
@@ -115,8 +44,6 @@ class Controller:
                 self.network.send(now_ms, self.id, sender.id, self._serve(now_ms, message))
             case Fetched():
                 self._fetched(now_ms, message)
-
-    # --- elections -----------------------------------------------------------------------------------------------
 
     def _ask(self, now_ms: int) -> None:
         """Prospective: would a majority vote for it? Else who cannot win disturbs those who can, for ever."""
@@ -138,14 +65,7 @@ class Controller:
                 self._dial(now_ms, voter, Vote(self.key, voter.key, *where, pre=self.prospective))
         self._count(now_ms)
 
-    def _dial(self, now_ms: int, voter: Voter, message: Message) -> None:
-        """Voters are dialled where the log says, and nowhere else."""
-        peer = next((peer for peer in self.peers if peer.id == voter.key.id), None)
-        where = voter.endpoints[0]
-        if peer is not None and peer.endpoint == where and self.network.dial(self.id, peer.id, where):
-            self.network.send(now_ms, self.id, peer.id, message)
-
-    def _vote(self, now_ms: int, sender: "Controller", asked: Vote) -> None:
+    def _vote(self, now_ms: int, sender: Replica, asked: Vote) -> None:
         if asked.voter != self.key:
             return
         if asked.epoch > self.epoch:
@@ -195,21 +115,6 @@ class Controller:
             place = ended.successors.index(self.key) if self.key in ended.successors else len(ended.successors)
             self.deadline_ms = now_ms + (place and (ELECTION_MS[0] >> max(0, len(ended.successors) - place)))
 
-    def _become(self, now_ms: int, epoch: int) -> None:
-        """A newer epoch, whose leader is not known."""
-        self.epoch, self.voted, self.leader = epoch, None, None
-        self.leads = self.candidate = self.prospective = False
-        self.deadline_ms = now_ms + self.random.randint(*ELECTION_MS)
-
-    def _follow(self, now_ms: int, epoch: int, leader: int | None) -> None:
-        if epoch > self.epoch:
-            self._become(now_ms, epoch)
-        if leader is not None and leader != self.id and not self.leads:
-            self.leader, self.candidate, self.prospective = leader, False, False
-            self.deadline_ms = now_ms + FETCH_TIMEOUT_MS + self.random.randint(0, 1_000)
-
-    # --- leading -------------------------------------------------------------------------------------------------
-
     def write(self, now_ms: int, event: LogEvent | None) -> None:
         """The active controller appends a record; None is a NoOp."""
         entry = Entry(self.epoch, now_ms + self.skew_ms, event)
@@ -225,12 +130,6 @@ class Controller:
             return False
         self.write(now_ms, VotersSet(at=self.at(now_ms), voters=voters))
         return True
-
-    def at(self, now_ms: int) -> At:
-        """Where and when the next record will stand."""
-        return At(
-            offset=Offset(len(self.log)), leader_epoch=Epoch(self.epoch), timestamp_ms=Millis(now_ms + self.skew_ms)
-        )
 
     def _lead_on(self, now_ms: int) -> None:
         voters = self.log.keys
@@ -289,41 +188,3 @@ class Controller:
         if end > self.epoch_start and end > self.high_watermark:
             self.truth.commit(self, end)
             self.high_watermark = end
-
-    # --- following -----------------------------------------------------------------------------------------------
-
-    def _fetch(self, now_ms: int) -> None:
-        self.fetch_due_ms = now_ms + self.random.randint(150, 400)
-        target = self.random.choice(self.peers)
-        if self.leader not in (None, self.id):
-            target = next(peer for peer in self.peers if peer.id == self.leader)
-        if target is not self and self.network.dial(self.id, target.id, target.endpoint):
-            request = Fetch(self.key, self.epoch, len(self.log), self.log.last_epoch)
-            self.network.send(now_ms, self.id, target.id, request)
-
-    def _fetched(self, now_ms: int, answer: Fetched) -> None:
-        if answer.epoch < self.epoch or self.leads:
-            return
-        self._follow(now_ms, answer.epoch, answer.leader)
-        if not answer.served or answer.epoch != self.epoch:
-            return
-        log = self.log
-        if (answer.offset, answer.last_epoch) != (len(log), log.last_epoch):
-            return
-        if answer.diverging is not None:
-            epoch, end = answer.diverging
-            end = min(end, log.end_of(epoch)[1])
-            self.truth.truncating(self, end)
-            log.truncate(end, reverts="keeps-voters" not in self.faults)
-            self.high_watermark = min(self.high_watermark, end)
-            self.truth.truncated(log)
-        elif answer.snapshot is not None:
-            if len(answer.snapshot) > len(log):
-                log.replace(answer.snapshot)
-                self.high_watermark = len(log)
-        else:
-            self.truth.copied(self, answer.offset, answer.entries)
-            log.append(answer.entries)
-            known = answer.high_watermark if "mark-beyond" in self.faults else min(answer.high_watermark, len(log))
-            self.high_watermark = max(self.high_watermark, known)
-            self.fetch_due_ms = now_ms if answer.entries else self.fetch_due_ms

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.simulation.controller import FETCH_TIMEOUT_MS
 from tests.simulation.messages import Fetch
+from tests.simulation.replica import FETCH_TIMEOUT_MS
 from tests.simulation.scene import Scene
 
 

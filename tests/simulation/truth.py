@@ -15,7 +15,7 @@ from tests.simulation.log import Entry, MetadataLog
 from tests.simulation.oracle import Oracle
 
 if TYPE_CHECKING:
-    from tests.simulation.controller import Controller
+    from tests.simulation.replica import Replica
 
 
 class Broken(AssertionError):
@@ -43,20 +43,20 @@ class Truth:
             if self.strict:
                 raise Broken(sentence)
 
-    def elected(self, node: "Controller") -> None:
+    def elected(self, node: "Replica") -> None:
         known = self.leaders.setdefault(node.epoch, node.id)
         self.law(known == node.id, f"K043: epoch {node.epoch} has the leaders {known} and {node.id}")
         complete = self._holds_committed(node.log)
         self.law(complete, f"leader completeness: {node.key} leads epoch {node.epoch} and lacks committed records")
 
-    def wrote(self, node: "Controller", offset: int, entry: Entry) -> None:
+    def wrote(self, node: "Replica", offset: int, entry: Entry) -> None:
         known = self.entries.setdefault((offset, entry.epoch), entry)
         self.law(known is entry, f"K043: two records at offset {offset} in epoch {entry.epoch}")
         if isinstance(entry.event, VotersSet) and node.high_watermark > node.epoch_start:
             pending = [at for at, _ in node.log.sets if at >= node.high_watermark]
             self.law(len(pending) <= 1, f"K045: uncommitted voter sets at {pending} in the log of {node.key}")
 
-    def touched(self, node: "Controller") -> None:
+    def touched(self, node: "Replica") -> None:
         """The laws that hold for a controller after every step."""
         before = self.epochs.get(node.key, 0)
         if node.epoch < before:
@@ -70,12 +70,12 @@ class Truth:
                 self.law(False, f"K044: high watermark of leader {node.key} goes back from {mark}")
             self.marks[node.key, node.epoch] = node.high_watermark
 
-    def copied(self, node: "Controller", offset: int, entries: Iterable[Entry]) -> None:
+    def copied(self, node: "Replica", offset: int, entries: Iterable[Entry]) -> None:
         for place, entry in enumerate(entries, offset):
             known = self.entries.get((place, entry.epoch))
             self.law(known is entry, f"log matching: {node.key} holds another record at ({place}, {entry.epoch})")
 
-    def truncating(self, node: "Controller", end: int) -> None:
+    def truncating(self, node: "Replica", end: int) -> None:
         self.law(end >= node.high_watermark, f"{node.key} cuts its log at {end}, below what it knows to be committed")
 
     def truncated(self, log: MetadataLog) -> None:
@@ -83,7 +83,7 @@ class Truth:
         sets = [(at, entry.event.voters) for at, entry in enumerate(log.entries) if isinstance(entry.event, VotersSet)]
         self.law(sets == log.sets, "K046: the voter-set history is not what the truncated log says")
 
-    def commit(self, node: "Controller", end: int) -> None:
+    def commit(self, node: "Replica", end: int) -> None:
         """A leader moves its high watermark: what it holds up to there is committed, for ever."""
         self.law(node.log.entries[end - 1].epoch == node.epoch, f"K044: {node.key} commits up to another epoch's entry")
         overlap = min(end, len(self.committed))
@@ -98,7 +98,7 @@ class Truth:
             alone = one.isr == (one.leader,) or (one.leader is None and len(one.isr) <= 1)
             self.law(alone, f"K047: {where} is RECOVERING with leader {one.leader} and ISR {one.isr}")
 
-    def inspect(self, nodes: Iterable["Controller"]) -> None:
+    def inspect(self, nodes: Iterable["Replica"]) -> None:
         """Log matching, wholly: up to the last entry that two logs share, they are one."""
         logs = [node.log.entries for node in nodes]
         for number, one in enumerate(logs):

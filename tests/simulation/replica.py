@@ -1,0 +1,148 @@
+"""A Replica: a log and the disk under it, and how it follows whoever leads. It fetches; nobody pushes (KIP-595).
+
+On disk, and kept over a crash: directory id, log, epoch and vote. All else is forgotten.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from connectors.event import At
+from rules.quorum import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, Voter
+from tests.simulation.log import MetadataLog
+from tests.simulation.messages import Fetch, Fetched, Message
+from tests.simulation.network import Network
+from tests.simulation.progress import Progress
+from tests.simulation.truth import Truth
+
+FETCH_TIMEOUT_MS = 2_000
+ELECTION_MS = (1_000, 2_000)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Replica:
+    """`faults` names what is broken on purpose: see `faults`."""
+
+    id: int
+    directory: str
+    port: int
+    log: MetadataLog
+    network: Network
+    truth: Truth
+    random: Random
+    peers: "Sequence[Replica]"
+    faults: frozenset[str] = frozenset()
+    static: bool = False
+    """Formatted for controller.quorum.voters: its first leader writes no voters."""
+    up: bool = True
+    skew_ms: int = 0
+    incarnation: int = 0
+    epoch: int = 0
+    voted: ReplicaKey | None = None
+    leader: int | None = None
+    leads: bool = False
+    candidate: bool = False
+    prospective: bool = False
+    high_watermark: int = 0
+    epoch_start: int = 0
+    deadline_ms: int = 0
+    fetch_due_ms: int = 0
+    begin_due_ms: int = 0
+    votes: set[ReplicaKey] = field(default_factory=set)
+    progress: dict[ReplicaKey, Progress] = field(default_factory=dict)
+    led_since_ms: int = 0
+    key: ReplicaKey = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.key = ReplicaKey(id=NodeId(self.id), directory_id=DirectoryId(self.directory))
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(listener="CONTROLLER", host=f"c{self.id}.test", port=self.port)
+
+    @property
+    def voter(self) -> Voter:
+        return Voter(key=self.key, endpoints=(self.endpoint,))
+
+    def start(self, now_ms: int) -> None:
+        self.stop()
+        self.up, self.leader = True, None
+        if "forgets-committed" in self.faults:
+            self.log.truncate(max(0, self.high_watermark - 30))
+        self.high_watermark = 0
+        self.incarnation += 1
+        self.progress.clear()
+        self.deadline_ms = now_ms + FETCH_TIMEOUT_MS + self.random.randint(0, 1_000)
+
+    def stop(self) -> None:
+        self.up = self.leads = self.candidate = self.prospective = False
+        self.network.hang_up(self.id)
+
+    def lose_disk(self, directory: str) -> None:
+        """Formatted again, without initial controllers: another replica under the same node id."""
+        self.stop()
+        self.directory, self.log = directory, MetadataLog()
+        self.key = replace(self.key, directory_id=DirectoryId(directory))
+        self.epoch, self.voted, self.high_watermark = 0, None, 0
+
+    def at(self, now_ms: int) -> At:
+        """Where and when the next record will stand."""
+        return At(
+            offset=Offset(len(self.log)), leader_epoch=Epoch(self.epoch), timestamp_ms=Millis(now_ms + self.skew_ms)
+        )
+
+    def _dial(self, now_ms: int, voter: Voter, message: Message) -> None:
+        """Voters are dialled where the log says, and nowhere else."""
+        peer = next((peer for peer in self.peers if peer.id == voter.key.id), None)
+        where = voter.endpoints[0]
+        if peer is not None and peer.endpoint == where and self.network.dial(self.id, peer.id, where):
+            self.network.send(now_ms, self.id, peer.id, message)
+
+    def _become(self, now_ms: int, epoch: int) -> None:
+        """A newer epoch, whose leader is not known."""
+        self.epoch, self.voted, self.leader = epoch, None, None
+        self.leads = self.candidate = self.prospective = False
+        self.deadline_ms = now_ms + self.random.randint(*ELECTION_MS)
+
+    def _follow(self, now_ms: int, epoch: int, leader: int | None) -> None:
+        if epoch > self.epoch:
+            self._become(now_ms, epoch)
+        if leader is not None and leader != self.id and not self.leads:
+            self.leader, self.candidate, self.prospective = leader, False, False
+            self.deadline_ms = now_ms + FETCH_TIMEOUT_MS + self.random.randint(0, 1_000)
+
+    def _fetch(self, now_ms: int) -> None:
+        self.fetch_due_ms = now_ms + self.random.randint(150, 400)
+        target = self.random.choice(self.peers)
+        if self.leader not in (None, self.id):
+            target = next(peer for peer in self.peers if peer.id == self.leader)
+        if target is not self and self.network.dial(self.id, target.id, target.endpoint):
+            request = Fetch(self.key, self.epoch, len(self.log), self.log.last_epoch)
+            self.network.send(now_ms, self.id, target.id, request)
+
+    def _fetched(self, now_ms: int, answer: Fetched) -> None:
+        if answer.epoch < self.epoch or self.leads:
+            return
+        self._follow(now_ms, answer.epoch, answer.leader)
+        if not answer.served or answer.epoch != self.epoch:
+            return
+        log = self.log
+        if (answer.offset, answer.last_epoch) != (len(log), log.last_epoch):
+            return
+        if answer.diverging is not None:
+            epoch, end = answer.diverging
+            end = min(end, log.end_of(epoch)[1])
+            self.truth.truncating(self, end)
+            log.truncate(end, reverts="keeps-voters" not in self.faults)
+            self.high_watermark = min(self.high_watermark, end)
+            self.truth.truncated(log)
+        elif answer.snapshot is not None:
+            if len(answer.snapshot) > len(log):
+                log.replace(answer.snapshot)
+                self.high_watermark = len(log)
+        else:
+            self.truth.copied(self, answer.offset, answer.entries)
+            log.append(answer.entries)
+            known = answer.high_watermark if "mark-beyond" in self.faults else min(answer.high_watermark, len(log))
+            self.high_watermark = max(self.high_watermark, known)
+            self.fetch_due_ms = now_ms if answer.entries else self.fetch_due_ms

@@ -26,11 +26,29 @@ is asked for.
   stays.
 - **Labels are few.** A node's id and directory id, `voter` or `observer`, a rule, a sink. No partition, topic, host or
   subject is a label: thousands of partitions in recovery are one number.
-- **Alert rules** for Prometheus, about kraftwatch and about what it says: [deploy/prometheus](../deploy/prometheus). A
-  **dashboard** for Grafana: [deploy/grafana](../deploy/grafana).
 - **A dead man's switch**: `heartbeat: {url: ..., every: 60}` in the configuration asks a URL (of healthchecks.io, Dead
   Man's Snitch or the like) as long as batches end and the gatherer runs. `kraftwatch_watchdog` is the same for whoever
   has Prometheus: the alert `KraftwatchWatchdog` fires always, and its silence is the alarm.
+
+## With Prometheus, Alertmanager and Grafana
+
+```yaml
+scrape_configs:
+  - job_name: kraftwatch
+    scrape_interval: 15s
+    static_configs:
+      # By address: a name other than that of --listen is refused with 421, as a lured browser's is.
+      - targets: ["127.0.0.1:9847"]
+rule_files:
+  - kraftwatch.rules.yml
+```
+
+- [deploy/prometheus](../deploy/prometheus) holds the alert rules: is kraftwatch gone, stuck, blind, behind, not heard;
+  and what it says of the clusters, for those who want all alerts in one place. They are tested with promtool. To let
+  kraftwatch speak to Alertmanager itself, with evidence and commands, use its sink `alertmanager:URL` instead of the
+  group `kraftwatch-says`.
+- In Alertmanager, route `alertname="KraftwatchWatchdog"` to a receiver that alarms when it hears nothing, every 5 min.
+- [deploy/grafana](../deploy/grafana) holds a dashboard, `kraftwatch.json`: import it and choose the Prometheus.
 """
 KIPS = """## The quorum, under the KIPs' names
 

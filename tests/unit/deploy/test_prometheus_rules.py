@@ -64,6 +64,19 @@ def test_promtool_would_find_an_alert_that_fires_too_early(tmp_path: Path) -> No
     assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode != 0
 
 
+@pytest.mark.debian("prometheus")
+def test_the_documents_scrape_configuration_is_one(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```yaml\n(.*?)```", (FOLDER.parents[1] / "docs" / "metrics.md").read_text(), re.DOTALL)
+    (tmp_path / "prometheus.yml").write_text(block)
+    (tmp_path / "kraftwatch.rules.yml").write_text((FOLDER / "kraftwatch.rules.yml").read_text())
+    command = ["promtool", "check", "config", "prometheus.yml"]
+    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert f"{len(ALERTS)} rules found" in checked.stdout
+    assert yaml.safe_load(block)["scrape_configs"][0]["job_name"] == "kraftwatch", "the name that the rules know"
+
+
 @pytest.mark.parametrize("alert", ALERTS)
 def test_an_alert_speaks_of_metrics_that_there_are(alert: str) -> None:
     rule = ALERTS[alert]

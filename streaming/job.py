@@ -19,6 +19,7 @@ from connectors.sinks.place import Wanted
 from connectors.sinks.silences import SilenceFile
 from connectors.sinks.sink import Sink
 from rules.quorum import Millis
+from rules.telling.route import OWN
 from rules.telling.silence import Silence
 from streaming import logs
 from streaming.checkpoint import Checkpoint
@@ -27,7 +28,7 @@ from streaming.deliver import Deliver, Quarantine
 from streaming.fleet import Fleet
 from streaming.heartbeat import Heartbeat, Rhythm
 from streaming.leash import Gatherer
-from streaming.maintenance import in_force
+from streaming.maintenance import AUTHOR, in_force
 from streaming.measures.own import Sources
 from streaming.measures.witness import Witness
 from streaming.preflight import identified
@@ -155,8 +156,14 @@ class Job:
         )
 
     def silences(self, now_ms: Millis) -> Sequence[Silence]:
-        """What people need not be told now: by `kraftwatch silence`, and by the configuration's maintenance."""
-        return (*self._silences.newest(), *in_force(self._config.windows(), now_ms))
+        """What people need not be told now: by `kraftwatch silence`, in maintenance, of clusters no longer watched."""
+        firing = {alert.cluster for alert in self.ledger.firing()}
+        gone = firing - {section.name for section in self._config.watched} - {OWN}
+        return (
+            *self._silences.newest(),
+            *in_force(self._config.windows(), now_ms),
+            *(_unwatched(cluster, now_ms) for cluster in sorted(gone)),
+        )
 
     def watch(self, spark: SparkSession) -> None:
         """Start the query.
@@ -216,6 +223,18 @@ class Job:
         gatherer = Gatherer(self._watched.clusters, journal=self._checkpoint.journal, logs=self._checkpoint.logs)
         gatherer.start()
         return gatherer
+
+
+def _unwatched(cluster: str, now_ms: Millis) -> Silence:
+    """Its alerts go on when it is watched again; until then nobody can know whether they are still true."""
+    return Silence(
+        id=f"not-watched-{cluster}",
+        cluster=cluster,
+        starts_at_ms=now_ms,
+        ends_at_ms=Millis(now_ms + 60_000),
+        author=AUTHOR,
+        comment="this cluster is no longer watched",
+    )
 
 
 def _sinks(opened: Sequence[tuple[Wanted, Sink]]) -> Sequence[Sink]:

@@ -1,0 +1,102 @@
+"""`python -m tests.configuration_page` (`make goldens`): the tables of docs/configuration.md and the committed schema.
+
+Every key, its default and what it means come from the models; the words between the tables are written by hand.
+"""
+
+import json
+import re
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from streaming.config import Config, schema
+from streaming.config.cluster import ClusterDefaults, ClusterSection
+from streaming.config.document import WatchSection
+from streaming.config.heartbeat import HeartbeatSection
+from streaming.config.maintenance import MaintenanceSection
+from streaming.config.sink import SinkEntry
+from streaming.config.terms import PeopleSection, SinkSection
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "configuration.md"
+SCHEMA = ROOT / "deploy" / "config.schema.json"
+_TABLE = re.compile(r"(?P<begin><!-- keys: (?P<name>[a-z-]+) -->\n).*?(?P<end><!-- /keys -->)", re.DOTALL)
+
+
+def sections() -> dict[str, tuple[type[BaseModel], type[BaseModel] | None]]:
+    """By the name in the page: the model, and the one whose keys stand in another table."""
+    kinds = {
+        name: next(each for each in field.annotation.__args__ if isinstance(each, type))  # type: ignore[union-attr]
+        for name, field in SinkEntry.model_fields.items()
+    }
+    return {
+        "top": (Config, None),
+        "cluster": (ClusterSection, ClusterDefaults),
+        "defaults": (ClusterDefaults, None),
+        "watch": (WatchSection, None),
+        "maintenance": (MaintenanceSection, None),
+        "heartbeat": (HeartbeatSection, None),
+        "sinks": (SinkSection, None),
+        "people": (PeopleSection, SinkSection),
+        **{f"sink-{name}": (kind, PeopleSection) for name, kind in kinds.items()},
+    }
+
+
+def page(text: str) -> str:
+    """The page with its tables as the models have them now."""
+    tables = {name: table(model, besides) for name, (model, besides) in sections().items()}
+    missing = set(tables) - {found["name"] for found in _TABLE.finditer(text)}
+    assert not missing, f"docs/configuration.md has no table for {', '.join(sorted(missing))}"
+    return _TABLE.sub(lambda found: f"{found['begin']}{tables[found['name']]}{found['end']}", text)
+
+
+def table(model: type[BaseModel], besides: type[BaseModel] | None) -> str:
+    """A model's keys, without those of another."""
+    known = set(besides.model_fields) if besides else set()
+    rows = [
+        f"| `{field.alias or name}` | {default(field)} | {(field.description or '').replace('|', chr(92) + '|')} |\n"
+        for name, field in model.model_fields.items()
+        if name not in known
+    ]
+    return (
+        "| key | default | what |\n|---|---|---|\n" + "".join(" ".join(row.split()) + "\n" for row in rows)
+        if rows
+        else ""
+    )
+
+
+def default(field: FieldInfo) -> str:
+    """As one would write it."""
+    if field.is_required():
+        return "needed"
+    value = field.get_default(call_default_factory=True, validated_data={})
+    if value is PydanticUndefined or value is None or value in ((), {}) or isinstance(value, BaseModel):
+        return ""
+    if isinstance(value, tuple) and isinstance(value[0], BaseModel):
+        return "`[console]`"
+    return f"`{plain(value)}`"
+
+
+def plain(value: Any) -> str:
+    """A value as YAML has it."""
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, tuple):
+        return "[" + ", ".join('"*"' if each == "*" else str(each) for each in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def main() -> None:
+    """Write both."""
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -73,7 +73,7 @@ def run(config: Config, *, say: Say, file: ConfigFile | None = None) -> None:
         heartbeat = stack.enter_context(Heartbeat(job.heartbeat, well=lambda: pulse.well))
         if config.listen is not None:
             shown = Dossiers(fleet=job.fleet, silences=job.silences)
-            served = [health(pulse), metrics(job.sources(pulse, heartbeat)), pages(shown), api(shown)]
+            served = [health(pulse), metrics(job.sources(pulse, heartbeat, file)), pages(shown), api(shown)]
             stack.enter_context(Server(host_port(config.listen), served))
         spark = session(master=config.master, logs=checkpoint.logs, settings=config.spark)
         stack.callback(quietly, spark.stop)
@@ -141,7 +141,7 @@ class Job:
         section = self._config.heartbeat
         return None if section is None else section.rhythm()
 
-    def sources(self, pulse: Pulse, heartbeat: Heartbeat) -> Sources:
+    def sources(self, pulse: Pulse, heartbeat: Heartbeat, file: ConfigFile | None) -> Sources:
         """Where /metrics looks."""
         checkpoint = self._checkpoint
         return Sources(
@@ -153,6 +153,7 @@ class Job:
             quarantine=checkpoint.quarantine,
             stats=checkpoint.logs / "gather-stats.json",
             beats=lambda: heartbeat.beats,
+            config=file,
         )
 
     def silences(self, now_ms: Millis) -> Sequence[Silence]:

@@ -14,6 +14,7 @@ from streaming.fleet import Fleet
 from streaming.heartbeat import Beats
 from streaming.measures.measure import CLUSTER, Kind, Measure, Values
 from streaming.measures.witness import Noted, Witness
+from streaming.reload import ConfigFile
 
 STATS_MS = 10_000
 """The gatherer writes its statistics each second: older ones are of a gatherer that is gone."""
@@ -34,6 +35,8 @@ class Sources:
     """The file of `connectors.gather.stats`."""
     beats: Callable[[], Beats | None] = lambda: None
     """Of the dead-man heartbeat, where one is configured."""
+    config: ConfigFile | None = None
+    """None where the job runs by its command line alone."""
     wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
 
@@ -85,6 +88,16 @@ def _files(folder: Path) -> int:
     return sum(1 for _ in folder.iterdir()) if folder.exists() else 0
 
 
+def _refused(own: Own) -> Values:
+    file = own.sources.config
+    return None if file is None else file.error is not None
+
+
+def _loaded(own: Own) -> Values:
+    file = own.sources.config
+    return None if file is None else file.loaded_at_ms / 1000
+
+
 def _quarantined(own: Own) -> Values:
     return {(name,): own.noted.quarantined.get(name, 0) for name in own.portraits}
 
@@ -100,6 +113,16 @@ WORK: tuple[Measure[Own], ...] = (
         words="1, with the versions that run.",
         read=lambda own: _build(),
         labels=("version", "python", "spark"),
+    ),
+    Measure(
+        name="config_refused",
+        words="1 while the newest configuration file is refused and the one before it is in force.",
+        read=_refused,
+    ),
+    Measure(
+        name="config_loaded_timestamp_seconds",
+        words="When the configuration that is in force was read.",
+        read=_loaded,
     ),
     Measure(
         name="batches_total",

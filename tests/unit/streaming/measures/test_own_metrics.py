@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 import requests
 
+from connectors.errors import UsageError
 from connectors.sinks.delivery import Tally
 from rules.finding import Severity
 from rules.quorum import Millis, Offset, Reason
+from streaming.config import Config
 from streaming.heartbeat import Beats
 from streaming.measures.measure import Kind, Measure, Origin
+from streaming.reload import ConfigFile
 from streaming.web.metrics import OF_QUORUMS, OWN, metrics, registry
 from streaming.web.server import Server
 from tests.metric_page import PAGE, page
@@ -115,6 +118,25 @@ def test_the_heartbeats_own_success_is_told(tmp_path: Path) -> None:
 
     assert (read("heartbeats_total", outcome="sent"), read("heartbeats_total", outcome="failed")) == (3, 1)
     assert read("heartbeat_last_sent_timestamp_seconds") == NOW / 1000
+
+
+def test_a_configuration_that_is_refused_is_told_and_one_that_there_is_not_is_not(tmp_path: Path) -> None:
+    def broken() -> Config:
+        raise UsageError("clusters: a list is wanted")
+
+    path = tmp_path / "kraftwatch.yaml"
+    path.write_text("clusters: []")
+    file = ConfigFile(path, broken)
+    running = Running(tmp_path)
+    assert reader(running.samples())("config_refused") is None
+
+    running.sources = replace(running.sources, config=file)
+    assert reader(running.samples())("config_refused") == 0
+    path.write_text("clusters: nothing")
+    for _ in range(2):
+        file.look(lambda _: ())
+    assert reader(running.samples())("config_refused") == 1
+    assert reader(running.samples())("config_loaded_timestamp_seconds") == file.loaded_at_ms / 1000
 
 
 def test_batches_are_timed(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def _sink(wanted: Wanted, one: Tried, *, tested: bool) -> dict[str, Plain]:
 
 
 def _sink_row(one: Mapping[str, Any]) -> tuple[str, ...]:
-    again = "" if one["repeat_s"] is None else f", again after {spelled(one['repeat_s'] * 1000)}"
+    again = "" if one["repeat_s"] is None else f", again after {spelled(round(one['repeat_s'] * 1000))}"
     what = "each transition" if one["each_transition"] else f"incidents{again}"
     severity = "" if one["min_severity"] == Severity.INFO else f"{one['min_severity']} or worse"
     clusters = "" if one["clusters"] == ["*"] else f"of {', '.join(one['clusters'])}"

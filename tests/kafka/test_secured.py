@@ -208,6 +208,61 @@ def test_what_keeps_the_monitor_out_is_one_clear_sentence(
     assert checked[name]["health"] == "unknown", "not an outage of the quorum's"
 
 
+def test_the_doctor_says_what_bars_the_way_and_which_right_lacks(lab: Lab, folder: Path, allowed: None) -> None:
+    strange = Security(folder / "strange-to-the-doctor", [])
+    elsewhere = [endpoint.replace("127.0.0.1", WRONG_HOST) for endpoint in lab.bootstrap]
+    file = config(
+        folder / "doctor.yaml",
+        section(lab, FULL),
+        section(lab, POLLS),
+        section(lab, NOTHING, cluster_id=None),
+        section(lab, FULL, name="wrong-password", sasl_plain_password=WRONG_PASSWORD),
+        section(lab, FULL, name="untrusted-ca", ssl_cafile=str(strange.ca_file)),
+        section(lab, FULL, name="wrong-host", bootstrap=elsewhere, resolve={WRONG_HOST: "127.0.0.1"}),
+        section(lab, FULL, name="no-tls", security_protocol="SASL_PLAINTEXT"),
+    )
+
+    ended = kraftwatch("doctor", file)
+
+    checks = json.loads(ended.stdout)["checks"]
+    assert ended.exit_code == 2
+    assert not any(password in ended.output for password in lab.security.passwords.values())
+
+    def bad(cluster: str) -> dict[tuple[str, str], tuple[str, str]]:
+        found = [one for one in checks if one["of"] == cluster and one["verdict"] != "ok"]
+        # The lab's certificates are good for a week: that is told of each.
+        found = [one for one in found if "is good for" not in one["said"]]
+        steps = {one["subject"].partition(":")[0]: one for one in found}
+        return {(name, one["check"]): (one["verdict"], one["said"].partition(":")[0]) for name, one in steps.items()}
+
+    def mend(cluster: str, subject: str) -> str:
+        (found,) = (one for one in checks if (one["of"], one["subject"]) == (cluster, subject))
+        return command(found["mend"], "kafka-acls.sh")
+
+    assert bad(FULL) == {}
+    ways = [one for one in checks if (one["of"], one["check"]) == (FULL, "connection")]
+    assert {(one["verdict"], one["said"]) for one in ways} == {
+        ("warning", "TCP and TLS, its certificate is good for 6 days")
+    }
+    assert {one["said"] for one in checks if (one["of"], one["check"]) == (FULL, "login")} == {
+        f"PLAIN as User:{FULL}; Kafka 4.3"
+    }
+    assert set(bad(POLLS)) == {("Fetch", "rights"), ("rules", "sight")}
+    assert mend(POLLS, "Fetch").endswith("--add --allow-principal User:poller --operation ClusterAction --cluster")
+    assert {verdict for verdict, _ in bad(POLLS).values()} == {"warning"}
+    assert {name: verdict for (name, _), (verdict, _) in bad(NOTHING).items()} == {
+        "DescribeQuorum": "fails",
+        "Fetch": "warning",
+        "DescribeCluster": "fails",
+        "rules": "warning",
+    }
+    assert mend(NOTHING, "DescribeQuorum").endswith("--operation Describe --cluster")
+    assert bad("wrong-password")["127.0.0.1", "login"] == ("fails", "not-authenticated")
+    assert bad("untrusted-ca")["127.0.0.1", "connection"] == ("fails", "tls-failed")
+    assert bad("wrong-host")[WRONG_HOST, "connection"] == ("fails", "tls-failed")
+    assert bad("no-tls")["127.0.0.1", "login"] == ("fails", "tls-failed")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("changed", "sentence"),

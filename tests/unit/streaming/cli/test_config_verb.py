@@ -1,0 +1,151 @@
+"""`kraftwatch config`: what a file comes to, and what of one that cannot be."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from streaming.cli import app
+from streaming.config import load
+
+CLUSTER = {"name": "prod", "bootstrap": ["c1:9093"]}
+SECRET = "do-not-print-me"
+
+
+class Server:
+    """A webhook that answers as it is told to, and keeps what it got."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.got: list[dict[str, Any]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                outer.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(outer.status)
+                self.end_headers()
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self.http = HTTPServer(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.http.server_port}/{SECRET}"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    thread = threading.Thread(target=server.http.serve_forever)
+    thread.start()
+    yield server
+    server.http.shutdown()
+    thread.join()
+    server.http.server_close()
+
+
+def written(folder: Path, **keys: Any) -> Path:
+    path = folder / "kraftwatch.yaml"
+    path.write_text(yaml.safe_dump({"clusters": [CLUSTER], "checkpoint": str(folder / "checkpoint"), **keys}))
+    return path
+
+
+def checked(path: Path, *options: str) -> Result:
+    ended = CliRunner().invoke(app, ["config", "check", str(path), *options])
+    assert SECRET not in ended.output
+    return ended
+
+
+def test_it_says_what_is_watched_and_who_is_told_and_writes_nothing(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        clusters=[CLUSTER, {"name": "lab", "bootstrap": ["l1:9093"]}],
+        watch={"exclude": ["lab"]},
+        sinks=["console", f"jsonl:{tmp_path / 'alerts.jsonl'}", {"webhook": {"url": f"https://hook.example/{SECRET}"}}],
+        maintenance=[{"days": ["sat"], "from": "22:00", "for": "4h", "comment": "CHG-1"}],
+        thresholds={"no-leader": {"hold": 9}},
+    )
+
+    shown = json.loads(checked(path, "--json").stdout)
+    ended = checked(path)
+
+    assert ended.exit_code == 0
+    assert [one["name"] for one in shown["watched"]] == ["prod"]
+    assert shown["not_watched"] == ["lab"]
+    assert [(one["name"], one["each_transition"], one["test"]) for one in shown["sinks"]] == [
+        ("console", True, None),
+        (f"jsonl:{tmp_path / 'alerts.jsonl'}", True, None),
+        ("webhook:hook.example", False, None),
+    ]
+    assert (shown["maintenance"][0]["from"], shown["thresholds"]) == ("22:00", {"no-leader.hold": 9.0})
+    for text in ("prod", "not watched (by watch): lab", "webhook:hook.example", "again after 4 h", "CHG-1"):
+        assert text in ended.stdout
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_every_mistake_is_a_sentence_of_its_own(tmp_path: Path) -> None:
+    path = written(tmp_path, sink=["console"], listen="nowhere")
+
+    ended = checked(path, "--json")
+
+    assert (ended.exit_code, json.loads(ended.stdout)["ok"]) == (2, False)
+    assert ended.stderr.splitlines() == [f"kraftwatch: {each}" for each in json.loads(ended.stdout)["mistakes"]]
+    assert len(ended.stderr.splitlines()) == 2
+
+
+def test_what_the_file_names_and_cannot_be_had_is_a_mistake(tmp_path: Path) -> None:
+    tls = {**CLUSTER, "security_protocol": "SSL", "ssl_cafile": str(tmp_path / "ca.pem")}
+    nowhere = tmp_path / "nowhere" / "alerts.jsonl"
+    path = written(tmp_path, clusters=[tls], sinks=[f"jsonl:{nowhere}"])
+
+    ended = checked(path)
+
+    assert ended.exit_code == 2
+    assert ended.stderr.splitlines() == [
+        f"kraftwatch: {path}: cluster prod: ssl_cafile: cannot read {tmp_path / 'ca.pem'}: no such file or directory",
+        f"kraftwatch: {path}: sinks.0: the folder {nowhere.parent} is not there: make it, or name another file",
+    ]
+
+
+def test_a_test_message_is_sent_to_each_sink_as_such_and_is_over_at_once(tmp_path: Path, server: Server) -> None:
+    path = written(tmp_path, sinks=[{"webhook": {"url": server.url}}, f"jsonl:{tmp_path / 'alerts.jsonl'}"])
+
+    ended = checked(path, "--send-test")
+
+    assert ended.exit_code == 0, ended.output
+    lines = [json.loads(line) for line in (tmp_path / "alerts.jsonl").read_text().splitlines()]
+    assert [(line["rule"], line["state"]) for line in lines] == [("test", "firing"), ("test", "resolved")]
+    assert "this is a test" in lines[0]["summary"].lower()
+    assert len(server.got) == 2
+    assert ended.stdout.count("test: delivered") == 2
+
+
+def test_a_sink_that_does_not_take_it_is_told_with_exit_code_1_and_the_others_are_tried(
+    tmp_path: Path, server: Server
+) -> None:
+    server.status = 403
+    path = written(tmp_path, sinks=[{"webhook": {"url": server.url}}, f"jsonl:{tmp_path / 'alerts.jsonl'}"])
+
+    ended = checked(path, "--send-test", "--json")
+
+    assert ended.exit_code == 1
+    refused, delivered = (one["test"] for one in json.loads(ended.stdout)["sinks"])
+    assert "403" in refused
+    assert delivered == "delivered"
+
+
+def test_the_example_that_is_printed_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "example.yaml"
+    path.write_text(CliRunner().invoke(app, ["config", "example"]).stdout)
+
+    assert [section.name for section in load(path).clusters] == ["prod", "staging"]
+    assert json.loads(CliRunner().invoke(app, ["config", "schema"]).stdout)["title"] == "kraftwatch"

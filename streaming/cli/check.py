@@ -13,13 +13,16 @@ from streaming.cli import given
 def check(wanted: given.Offline) -> None:
     """Look once and judge by all rules; for scripts, probes and cron.
 
-    Holds do not apply in one look: findings are what stands now. Unknown is not healthy: when a rule cannot tell, or
-    no leader answers and nobody says there is none, the answer is 3 unless something worse was found.
+    Holds do not apply in one look: findings are what stands now. Unknown is not
+    healthy: when a rule cannot tell, or no leader answers and nobody says there
+    is none, the answer is 3 unless something worse was found.
 
-    With --log-dir the rules judge what one controller's disk tells; those that need an answer cannot tell.
+    With --log-dir the rules judge what one controller's disk tells; those that
+    need an answer cannot tell.
 
-    Exit codes: 0 healthy, 1 warning, 2 critical (or something given cannot be), 3 cannot tell; of several clusters
-    the worst: critical, warning, cannot tell.
+    Exit codes: 0 healthy, 1 warning, 2 critical (or something given cannot be),
+    3 cannot tell; of several clusters the worst: critical, warning, cannot
+    tell.
     """
     # Kafka's client takes a second to import: help and mistakes should not wait for it.
     from streaming.cli import glance
@@ -42,9 +45,11 @@ def safe_to_restart(
 ) -> None:
     """Whether this controller may be restarted now, and if not, why.
 
-    Safe means: without it a majority of caught-up voters remains that could elect a leader; every recorded endpoint
-    leads to its voter; no other controller is down; no disk replacement or change of voters is under way. What
-    cannot be told is not safe. Use it in a rolling restart, before each node.
+    Safe means: without it a majority of caught-up voters remains that could
+    elect a leader; every recorded endpoint leads to its voter; no other
+    controller is down; no disk replacement or change of voters is under way.
+    What cannot be told is not safe. Use it in a rolling restart, before each
+    node.
 
     Exit codes: 0 safe, 2 not safe (or something given cannot be).
     """

@@ -46,11 +46,13 @@ def decode(
 ) -> None:
     """Print every record of a segment or snapshot of the metadata log, named as kafka-dump-log names them.
 
-    No cluster is asked. Credentials and configuration values are blanked unless --show-secrets says otherwise.
-    Records that no known Kafka could have written are carried as unknown, with their length.
+    No cluster is asked. Credentials and configuration values are blanked unless
+    --show-secrets says otherwise. Records that no known Kafka could have
+    written are carried as unknown, with their length.
 
-    Exit code 0 if all of the file was read (records of unknown type or version included), 1 if something is
-    damaged, torn or compressed (one line each on stderr), 2 if it is no such file.
+    Exit code 0 if all of the file was read (records of unknown type or version
+    included), 1 if something is damaged, torn or compressed (one line each on
+    stderr), 2 if it is no such file.
     """
     if kafka is not None and kafka not in kafkas():
         raise UsageError(f"--kafka {kafka}: known are {', '.join(kafkas())}")

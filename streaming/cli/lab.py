@@ -34,7 +34,8 @@ def up(
 ) -> None:
     """Start a real Kafka quorum that stays until `lab down`; says how to reach and how to watch it.
 
-    The first time it fetches Kafka's jars (45 MB) from Maven Central into your cache folder.
+    The first time it fetches Kafka's jars (45 MB) from Maven Central into your
+    cache folder.
     """
     from deploy.lab import jars, standing, versions
     from deploy.lab.errors import LabError

@@ -36,11 +36,12 @@ def plan(
 ) -> None:
     """A dry run: reads the disks of a quorum that is down, says which to go on with, and writes nothing.
 
-    Says where each log ends and which one holds the most, whether that is everything that was committed, where the
-    nodes' voters differ, and for a new list of voters what KIP-1347's override would change, refuse or leave alone.
+    Says where each log ends and which one holds the most, whether that is
+    everything that was committed, where the nodes' voters differ, and for a new
+    list of voters what KIP-1347's override would change, refuse or leave alone.
 
-    Exit codes: 0 the list may be written, or changes nothing, or none was given; 2 it is refused (or something given
-    cannot be).
+    Exit codes: 0 the list may be written, or changes nothing, or none was
+    given; 2 it is refused (or something given cannot be).
     """
     from rules.override import Outcome
     from streaming.oncall.disk import on_disk

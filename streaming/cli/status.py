@@ -10,12 +10,15 @@ from streaming.cli import given
 def status(wanted: given.Shown) -> None:
     """The quorum at one look: leader, votes, voters and where they are recorded, and what is wrong.
 
-    Says what `kafka-metadata-quorum describe --status` says, and beyond it: who could be a voter, committed and
-    pending voters, every recorded endpoint with its verdict, registrations without a vote, how many may still fail,
-    recovering partitions. Works without a leader: every controller is asked, and with --journal (or --config) the
-    recorded state is shown and how old it is. Works with no controller at all: --log-dir reads one's disk.
+    Says what `kafka-metadata-quorum describe --status` says, and beyond it: who
+    could be a voter, committed and pending voters, every recorded endpoint with
+    its verdict, registrations without a vote, how many may still fail,
+    recovering partitions. Works without a leader: every controller is asked,
+    and with --journal (or --config) the recorded state is shown and how old it
+    is. Works with no controller at all: --log-dir reads one's disk.
 
-    Exit codes: 0 it was shown, whatever it is; 2 something given cannot be. For a verdict: kraftwatch check.
+    Exit codes: 0 it was shown, whatever it is; 2 something given cannot be. For
+    a verdict: kraftwatch check.
     """
     from streaming.cli import glance
     from streaming.oncall import overview, tables
@@ -27,8 +30,9 @@ def status(wanted: given.Shown) -> None:
 def replication(wanted: given.Shown) -> None:
     """Every replica of the metadata log: how far it is, and whether it takes part.
 
-    Has the rows of `kafka-metadata-quorum describe --replication`, and beyond them lag as time, the age of the last
-    fetch by the leader's clock, and the endpoint that is recorded for each voter.
+    Has the rows of `kafka-metadata-quorum describe --replication`, and beyond
+    them lag as time, the age of the last fetch by the leader's clock, and the
+    endpoint that is recorded for each voter.
 
     Exit codes: 0 it was shown, whatever it is; 2 something given cannot be.
     """
@@ -42,8 +46,9 @@ def replication(wanted: given.Shown) -> None:
 def partitions(wanted: given.Shown) -> None:
     """The partitions that are recovering from an unclean election, longest first.
 
-    Each with since when, which of its replicas' brokers are alive, and who was in sync before: the only copies that
-    may hold what was lost. No Kafka tool shows them.
+    Each with since when, which of its replicas' brokers are alive, and who was
+    in sync before: the only copies that may hold what was lost. No Kafka tool
+    shows them.
 
     Exit codes: 0 it was shown, whatever it is; 2 something given cannot be.
     """

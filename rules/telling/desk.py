@@ -10,6 +10,7 @@
   notice that it is over.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -51,6 +52,10 @@ class _Case:
     @property
     def forgotten(self) -> bool:
         return self.hushed and self.life.over and not self.life.begun
+
+    @property
+    def speaks(self) -> bool:
+        return not self.waits and not self.forgotten
 
 
 class Desk:
@@ -110,10 +115,9 @@ class Desk:
     def _notice(
         self, incident: str, cases: Sequence[_Case], told_at_ms: Millis | None, now_ms: Millis
     ) -> Notice | None:
-        speaking = [case for case in cases if not case.waits and not case.forgotten]
-        news = tuple(alert for case in speaking for alert in case.life.untold)
+        news = tuple(alert for case in cases if case.speaks for alert in case.life.untold)
         # What waits behind a silence is still shown where the sink knows of it.
-        shown = [case for case in cases if case in speaking or case.life.begun]
+        shown = [case for case in cases if case.speaks or case.life.begun]
         newest = {case.life.newest.fingerprint: case.life.newest for case in shown}
         if not newest:
             return None
@@ -121,7 +125,8 @@ class Desk:
         if reason is None or (reason is NotifyReason.REPEATED and all(case.hushed for case in shown)):
             return None
         firing = [alert for alert in newest.values() if alert.state is AlertState.FIRING]
-        ordered = sorted(newest.values(), key=lambda alert: self._rank(alert, firing or newest.values()))
+        rules = Counter(alert.rule for alert in firing or newest.values())
+        ordered = sorted(newest.values(), key=lambda alert: self._rank(alert, rules))
         known = any(case.life.begun for case in cases)
         return Notice(incident=incident, reason=reason, alerts=tuple(ordered), news=news, known=known)
 
@@ -142,10 +147,10 @@ class Desk:
         rested = told_at_ms is None or not 0 <= now_ms - told_at_ms < INTERVAL_MS
         return NotifyReason.CHANGED if worse or rested else None
 
-    def _rank(self, alert: Alert, others: Iterable[Alert]) -> tuple[bool, int, int, Millis]:
+    def _rank(self, alert: Alert, rules: Mapping[str, int]) -> tuple[bool, int, int, Millis]:
         """The root cause first: what fires, what is explained by fewest of the others, the worst, the oldest."""
         rule = self._rules.get(alert.rule)
         causes = (*rule.silenced_by, *rule.explained_by) if rule else ()
-        explained = sum(other.rule in causes for other in others)
+        explained = sum(rules[cause] for cause in set(causes) if cause in rules)
         over = alert.state is AlertState.RESOLVED
         return over, explained, -WEIGHT[alert.severity], alert.started_at_ms

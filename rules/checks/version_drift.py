@@ -4,20 +4,21 @@ What it means
     Each controller and broker registers which levels of each feature it supports; the log sets the level in force
     (KIP-584). Four things are told:
 
-    - Warning: nodes of different versions run side by side long after an upgrade began: a node was forgotten, or the
-      upgrade stopped halfway. A rolling upgrade is none of it: it is over in hours.
+    - Warning: nodes of different versions are registered side by side long after an upgrade began: a node was
+      forgotten, the upgrade stopped halfway, or the registration of a node that is gone was left behind. A rolling
+      upgrade is none of it: it is over in hours.
     - Warning: a registered node does not support a level that is in force: it cannot take part any more.
     - Info: every node has supported a higher metadata.version than is in force for a week: what came with the upgrade
       is not in use, and the next upgrade may need it.
     - Info: kraft.version is 0 where it could be 1: voters cannot be changed, nor a disk replaced, by a command.
 
 Evidence
-    Who supports what, and since when by the log's own time; the levels in force. Controllers register from
-    metadata.version 3.7 on: below it only brokers are compared.
+    Who supports what, and since when by the log's own time; the levels in force; which of those left behind do not
+    run. Controllers register from metadata.version 3.7 on: below it only brokers are compared.
 
 What to do
     1. Upgrade the nodes that were left behind, one after the other.
-    2. Take away the registration of a node that is gone.
+    2. Take away the registration of a node that is gone: it hinders the next level like one that runs.
     3. When the new version has proven itself, finalize it by the command that the alert brings.
 
 What not to do
@@ -62,6 +63,8 @@ class _Node:
     id: NodeId
     features: tuple[FeatureRange, ...]
     since_timestamp_ms: Millis | None
+    runs: bool
+    """False of a fenced broker, and of a controller that is neither a voter nor an observer."""
 
     @property
     def name(self) -> str:
@@ -87,7 +90,13 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         yield CannotTell(rule=ID, subject=None, why=why)
         return
     nodes = [
-        _Node(role=role, id=one.id, features=one.features or (), since_timestamp_ms=one.features_since_timestamp_ms)
+        _Node(
+            role=role,
+            id=one.id,
+            features=one.features or (),
+            since_timestamp_ms=one.features_since_timestamp_ms,
+            runs=_runs(quorum, one),
+        )
         for role, one in registered
     ]
     levels = _levels(quorum)
@@ -105,6 +114,13 @@ def _named(
     role: str, registrations: Iterable[ControllerRegistration | BrokerRegistration]
 ) -> list[tuple[str, ControllerRegistration | BrokerRegistration]]:
     return [(role, one) for one in sorted(registrations, key=lambda one: one.id)]
+
+
+def _runs(quorum: Quorum, one: ControllerRegistration | BrokerRegistration) -> bool:
+    if isinstance(one, BrokerRegistration):
+        return one.alive
+    poll = quorum.poll
+    return poll is None or one.id in {row.key.id for row in (*poll.voters, *poll.observers)}
 
 
 def _levels(quorum: Quorum) -> dict[str, int]:
@@ -164,21 +180,35 @@ def _mixture(quorum: Quorum, nodes: list[_Node]) -> Finding:
         rule=ID,
         subject="nodes",
         severity=Severity.WARNING,
-        summary=f"nodes of different versions run side by side for {spelled(age)}: {what}",
+        summary=f"nodes of different versions are registered side by side for {spelled(age)}: {what}",
         evidence={
             "supported": _groups(nodes),
+            "behind_and_not_running": [node.name for node in behind if not node.runs],
             "metadata_version": quorum.metadata_version,
             "for": spelled(age),
         },
         remedy=(
-            f"# Upgrade {listed((node.name for node in behind), 8)} to the version of the others, one after the other"
-            if behind
-            else "# Bring all nodes to one version and one unstable.feature.versions.enable, one after the other",
+            *_catch_up(behind),
             "# See what the active controller supports and what is in force",
             describe_features(quorum),
         ),
         standing_ms=age,
     )
+
+
+def _catch_up(behind: list[_Node]) -> Iterable[str]:
+    running = [node.name for node in behind if node.runs]
+    gone = [node.name for node in behind if not node.runs]
+    if running:
+        yield f"# Upgrade {listed(running, 8)} to the version of the others, one after the other"
+    if gone:
+        yield (
+            f"# Not running: {listed(gone, 8)}. Start it in the version of the others, or if it is gone for good take "
+            "its registration away: a broker's with kafka-cluster.sh unregister once its partitions have moved, a "
+            "controller's from Kafka 4.4 on"
+        )
+    if not behind:
+        yield "# Bring all nodes to one version and one unstable.feature.versions.enable, one after the other"
 
 
 def _first(nodes: list[_Node]) -> Millis:

@@ -7,7 +7,19 @@ import pytest
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import Book, advance
 from rules.quorum import NodeId, Quorum
-from tests.unit.rules.situation import DAY_MS, findings, healthy, judged, static, supporting, told, unknown, upgraded
+from tests.unit.rules.situation import (
+    DAY_MS,
+    findings,
+    healthy,
+    judged,
+    registered,
+    static,
+    supporting,
+    told,
+    unknown,
+    upgraded,
+    with_broker,
+)
 
 HOUR_MS = 3_600_000
 RULE = "version-drift"
@@ -27,6 +39,15 @@ def test_a_mixture_stands_since_the_later_of_its_two_sides_came() -> None:
     (finding,) = findings(joined, RULE)
     assert finding.standing_ms == HOUR_MS
     assert "broker 101 knows metadata.version up to 27, 4 others up to 30" in finding.summary
+
+
+def test_what_was_left_behind_and_does_not_run_is_not_to_be_upgraded() -> None:
+    quorum = upgraded(registered(with_broker(healthy(), 103, fenced=True), 4), 30, 1, 2, 3, 101)
+    (finding,) = findings(quorum, RULE)
+    upgrade, gone, *_ = finding.remedy
+    assert upgrade == "# Upgrade broker 102 to the version of the others, one after the other"
+    assert gone.startswith("# Not running: controller 4 and broker 103. Start it in the version of the others, or")
+    assert finding.evidence["behind_and_not_running"] == ["controller 4", "broker 103"]
 
 
 def test_another_feature_alone_is_a_mixture_too() -> None:

@@ -29,6 +29,16 @@ _REWRITE_FACTOR = 2
 _REWRITE_SLACK = 1_000
 
 
+def remembered(path: Path) -> Sequence[Alert]:
+    """What a ledger holds, oldest first, read beside the job that writes it; nothing of it is changed.
+
+    Raises:
+        OSError: it is not there, or cannot be read.
+    """
+    entries = map(entry.from_line, path.read_bytes().splitlines())
+    return tuple({one.number: one.alert for one in entries if isinstance(one, entry.Recorded)}.values())
+
+
 class Ledger:
     """Opened by one process at a time, the one that delivers."""
 
@@ -79,6 +89,11 @@ class Ledger:
         self._append(self._shelf.recordings(tuple(fresh.values()), now_ms))
         self._forget(now_ms)
         return tuple(fresh.values())
+
+    @property
+    def changes(self) -> int:
+        """Another number as soon as anything here is another."""
+        return self._shelf.changes
 
     def pending(self, sink: str) -> Sequence[Alert]:
         """What a known sink is still to be told, oldest first."""

@@ -110,7 +110,10 @@ def partitions(glimpse: Glimpse) -> dict[str, Plain]:
     leader_changes (how many other leaders since), isr, replicas, replicas_alive,
     previous_isr, previous_elr.
     """
-    return {**_head(glimpse), "recovering": [recovery(glimpse.quorum, one) for one in longest_recovering(glimpse.quorum)]}
+    return {
+        **_head(glimpse),
+        "recovering": [recovery(glimpse.quorum, one) for one in longest_recovering(glimpse.quorum)],
+    }
 
 
 def longest_recovering(quorum: Quorum) -> list[Recovery]:

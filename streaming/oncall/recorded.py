@@ -78,8 +78,7 @@ def recorded(
     journal = _journal(folder)
     tapes: dict[str, _Tape | None] = {}
     first, end = journal.first(), journal.published()
-    newest_ms = max((row.observed_at_ms for row in journal.read(max(first, end - 1), end)), default=0)
-    since_ms = (upto.at_ms if isinstance(upto, AtTime) else newest_ms) - _LOOKS_MS
+    since_ms = (upto.at_ms if isinstance(upto, AtTime) else _newest(journal)) - _LOOKS_MS
     told_at = time.monotonic()
     for row in journal.read(first, end):
         if row.sequence % 1_000 == 0 and time.monotonic() - told_at > _SPEAK_EVERY_S:
@@ -140,6 +139,16 @@ def remembered(
     )
 
 
+def newest(folder: Path) -> Millis:
+    """When the newest row of a journal was observed; 0 where it has none.
+
+    Raises:
+        UsageError: there is no journal.
+        JournalError: the journal is damaged.
+    """
+    return _newest(_journal(folder))
+
+
 class _Tape:
     """One cluster's rows, played up to a moment."""
 
@@ -192,6 +201,12 @@ def _journal(folder: Path) -> Journal:
         if journal.created:
             return journal
     raise UsageError(f"--journal {folder}: no journal is there; give the --checkpoint folder of `kraftwatch run`")
+
+
+def _newest(journal: Journal) -> Millis:
+    end = journal.published()
+    rows = journal.read(max(journal.first(), end - 1), end)
+    return Millis(max((row.observed_at_ms for row in rows), default=0))
 
 
 def _places(folder: Path) -> tuple[Path, Path]:

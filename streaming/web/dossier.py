@@ -79,20 +79,26 @@ class Dossier:
     @property
     def unseen(self) -> str | None:
         """Why it cannot be told whether all is well, in words; None where it can."""
-        if self.age_ms is None:
-            return "nothing was seen of it yet"
-        if self.stale:
-            return f"nothing came of it for {duration(self.age_ms)}: what is shown is that old"
-        blind = next((alert for alert in self.firing if alert.rule == BLIND), None)
-        if blind is not None:
-            return self.says(blind)
-        if self.portrait["source"] != "live":
-            return "no leader answers: what is shown is what was seen last"
+        if self.blind is not None:
+            return self.blind
         gaps = self.portrait["cannot_tell"]
         if not gaps:
             return None
         more = f", and {len(gaps) - 1} more" if len(gaps) > 1 else ""
         return f"{gaps[0]['rule']} cannot be judged{more}: {gaps[0]['why']}"
+
+    @property
+    def blind(self) -> str | None:
+        """Why the cluster is not seen as it is now, in words; None where it is."""
+        if self.age_ms is None:
+            return "nothing was seen of it yet"
+        if self.stale:
+            return f"nothing came of it for {duration(self.age_ms)}: what is shown is that old"
+        told = next((alert for alert in self.firing if alert.rule == BLIND), None)
+        if told is not None:
+            return self.says(told)
+        live = self.portrait["source"] == "live"
+        return None if live else "no leader answers: what is shown is what was seen last"
 
     @property
     def headline(self) -> str:
@@ -107,6 +113,18 @@ class Dossier:
         """Conditions that stand and are not told yet."""
         pending: Sequence[Mapping[str, Any]] = self.portrait.get("pending") or ()
         return pending
+
+    def over(self, since_ms: Millis) -> Sequence[tuple[Alert, Alert]]:
+        """The alerts that resolved since then, the newest first: what was told last while they fired, and their end."""
+        told: dict[tuple[str, Millis], Alert] = {}
+        ended: list[tuple[Alert, Alert]] = []
+        for alert in self.history:
+            life = (alert.fingerprint, alert.started_at_ms)
+            if alert.state is AlertState.FIRING:
+                told[life] = alert
+            elif alert.observed_at_ms >= since_ms:
+                ended.append((told.get(life, alert), alert))
+        return ended[::-1]
 
     def says(self, alert: Alert) -> str:
         """What its rule says of it now; where it says nothing now, what was told."""

@@ -6,9 +6,7 @@ seconds and only what changed is changed. What a page shows is its ETag, so an i
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-from urllib.parse import quote
+from collections.abc import Sequence
 
 from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
@@ -20,14 +18,11 @@ from streaming.web.dossier import Dossier
 from streaming.web.dossiers import Dossiers
 from streaming.web.drawing import asset, draw
 from streaming.web.guard import guarded
-from streaming.web.timeline import timeline
+from streaming.web.sheet import SPANS_S, drawn, link
 
 ROWS = 200
 """Clusters that get a row; the rest, which is better off, is named."""
-PARTITIONS = 100
-SPANS_S: Mapping[str, int] = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
 DEFAULT_SPAN = "1h"
-LIMITS: Mapping[str, int] = {"alerts_shown": 10, "alerts_listed": 200, "replicas_shown": 100}
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
@@ -72,16 +67,6 @@ def pages(dossiers: Dossiers) -> Blueprint:
     return blueprint
 
 
-def link(name: str) -> str:
-    """The path of a cluster's page."""
-    return f"/clusters/{quote(name, safe='')}"
-
-
-def rule_link(rule: str) -> str:
-    """The path of a rule's page."""
-    return f"/rules/{quote(rule, safe='')}"
-
-
 def _fleet(dossiers: Dossiers, every: Sequence[Dossier]) -> str:
     told = dossiers.fleet.told
     q, health = request.args.get("q", "").strip(), request.args.get("health", "")
@@ -112,52 +97,6 @@ def _cluster(one: Dossier) -> str:
     span, topic = request.args.get("span", DEFAULT_SPAN), request.args.get("topic", "").strip()
     span = span if span in SPANS_S else DEFAULT_SPAN
     return drawn(one, timeline_ms=(Millis(one.now_ms - SPANS_S[span] * 1000), one.now_ms), span=span, topic=topic)
-
-
-def drawn(
-    one: Dossier,
-    *,
-    timeline_ms: tuple[Millis, Millis],
-    span: str = "",
-    topic: str = "",
-    absent: Sequence[str] = (),
-    still: bool = False,
-    limits: Mapping[str, int] = LIMITS,
-    partitions: int = PARTITIONS,
-    rule_link: Callable[[str], str] = rule_link,
-) -> str:
-    """One cluster in full, as HTML.
-
-    Args:
-        one: the cluster.
-        timeline_ms: from when to when the timeline goes.
-        span: which of the offered spans that is; empty for none of them.
-        topic: only recovering partitions whose name has this.
-        absent: what its source cannot tell, in words.
-        still: it is a state of the past: ages are given as times.
-        limits: how much is shown of what there may be thousands.
-        partitions: of which recovering ones.
-        rule_link: where a rule is explained.
-    """
-    recovering = [each for each in one.portrait.get("recovering") or () if topic.lower() in _partition(each)]
-    return draw(
-        "cluster.html",
-        one=one,
-        line=timeline(one, *timeline_ms),
-        spans=[*SPANS_S] if span else [],
-        span=span,
-        topic=topic,
-        partitions=recovering[:partitions],
-        partitions_found=len(recovering) if topic else one.portrait.get("recovering_partitions") or 0,
-        absent=absent,
-        still=still,
-        rule_link=rule_link,
-        **limits,
-    )
-
-
-def _partition(each: Mapping[str, Any]) -> str:
-    return f"{each['topic'] or each['topic_id']}-{each['partition']}".lower()
 
 
 def _title(every: Sequence[Dossier]) -> str:

@@ -1,0 +1,84 @@
+"""`python -m streaming.contracts.sample`: a process of its own that audits a sample, says what it found, and ends.
+
+It reads one line of JSON from stdin, a Sample, and prints one, the verdict on each cluster.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from connectors.event import Audited
+from connectors.journal.journal import Journal
+from streaming.contracts.alerts import of_the_ledger
+from streaming.contracts.audit import Audit
+from streaming.contracts.contract import Suite
+from streaming.contracts.table import Table
+from streaming.contracts.tally import Tally
+
+ROWS_MAX = 5_000
+"""The newest rows of the journal that are held: at five rows a second and cluster, a quarter of an hour of one."""
+ALERTS_MAX = 500
+"""The newest alerts of the ledger."""
+_NICE = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What is to be held."""
+
+    journal: str
+    ledger: str
+    portraits: Mapping[str, Any] = field(default_factory=dict)
+    """The newest state of each cluster as the job has it (`streaming.portrait`)."""
+    rows: int = ROWS_MAX
+
+
+SAMPLE = TypeAdapter(Sample)
+VERDICTS: TypeAdapter[dict[str, Audited]] = TypeAdapter(dict[str, Audited])
+"""By cluster."""
+
+
+def verdicts(sample: Sample) -> dict[str, Audited]:
+    """Hold a sample against every contract.
+
+    Raises:
+        JournalError: there is no journal.
+    """
+    # Here, where it is paid for: the module itself is also what the job speaks to this process with.
+    from streaming.contracts.expectations import Validator
+
+    tally, validator = Tally(), Validator()
+
+    def judge(suite: Suite, table: Table) -> None:
+        _, broken = validator.validate(suite, table)
+        tally.add(suite, len(table), broken)
+
+    audit = Audit(judge)
+    journal = Journal(Path(sample.journal))
+    end = journal.published()
+    first = max(journal.first(), end - sample.rows)
+    # From the middle of a journal no true state is come to: the job's own are held instead.
+    audit.journal(journal.read(first, end), replay=False)
+    for portrait in sample.portraits.values():
+        audit.states.add(portrait, None)
+    audit.flush()
+    audit.alerts([*of_the_ledger(Path(sample.ledger))][-ALERTS_MAX:])
+    return {name: tally.verdict(name, rows=end - first, first=first, last=end - 1) for name in sample.portraits}
+
+
+def main() -> int:
+    """Read, hold, say."""
+    os.nice(_NICE)
+    found = verdicts(SAMPLE.validate_json(sys.stdin.buffer.readline()))
+    sys.stdout.write(json.dumps(VERDICTS.dump_python(found, mode="json")) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -88,13 +88,17 @@ class _Round:
 
     async def run(self) -> Sequence[Checkup]:
         configured = tuple(Address(host, port) for host, port in self._cluster.bootstrap)
-        found = await self._loop.gather(self._check(address, configured=True) for address in configured)
         where = Whereabouts(configured=configured, cluster_id=self._cluster.cluster_id)
-        for one in found:
-            if isinstance(one.polled, QuorumPolled):
-                where.learn(one.polled)
-        named = [address for address in where.controllers() if address not in configured]
-        return [*found, *await self._loop.gather(self._check(address, configured=False) for address in named)]
+        found: dict[Address, Checkup] = {}
+        # A follower names the leader, the leader all others.
+        while new := [address for address in where.candidates() if address not in found]:
+            for one in await self._loop.gather(self._check(each, configured=each in configured) for each in new):
+                found[one.address] = one
+                if isinstance(one.fetched, FetchAnswer):
+                    where.heard(one.fetched)
+                if isinstance(one.polled, QuorumPolled):
+                    where.learn(one.polled)
+        return list(found.values())
 
     async def _check(self, address: Address, *, configured: bool) -> Checkup:
         resolved = await _outcome(lambda: self._resolver.addresses(address.host))

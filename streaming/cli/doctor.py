@@ -59,11 +59,14 @@ def doctor(wanted: Asked) -> None:
 def _clusters(config: Config, timeout_s: float) -> Iterator[Check]:
     from connectors.kafka.checkup import checkups
     from streaming.doctor.cluster import Examined
+    from streaming.doctor.machine import recorded_ids
+
+    recorded = recorded_ids(config)
 
     def examined(section: ClusterSection) -> Examined:
         # A step that is not answered must not take the time of those behind it.
         cluster = replace(section.cluster(), request_timeout_ms=round(min(timeout_s, 3.0) * 1000))
-        return Examined(section=section, checkups=checkups(cluster))
+        return Examined(section=section, checkups=checkups(cluster), recorded=recorded.get(section.name))
 
     with ThreadPoolExecutor(max_workers=16) as pool:
         for one in pool.map(examined, config.watched):

@@ -2,40 +2,51 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 from rich.console import Console
 
 from streaming.cli import given
 from streaming.config import Config
+from streaming.reload import ConfigFile
+
+Folder: TypeAlias = Annotated[
+    Path | None, typer.Option("--checkpoint", help="The job's memory. Keep it: a restart goes on from it.")
+]
+Sinks: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sink",
+        help="Where to tell: console, jsonl:PATH, kafka:HOST:PORT/TOPIC, alertmanager:URL, slack:WEBHOOK-URL, "
+        "pagerduty:KEY, webhook:URL, apprise:URL. A secret may stand in a file: slack:@FILE. May be given again.",
+        metavar="KIND[:…]",
+    ),
+]
+Master: TypeAlias = Annotated[
+    str | None, typer.Option(help="Spark's master: local[2], spark://HOST:PORT. [default: local[2]]")
+]
+Listen: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Serve the page, /api/clusters, /metrics, /healthz and /readyz here: read-only and without a login, "
+        "so on loopback or a network of your own.",
+        metavar="127.0.0.1:9847",
+    ),
+]
 
 
 def run(
     config: given.ConfigFile = None,
     cluster: given.Clusters = None,
     only: given.Only = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="The job's memory. Keep it: a restart goes on from it.")
-    ] = None,
-    sink: Annotated[
-        list[str] | None,
-        typer.Option(help="Where to tell: console, jsonl:PATH. May be given again.", metavar="KIND[:…]"),
-    ] = None,
+    checkpoint: Folder = None,
+    sink: Sinks = None,
     setting: given.Settings = None,
     resolve: given.Resolve = None,
     hosts_file: given.HostsFile = None,
-    master: Annotated[
-        str | None, typer.Option(help="Spark's master: local[2], spark://HOST:PORT. [default: local[2]]")
-    ] = None,
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            help="Serve the page, /api/clusters, /metrics, /healthz and /readyz here: read-only and without a login, "
-            "so on loopback or a network of your own.",
-            metavar="127.0.0.1:9847",
-        ),
-    ] = None,
+    master: Master = None,
+    listen: Listen = None,
 ) -> None:
     """Watch one cluster or many, for months.
 
@@ -63,15 +74,12 @@ def run(
             more={"checkpoint": checkpoint, "sinks": sink, "master": master, "listen": listen},
         )
 
+    # Looked at before it is read: what is written in between is a change.
+    file = None if config is None else ConfigFile(config, read)
     settled = read()
     # Spark's import takes a second: a mistake in the options should not wait for it.
     from streaming import job
-    from streaming.reload import ConfigFile
 
     say = Console(stderr=True, highlight=False, soft_wrap=True)
-    job.run(
-        settled,
-        say=lambda text: say.print(f"kraftwatch: {text}", markup=False, style="dim"),
-        file=None if config is None else ConfigFile(config, read),
-    )
+    job.run(settled, say=lambda text: say.print(f"kraftwatch: {text}", markup=False, style="dim"), file=file)
     sys.stderr.flush()

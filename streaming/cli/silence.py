@@ -25,6 +25,7 @@ from rules.telling.silence import Silence
 from rules.text import spelled
 from streaming.checkpoint import Checkpoint
 from streaming.config import Config, load
+from streaming.maintenance import in_force
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -103,9 +104,14 @@ def list_(
     ended: Annotated[bool, typer.Option("--ended", help="Those of the last 30 days that ended as well.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """The silences that have not ended, and what each of them silences."""
+    """The silences that have not ended, and what each of them silences.
+
+    With --config those of its maintenance that hold now are among them.
+    """
     now_ms = _now()
     silences = [one for one in _file(checkpoint, config).read() if ended or one.ends_at_ms > now_ms]
+    if config is not None:
+        silences += in_force(load(config).windows(), now_ms)
     if as_json:
         for one in silences:
             sys.stdout.write(json.dumps(_plain(one, now_ms)) + "\n")
@@ -175,7 +181,7 @@ def _at(text: str) -> Millis:
 
 def _matched(one: Silence) -> str:
     said = {"cluster": one.cluster, "rule": one.rule, "subject": one.subject, "severity": one.severity}
-    return ", ".join(f"{name} {pattern}" for name, pattern in said.items() if pattern != "*")
+    return ", ".join(f"{name} {pattern}" for name, pattern in said.items() if pattern != "*") or "everything"
 
 
 def _plain(one: Silence, now_ms: Millis) -> dict[str, Plain]:

@@ -43,6 +43,8 @@ class Examined:
 
     section: ClusterSection
     checkups: Sequence[Checkup]
+    recorded: str | None = None
+    """The cluster id that the checkpoint remembers."""
 
     def checks(self) -> Iterator[Check]:
         """Every check, the addresses' first."""
@@ -134,15 +136,17 @@ class Examined:
 
     def _identity(self, asked: Sequence[Checkup]) -> Check:
         told = sorted({one.identified for one in asked if isinstance(one.identified, str)})
-        configured = self.section.cluster_id
-        if configured is not None and told and told != [configured]:
-            said = f"it is cluster {told[0]}, and cluster_id says {configured}"
-            return self._check("DescribeCluster", "identity", Verdict.FAILS, said, _MEND[Reason.WRONG_CLUSTER])
+        known = {"cluster_id": self.section.cluster_id, "the checkpoint": self.recorded}
+        for who, expected in known.items():
+            if expected is not None and told and told != [expected]:
+                said = f"it is cluster {told[0]}, and {who} says {expected}"
+                return self._check("DescribeCluster", "identity", Verdict.FAILS, said, _MEND[Reason.WRONG_CLUSTER])
         if told:
             return self._check("DescribeCluster", "identity", Verdict.OK, f"cluster {told[0]}")
-        if configured is not None:
-            said = f"not told to us, and not needed: cluster_id is {configured}"
-            return self._check("DescribeCluster", "identity", Verdict.OK, said)
+        for who, expected in known.items():
+            if expected is not None:
+                said = f"not told to us, and not needed: {who} says {expected}"
+                return self._check("DescribeCluster", "identity", Verdict.OK, said)
         mend = "write its cluster_id, which stands in every node's meta.properties, into the cluster's section"
         said = "nobody tells us which cluster this is: a new checkpoint cannot begin"
         return self._check("DescribeCluster", "identity", Verdict.FAILS, said, mend)

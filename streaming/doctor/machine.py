@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -33,6 +33,14 @@ def machine_checks(config: Config) -> Iterator[Check]:
     yield _spark()
     yield _descriptors(len(config.watched))
     yield from _checkpoint(config.checkpoint.absolute())
+
+
+def recorded_ids(config: Config) -> Mapping[str, str]:
+    """The cluster ids that the checkpoint remembers, as far as it can be read."""
+    try:
+        return Checkpoint(folder=config.checkpoint).cluster_ids()
+    except UsageError:
+        return {}
 
 
 def telling_checks(config: Config) -> Iterator[Check]:

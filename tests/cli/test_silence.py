@@ -43,6 +43,19 @@ def test_it_lasts_as_long_as_it_is_said(tmp_path: Path) -> None:
     assert SilenceFile(tmp_path / "silences.json").read()[-1].ends_at_ms == 1_809_165_600_000
 
 
+def test_maintenance_that_holds_now_is_listed_with_the_configuration(tmp_path: Path) -> None:
+    # One of the two holds at any hour.
+    windows = [{"from": at, "for": "13h", "clusters": ["lab"], "comment": "CHG-1"} for at in ("00:00", "12:00")]
+    clusters = [{"name": "lab", "bootstrap": ["c1:9093"]}]
+    file = tmp_path / "kraftwatch.yaml"
+    file.write_text(json.dumps({"clusters": clusters, "checkpoint": str(tmp_path), "maintenance": windows}))
+
+    listed = CliRunner().invoke(app, ["silence", "list", "--json", "--config", str(file)]).stdout.splitlines()
+
+    found = {(one["cluster"], one["author"], one["comment"], one["active"]) for one in map(json.loads, listed)}
+    assert found == {("lab", "configuration", "CHG-1", True)}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -4,6 +4,7 @@ A look is a second or more, and a JVM of Kafka's tool two: what one look saw is 
 """
 
 import json
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -321,3 +322,20 @@ def test_without_a_leader_every_controller_is_asked_and_the_recorded_state_is_sh
     assert (told["source"], told["leader_id"]) == ("journal", leader), "nobody was asked: so it was"
     assert told["committed_voters"] == whole["committed_voters"]
     assert told["last_offset"] == then
+
+
+def test_the_doctor_finds_every_controller_by_one_of_them_and_says_which_address_fails(lab: Lab) -> None:
+    options = ["--cluster", f"{NAME}={lab.bootstrap[0]},nowhere.invalid:9093", "--hosts-file", str(lab.hosts_file)]
+
+    checks = json.loads(CliRunner().invoke(app, ["doctor", *options, "--json"]).stdout)["checks"]
+
+    ours = [one for one in checks if one["of"] == NAME]
+    assert [(one["subject"], one["check"]) for one in ours if one["verdict"] != "ok"] == [
+        ("nowhere.invalid:9093", "dns")
+    ]
+    assert {one["subject"] for one in ours if one["check"] == "login"} == set(lab.bootstrap)
+    said = {one["check"]: one["said"] for one in ours if one["subject"] in ("quorum", "rules", "DescribeCluster")}
+    assert said["identity"] == f"cluster {lab.cluster_id}"
+    assert said["sight"] == "all rules can judge"
+    assert said["leader"].startswith(f"controller {leader_of(lab)} leads in epoch ")
+    assert re.fullmatch(r"the leader's clock is [01]\.\d s (behind|ahead of) ours", said["clock"])

@@ -50,9 +50,9 @@ SECURED = {
 }
 
 
-def checks(*checkups: Checkup, **keys: Any) -> list[Check]:
+def checks(*checkups: Checkup, recorded: str | None = None, **keys: Any) -> list[Check]:
     section = ClusterSection.model_validate({"name": "prod", "bootstrap": ["c1:9093"], **keys})
-    return list(Examined(section=section, checkups=checkups).checks())
+    return list(Examined(section=section, checkups=checkups, recorded=recorded).checks())
 
 
 def bad(found: list[Check]) -> list[tuple[str, str, str]]:
@@ -98,10 +98,12 @@ def test_without_any_right_the_job_is_blind() -> None:
     assert "meta.properties" in mend(found, "DescribeCluster")
 
 
-def test_an_id_that_is_configured_need_not_be_told() -> None:
+def test_an_id_that_is_known_need_not_be_told() -> None:
     unknown = UnseenError(Reason.DENIED, "DescribeCluster needs ALTER (at a controller) on CLUSTER")
     assert bad(checks(replace(WELL, identified=unknown), cluster_id="id")) == []
+    assert bad(checks(replace(WELL, identified=unknown), recorded="id")) == []
     assert bad(checks(WELL, cluster_id="another")) == [("fails", "DescribeCluster", "identity")]
+    assert bad(checks(WELL, recorded="another")) == [("fails", "DescribeCluster", "identity")]
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,12 @@ from connectors.errors import UsageError
 from connectors.moment import AtOffset, AtTime, Moment
 from rules.finding import Plain
 from rules.quorum import Millis, Offset
-from streaming.config import Config, checked, load
+from streaming.config import Config, checked, host_port, load
 
 ConfigFile: TypeAlias = Annotated[
     Path | None, typer.Option("--config", "-c", help="A YAML file with clusters, sinks and thresholds.")
 ]
+EXAMPLE = "prod=c1:9093,c2:9093,c3:9093"
 Clusters: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -240,14 +241,20 @@ def _refuse_unknown(only: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _cluster(text: str) -> dict[str, Any]:
-    name, addresses = _pair(text, "--cluster")
-    return {"name": name, "bootstrap": [part.strip() for part in addresses.split(",") if part.strip()]}
+    name, listed = _pair(text, "--cluster")
+    addresses = [part.strip() for part in listed.split(",") if part.strip()]
+    for address in addresses:
+        try:
+            host_port(address)
+        except ValueError as problem:
+            raise UsageError(f"--cluster {name}: {problem}; controllers' listeners are given as {EXAMPLE}") from None
+    return {"name": name, "bootstrap": addresses}
 
 
 def _pair(text: str, option: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key or not value:
-        forms = {"--cluster": "NAME=HOST:PORT,…", "--resolve": "HOST=ADDR", "--set": "RULE.NAME=VALUE"}
+        forms = {"--cluster": f"NAME=HOST:PORT,…, as {EXAMPLE}", "--resolve": "HOST=ADDR", "--set": "RULE.NAME=VALUE"}
         raise UsageError(f"{option} {text}: expected {forms[option]}")
     return key, value
 

@@ -19,8 +19,8 @@ def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str
     ("arguments", "sentence"),
     [
         ([], "nothing to watch: give --cluster NAME=HOST:PORT,… or --config FILE"),
-        (["--cluster", "prod"], "--cluster prod: expected NAME=HOST:PORT,…"),
-        (["--cluster", "prod=c1"], "clusters.0.bootstrap: 'c1' is not HOST:PORT"),
+        (["--cluster", "prod"], "--cluster prod: expected NAME=HOST:PORT,…, as prod=c1:9093,c2:9093"),
+        (["--cluster", "prod=c1"], "--cluster prod: 'c1' is not HOST:PORT; controllers' listeners are given as prod="),
         (["--cluster", "pr od=c1:1"], "clusters.0.name: should match pattern"),
         (["--config", "nowhere.yaml"], "--config: cannot read nowhere.yaml: no such file or directory"),
         ([*A, "--set", "no-leadr.hold=1"], "unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-l"),

@@ -22,7 +22,7 @@ from rules.quorum import Millis, Quorum
 from rules.text import spelled
 
 _WORSE = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
-_NEVER = Millis(0)
+_NEVER = _NONE = Millis(0)
 _PATIENCE_MS = 10_000
 """How long a pending condition may be out of sight and still count as having stood."""
 _NO_RULE = Thresholds(values={HOLD: 0.0, CLEAR: 10.0})
@@ -40,8 +40,8 @@ class Standing:
     started_at_ms: Millis
     due_at_ms: Millis
     """When it may be told firing: the hold may be changed while it is pending."""
-    stood_ms: Millis = Millis(0)
-    """How long it had stood by its evidence's own clock when it was first seen."""
+    stood_ms: Millis = _NONE
+    """How long it had stood by its evidence's own clock when it was first seen; older checkpoints do not say."""
     last_seen_at_ms: Millis
     told: Severity | None = None
     """The severity that was told last; None while pending."""

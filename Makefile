@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check bench simulate goldens schemas parity rows lock wheel docs clean
+.PHONY: help setup demo test test-long check bench simulate screenshots goldens schemas parity rows lock wheel docs clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ bench: $(READY) ## what the idle job costs, and how fast the core decodes and re
 
 simulate: $(READY) ## a simulated quorum, hurt by a SEED for so many STEPS, and the monitor held against the truth
 	@SEED=$(SEED) STEPS=$(STEPS) $(BIN)/python -m tests.simulation
+
+screenshots: $(READY) ## draw the pictures of the page again (Debian's chromium and chromium-driver)
+	@$(BIN)/python -m tests.browser
 
 goldens: $(READY) ## write the goldens, the pages of rules and metrics and Grafana's dashboard again; read every difference
 	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit/rules tests/scripts

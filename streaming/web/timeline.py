@@ -16,7 +16,7 @@ from streaming.web.lanes import Lane, Mark, Span, of_alerts, of_silences, of_the
 ALERTS_SHOWN = 16
 """Alerts that get a lane of their own, the newest; the rest is counted and listed in words."""
 _STEPS_S = (10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400, 172_800, 604_800)
-_TICKS = 6
+_TICKS = 8
 _AGREE_MS = 2_000
 """Clocks that differ by less are taken for one."""
 
@@ -62,7 +62,9 @@ class Axis:
     def ticks(self) -> tuple[tuple[float, str], ...]:
         """Where, and what is written there."""
         span_s = (self.to_ms - self.from_ms) / 1000
-        step = next((one for one in _STEPS_S if span_s / one <= _TICKS), _STEPS_S[-1]) * 1000
+        # A time with seconds is wider.
+        fitting = (one for one in _STEPS_S if span_s / one <= (_TICKS if one >= 60 else _TICKS - 3))
+        step = next(fitting, _STEPS_S[-1]) * 1000
         form = "%H:%M:%S" if step < 60_000 else "%H:%M" if span_s <= 172_800 else "%d %b"
         first = -(-self.from_ms // step) * step
         return tuple(

@@ -95,14 +95,14 @@ class Browser:
         """Every address that was asked for since the page was opened."""
         return [asked["request"]["url"] for asked in self._events("Network.requestWillBeSent")]
 
-    def screenshot(self, path: Path, *, height: int | None = None) -> None:
-        """The page as a PNG: what the screen shows, or so much of it from the top."""
-        size = self.run("return [innerWidth, document.documentElement.scrollHeight]")
-        tall = min(height or size[1], size[1])
-        clip = {"x": 0, "y": 0, "width": size[0], "height": tall, "scale": 1}
-        shot = self._driver.execute_cdp_cmd(
-            "Page.captureScreenshot", {"format": "png", "clip": clip, "captureBeyondViewport": True}
-        )
+    def screenshot(self, path: Path, *, begin: str = "body", height: int = 10_000) -> None:
+        """The page as a PNG or WebP, by the name: from where something begins, so far down at most."""
+        top = "document.querySelector(arguments[0]).getBoundingClientRect().top + scrollY"
+        width, whole, top_y = self.run(f"return [innerWidth, document.documentElement.scrollHeight, {top}]", begin)
+        top_y = max(0, top_y - 24)
+        clip = {"x": 0, "y": top_y, "width": width, "height": min(height, whole - top_y), "scale": 1}
+        wanted = {"format": path.suffix[1:], "clip": clip, "captureBeyondViewport": True}
+        shot = self._driver.execute_cdp_cmd("Page.captureScreenshot", wanted)
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def _said(self, log: str) -> Sequence[Mapping[str, Any]]:

@@ -1,0 +1,61 @@
+"""The page of a real job on a real quorum, and the report of what it recorded, in a real browser."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from deploy.lab.quorum import Lab
+from streaming.cli import app
+from streaming.demo.watcher import Watcher
+from tests.browser.chromium import Browser
+from tests.eventually import eventually
+
+pytestmark = [
+    pytest.mark.debian("chromium", "chromium-driver"),
+    pytest.mark.lab,
+    pytest.mark.spark,
+    pytest.mark.long,
+    pytest.mark.timeout(280),
+]
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    with Lab(tmp_path / "lab", brokers=1) as lab:
+        yield lab
+
+
+def test_a_controller_that_stops_is_seen_live_and_told_by_the_report(
+    tmp_path: Path, lab: Lab, browser: Browser
+) -> None:
+    settings = {"failure-tolerance.hold": 3.0, "failure-tolerance.clear": 2.0}
+    with Watcher(folder=tmp_path / "watch", name="test", bootstrap=lab.bootstrap, settings=settings) as watcher:
+        browser.open(f"http://{watcher.address}/clusters/test?span=15m")
+        eventually(lambda: browser.title.startswith("healthy"), within_s=60)
+        browser.run("window.notReloaded = true")
+        stopped = lab.controllers[0]
+
+        lab.stop(stopped)
+        eventually(lambda: browser.title.startswith("warning"), within_s=60)
+        seen = browser.text()
+        assert f"voter {stopped} does not fetch" in seen
+        assert "Silent" in browser.text(".replicas")
+        assert "Down" in browser.text(".endpoints")
+
+        lab.start(stopped)
+        eventually(lambda: browser.title.startswith("healthy"), within_s=60)
+        eventually(lambda: "Told, and over" in browser.text(), within_s=30)
+        assert browser.run("return window.notReloaded")
+        assert browser.complaints() == []
+        assert len(browser.hosts()) == 1
+
+    place = tmp_path / "report.html"
+    done = CliRunner().invoke(app, ["report", "--checkpoint", str(watcher.checkpoint), "--out", str(place)])
+    assert done.exit_code == 0, done.output
+    browser.open(place.as_uri())
+    assert f"voter {stopped} does not fetch" in browser.text()
+    assert f"controller {stopped} started" in browser.run("return document.getElementById('in-words').textContent")
+    assert browser.requests() == [place.as_uri()]
+    assert browser.complaints() == []

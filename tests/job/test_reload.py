@@ -16,6 +16,7 @@ import yaml
 from deploy.lab.quorum import Lab
 from streaming.demo.watcher import Watcher
 from tests.eventually import eventually
+from tests.unit.streaming.dead_man import SECRET, Service
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(240)]
 
@@ -84,13 +85,22 @@ def test_what_the_file_says_is_in_force_while_the_job_runs_on(lab: Lab, job: Fro
     # A sink that is new is told what stands.
     eventually(lambda: same(told(more), both), within_s=10)
 
-    job.say(clusters=[first, second], watch={"exclude": ["second"]}, thresholds=QUIET | SHAPE)
-    eventually(lambda: said(job, "was read again: it changes watch, sinks"), within_s=20)
+    with Service() as service:
+        beat = {"url": service.url, "every": 1}
+        job.say(clusters=[first, second], watch={"exclude": ["second"]}, thresholds=QUIET | SHAPE, heartbeat=beat)
+        eventually(lambda: said(job, "was read again: it changes watch, sinks, heartbeat"), within_s=20)
+        eventually(lambda: beaten(service), within_s=20)
     os.kill(job.pid, signal.SIGHUP)
     eventually(lambda: said(job, "was read again: it changes nothing"), within_s=10)
 
     assert told(job.jsonl) == told(more) == both
     assert (job.pid, java_of(job.pid)) == (pid, spark), "neither the job nor Spark was started again"
+    written = [path for path in job.folder.rglob("*") if path.is_file() and path != job.file]
+    assert [path for path in written if SECRET.encode() in path.read_bytes()] == []
+
+
+def beaten(service: Service) -> None:
+    assert service.paths
 
 
 def said(job: FromFile, text: str) -> None:

@@ -3,7 +3,6 @@
 import logging
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,47 +13,21 @@ from streaming import heartbeat
 from streaming.config import checked
 from streaming.heartbeat import Heartbeat, Rhythm, asked
 from tests.eventually import eventually
-
-SECRET = "4f1c2a90-do-not-print-me"
-
-
-class Service:
-    """A service that expects to be asked."""
-
-    def __init__(self) -> None:
-        self.status = 200
-        self.paths: list[str] = []
-        service = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                service.paths.append(self.path)
-                self.send_response(service.status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/ping/{SECRET}"
-
-    def wanted(self, every_s: float = 0.02) -> Rhythm:
-        return Rhythm(url=Secret(text=self.url), every_s=every_s)
+from tests.unit.streaming.dead_man import SECRET, Service
 
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    service = Service()
-    thread = threading.Thread(target=service.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield service
-    service.server.shutdown()
-    service.server.server_close()
-    thread.join()
+    with Service() as service:
+        yield service
+
+
+def rhythm(service: Service, every_s: float = 0.02) -> Rhythm:
+    return Rhythm(url=Secret(text=service.url), every_s=every_s)
 
 
 def test_it_beats_again_and_again_while_the_job_is_well(service: Service) -> None:
-    with Heartbeat(service.wanted, well=lambda: True) as heart:
+    with Heartbeat(lambda: rhythm(service), well=lambda: True) as heart:
 
         def often() -> None:
             beats = heart.beats
@@ -75,7 +48,7 @@ def test_it_is_silent_while_the_job_is_not_well_and_beats_when_it_is(service: Se
     def beaten() -> None:
         assert service.paths
 
-    with Heartbeat(service.wanted, well=is_well):
+    with Heartbeat(lambda: rhythm(service), well=is_well):
         assert asked_for.wait(20)
         assert service.paths == []
         well.set()
@@ -88,7 +61,7 @@ def test_it_is_not_asked_more_often_than_it_is_wanted(service: Service, monkeypa
 
     def wanted() -> Rhythm:
         looks.release()
-        return service.wanted(every_s=3_600)
+        return rhythm(service, every_s=3_600)
 
     with Heartbeat(wanted, well=lambda: True):
         for _ in range(4):
@@ -100,7 +73,7 @@ def test_what_is_configured_may_change_while_it_beats(service: Service) -> None:
     now: list[Rhythm | None] = [None]
     with Heartbeat(lambda: now[0], well=lambda: True) as heart:
         assert heart.beats is None
-        now[0] = service.wanted()
+        now[0] = rhythm(service)
 
         def beaten() -> None:
             assert service.paths
@@ -112,7 +85,10 @@ def test_a_url_that_refuses_is_counted_told_once_and_named_nowhere(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     service.status = 404
-    with caplog.at_level(logging.DEBUG, logger="streaming"), Heartbeat(service.wanted, well=lambda: True) as heart:
+    with (
+        caplog.at_level(logging.DEBUG, logger="streaming"),
+        Heartbeat(lambda: rhythm(service), well=lambda: True) as heart,
+    ):
 
         def refused() -> None:
             assert heart.beats is not None

@@ -77,7 +77,8 @@ def test_a_name_that_is_gone_makes_an_endpoint_that_leads_nowhere(tmp_path: Path
 
 
 def test_thousands_of_recovering_partitions_are_one_number(tmp_path: Path) -> None:
-    many = tuple(replace(recovering(healthy(3), 0).recovering[0], partition=number) for number in range(5_000))
+    (one,) = recovering(healthy(3), 0).recovering
+    many = tuple(replace(one, partition=number) for number in range(5_000))
     running = Running(tmp_path).batch(replace(healthy(3), recovering=many))
 
     assert reader(running.samples())("recovering_partitions") == 5_000

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from connectors.errors import UsageError
 from connectors.sinks.asking import Asking
 from connectors.sinks.ledger import Ledger
+from connectors.sinks.line import Key
 from connectors.sinks.outages import Outages, Trouble, is_about
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink, Style
 from rules.alert import Alert
@@ -145,10 +146,13 @@ class _Line:
         self._asked: Asking | None = None
         self._late = False
         self._silenced = 0
+        self._quiet: _Quiet | None = None
         self._failing: str | None = None
         self._pause_ms = 0
         self._paused_from_ms = 0
         self._heard = Tally()
+        self._unsure: set[Key] = set()
+        """What it was sent and may have taken, its answer lost: the end of that is told whatever is silenced."""
         ledger.open_sink(self.name)
 
     def succeed(self, before: "_Line") -> None:
@@ -199,16 +203,24 @@ class _Line:
         self._ledger.forgotten(self.name, unmeant)
 
     def _notices(self, silences: Sequence[Silence], now_ms: Millis) -> Sequence[Notice]:
+        seen = (self._ledger.changes, *silences)
+        if self._quiet is not None and self._quiet.holds(seen, now_ms):
+            return ()
         self._route()
         if self._desk is None:
             return [each(alert) for alert in self._ledger.pending(self.name)]
+        incidents = {
+            incident: [replace(each, asked=each.alert.key in self._unsure) for each in filed]
+            for incident, filed in self._ledger.incidents(self.name).items()
+        }
         plan: Plan = self._desk.plan(
-            self._ledger.incidents(self.name),
+            incidents,
             told_at_ms=self._ledger.heard(self.name),
             silences=silences,
             now_ms=now_ms,
         )
         self._silenced = plan.silenced
+        self._quiet = None if plan.notices else _Quiet(seen=seen, from_ms=now_ms, due_ms=plan.due_ms)
         self._ledger.forgotten(self.name, [alert.key for alert in plan.forgotten])
         return plan.notices
 
@@ -228,6 +240,8 @@ class _Line:
         self._ledger.told(self.name, [alert.key for notice in done for alert in notice.news], heard=heard)
         for notice, outcome in answered:
             self._count(notice, outcome)
+            keys = {alert.key for alert in notice.news}
+            self._unsure = self._unsure | keys if isinstance(outcome, Retry) else self._unsure - keys
         self._rest(outcomes, now_ms)
 
     def _count(self, notice: Notice, outcome: Outcome) -> None:
@@ -252,6 +266,18 @@ class _Line:
         doubled = min(max(_FIRST_PAUSE_MS, 2 * self._pause_ms), _LONGEST_PAUSE_MS)
         self._pause_ms = max(doubled, min(round(_asks_for(retry) * 1000), _LONGEST_ASKED_MS))
         self._paused_from_ms = now_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Quiet:
+    """There was nothing to tell, and there is nothing as long as this holds: thousands of alerts may stand for long."""
+
+    seen: tuple[object, ...]
+    from_ms: Millis
+    due_ms: Millis | None
+
+    def holds(self, seen: tuple[object, ...], now_ms: Millis) -> bool:
+        return seen == self.seen and self.from_ms <= now_ms and (self.due_ms is None or now_ms < self.due_ms)
 
 
 def _asks_for(retry: Retry) -> float:

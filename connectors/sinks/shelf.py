@@ -18,6 +18,8 @@ class Shelf:
     def __init__(self) -> None:
         self._incidents = Incidents(RULES)
         self.next_number = 0
+        self.changes = 0
+        """How often something was taken in or dropped."""
         self._alerts: dict[int, Recorded] = {}
         self._number_of: dict[Key, int] = {}
         self._newest_of: dict[str, int] = {}
@@ -43,6 +45,7 @@ class Shelf:
 
     def take(self, entry: Entry) -> None:
         """Take one entry in."""
+        self.changes += 1
         match entry:
             case Recorded(number=number, recorded_at_ms=at_ms, alert=alert, incident=incident):
                 self.next_number = max(self.next_number, number + 1)
@@ -121,6 +124,7 @@ class Shelf:
 
     def drop(self, number: int) -> bool:
         """Forget one alert altogether; whether some sink was still to be told."""
+        self.changes += 1
         gone = self._alerts.pop(number)
         del self._number_of[gone.alert.key]
         if self._newest_of[gone.alert.fingerprint] == number:

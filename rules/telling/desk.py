@@ -34,6 +34,8 @@ class Plan:
     """Silenced from beginning to end."""
     silenced: int = 0
     """Alerts that fire and wait behind a silence."""
+    due_ms: Millis | None = None
+    """When time alone makes another plan of the same records; None for never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ class _Case:
 
     @property
     def forgotten(self) -> bool:
-        return self.hushed and self.life.over and not self.life.begun
+        return self.hushed and self.life.over and not self.life.begun and not self.life.asked
 
     @property
     def speaks(self) -> bool:
@@ -88,7 +90,9 @@ class Desk:
             silences: all that are known; those that are not active do nothing.
             now_ms: the wall clock.
         """
-        active = [silence for silence in silences if silence.active(now_ms)]
+        known = tuple(silences)
+        active = [silence for silence in known if silence.active(now_ms)]
+        moments = [moment for silence in known for moment in (silence.starts_at_ms, silence.ends_at_ms)]
         notices: list[Notice] = []
         forgotten: list[Alert] = []
         silenced = 0
@@ -96,10 +100,14 @@ class Desk:
             cases = self._cases(lives(filed), active)
             forgotten += [alert for case in cases if case.forgotten for alert in case.life.untold]
             silenced += sum(case.silenced and not case.life.over for case in cases)
-            notice = self._notice(incident, cases, told_at_ms.get(incident), now_ms)
+            told_ms = told_at_ms.get(incident)
+            notice = self._notice(incident, cases, told_ms, now_ms)
             notices += [notice] if notice else []
+            if told_ms is not None:
+                moments += [Millis(told_ms + after_ms) for after_ms in (INTERVAL_MS, self._repeat_ms) if after_ms]
         notices.sort(key=lambda notice: -WEIGHT[notice.severity])
-        return Plan(notices=tuple(notices), forgotten=tuple(forgotten), silenced=silenced)
+        due_ms = min((moment for moment in moments if moment > now_ms), default=None)
+        return Plan(notices=tuple(notices), forgotten=tuple(forgotten), silenced=silenced, due_ms=due_ms)
 
     def _cases(self, all_lives: Sequence[Life], active: Sequence[Silence]) -> Sequence[_Case]:
         firing = {(life.newest.cluster_id, life.newest.rule) for life in all_lives if not life.over}

@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from connectors.errors import UsageError
 from rules.quorum import Millis
 from streaming.cli import given
 from streaming.config import Config, load, mistakes, schema
+from streaming.config.named import unreadable
 from streaming.outlook import outlook, text_of
 from streaming.trial import Tried, tried
 
@@ -54,7 +54,7 @@ def check(
     if wrong:
         _refuse(file, wrong, as_json=as_json)
     config = load(file)
-    wrong = [f"{file}: {sentence}" for sentence in _unreadable(config)]
+    wrong = [f"{file}: {sentence}" for sentence in unreadable(config)]
     tries = _tries(config, send_test=send_test and not wrong)
     wrong += [f"{file}: sinks.{at}: {one.problem}" for at, one in enumerate(tries) if one.problem is not None]
     if wrong:
@@ -97,17 +97,6 @@ def _refuse(file: Path, wrong: Sequence[str], *, as_json: bool) -> None:
     for sentence in wrong:
         console.print(f"kraftwatch: {sentence}", markup=False)
     raise typer.Exit(2)
-
-
-def _unreadable(config: Config) -> Sequence[str]:
-    """The files that a cluster's login names and this user cannot read, each cluster's first one."""
-    found = []
-    for section in config.clusters:
-        try:
-            section.cluster()
-        except UsageError as problem:
-            found.append(str(problem))
-    return found
 
 
 def _tries(config: Config, *, send_test: bool) -> Sequence[Tried]:

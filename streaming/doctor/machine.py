@@ -15,6 +15,7 @@ from pathlib import Path
 from connectors.errors import UsageError
 from streaming.checkpoint import Checkpoint
 from streaming.config import Config
+from streaming.config.named import unreadable
 from streaming.doctor.check import Check, Verdict
 from streaming.trial import tried
 
@@ -44,7 +45,10 @@ def recorded_ids(config: Config) -> Mapping[str, str]:
 
 
 def telling_checks(config: Config) -> Iterator[Check]:
-    """Whether each sink can be opened; nothing is sent."""
+    """Whether the files that sinks need can be read, and each sink opened; nothing is sent."""
+    for sentence in unreadable(config):
+        subject, _, said = sentence.partition(": ")
+        yield Check(of=TELLING, subject=subject, name="file", verdict=Verdict.FAILS, said=said)
     with tempfile.TemporaryDirectory(prefix="kraftwatch-doctor-") as folder:
         for wanted in config.wanted():
             one = tried(wanted, memory=Path(folder), send_test=False)

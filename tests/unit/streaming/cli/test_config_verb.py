@@ -105,14 +105,19 @@ def test_every_mistake_is_a_sentence_of_its_own(tmp_path: Path) -> None:
 def test_what_the_file_names_and_cannot_be_had_is_a_mistake(tmp_path: Path) -> None:
     tls = {**CLUSTER, "security_protocol": "SSL", "ssl_cafile": str(tmp_path / "ca.pem")}
     nowhere = tmp_path / "nowhere" / "alerts.jsonl"
-    path = written(tmp_path, clusters=[tls], sinks=[f"jsonl:{nowhere}"])
+    token = {"slack": {"token_file": str(tmp_path / "token"), "channel": "#kafka"}}
+    path = written(
+        tmp_path, clusters=[tls], sinks=[f"jsonl:{nowhere}", token], heartbeat={"url_file": str(tmp_path / "url")}
+    )
 
     ended = checked(path)
 
     assert ended.exit_code == 2
     assert ended.stderr.splitlines() == [
         f"kraftwatch: {path}: cluster prod: ssl_cafile: cannot read {tmp_path / 'ca.pem'}: no such file or directory",
+        f"kraftwatch: {path}: heartbeat.url_file: cannot read {tmp_path / 'url'}: no such file or directory",
         f"kraftwatch: {path}: sinks.0: the folder {nowhere.parent} is not there: make it, or name another file",
+        f"kraftwatch: {path}: sinks.1: cannot read {tmp_path / 'token'}: no such file or directory",
     ]
 
 

@@ -74,7 +74,7 @@ def run(config: Config, *, say: Say, file: ConfigFile | None = None) -> None:
         if config.listen is not None:
             shown = Dossiers(fleet=job.fleet, silences=job.silences)
             served = [health(pulse), metrics(job.sources(pulse, heartbeat, file)), pages(shown), api(shown)]
-            stack.enter_context(Server(host_port(config.listen), served))
+            stack.enter_context(Server(host_port(config.listen), served, also=job.page_url))
         spark = session(master=config.master, logs=checkpoint.logs, settings=config.spark)
         stack.callback(quietly, spark.stop)
         # Spark's context took SIGINT for itself.
@@ -135,6 +135,10 @@ class Job:
             ended=self.witness.take,
             history=self.ledger.history,
         )
+
+    def page_url(self) -> str | None:
+        """How people reach the page, where that is configured."""
+        return self._config.page_url
 
     def heartbeat(self) -> Rhythm | None:
         """The dead-man heartbeat that is configured now."""

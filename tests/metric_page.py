@@ -37,7 +37,7 @@ scrape_configs:
   - job_name: kraftwatch
     scrape_interval: 15s
     static_configs:
-      # By address: a name other than that of --listen is refused with 421, as a lured browser's is.
+      # By address, or by the name of --listen or page_url: others are refused with 421, as a lured browser is.
       - targets: ["127.0.0.1:9847"]
 rule_files:
   - kraftwatch.rules.yml

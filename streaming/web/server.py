@@ -1,8 +1,8 @@
 """The server of `--listen`: Flask's pages on waitress' threads, read-only.
 
 The pages show a cluster's insides and ask for no login, so they are for loopback or a network of one's own. A
-browser that was lured to a name which leads here (DNS rebinding) is refused: only addresses, `localhost` and the
-name of `--listen` itself are answered.
+browser that was lured to a name which leads here (DNS rebinding) is refused: only addresses, `localhost`, the name of
+`--listen` itself and that of `page_url` are answered.
 """
 
 import ipaddress
@@ -10,9 +10,10 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
+from urllib.parse import urlsplit
 
 from flask import Blueprint, Flask, request
 from flask.typing import ResponseReturnValue
@@ -31,14 +32,21 @@ _CLIENTS_AT_MOST = 100
 class Server:
     """Serves blueprints on HOST:PORT, in threads of its own, while it is entered."""
 
-    def __init__(self, address: tuple[str, int], pages: Iterable[Blueprint]) -> None:
+    def __init__(
+        self, address: tuple[str, int], pages: Iterable[Blueprint], *, also: Callable[[], str | None] = lambda: None
+    ) -> None:
         """Listen; answers come once it is entered.
+
+        Args:
+            address: HOST and PORT.
+            pages: the blueprints, each with its own paths.
+            also: a URL under whose name it is asked too.
 
         Raises:
             UsageError: the address cannot be listened on.
         """
         host, port = address
-        app = application(pages, host=host)
+        app = application(pages, host=host, also=also)
         # Each pass of waitress over its clients is said to nobody: what matters is in the answers.
         logging.getLogger("waitress").setLevel(logging.ERROR)
         try:
@@ -83,12 +91,13 @@ class Server:
         self._thread.join(5)
 
 
-def application(pages: Iterable[Blueprint], *, host: str) -> Flask:
+def application(pages: Iterable[Blueprint], *, host: str, also: Callable[[], str | None] = lambda: None) -> Flask:
     """The pages behind the check of whom they are asked for; what there is not is answered as JSON.
 
     Args:
         pages: the blueprints, each with its own paths.
         host: the name of `--listen`.
+        also: a URL under whose name it is asked too.
     """
     app = Flask("kraftwatch", static_folder=None)
     app.json.sort_keys = False  # type: ignore[attr-defined]  # Flask's default provider has it
@@ -98,9 +107,9 @@ def application(pages: Iterable[Blueprint], *, host: str) -> Flask:
     @app.before_request
     def refuse_foreign() -> ResponseReturnValue | None:
         name = _host_of(request.host)
-        if name in ("localhost", host.lower()) or _is_address(name):
+        if name in ("localhost", host.lower(), urlsplit(also() or "").hostname) or _is_address(name):
             return None
-        return {"status": "no such host here: ask by address, or by the name given to --listen"}, 421
+        return {"status": "no such host here: ask by address, or by the name of --listen or page_url"}, 421
 
     @app.errorhandler(HTTPException)
     def unknown(problem: HTTPException) -> ResponseReturnValue:

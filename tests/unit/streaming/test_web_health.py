@@ -70,7 +70,17 @@ def test_an_address_or_localhost_is_answered(host: str) -> None:
 def test_a_foreign_name_is_refused_with_421(host: str) -> None:
     with Server(LOOPBACK, pages()) as server:
         status, body = get(server, "/readyz", host)
-        assert (status, body["status"]) == (421, "no such host here: ask by address, or by the name given to --listen")
+        assert (status, body["status"]) == (
+            421,
+            "no such host here: ask by address, or by the name of --listen or page_url",
+        )
+
+
+@pytest.mark.parametrize("host", ["watch.example", "WATCH.example:443"])
+def test_the_name_of_the_configured_page_is_answered(host: str) -> None:
+    with Server(LOOPBACK, pages(), also=lambda: "https://Watch.example/kafka/") as server:
+        assert get(server, "/readyz", host)[0] == 200
+        assert get(server, "/readyz", "evil.test")[0] == 421
 
 
 def test_an_address_in_use_is_one_sentence() -> None:

@@ -39,7 +39,7 @@ from rules.quorum import BrokerRegistration, ControllerRegistration, FeatureRang
 from rules.reading import unread
 from rules.remedy import describe_features, upgrade_feature
 from rules.sight import SEEN_AGE
-from rules.text import listed, spelled
+from rules.text import counted, listed, spelled
 
 ID = "version-drift"
 METADATA_VERSION = "metadata.version"
@@ -172,7 +172,7 @@ def _mixture(quorum: Quorum, nodes: list[_Node]) -> Finding:
         levels = sorted({node.range(METADATA_VERSION).highest for node in behind})
         what = (
             f"{listed((node.name for node in behind), 4)} knows metadata.version up to {listed(levels)}, "
-            f"{len(ahead)} others up to {newest}"
+            f"{counted(len(ahead), 'other')} up to {newest}"
         )
     else:
         what = "all know the same metadata.version and differ in other features"

@@ -66,7 +66,7 @@ def test_nodes_of_two_versions_and_a_log_without_snapshots(lab: Lab, watcher: Wa
         None,
     )
     assert mixed.severity == "warning"
-    assert "up to 29, 1 others up to 30" in mixed.summary
+    assert "up to 29, 1 other up to 30" in mixed.summary
     assert watcher.rules == {"version-drift", "snapshot-stale"}
 
 

@@ -60,6 +60,8 @@ JAVA_OPTIONS = (
     "-XX:MinHeapFreeRatio=10",
     "-XX:MaxHeapFreeRatio=25",
 )
+EXECUTOR_JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""The work of a batch is Python's: an executor should start soon and stay small."""
 _TELLING = re.compile(r"(Error|Exception)\b")
 PACKAGES = ("rules", "connectors", "streaming", "deploy")
 
@@ -92,6 +94,7 @@ def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSes
         # The planner beside the driver and the executors' workers unpickle us before Spark's files are on their
         # path: the planner finds the archive where we wrote it, an executor in its own working directory.
         chosen["spark.executorEnv.PYTHONPATH"] = f"{archive}:{archive.name}"
+        chosen["spark.executor.extraJavaOptions"] = " ".join(EXECUTOR_JAVA_OPTIONS)
     chosen.update(settings)
     builder = SparkSession.builder.master(master)
     for key, value in chosen.items():

@@ -3,33 +3,20 @@
 import lzma
 import re
 import subprocess
-import sys
-import sysconfig
 import tomllib
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.wheel import ROOT, installed
+
 DATA = ROOT / "tests" / "data" / "metadata"
 
 
 @pytest.fixture(scope="module")
 def kraftwatch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command of a new environment that has the wheel, and of the checkout's environment only the libraries."""
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
-    uv = Path(sysconfig.get_path("scripts")) / "uv"
-    environment = folder / "environment"
-    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, environment], check=True)
-    python = environment / "bin" / "python"
-    subprocess.run([uv, "pip", "install", "--quiet", "--no-deps", "--python", python, wheel], check=True)
-    # A folder that a .pth file names is no site folder: the checkout's own editable install in it counts for nothing.
-    (site,) = environment.glob("lib/python*/site-packages")
-    (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return environment / "bin" / "kraftwatch"
+    """The command of a new environment that has the wheel."""
+    return installed(tmp_path_factory.mktemp("wheel")) / "kraftwatch"
 
 
 def said(kraftwatch: Path, *arguments: str | Path) -> str:

@@ -1,8 +1,9 @@
-"""The job on a Spark cluster: executors that have the locked dependencies, and of us only what the job sends."""
+"""The wheel on a Spark cluster: executors that have the locked dependencies, and of us only what the job sends."""
 
 import subprocess
 import sys
 import sysconfig
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,29 +12,73 @@ from deploy.lab.quorum import Lab
 from streaming.demo.watcher import Watcher
 from tests.job.conftest import SETTINGS
 from tests.job.spark_cluster import standalone
+from tests.wheel import installed
 
-pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.lab, pytest.mark.spark]
 
 
-def test_the_job_on_a_master_with_two_workers(folder: Path, lab: Lab) -> None:
-    python = stranger(folder)
+def test_the_wheel_runs_by_spark_submit_on_a_master_with_two_workers(folder: Path, lab: Lab) -> None:
     with standalone(folder / "spark", workers=2) as master:
-        watcher = Watcher(
-            folder=folder / "watch",
-            name="test",
-            bootstrap=lab.bootstrap,
-            settings=SETTINGS,
-            arguments=["--master", master],
-            environment={"PYSPARK_PYTHON": str(python)},
-        )
-        with watcher:
+        with submitted(folder, lab, master) as watcher:
             lab.pause(*lab.controllers[:2])
             told = watcher.wait_for("no-leader", within_s=60)
             lab.resume(*lab.controllers[:2])
             watcher.wait_for("no-leader", "resolved", since=told.number, within_s=60)
+        assert executors(folder), "the work was done by the workers' executors"
 
-        executors = [path for path in (folder / "spark").glob("worker-*/app-*/*/stderr") if path.stat().st_size]
-    assert executors, "the work was done by the workers' executors"
+
+@pytest.mark.long
+def test_what_run_began_on_a_master_goes_on_by_spark_submit(folder: Path, lab: Lab) -> None:
+    with standalone(folder / "spark-too", workers=2) as master:
+        run = Watcher(
+            folder=folder / "watch-too",
+            name="test",
+            bootstrap=lab.bootstrap,
+            settings=SETTINGS,
+            arguments=["--master", master],
+            environment={"PYSPARK_PYTHON": str(stranger(folder))},
+        )
+        with run:
+            lab.pause(*lab.controllers[:2])
+            told = run.wait_for("no-leader", within_s=60)
+        with submitted(folder, lab, master, watch="watch-too") as goes_on:
+            lab.resume(*lab.controllers[:2])
+            goes_on.wait_for("no-leader", "resolved", since=told.number, within_s=60)
+
+
+def submitted(folder: Path, lab: Lab, master: str, *, watch: str = "watch") -> "Submitted":
+    """The job of the wheel; executors have the dependencies, and nothing of us."""
+    environment = folder / f"wheel-of-{watch}"
+    environment.mkdir()
+    python = installed(environment) / "python"
+    return Submitted(
+        folder=folder / watch,
+        name="test",
+        bootstrap=lab.bootstrap,
+        settings=SETTINGS,
+        environment={"PYSPARK_PYTHON": str(stranger(folder)), "PYSPARK_DRIVER_PYTHON": str(python)},
+        master=master,
+    )
+
+
+def executors(folder: Path) -> list[Path]:
+    return [path for path in (folder / "spark").glob("worker-*/app-*/*/stderr") if path.stat().st_size]
+
+
+@dataclass(slots=True, kw_only=True)
+class Submitted(Watcher):
+    """The same job, started by spark-submit."""
+
+    master: str
+
+    def command(self) -> list[str]:
+        submit = Path(sysconfig.get_path("scripts")) / "spark-submit"
+        java = "-Xss16m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+        options = ["--master", self.master, "--driver-memory", "512m", "--driver-java-options", java]
+        (job,) = (
+            Path(self.environment["PYSPARK_DRIVER_PYTHON"]).parents[1].glob("lib/*/*/deploy/spark/kraftwatch_job.py")
+        )
+        return [str(submit), *options, str(job), *Watcher.command(self)[4:]]
 
 
 def stranger(folder: Path) -> Path:

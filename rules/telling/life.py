@@ -13,6 +13,8 @@ class Filed:
 
     alert: Alert
     told: bool
+    asked: bool = False
+    """It was sent and no answer came that it was taken; it may have been."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,11 @@ class Life:
     def begun(self) -> bool:
         """The sink knows of it."""
         return any(each.told for each in self.filed)
+
+    @property
+    def asked(self) -> bool:
+        """The sink may know of it."""
+        return any(each.asked for each in self.filed)
 
     @property
     def told(self) -> tuple[Alert, ...]:

@@ -100,7 +100,7 @@ def _finding(quorum: Quorum, voters: list[NodeId], severity: Severity, why: str,
             "# A static quorum changes its voters only by controller.quorum.voters on every node, or after an "
             f"upgrade of kraft.version to 1; the voters are {listed(voters)} now"
             if quorum.committed is None
-            else f"# See that all of {listed(voters)} keep up before anything is changed",
+            else f"# See that each voter ({listed(voters)}) keeps up before anything is changed",
             describe_status(quorum),
         ),
     )

@@ -5,7 +5,20 @@ from dataclasses import replace
 import pytest
 
 from rules.quorum import LeaderLog, Millis, NodeId, Quorum
-from tests.unit.rules.situation import NOW, elected, findings, healthy, judged, leader_log, snapshots, told, unknown
+from tests.unit.rules.situation import (
+    EPOCH,
+    NOW,
+    elected,
+    findings,
+    healthy,
+    judged,
+    leader_log,
+    snapshots,
+    told,
+    unknown,
+    view,
+    views,
+)
 
 RULE = "snapshot-stale"
 HOUR_MS = 3_600_000
@@ -69,6 +82,12 @@ def test_a_kafka_before_3_6_that_tells_of_none_may_have_one() -> None:
 
 def test_without_a_leaders_word_it_cannot_tell() -> None:
     assert (RULE, None) in unknown(replace(healthy(), views={}))
+
+
+def test_of_two_that_say_they_lead_the_one_of_the_newer_epoch_is_judged() -> None:
+    """A leader that is cut off goes on saying so for a while."""
+    deposed = replace(view(1, leader=1, epoch=EPOCH - 1), log=leader_log(4 * HOUR_MS))
+    assert findings(views(healthy(), deposed), RULE) == []
 
 
 def test_records_that_came_since_and_the_threshold() -> None:

@@ -63,6 +63,8 @@ def test_another_feature_alone_is_a_mixture_too() -> None:
     [
         (upgraded(healthy(), 30, ago_ms=6 * DAY_MS), []),
         (upgraded(healthy(), 30, ago_ms=7 * DAY_MS), [f"info {RULE}: metadata.version"]),
+        # The week begins when the last of them came up.
+        (upgraded(upgraded(healthy(), 30, ago_ms=9 * DAY_MS), 30, 101, ago_ms=DAY_MS), []),
         # One that lags behind hides it: then that is what is told.
         (upgraded(upgraded(healthy(), 30, ago_ms=9 * DAY_MS), 29, 101), [f"warning {RULE}: nodes"]),
         (upgraded(static(healthy()), 27, ago_ms=7 * DAY_MS), [f"info {RULE}: kraft.version"]),

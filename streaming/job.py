@@ -24,6 +24,7 @@ from rules.telling.silence import Silence
 from streaming import logs
 from streaming.checkpoint import Checkpoint
 from streaming.config import Config, host_port
+from streaming.contracts.sampler import Sampler
 from streaming.deliver import Deliver, Quarantine
 from streaming.fleet import Fleet
 from streaming.heartbeat import Heartbeat, Rhythm
@@ -71,6 +72,7 @@ def run(config: Config, *, say: Say, file: ConfigFile | None = None) -> None:
         say(f"gathering from {_names(config)}; starting Spark")
         pulse = Pulse(last_batch_at=lambda: job.deliver.last_batch_at, gathers=lambda: job.gatherer.alive)
         heartbeat = stack.enter_context(Heartbeat(job.heartbeat, well=lambda: pulse.well))
+        stack.enter_context(job.sampler())
         if config.listen is not None:
             shown = Dossiers(fleet=job.fleet, silences=job.silences)
             served = [health(pulse), metrics(job.sources(pulse, heartbeat, file)), pages(shown), api(shown)]
@@ -84,12 +86,13 @@ def run(config: Config, *, say: Say, file: ConfigFile | None = None) -> None:
         while not stop.is_set():
             try:
                 job.query.wait(1)
+                if file is not None:
+                    file.look(job.change)
             except JobError:
+                # Told to stop as a group, Java may be gone before us.
                 if stop.is_set():
                     return
                 raise
-            if file is not None:
-                file.look(job.change)
         job.query.stop()
 
 
@@ -134,6 +137,16 @@ class Job:
             expect=lambda cluster, due_ms: self.gatherer.expect(cluster, due_ms),
             ended=self.witness.take,
             history=self.ledger.history,
+        )
+
+    def sampler(self) -> Sampler:
+        """Holds samples of what is recorded against the data contracts, as often as is configured now."""
+        return Sampler(
+            journal=self._checkpoint.journal,
+            ledger=self._checkpoint.ledger,
+            portraits=self.fleet.portraits,
+            record=lambda cluster, audited: self.gatherer.record(cluster, audited),
+            every_s=lambda: self._config.audit_every,
         )
 
     def page_url(self) -> str | None:

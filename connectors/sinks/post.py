@@ -123,9 +123,10 @@ class _Adapter(HTTPAdapter):
         class Pool(HTTPConnectionPool):
             ConnectionCls = Connection
 
-        # Reading all authorities takes longer than a request on a local network.
-        trust: dict[str, Any] = {"ssl_context": cutoff.context(self._ca_file)} if self._secure else {}
-        super().init_poolmanager(*args, **trust, **options)
+        if self._secure:
+            # Reading all authorities takes longer than a request on a local network.
+            options["ssl_context"] = cutoff.context(self._ca_file)
+        super().init_poolmanager(*args, **options)
         self.poolmanager.pool_classes_by_scheme = {"http": Pool, "https": HTTPSConnectionPool}
 
     def proxy_manager_for(self, proxy: str, **options: Any) -> Any:

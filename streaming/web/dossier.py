@@ -66,7 +66,7 @@ class Dossier:
         """What is shown is not known to be so any more."""
         return self.age_ms is not None and self.age_ms > STALE_MS
 
-    @property
+    @cached_property
     def health(self) -> Health:
         """The worst that stands, as far as can be seen."""
         told = {alert.severity for alert in self.firing if alert.rule != BLIND}
@@ -76,7 +76,7 @@ class Dossier:
             return Health.WARNING
         return Health.UNKNOWN if self.unseen else Health.HEALTHY
 
-    @property
+    @cached_property
     def unseen(self) -> str | None:
         """Why it cannot be told whether all is well, in words; None where it can."""
         if self.blind is not None:
@@ -87,7 +87,7 @@ class Dossier:
         more = f", and {len(gaps) - 1} more" if len(gaps) > 1 else ""
         return f"{gaps[0]['rule']} cannot be judged{more}: {gaps[0]['why']}"
 
-    @property
+    @cached_property
     def blind(self) -> str | None:
         """Why the cluster is not seen as it is now, in words; None where it is."""
         if self.age_ms is None:

@@ -77,7 +77,9 @@ def _written(value: object) -> object:
     """Every value of every template passes here, and is escaped after it."""
     if value is None:
         return "unknown"
-    return visible(value, keep="\n") if isinstance(value, str) and not isinstance(value, Markup) else value
+    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
+        return value
+    return visible(value, keep="\n")
 
 
 def _clock(at_ms: Millis) -> str:

@@ -169,20 +169,33 @@ def _recoveries(dossier: Dossier, ahead_ms: int) -> Iterable[Span]:
         )
 
 
-def of_alerts(dossier: Dossier) -> Sequence[Lane]:
-    """A lane for each alert, however often it came: those that fire first, then the newest."""
+def of_alerts(dossier: Dossier, from_ms: Millis, to_ms: Millis, *, most: int) -> tuple[list[Lane], int]:
+    """A lane for each alert that touches the span, however often it came: those that fire first, then the newest.
+
+    Returns:
+        So many lanes at most, and how many alerts have none for that.
+    """
     by_alert: dict[str, dict[int, list[Alert]]] = {}
     for alert in dossier.history:
         by_alert.setdefault(alert.fingerprint, {}).setdefault(alert.started_at_ms, []).append(alert)
-    lanes: list[tuple[bool, int, Lane]] = []
-    for lives in by_alert.values():
-        newest = [*lives.values()][-1][-1]
+    touching = [lives for lives in by_alert.values() if any(_touches(life, from_ms, to_ms) for life in lives.values())]
+    touching.sort(key=_rank)
+    lanes = []
+    for lives in touching[:most]:
         spans = tuple(span for life in lives.values() for span in _life(life, dossier.now_ms))
-        fires = newest.state is AlertState.FIRING
-        lanes.append(
-            (fires, newest.observed_at_ms, Lane(name=f"{newest.rule} · {visible(newest.subject)}", spans=spans))
-        )
-    return [lane for _, _, lane in sorted(lanes, key=lambda one: (not one[0], -one[1]))]
+        newest = [*lives.values()][-1][-1]
+        lanes.append(Lane(name=f"{newest.rule} · {visible(newest.subject)}", spans=spans))
+    return lanes, max(0, len(touching) - most)
+
+
+def _touches(life: Sequence[Alert], from_ms: Millis, to_ms: Millis) -> bool:
+    over = life[-1].state is AlertState.RESOLVED and life[-1].observed_at_ms < from_ms
+    return life[0].started_at_ms <= to_ms and not over
+
+
+def _rank(lives: Mapping[int, Sequence[Alert]]) -> tuple[bool, int]:
+    newest = [*lives.values()][-1][-1]
+    return newest.state is not AlertState.FIRING, -newest.observed_at_ms
 
 
 def _life(life: Sequence[Alert], now_ms: Millis) -> Iterable[Span]:

@@ -44,12 +44,12 @@ def pages(dossiers: Dossiers) -> Blueprint:
         path = [("all clusters", "/"), (one.name, None)]
         return _page(_cluster(one), title=title, path=path, dossiers=dossiers)
 
-    @blueprint.get("/rules")
+    @blueprint.get("/rules", strict_slashes=False)
     def rules() -> ResponseReturnValue:
         path = [("all clusters", "/"), ("rules", None)]
         return _page(draw("rules.html"), title="Rules · kraftwatch", path=path, dossiers=dossiers, live=False)
 
-    @blueprint.get("/rules/<rule>")
+    @blueprint.get("/rules/<rule>", strict_slashes=False)
     def rule(rule: str) -> ResponseReturnValue:
         if rule not in RULES:
             return {"status": "there is no such rule"}, 404

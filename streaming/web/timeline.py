@@ -77,12 +77,11 @@ def timeline(dossier: Dossier, from_ms: Millis, to_ms: Millis) -> Timeline:
     """Everything that touches the span."""
     axis = Axis(from_ms=from_ms, to_ms=to_ms)
     ahead_ms = ahead(dossier)
-    alerts = [axis.placed(lane) for lane in of_alerts(dossier)]
-    alerts = [lane for lane in alerts if lane.spans]
+    alerts, omitted = of_alerts(dossier, from_ms, to_ms, most=ALERTS_SHOWN)
     silences = axis.placed(of_silences(dossier))
     lanes = (
         *(axis.placed(lane, ahead_ms) for lane in of_the_log(dossier, ahead_ms)),
-        *alerts[:ALERTS_SHOWN],
+        *map(axis.placed, alerts),
         *([silences] if silences.spans else []),
     )
     told = [(mark.at_ms, mark.says) for lane in lanes for mark in lane.marks]
@@ -94,7 +93,7 @@ def timeline(dossier: Dossier, from_ms: Millis, to_ms: Millis) -> Timeline:
         ticks=axis.ticks(),
         ahead_ms=ahead_ms,
         events=tuple(sorted(told, key=lambda event: -event[0])),
-        omitted=max(0, len(alerts) - ALERTS_SHOWN),
+        omitted=omitted,
     )
 
 

@@ -14,6 +14,7 @@ from tests.browser.chromium import DESKTOP, PHONE, Browser
 from tests.browser.stage import Stage
 from tests.eventually import eventually
 from tests.unit.rules.situation import healthy, recovering
+from tests.unit.streaming.test_report import recording, written
 
 pytestmark = [pytest.mark.debian("chromium", "chromium-driver"), pytest.mark.timeout(120)]
 
@@ -214,3 +215,19 @@ def test_a_job_that_answers_no_more_is_said(tmp_path: Path, browser: Browser) ->
         assert not browser.one("#lost").is_displayed()
     browser.run("const now = Date.now; Date.now = () => now() + 60000")
     eventually(lambda: "The job has not answered for" in browser.one("#lost").text, within_s=WITHIN_S)
+
+
+def test_a_report_opens_from_the_disk_and_asks_nobody(tmp_path: Path, browser: Browser) -> None:
+    recording(tmp_path / "journal", cluster=EVIL)
+    place = tmp_path / "report.html"
+    place.write_text(written(tmp_path).html)
+    browser.open(place.as_uri())
+    seen = browser.text()
+    assert EVIL in seen
+    assert "no controller leads the metadata quorum" in seen
+    browser.one(".alert a[href='#rule-no-leader']").click()
+    assert browser.one("#rule-no-leader h2").is_displayed(), "a link to a rule opens it"
+    assert browser.requests() == [place.as_uri()]
+    assert browser.complaints() == []
+    browser.open(place.as_uri(), size=PHONE)
+    assert browser.run("return document.documentElement.scrollWidth") == PHONE[0]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from rules.evaluate import evaluate
 from rules.finding import Judgement, Plain, Thresholds
 from rules.lifecycle import Book
-from rules.quorum import Millis, Quorum, Recovery
+from rules.quorum import Millis, Past, Quorum, Recovery
 from rules.sight import leaderless
 from streaming.oncall import overview
 from streaming.oncall.glimpse import Glimpse
@@ -56,7 +56,7 @@ def portrait(
         recorded_at_ms=quorum.now_ms,
         missing=(),
     )
-    past, longest = quorum.past, overview.longest_recovering(quorum)
+    longest = overview.longest_recovering(quorum)
     return {
         **overview.status(glimpse),
         "now_ms": quorum.now_ms,
@@ -69,6 +69,14 @@ def portrait(
         # Each one named costs; what is beyond is counted.
         "recovering": [recovery(quorum, one) for one in longest[:RECOVERING_AT_MOST]],
         "recoveries": _by_topic(longest),
+        **_happened(quorum.past),
+        "pending": _pending(book) if book else [],
+        "not_applicable": [{"rule": one.rule, "why": one.why} for one in judged.not_applicable],
+    }
+
+
+def _happened(past: Past) -> dict[str, Plain]:
+    return {
         "elections": [
             {
                 "at_ms": one.timestamp_ms,
@@ -98,8 +106,6 @@ def portrait(
             }
             for one in past.unclean
         ],
-        "pending": _pending(book) if book else [],
-        "not_applicable": [{"rule": one.rule, "why": one.why} for one in judged.not_applicable],
     }
 
 

@@ -60,7 +60,8 @@ def message(notice: Notice, links: Links) -> Message:
     root = notice.root
     blocks = [_context(_origin(notice), *_linked(root, links))]
     if not over:
-        blocks += [*_evidence(root), *_remedy(root)]
+        # Slack folds what is long: what to do stands above the fold.
+        blocks += [*_remedy(root), *_evidence(root)]
     blocks += _others(notice.alerts[1:])
     return Message(text=headline(notice), color=_OVER_COLOR if over else _COLOR[notice.severity], blocks=tuple(blocks))
 

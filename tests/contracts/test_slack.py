@@ -108,7 +108,7 @@ def test_what_a_message_shows(workspace: Workspace) -> None:
     workspace.tell(replace(BEGUN, alerts=(root, other), news=(root, other)))
     (shown,) = workspace.slack.shown
     assert (shown.body["text"], shown.color) == (":red_circle: *CRITICAL* alpha: Nobody leads.", RED)
-    context, evidence, remedy, others = shown.blocks
+    context, remedy, evidence, others = shown.blocks
     origin, docs, page = (each["text"] for each in context["elements"])
     since = "<!date^1795150862^{date_short_pretty} {time_secs}|2026-11-20T05:01:02.345Z>"
     assert origin == f"`no-leader` · quorum · since {since}"

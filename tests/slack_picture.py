@@ -1,0 +1,158 @@
+"""The picture of Slack in docs/alerts.md: `python -m tests.slack_picture`.
+
+The sink tells a server that takes what Slack documents; what it was sent is drawn, block by block, and photographed
+by Debian's Chromium.
+"""
+
+import html
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from connectors.sinks.links import Links
+from connectors.sinks.opening import open_sink
+from connectors.sinks.place import SlackBot, Wanted
+from connectors.sinks.secret import Secret
+from rules.alert import Alert, AlertState
+from rules.quorum import Millis
+from rules.telling.notice import Notice, NotifyReason
+from tests.browser.chromium import Browser, chromium
+from tests.contracts.server import serving
+from tests.contracts.slack_double import Message, Slack
+from tests.unit.connectors.kafka.certificates import authority
+from tests.unit.rules.test_goldens import the_alert
+
+PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "slack.webp"
+LINKS = Links(docs_url="https://docs.example.com", page_url="https://kraftwatch.example.com")
+_EMOJI = {
+    "red_circle": '<i style="background: #dd2e44"></i>',
+    "large_yellow_circle": '<i style="background: #fdcb58"></i>',
+    "large_blue_circle": '<i style="background: #55acee"></i>',
+    "white_check_mark": '<i class="check">✓</i>',
+}
+_STYLE = """
+body { margin: 0; padding: 20px 24px; width: 820px; background: #fff; color: #1d1c1d;
+       font: 15px/1.46 Lato, "Helvetica Neue", Arial, "DejaVu Sans", "Noto Color Emoji", sans-serif; }
+.message { display: grid; grid-template-columns: 44px 1fr; gap: 0 10px; margin-bottom: 18px; }
+.face { grid-row: span 2; width: 38px; height: 38px; border-radius: 8px; background: #17555b; color: #fff;
+        display: grid; place-items: center; font-weight: 700; }
+.who b { margin-right: 6px; } .who span { color: #616061; font-size: 12px; }
+.app { background: #ececec; border-radius: 3px; padding: 0 3px; font-size: 10px !important; margin-right: 6px; }
+.bar { border-left: 4px solid; border-radius: 4px; padding: 2px 0 2px 12px; margin-top: 6px; }
+.context { color: #616061; font-size: 12.5px; } .context > span { margin-right: 10px; }
+.section { margin: 6px 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+pre { background: #f8f8f8; border: 1px solid #ddd; border-radius: 4px; padding: 8px; margin: 4px 0; font-size: 12px;
+      white-space: pre-wrap; line-height: 1.5; }
+code { background: #f8f8f8; border: 1px solid #ddd; border-radius: 3px; padding: 1px 3px; color: #c01343;
+       font-size: 12.5px; }
+a { color: #1264a3; text-decoration: none; }
+i { display: inline-block; width: 15px; height: 15px; border-radius: 50%; vertical-align: -2px; }
+i.check { border-radius: 3px; background: #2eb67d; color: #fff; font: bold 12px/15px sans-serif; text-align: center; }
+.thread { margin: -8px 0 22px 54px; padding-left: 12px; border-left: 2px solid #ddd; font-size: 14px;
+          white-space: pre-wrap; }
+"""
+
+
+def story() -> Sequence[Message]:
+    """An incident that gets worse and stands, and one that is over, as Slack was told them."""
+    tolerance, worse = the_alert("failure-tolerance.warning"), the_alert("failure-tolerance.critical")
+    stuck = the_alert("partition-stuck-recovering.warning")
+    over = replace(stuck, state=AlertState.RESOLVED, observed_at_ms=Millis(stuck.observed_at_ms + 840_000))
+    told = [
+        _notice("a" * 16, NotifyReason.FIRING, (stuck,), (stuck,)),
+        _notice("a" * 16, NotifyReason.RESOLVED, (over,), (over,)),
+        _notice("b" * 16, NotifyReason.FIRING, (tolerance,), (tolerance,)),
+        _notice("b" * 16, NotifyReason.CHANGED, (worse,), (worse,)),
+    ]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        trusted = authority(folder / "ca")
+        with serving(trusted.server(trusted.issue("server"))) as server:
+            slack = Slack()
+            server.behave = slack.answer
+            place = SlackBot(
+                channel="#kafka",
+                token=Secret(text="xoxb-1"),
+                api_url=f"{server.url}/api/",
+                ca_file=Path(trusted.file),
+            )
+            sink = open_sink(Wanted(place=place, links=LINKS), memory=folder)
+            sink.tell(told, sent_at_ms=worse.observed_at_ms, deadline_s=30)
+    assert slack.invalid == []
+    return slack.messages
+
+
+def drawn(messages: Sequence[Message]) -> str:
+    """The channel as HTML."""
+    parts = []
+    for message in messages:
+        if message.thread_ts is not None:
+            continue
+        replies = "".join(
+            f'<div class="thread">{_mrkdwn(reply.body["text"])}</div>'
+            for reply in messages
+            if reply.thread_ts == message.ts
+        )
+        blocks = "".join(_block(block) for block in message.blocks)
+        edited = ' <span class="context">(edited)</span>' if message.edits else ""
+        parts.append(
+            f'<div class="message"><div class="face">k</div>'
+            f'<div class="who"><b>kraftwatch</b><span class="app">APP</span><span>10:04</span></div>'
+            f"<div>{_mrkdwn(message.body['text'])}{edited}"
+            f'<div class="bar" style="border-color: {message.color}">{blocks}</div></div></div>{replies}'
+        )
+    return f'<!doctype html><meta charset="utf-8"><style>{_STYLE}</style><body>{"".join(parts)}'
+
+
+def _notice(incident: str, reason: NotifyReason, alerts: tuple[Alert, ...], news: tuple[Alert, ...]) -> Notice:
+    return Notice(incident=incident, reason=reason, alerts=alerts, news=news)
+
+
+def _block(block: dict[str, object]) -> str:
+    match block:
+        case {"type": "section", "text": {"text": str(text)}}:
+            return f'<div class="section">{_mrkdwn(text)}</div>'
+        case {"type": "context", "elements": list(elements)}:
+            inner = "".join(f"<span>{_mrkdwn(each['text'])}</span>" for each in elements)
+            return f'<div class="context">{inner}</div>'
+        case _:
+            raise AssertionError(f"a block that is not drawn: {block}")
+
+
+def _mrkdwn(text: str) -> str:
+    """Slack's markup as HTML; blocks of code stay as they are."""
+    fenced = re.split(r"```(.*?)```", text, flags=re.DOTALL)
+    return "".join(
+        f"<pre>{html.escape(html.unescape(part))}</pre>" if at % 2 else _inline(part.strip("\n"))
+        for at, part in enumerate(fenced)
+    )
+
+
+def _inline(text: str) -> str:
+    text = re.sub(r"<!date\^\d+\^[^|]*\|([^>]*)>", lambda found: found[1][:19].replace("T", " "), text)
+    text = re.sub(r"<(https?://[^|>]*)\|([^>]*)>", r'<a href="\1">\2</a>', text)
+    text = re.sub(r":([a-z_]+):", lambda found: _EMOJI.get(found[1], found[0]), text)
+    text = re.sub(r"`([^`\n]+)`", r"<code>\1</code>", text)
+    return re.sub(r"(?<![\w*])\*([^*\n]+)\*(?![\w*])", r"<b>\1</b>", text)
+
+
+def photographed(browser: Browser, folder: Path) -> None:
+    """Into the documents."""
+    page = folder / "slack.html"
+    page.write_text(drawn(story()), encoding="utf-8")
+    browser.open(page.as_uri(), size=(880, 900))
+    browser.screenshot(PICTURE)
+
+
+def main() -> None:
+    """Draw it."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with chromium(folder / "profile") as browser:
+            photographed(browser, folder)
+
+
+if __name__ == "__main__":
+    main()

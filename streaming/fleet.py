@@ -91,6 +91,11 @@ class Fleet:
             history=history() if grew or before is None else before.history, sinks=report.sinks, at_ms=at_ms
         )
 
+    def portraits(self) -> Mapping[str, Mapping[str, Plain]]:
+        """The newest portrait of each cluster that was seen."""
+        with self._lock:
+            return {name: seen.portrait for name, seen in self._seen.items()}
+
     def seen(self, cluster: str) -> Seen | None:
         """The newest portrait; None while none came."""
         with self._lock:

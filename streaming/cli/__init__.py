@@ -7,7 +7,22 @@ import typer
 from rich.console import Console
 
 from connectors.errors import KraftwatchError, UsageError
-from streaming.cli import audit, check, config, decode, demo, doctor, explain, lab, report, rescue, run, silence, status
+from streaming.cli import (
+    audit,
+    check,
+    config,
+    decode,
+    demo,
+    doctor,
+    explain,
+    lab,
+    quarantine,
+    report,
+    rescue,
+    run,
+    silence,
+    status,
+)
 
 app = typer.Typer(
     name="kraftwatch",
@@ -45,6 +60,7 @@ app.command("explain")(explain.explain)
 app.command("decode")(decode.decode)
 app.command("report")(report.report)
 app.command("audit")(audit.audit)
+app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(silence.app, name="silence")
 app.add_typer(config.app, name="config")
 app.add_typer(rescue.app, name="rescue")

@@ -61,6 +61,8 @@ class Config(Section):
     """Further Spark settings, as they are."""
     heartbeat: HeartbeatSection | None = None
     """A dead man's switch: whom to ask while the job is well; nobody by default."""
+    audit_every: float = Field(default=600.0, ge=0, le=86_400)
+    """How often a sample of what is recorded is held against the data contracts, in seconds; 0 turns that off."""
     listen: str | None = None
     """HOST:PORT of the page, /metrics, /healthz and /readyz; none by default."""
 

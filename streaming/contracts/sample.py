@@ -50,6 +50,10 @@ def verdicts(sample: Sample) -> dict[str, Audited]:
     Raises:
         JournalError: there is no journal.
     """
+    journal = Journal(Path(sample.journal))
+    end = journal.published()
+    first = max(journal.first(), end - sample.rows)
+
     # Here, where it is paid for: the module itself is also what the job speaks to this process with.
     from streaming.contracts.expectations import Validator
 
@@ -60,9 +64,6 @@ def verdicts(sample: Sample) -> dict[str, Audited]:
         tally.add(suite, len(table), broken)
 
     audit = Audit(judge)
-    journal = Journal(Path(sample.journal))
-    end = journal.published()
-    first = max(journal.first(), end - sample.rows)
     # From the middle of a journal no true state is come to: the job's own are held instead.
     audit.journal(journal.read(first, end), replay=False)
     for portrait in sample.portraits.values():

@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S = 300.0
 """It takes seconds, on a machine that is busy a minute: one that takes longer hangs."""
+_END_S = 5.0
+_LOOK_S = 1.0
+"""How often it looks whether the pause is over: it may be configured anew meanwhile."""
 
 Portraits = Callable[[], Mapping[str, Mapping[str, Plain]]]
 """The newest state of each cluster that was seen."""
@@ -31,8 +34,10 @@ Record = Callable[[str, Audited], None]
 class Sampler:
     """Audits every so often, from `__enter__` to `__exit__`."""
 
-    def __init__(self, *, journal: Path, ledger: Path, portraits: Portraits, record: Record, every_s: float) -> None:
-        """`every_s` 0 turns it off."""
+    def __init__(
+        self, *, journal: Path, ledger: Path, portraits: Portraits, record: Record, every_s: Callable[[], float]
+    ) -> None:
+        """`every_s` says the pause of the moment; 0 turns it off."""
         self._journal = journal
         self._ledger = ledger
         self._portraits = portraits
@@ -46,10 +51,14 @@ class Sampler:
         self.failing: str | None = None
         """Why the newest one did not, in a few words."""
 
+    @property
+    def running(self) -> bool:
+        """Whether an audit runs now."""
+        return self._process is not None
+
     def __enter__(self) -> Self:
         """Begin; the first audit comes after a whole pause, when there is something to hold."""
-        if self._every_s > 0:
-            self._thread.start()
+        self._thread.start()
         return self
 
     def __exit__(
@@ -62,7 +71,7 @@ class Sampler:
             with contextlib.suppress(OSError):
                 process.kill()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(_END_S)
 
     def audit(self) -> None:
         """One audit, waited for; a failure of it is noted, and never raised."""
@@ -82,8 +91,12 @@ class Sampler:
             self._record(cluster, audited)
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._every_s):
-            self.audit()
+        paused_s = 0.0
+        while not self._stopping.wait(_LOOK_S):
+            paused_s += _LOOK_S
+            if 0 < self._every_s() <= paused_s:
+                paused_s = 0.0
+                self.audit()
 
     def _said(self, line: bytes) -> bytes:
         with subprocess.Popen(

@@ -8,12 +8,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from connectors.event import QuorumPolled, Unseen, to_json
+from connectors.event import Audited, BrokenContract, QuorumPolled, Unseen, to_json
 from connectors.journal.recorder import Recorder
 from connectors.observation import Kind, Observation
 from connectors.sinks.delivery import Delivery
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.ledger import Ledger
+from connectors.sinks.sink import Sink
+from rules.evaluate import thresholds_for
 from rules.quorum import Epoch, NodeId, Offset, Reason, Replica, ReplicaKey, Sight, Vantage
 from streaming.checkpoint import Checkpoint
 from streaming.deliver import Deliver, Quarantine
@@ -42,10 +44,11 @@ class Pipeline:
         self.recorder = Recorder(self.checkpoint.journal)
         self.recorder.__enter__()
 
-    def go(self) -> None:
+    def go(self, *more: Sink) -> None:
         ledger = Ledger(self.checkpoint.ledger)
-        delivery = Delivery(ledger, [JsonlSink(self.folder / "alerts.jsonl")])
-        settings = ClusterSettings(cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
+        delivery = Delivery(ledger, [JsonlSink(self.folder / "alerts.jsonl"), *more])
+        thresholds = thresholds_for({"data-contract-broken.stands": 10})
+        settings = ClusterSettings(cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=thresholds)
         quarantine = Quarantine(self.checkpoint.quarantine)
         deliver = Deliver(
             delivery,
@@ -61,7 +64,7 @@ class Pipeline:
             self.query.stop()
         self.recorder.__exit__(None, None, None)
 
-    def observe(self, kind: Kind, *events: Unseen | QuorumPolled | bytes, seconds: float = 1) -> None:
+    def observe(self, kind: Kind, *events: Unseen | QuorumPolled | Audited | bytes, seconds: float = 1) -> None:
         """Record these at one moment, publish, and let time pass."""
         payloads = [event if isinstance(event, bytes) else to_json(event) for event in events]
         rows = [
@@ -159,16 +162,33 @@ def test_a_query_that_starts_again_tells_nothing_twice_and_forgets_nothing(
     eventually(told_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
 
 
-def test_what_does_not_decode_goes_to_quarantine_and_the_stream_goes_on(pipeline: Pipeline) -> None:
+def test_what_does_not_decode_goes_to_quarantine_is_told_and_the_stream_goes_on(pipeline: Pipeline) -> None:
     pipeline.go()
     pipeline.observe(Kind.QUORUM, b"{")
     for _ in range(8):
         pipeline.observe(Kind.UNSEEN, *map(leaderless, BOOTSTRAP))
 
-    eventually(told_is(pipeline, ("no-leader", "firing")), within_s=60)
+    eventually(told_is(pipeline, ("data-contract-broken", "firing"), ("no-leader", "firing")), within_s=60)
 
     (bad,) = pipeline.checkpoint.quarantine.iterdir()
     said = json.loads(bad.read_text())
     assert bad.name == "prod-0-0.json"
     assert said["length"] == 1
     assert "a quorum row is no event" in said["reason"]
+
+
+def test_what_an_audit_finds_is_told_and_resolves_in_time(pipeline: Pipeline) -> None:
+    found = BrokenContract(
+        contract="offsets-ascend", promise="the log goes on", grave=True, rows=2, example="row 4", sequence=4
+    )
+    pipeline.go()
+    pipeline.observe(Kind.QUORUM, led())
+    pipeline.observe(Kind.AUDIT, Audited(rows=9, first_sequence=0, last_sequence=8, broken=(found,)))
+    eventually(told_is(pipeline, ("data-contract-broken", "firing")), within_s=60)
+
+    for _ in range(10):
+        pipeline.observe(Kind.QUORUM, led(), seconds=2.5)
+
+    eventually(told_is(pipeline, ("data-contract-broken", "firing"), ("data-contract-broken", "resolved")), within_s=60)
+    firing, _ = pipeline.told()
+    assert (firing["subject"], firing["severity"]) == ("offsets-ascend", "critical")

@@ -62,7 +62,7 @@ def breakers(validator: Validator, suite: Suite, table: Table) -> dict[str, set[
 
 
 def by_its_own(suite: Suite, **more: object) -> dict[str, set[object]]:
-    named = {contract.name: {contract.name} for contract in CONTRACTS[suite]}
+    named: dict[str, set[object]] = {contract.name: {contract.name} for contract in CONTRACTS[suite]}
     return {**named, **{name.replace("_", "-"): {cluster} for name, cluster in more.items()}}
 
 

@@ -2,6 +2,8 @@
 
 import io
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -48,6 +50,22 @@ and the exact command that mends it. It never writes to a cluster.
 )
 _FAILED = {"check": 3}
 """The exit code of a verb that the machine let down, else 1: of `check` that means a warning."""
+
+
+def _say_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if asked:
+        sys.stdout.write(f"kraftwatch {metadata.version('kraftwatch')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool | None, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which this is.")
+    ] = None,
+) -> None: ...
+
+
 app.command("run")(run.run)
 app.command("demo")(demo.demo)
 app.command("status")(status.status)

@@ -2,20 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from connectors.cluster import Cluster
 from connectors.errors import UsageError
 from connectors.sinks.secret import Secret
 from rules.quorum import Access, Vantage
-from streaming.config.section import Section, readable
+from streaming.config.login import BY_PASSWORD, LoginSection
+from streaming.config.section import readable
 
-_BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
-
-class ClusterDefaults(Section):
+class ClusterDefaults(LoginSection):
     """What the clusters of a fleet have in common: any key of a cluster but its name, addresses, id and thresholds."""
 
     metadata_log: bool = True
@@ -26,32 +24,6 @@ class ClusterDefaults(Section):
     """HOST: ADDRESS, wins over the hosts file and DNS."""
     hosts_file: Path | None = None
     """In the format of /etc/hosts, read again at each look; wins over DNS."""
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    """What the listener speaks. Anything but PLAINTEXT makes printed commands carry --command-config."""
-    ssl_cafile: Path | None = None
-    """PEM: whom to trust; without it, the system's authorities."""
-    ssl_certfile: Path | None = None
-    """PEM: our own certificate, where the listener wants one (mutual TLS)."""
-    ssl_keyfile: Path | None = None
-    """PEM: its key."""
-    ssl_password: SecretStr | None = None
-    """The key's password."""
-    ssl_password_file: Path | None = None
-    """A file that holds it alone; not together with ssl_password."""
-    ssl_crlfile: Path | None = None
-    """PEM: what was revoked."""
-    ssl_check_hostname: bool = True
-    """`false` checks the chain and the dates, not the name."""
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"] | None = None
-    """How to log in; needed with SASL_PLAINTEXT and SASL_SSL."""
-    sasl_plain_username: str | None = None
-    """For PLAIN and SCRAM."""
-    sasl_plain_password: SecretStr | None = None
-    """For PLAIN and SCRAM."""
-    sasl_plain_password_file: Path | None = None
-    """A file that holds the password alone; not together with sasl_plain_password."""
-    sasl_oauth_token_file: Path | None = None
-    """A file that holds an OAUTHBEARER token, read again at each login."""
     sasl_kerberos_service_name: str = "kafka"
     """For GSSAPI."""
     sasl_kerberos_domain_name: str | None = None
@@ -86,34 +58,14 @@ class ClusterSection(ClusterDefaults):
 
     @model_validator(mode="after")
     def _login(self) -> "ClusterSection":
-        """A login that cannot be would be told as the cluster's refusal, hours later."""
-        logs_in = self.security_protocol.startswith("SASL")
-        if not logs_in and self.sasl_mechanism is not None:
-            raise ValueError(
-                f"sasl_mechanism is given, but security_protocol {self.security_protocol} never logs in: "
-                "set SASL_SSL (or SASL_PLAINTEXT)"
-            )
-        if logs_in and self.sasl_mechanism is None:
-            raise ValueError(
-                f"security_protocol {self.security_protocol} needs sasl_mechanism "
-                "(PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI)"
-            )
-        if self.sasl_mechanism == "OAUTHBEARER" and self.sasl_oauth_token_file is None:
-            raise ValueError("sasl_mechanism OAUTHBEARER needs sasl_oauth_token_file")
-        password = self.sasl_plain_password or self.sasl_plain_password_file
-        by_password = self.sasl_mechanism in _BY_PASSWORD
-        if by_password and not (self.sasl_plain_username and password):
-            raise ValueError(
-                f"sasl_mechanism {self.sasl_mechanism} needs sasl_plain_username and sasl_plain_password "
-                "(or sasl_plain_password_file)"
-            )
+        self.check_login()
         return self
 
     @property
     def access(self) -> Access:
         """What the rules may know of how we come in."""
         # Kafka's default names a principal after the login's user; after a certificate or a token only Kafka knows.
-        user = self.sasl_plain_username if self.sasl_mechanism in _BY_PASSWORD else None
+        user = self.sasl_plain_username if self.sasl_mechanism in BY_PASSWORD else None
         return Access(
             secured=self.security_protocol != "PLAINTEXT",
             principal=None if user is None else f"User:{user}",

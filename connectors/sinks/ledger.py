@@ -184,13 +184,13 @@ class Ledger:
     def _forget(self, now_ms: Millis) -> None:
         """Drop what is too old or too many; write the file anew when most of its lines are of no more use."""
         excess = len(self._shelf) - self._keep_entries
-        firing: set[int] | None = None
+        needed: set[int] | None = None
         given_up = 0
         for at, (number, each) in enumerate(self._shelf.oldest()):
             if at >= excess and each.recorded_at_ms >= now_ms - self._keep_ms:
                 break
-            firing = self._shelf.firing_numbers() if firing is None else firing
-            if number not in firing:
+            needed = self._shelf.needed() if needed is None else needed
+            if number not in needed:
                 given_up += self._shelf.drop(number)
         if given_up:
             _LOG.warning("%d alerts could not be told for so long that they were given up.", given_up)

@@ -122,6 +122,20 @@ class Shelf:
         """Everything kept, oldest first; it may be dropped meanwhile."""
         return iter(list(self._alerts.items()))
 
+    def needed(self) -> set[int]:
+        """What must not be dropped, however old it is.
+
+        The newest word on what fires; and of what has an end that some sink is still to be told, the word before:
+        by that the sink knows that it began.
+        """
+        waiting = {number for untold in self._untold.values() for number in untold}
+        lives = {_life(self._alerts[number].alert) for number in waiting}
+        before: dict[tuple[str, Millis], int] = {}
+        for number, recorded in self._alerts.items():
+            if (life := _life(recorded.alert)) in lives and any(number not in each for each in self._untold.values()):
+                before[life] = number
+        return self.firing_numbers() | set(before.values())
+
     def drop(self, number: int) -> bool:
         """Forget one alert altogether; whether some sink was still to be told."""
         self.changes += 1
@@ -154,3 +168,7 @@ class Shelf:
                     yield Told(number=number, sink=sink, forgotten=number in forgotten)
         for sink, heard in self._heard.items():
             yield from (Heard(sink=sink, incident=incident, at_ms=at_ms) for incident, at_ms in heard.items())
+
+
+def _life(alert: Alert) -> tuple[str, Millis]:
+    return alert.fingerprint, alert.started_at_ms

@@ -341,6 +341,15 @@ def test_the_failure_of_a_sink_is_for_everybody_whatever_clusters_they_hear_of(t
     assert [each.subject for each in sink.told] == ["sink broken"]
 
 
+def test_what_stood_for_longer_than_the_ledger_remembers_has_its_end_told_as_the_end(tmp_path: Path) -> None:
+    silence = Silence(id="s", starts_at_ms=later(1), ends_at_ms=later(99 * 86_400), author="eva", comment="new disks")
+    people = Recording(style=Style.INCIDENTS)
+    telling = Delivery(Ledger(tmp_path / "ledger"), [people], silences=lambda _: [silence])
+    telling.deliver([FIRST], NOON_MS)
+    telling.deliver([OVER], later(31 * 86_400))
+    assert [(notice.reason, notice.known) for notice in people.notices] == [("firing", False), ("resolved", True)]
+
+
 def test_two_sinks_of_one_name_are_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="The sink recording was given twice"):
         delivery(tmp_path, Recording(), Recording())

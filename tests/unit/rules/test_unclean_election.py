@@ -1,7 +1,10 @@
 """unclean-election: news for a while, one alert a topic, beside what recovers."""
 
+from dataclasses import replace
+
 import pytest
 
+from rules.quorum import TopicId
 from tests.unit.rules.situation import findings, healthy, judged, recovering, told, unclean, unknown, unseen_for
 
 RULE = "unclean-election"
@@ -35,3 +38,11 @@ def test_a_topic_without_a_name_is_named_by_its_id() -> None:
 def test_thresholds_reach_it_and_a_log_that_is_not_followed_is_not_judged() -> None:
     assert judged(unclean(healthy(), 0), {f"{RULE}.told_for": 30}).findings == ()
     assert (RULE, None) in unknown(unseen_for(unclean(healthy(), 0), log_ms=11_000, poll_ms=None))
+
+
+def test_topics_are_told_in_the_order_of_their_names() -> None:
+    """In the past the newest stands last; alerts that change places from one look to the next cannot be read."""
+    orders = unclean(healthy(), 0)
+    (one,) = orders.past.unclean
+    past = replace(orders.past, unclean=(replace(one, topic="payments", topic_id=TopicId("another")), one))
+    assert [each.subject for each in findings(replace(orders, past=past), RULE)] == ["topic orders", "topic payments"]

@@ -28,6 +28,7 @@ def test_the_wheel_runs_by_spark_submit_on_a_master_with_two_workers(folder: Pat
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 def test_what_run_began_on_a_master_goes_on_by_spark_submit(folder: Path, lab: Lab) -> None:
     with standalone(folder / "spark-too", workers=2) as master:
         run = Watcher(

@@ -22,7 +22,7 @@ from deploy.lab.quorum import Lab
 from streaming.demo.watcher import Told, Watcher
 from tests.eventually import eventually
 from tests.job.prometheus import scraping
-from tests.unit.streaming.measures.exposition import samples
+from tests.unit.streaming.measures.exposition import Samples, samples
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(240)]
 
@@ -64,13 +64,22 @@ def test_the_quorum_does_not_notice_that_it_is_watched(lab: Lab, watcher: Watche
     assert listed == {(str(node.id), node.directory_id) for node in nodes}
 
 
+def scraped(watcher: Watcher) -> Samples:
+    with urllib.request.urlopen(f"http://{watcher.address}/metrics", timeout=10) as page:
+        return samples(page.read().decode())
+
+
+def of_cluster(told: Samples) -> dict[str, float]:
+    """What has no label but the cluster's."""
+    return {name: value for (name, labels), value in told.items() if labels == (("cluster", "test"),)}
+
+
 def test_its_metrics_say_what_the_quorums_own_tool_says(lab: Lab, watcher: Watcher) -> None:
     state = lab.await_state(lambda state: True, what="a leader")
 
     def read() -> None:
-        with urllib.request.urlopen(f"http://{watcher.address}/metrics", timeout=10) as page:
-            told = samples(page.read().decode())
-        plain = {name: value for (name, labels), value in told.items() if labels == (("cluster", "test"),)}
+        told = scraped(watcher)
+        plain = of_cluster(told)
         assert (plain["current_leader"], plain["current_epoch"]) == (state.leader_id, state.leader_epoch)
         assert (plain["number_of_voters"], plain["number_of_observers"]) == (len(state.voter_ids), len(lab.brokers))
         assert plain["high_watermark"] >= state.high_watermark
@@ -113,6 +122,8 @@ def test_the_leader_killed_is_an_election_and_no_alarm(lab: Lab, watcher: Watche
     sees_a_leader(watcher)
 
     assert [told.rule for told in spoken(watcher, since)] == []
+    # Nobody appended anything until the others had missed their leader and voted.
+    assert of_cluster(scraped(watcher))["election_latency_max_seconds"] > 0.5
 
 
 def test_one_endpoint_moved_heals_without_a_critical_alert(lab: Lab, watcher: Watcher) -> None:

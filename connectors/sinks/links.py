@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from rules.telling.route import OWN
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
@@ -18,5 +20,8 @@ class Links:
         return None if self.docs_url is None else f"{self.docs_url.rstrip('/')}/rules/{quote(rule, safe='')}/"
 
     def cluster(self, cluster: str) -> str | None:
-        """The cluster on the job's page."""
-        return None if self.page_url is None else f"{self.page_url.rstrip('/')}/clusters/{quote(cluster, safe='')}"
+        """The cluster on the job's page; of what is about the job itself, the whole page."""
+        if self.page_url is None:
+            return None
+        root = self.page_url.rstrip("/")
+        return f"{root}/" if cluster == OWN else f"{root}/clusters/{quote(cluster, safe='')}"

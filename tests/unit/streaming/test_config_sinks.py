@@ -96,6 +96,7 @@ def test_links_hold_for_all_sinks() -> None:
     assert found.links == Links(docs_url="https://docs.example.com", page_url="https://watch.example.com/")
     assert found.links.rule("no-leader") == "https://docs.example.com/rules/no-leader/"
     assert found.links.cluster("a b") == "https://watch.example.com/clusters/a%20b"
+    assert found.links.cluster("kraftwatch") == "https://watch.example.com/"
 
 
 def test_sinks_that_are_alike_are_equal_and_can_be_looked_up() -> None:

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from rules.finding import Plain, Severity
 from rules.quorum import Millis, Offset
@@ -57,6 +58,7 @@ class Alert:
         return (self.cluster_id, self.rule, self.subject, *transition)
 
 
+@lru_cache(maxsize=20_000)
 def fingerprint(cluster_id: str, rule: str, subject: str) -> str:
     """The alert's identity as 16 hex digits of SHA-256 over its three parts."""
     joined = "\x00".join((cluster_id, rule, subject)).encode("utf-8", "backslashreplace")

@@ -209,10 +209,12 @@ class _Line:
         self._route()
         if self._desk is None:
             return [each(alert) for alert in self._ledger.pending(self.name)]
-        incidents = {
-            incident: [replace(each, asked=each.alert.key in self._unsure) for each in filed]
-            for incident, filed in self._ledger.incidents(self.name).items()
-        }
+        incidents = self._ledger.incidents(self.name)
+        if self._unsure:
+            incidents = {
+                incident: [replace(each, asked=each.alert.key in self._unsure) for each in filed]
+                for incident, filed in incidents.items()
+            }
         plan: Plan = self._desk.plan(
             incidents,
             told_at_ms=self._ledger.heard(self.name),

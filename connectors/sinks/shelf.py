@@ -1,7 +1,6 @@
 """The shelf: what a ledger's lines come to, in memory: alerts by number, and where each sink stands with them."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from copy import deepcopy
 
 from connectors.sinks.entry import Entry, Heard, Opened, Recorded, Told
 from connectors.sinks.line import Key
@@ -69,7 +68,7 @@ class Shelf:
     def recordings(self, alerts: Sequence[Alert], at_ms: Millis) -> Sequence[Recorded]:
         """The entries for alerts that are new, numbered and placed; they are not taken in yet."""
         # Where one belongs may depend on the one before it.
-        trial = deepcopy(self._incidents) if alerts else self._incidents
+        trial = self._incidents.copy() if alerts else self._incidents
         return [
             Recorded(
                 number=self.next_number + at,

@@ -9,6 +9,7 @@ pager that rings two hundred times tells less than one that rings once.
 import hashlib
 from collections import deque
 from collections.abc import Mapping
+from copy import copy
 
 from rules.alert import Alert, AlertState
 from rules.finding import Rule
@@ -33,6 +34,15 @@ class Incidents:
         """The firing fingerprints, and their incidents, of each (cluster id, rule)."""
         self._openings: deque[Millis] = deque()
         self._storm: str | None = None
+
+    def copy(self) -> "Incidents":
+        """One of its own, that goes on from here."""
+        other = copy(self)
+        other._incident_of = dict(self._incident_of)
+        other._firing = {incident: dict(firing) for incident, firing in self._firing.items()}
+        other._places = {place: dict(firing) for place, firing in self._places.items()}
+        other._openings = deque(self._openings)
+        return other
 
     def place(self, alert: Alert, *, at_ms: Millis) -> str:
         """The incident that this alert belongs to, 16 hex digits; takes it in.

@@ -9,8 +9,8 @@ What it means
       cannot judge.
     - `names`: the resolver here fails, so vanished names would not be noticed.
     - `rule NAME`: that rule failed, and sees nothing until it is mended.
-    - `sink NAME`, about the cluster `kraftwatch`, which is the job itself: that sink could not be told for five minutes,
-      and the others tell of it. What waits for it is told once it can be.
+    - `sink NAME`, about the cluster `kraftwatch`, which is the job itself: that sink could not be told for five
+      minutes, and the others tell of it. What waits for it is told once it can be.
 
 Evidence
     What was last seen when, and every attempt that fails now: what was asked where, the reason, since when.

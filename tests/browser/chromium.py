@@ -83,6 +83,15 @@ class Browser:
         finally:
             self._driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
+    @contextmanager
+    def on_paper(self) -> Iterator[None]:
+        """As it is printed, in the dark or not."""
+        self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        try:
+            yield
+        finally:
+            self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
     def complaints(self) -> list[str]:
         """What the console said since the page was opened: errors of scripts, and what the policy refused."""
         return [str(entry["message"]) for entry in self._said("browser")]

@@ -231,3 +231,15 @@ def test_a_report_opens_from_the_disk_and_asks_nobody(tmp_path: Path, browser: B
     assert browser.complaints() == []
     browser.open(place.as_uri(), size=PHONE)
     assert browser.run("return document.documentElement.scrollWidth") == PHONE[0]
+
+
+def test_on_paper_it_is_light_and_nothing_is_folded(tmp_path: Path, browser: Browser) -> None:
+    recording(tmp_path / "journal")
+    place = tmp_path / "report.html"
+    place.write_text(written(tmp_path).html)
+    browser.open(place.as_uri(), dark=True)
+    assert "leader epoch" not in browser.text(".alert")
+    with browser.on_paper():
+        assert browser.run("return getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
+        assert "leader epoch" in browser.text(".alert")
+        assert not browser.one(".copy").is_displayed()

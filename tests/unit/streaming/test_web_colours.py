@@ -24,7 +24,7 @@ PAIRS = [
 
 def colours(scheme: str) -> dict[str, str]:
     css = asset("kraftwatch.css")
-    dark = css.index("@media (prefers-color-scheme: dark)")
+    dark = css.index("@media screen and (prefers-color-scheme: dark)")
     block = css[dark : css.index("\n}", dark)] if scheme == "dark" else css[:dark]
     return dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block))
 

@@ -28,6 +28,8 @@ from streaming.web.sheet import drawn
 
 SPAN_MS = Millis(3_600_000)
 """How far before its end a report begins, unless it is said, or the journal begins later."""
+LEAD_MS = Millis(60_000)
+"""Before the journal's beginning: what the log told of the moments before it is part of the picture."""
 BEFORE_MS = Millis(600_000)
 """So long before that is judged again where no ledger is, so that what stood already is told."""
 _LIMITS = {"alerts_shown": 200, "alerts_listed": 2_000, "replicas_shown": 1_000}
@@ -94,7 +96,7 @@ def report(
     name = _one(incident, found, names)
     to_ms = incident.to_ms or found[name].newest_ms
     chronicle = chronicles[name]
-    from_ms = incident.from_ms or Millis(max(to_ms - SPAN_MS, chronicle.began_ms or 0))
+    from_ms = incident.from_ms or Millis(max(to_ms - SPAN_MS, (chronicle.began_ms or 0) - LEAD_MS))
     if from_ms >= to_ms:
         raise UsageError(f"--from {iso(from_ms)}: that is not before the end, {iso(to_ms)}")
     dossier = _dossier(incident, chronicle, chronicle.alerts if told is None else told, thresholds, to_ms=to_ms)

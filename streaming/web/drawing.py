@@ -6,6 +6,7 @@ hide or turn text around are written out.
 
 import base64
 import hashlib
+import re
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -21,6 +22,7 @@ from rules.page import default_of, page_of, silence_of, times_of
 from rules.quorum import Millis
 from streaming.web.lanes import changed
 
+_FIELD = re.compile(r" *[a-z][a-z0-9_]*")
 _STATIC = files("streaming.web") / "static"
 
 
@@ -62,6 +64,7 @@ def _environment() -> Environment:
         at_ms=from_iso,
         count=_count,
         evidence=written,
+        spaced=_spaced,
         changed=changed,
         mark=lambda value: "?" if value is None else value,
         known=lambda value: "unknown" if value is None else value,
@@ -80,6 +83,11 @@ def _written(value: object) -> object:
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
     return visible(value, keep="\n")
+
+
+def _spaced(name: str) -> str:
+    """A field's name with blanks; what is no such name, a directory id for one, stays as it is."""
+    return name.replace("_", " ") if _FIELD.fullmatch(name) else name
 
 
 def _clock(at_ms: Millis) -> str:

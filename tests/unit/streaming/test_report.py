@@ -55,7 +55,7 @@ def written(folder: Path, *, cluster: str | None = None, from_s: int | None = No
 
 def test_without_a_ledger_the_alerts_are_judged_again(tmp_path: Path) -> None:
     made = written(recording(tmp_path / "journal"))
-    assert (made.cluster, made.from_ms, made.to_ms) == ("a", AT, AT + 119_000)
+    assert (made.cluster, made.from_ms, made.to_ms) == ("a", AT - 60_000, AT + 119_000)
     assert "critical no-leader, quorum: no controller leads the metadata quorum" in made.html
     assert "no ledger lies beside the journal" in made.html
     assert "controller 1 was elected, epoch 1" in made.html

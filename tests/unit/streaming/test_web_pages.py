@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,19 @@ def test_every_rule_that_is_linked_has_its_page(stage: Stage) -> None:
     html = get(stage, "/clusters/prod").text
     assert 'href="/rules/no-leader"' in html
     assert "What to do" in get(stage, "/rules/no-leader").text
+
+
+def test_a_directory_id_in_evidence_is_shown_letter_by_letter(stage: Stage) -> None:
+    told = stage.fleet.told
+    assert told is not None
+    evidence: dict[str, Any] = {"voters": {"1-0dU03Uz3QFKZPAcA9Bgc_g": "does not fetch, " * 9}, "leader_epoch": 7}
+    alert = replace(told.history[0], subject="another", evidence=evidence)
+    before = told.history
+    stage.fleet.tell(Report(recorded=1, sinks={}), lambda: [*before, alert], at_ms=Millis(stage.now_ms))
+    html = get(stage, "/clusters/prod").text
+    stage.fleet.tell(Report(recorded=1, sinks={}), lambda: before, at_ms=Millis(stage.now_ms))
+    assert "1-0dU03Uz3QFKZPAcA9Bgc_g" in html
+    assert ">leader epoch</th>" in html
 
 
 def test_a_large_page_is_packed_for_who_takes_that(stage: Stage) -> None:

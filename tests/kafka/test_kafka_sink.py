@@ -201,6 +201,10 @@ def test_a_broker_that_was_away_is_told_everything_once_and_in_order(
     deliver(alert("during"))
     eventually(lambda: (deliver() or "").startswith("no broker can be reached"), within_s=30)
     deliver(alert("during", resolved=True), alert("stays"))
+    # The job starts again, and with it another producer that knows of nothing under way.
+    ledger.close()
+    ledger = Ledger(tmp_path / "ledger")
+    delivery = Delivery(ledger, [opened(entry, tmp_path)])
     deliver(alert("changes"))
     deliver(alert("changes", resolved=True))
     assert capfd.readouterr().err == "", "librdkafka keeps its complaints to itself"

@@ -14,6 +14,9 @@ from connectors.observation import Kind, Observation
 from connectors.sinks.delivery import Delivery
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.ledger import Ledger
+from connectors.sinks.opening import open_sink
+from connectors.sinks.place import SlackBot, Wanted, Webhook
+from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Sink
 from rules.evaluate import thresholds_for
 from rules.quorum import Epoch, NodeId, Offset, Reason, Replica, ReplicaKey, Sight, Vantage
@@ -22,7 +25,10 @@ from streaming.deliver import Deliver, Quarantine
 from streaming.fleet import Fleet
 from streaming.query import start
 from streaming.step import ClusterSettings, Step
+from tests.contracts.server import Server, Silent, serving
+from tests.contracts.slack_double import Slack
 from tests.eventually import eventually
+from tests.unit.connectors.kafka.certificates import authority
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -192,3 +198,46 @@ def test_what_an_audit_finds_is_told_and_resolves_in_time(pipeline: Pipeline) ->
     eventually(told_is(pipeline, ("data-contract-broken", "firing"), ("data-contract-broken", "resolved")), within_s=60)
     firing, _ = pipeline.told()
     assert (firing["subject"], firing["severity"]) == ("offsets-ascend", "critical")
+
+
+def states(server: Server) -> list[str]:
+    return [json.loads(request.body)["state"] for request in server.requests]
+
+
+def test_two_places_are_told_and_the_stream_goes_on_while_a_third_takes_the_connection_and_hangs(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    trusted = authority(tmp_path / "ca")
+    slack = Slack(token="xoxb-1")
+    with serving() as hooked, serving() as hanging, serving(trusted.server(trusted.issue("server"))) as api:
+        api.behave = slack.answer
+        hanging.behave = lambda _: Silent()
+        channel = SlackBot(
+            channel="#kafka", token=Secret(text="xoxb-1"), api_url=f"{api.url}/api/", ca_file=Path(trusted.file)
+        )
+        wanted = [
+            Wanted(place=Webhook(url=Secret(text=hooked.url)), name="hooked"),
+            Wanted(place=Webhook(url=Secret(text=hanging.url)), name="hanging"),
+            Wanted(place=channel),
+        ]
+        pipeline.go(*(open_sink(one, memory=tmp_path) for one in wanted))
+        for _ in range(8):
+            pipeline.observe(Kind.UNSEEN, *map(leaderless, BOOTSTRAP))
+
+        eventually(told_is(pipeline, ("no-leader", "firing")), within_s=120)
+        eventually(lambda: states(hooked) == ["firing"], within_s=60)
+        eventually(lambda: len(slack.shown) == 1, within_s=60)
+        eventually(lambda: hanging.requests != [], within_s=60)
+        assert "no-leader" in json.dumps(json.loads(hooked.requests[0].body)["alerts"])
+
+        for _ in range(14):
+            pipeline.observe(Kind.QUORUM, led())
+        eventually(told_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
+        eventually(lambda: states(hooked) == ["firing", "resolved"], within_s=60)
+        eventually(lambda: len(slack.replies) == 1, within_s=60)
+
+        assert len(slack.shown) == 1, "one message, edited"
+        assert slack.invalid == []
+        told = pipeline.fleet.told
+        assert told is not None
+        assert told.sinks["hanging"].pending, "it is told when it answers"

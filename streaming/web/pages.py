@@ -82,6 +82,7 @@ def _fleet(dossiers: Dossiers, every: Sequence[Dossier]) -> str:
         health=health if health in {each.value for each in Health} else "",
         q=q,
         sinks=told.sinks if told else {},
+        failing=[name for name, tally in told.sinks.items() if tally.failing] if told else [],
         delivered=told is not None,
         link=link,
     )

@@ -148,6 +148,7 @@ def test_how_each_sink_does_is_shown(tmp_path: Path) -> None:
         sinks = {"slack:ops": Tally(pending=3, silenced=1, failing="it answered 503"), "jsonl:/a": Tally()}
         stage.fleet.tell(Report(recorded=0, sinks=sinks), tuple, at_ms=Millis(stage.now_ms))
         html = get(stage, "/").text
+        assert "slack:ops cannot be told now" in html[: html.index('id="find"')], "before all clusters"
         assert "Failing" in html
         assert "it answered 503" in html
         assert json_of(stage, "/api/clusters")["sinks"][0] == {

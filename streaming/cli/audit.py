@@ -18,6 +18,7 @@ from rules.finding import Plain
 from rules.text import counted
 from streaming.checkpoint import Checkpoint
 from streaming.cli.given import AsJson, print_json
+from streaming.contracts.site import refuse_foreign
 
 if TYPE_CHECKING:
     from streaming.contracts.alerts import Line
@@ -59,6 +60,8 @@ def audit(
       kraftwatch audit --checkpoint /var/lib/kraftwatch --docs /tmp/audit
     """
     console = Console(stderr=True, highlight=False, soft_wrap=True)
+    if docs is not None:
+        refuse_foreign(docs)
     place = _journal(checkpoint, journal, alerts)
     wanted = frozenset(cluster or ())
     tally, page = _audited(place, _lines(checkpoint, alerts), wanted, docs, console)

@@ -12,15 +12,13 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from connectors.errors import UsageError
 from streaming.contracts.contract import Suite
 from streaming.contracts.expectations import CONTRACTS, Validator
 from streaming.contracts.library import ExpectationSuiteIdentifier, RunIdentifier, ValidationResultIdentifier
+from streaming.contracts.site import OURS
 from streaming.contracts.tally import EXAMPLES_MAX, Tally, words
 
 _SITE = "kraftwatch"
-_OURS = ".kraftwatch-audit"
-"""Marks a folder that an audit wrote, and may write again."""
 _ELSEWHERE = re.compile(
     r"<script[^>]*\bsrc=[\"']https?://[^>]*>\s*</script>|<(?:link|img)[^>]*\b(?:href|src)=[\"']https?://[^>]*>"
     r"|url\(['\"]?https?://[^)]*\)",
@@ -44,15 +42,7 @@ class Docs:
     """A folder of pages. Keep each result, then write."""
 
     def __init__(self, folder: Path, validator: Validator) -> None:
-        """Nothing is written yet.
-
-        Raises:
-            UsageError: the folder holds something else.
-        """
-        if folder.exists() and not folder.is_dir():
-            raise UsageError(f"--docs {folder} is no folder: name one that is new, empty, or of an audit before")
-        if folder.is_dir() and any(folder.iterdir()) and not (folder / _OURS).exists():
-            raise UsageError(f"--docs {folder} holds other files: name a folder that is new or empty")
+        """Nothing is written yet; `site.refuse_foreign` says whether the folder will do."""
         self._folder = folder
         self._context = validator.context
         self._results: dict[Suite, Any] = {}
@@ -82,7 +72,7 @@ class Docs:
             for before in ("expectations", "validations"):
                 shutil.rmtree(self._folder / before, ignore_errors=True)
             shutil.copytree(name, self._folder, dirs_exist_ok=True)
-        (self._folder / _OURS).touch()
+        (self._folder / OURS).touch()
         return self._folder / "index.html"
 
     def _build(self, folder: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from connectors.logdir import reading
 from connectors.logdir.files import PARTITION, opened
 from connectors.logdir.reading import Begun, Beyond, Break, Read, read
+from connectors.metadata.batches import Batch, scan
 from connectors.moment import AtOffset, AtTime, Moment
 from connectors.observation import Kind, Observation
 from rules.quorum import Millis, Offset
@@ -58,6 +59,21 @@ def test_a_damaged_snapshot_is_told_and_the_one_before_is_taken(tmp_path: Path) 
     assert first == Break(file=damaged.name, position=1745, size=55, reason="the last batch is torn")
     assert second == Begun(snapshot="00000000000000000000-0000000000.checkpoint", offset=0)
     assert ends(others)[-1] == (0, 60)
+
+
+def test_a_snapshot_without_its_footer_is_half_of_one(tmp_path: Path) -> None:
+    """Each of its batches is whole: only the footer tells that none is missing behind them (KIP-630)."""
+    folder = stopped_quorum(tmp_path) / "node-2"
+    half = folder / PARTITION / "00000000000000000037-0000000001.checkpoint"
+    content = half.read_bytes()
+    *_, footer = (one for one in scan(content) if isinstance(one, Batch))
+    half.write_bytes(content[: footer.position])
+
+    first, second, *_ = everything(folder)
+
+    assert isinstance(first, Break)
+    assert (first.file, first.reason) == (half.name, "the snapshot has no end")
+    assert second == Begun(snapshot="00000000000000000000-0000000000.checkpoint", offset=0)
 
 
 @pytest.mark.parametrize("torn", [8, 11, 12, 60, 61, -1])

@@ -32,7 +32,7 @@ from streaming.contracts.table import Table
 
 PATIENCE_MS = 300_000
 """How far the gatherer's clock, which never goes back, may be ahead of the driver's, which may."""
-_FIELDS: Mapping[str, type | tuple[type, ...]] = {
+FIELDS: Mapping[str, type | tuple[type, ...]] = {
     "cluster": str,
     "cluster_id": str,
     "rule": str,
@@ -48,7 +48,7 @@ _FIELDS: Mapping[str, type | tuple[type, ...]] = {
     "offset": (int, type(None)),
     "fingerprint": str,
 }
-"""The fields of a line and what each is, as `connectors.sinks.line` writes them."""
+"""The fields of a line and what each is, as `connectors.sinks.line` writes them and docs/alert.schema.json says."""
 _PLACEHOLDER = re.compile(r"\$(?!BOOTSTRAP\b|NODE_PROPERTIES\b)\{?[A-Z_]{3,}")
 _ONE_LINE = r"^[^\n\r]+$"
 
@@ -246,8 +246,8 @@ def of_a_file(path: Path) -> Iterator[Line]:
 
 
 def _odd_fields(told: Mapping[str, Any]) -> str | None:
-    odd = [name for name, kind in _FIELDS.items() if name not in told or not isinstance(told[name], kind)]
-    return ", ".join([*odd, *(str(name)[:40] for name in told if name not in _FIELDS)]) or None
+    odd = [name for name, kind in FIELDS.items() if name not in told or not isinstance(told[name], kind)]
+    return ", ".join([*odd, *(str(name)[:40] for name in told if name not in FIELDS)]) or None
 
 
 def _odd_remedy(remedy: object) -> str | None:

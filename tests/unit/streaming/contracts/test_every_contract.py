@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ from rules.quorum import (
     TopicId,
     Voter,
 )
-from streaming.contracts.alerts import PATIENCE_MS, Alerts, Line
+from streaming.contracts.alerts import FIELDS, PATIENCE_MS, Alerts, Line
 from streaming.contracts.contract import Suite
 from streaming.contracts.events import SKEW_MS, Events
 from streaming.contracts.expectations import CONTRACTS, Validator
@@ -282,6 +283,12 @@ def test_each_contract_of_alerts(validator: Validator) -> None:
         held.add(Line(number=number, told=line))
 
     assert breakers(validator, Suite.ALERTS, held.table) == by_its_own(Suite.ALERTS, alert_names_its_cluster=None)
+
+
+def test_the_fields_of_an_alert_are_those_of_the_published_schema() -> None:
+    published = json.loads((Path(__file__).parents[4] / "docs" / "alert.schema.json").read_text())
+
+    assert set(FIELDS) == set(published["properties"]) == set(published["required"])
 
 
 def test_each_contract_says_why_and_is_named_once() -> None:

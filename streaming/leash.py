@@ -7,11 +7,13 @@ Its configuration (with the clusters' secrets) goes through the pipe: never on a
 import contextlib
 import logging
 import os
+import select
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -97,7 +99,7 @@ class Gatherer:
                 return
             assert process.stdin is not None
             with contextlib.suppress(OSError):
-                process.stdin.write(said_to_line(Found(cluster=cluster, audited=audited)))
+                process.stdin.write(found_line(cluster, audited))
 
     def stop(self) -> None:
         """Let go of the leash and wait; kill it if it does not listen."""
@@ -214,6 +216,15 @@ class Gatherer:
             return self._journal.published()
         except (JournalError, OSError):
             return None
+
+
+def found_line(cluster: str, audited: Audited) -> bytes:
+    """What an audit found as a line that a pipe takes whole or not at all: what is beyond that is left out."""
+    line = said_to_line(Found(cluster=cluster, audited=audited))
+    while len(line) > select.PIPE_BUF and audited.broken:
+        audited = replace(audited, broken=audited.broken[:-1])
+        line = said_to_line(Found(cluster=cluster, audited=audited))
+    return line
 
 
 def _hand_over(process: subprocess.Popen[bytes], settings: bytes) -> None:

@@ -1,6 +1,7 @@
 """The leash: a real gatherer that is killed, stopped, deaf or cannot be started again. No quorum, no JVM."""
 
 import os
+import select
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from connectors.cluster import Cluster
+from connectors.event import Audited, BrokenContract, from_json
+from connectors.gather.said import Found, from_line
 from connectors.journal.journal import Journal
+from connectors.observation import Kind
 from rules.quorum import Millis
 from streaming import leash
-from streaming.leash import Gatherer
+from streaming.leash import Gatherer, found_line
 from tests.eventually import eventually
 
 NOBODY = Cluster(name="a", bootstrap=(("127.0.0.1", 1),), cluster_id="AAAAAAAAAAAAAAAAAAAAAA")
@@ -85,3 +89,33 @@ def test_what_it_says_when_it_gives_up_is_heard(
     (tmp_path / "journal" / "published").rmdir()
     (tmp_path / "published").rename(tmp_path / "journal" / "published")
     eventually(lambda: gatherer.alive and gatherer.pid != first, within_s=20)
+
+
+def verdict(example: str, contracts: int = 1) -> Audited:
+    broken = tuple(
+        BrokenContract(contract=f"c{at}", promise="p", grave=False, rows=1, example=example, sequence=at)
+        for at in range(contracts)
+    )
+    return Audited(rows=9, first_sequence=0, last_sequence=8, broken=broken)
+
+
+def test_what_an_audit_found_is_recorded_in_the_journal(gatherer: Gatherer, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    gatherer.record("a", verdict("row 4"))
+
+    def recorded() -> bytes:
+        found = [row.payload for row in journal.read(0, journal.published()) if row.kind is Kind.AUDIT]
+        assert found
+        return found[0]
+
+    payload = eventually(recorded, within_s=20)
+    assert from_json(payload) == verdict("row 4")
+
+
+def test_what_a_pipe_would_not_take_whole_is_left_out() -> None:
+    line = found_line("a", verdict("ü" * 400, contracts=8))
+
+    assert len(line) <= select.PIPE_BUF
+    said = from_line(line)
+    assert isinstance(said, Found)
+    assert [one.contract for one in said.audited.broken] == ["c0", "c1", "c2", "c3"]

@@ -4,11 +4,35 @@ No context of its is kept on disk, no progress bar is drawn, and nobody is told 
 """
 
 import os
+import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import cast
+
+_CONNECT = "pyspark.sql.connect"
+
+
+@contextmanager
+def _without_spark_connect() -> Iterator[None]:
+    """As long as this lasts, Spark Connect is not installed.
+
+    It needs packages that we do not, and where the main module is no file (`python -c`, a worker of a test run)
+    its import ends the whole program instead of failing.
+    """
+    before = sys.modules.get(_CONNECT)
+    sys.modules[_CONNECT] = cast(ModuleType, before)
+    try:
+        yield
+    finally:
+        if before is None:
+            del sys.modules[_CONNECT]
+
 
 # Read at the import.
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
-with warnings.catch_warnings():
+with warnings.catch_warnings(), _without_spark_connect():
     # It imports modules of the standard library that are deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     import great_expectations as gx

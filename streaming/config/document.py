@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
@@ -84,6 +85,14 @@ class Config(Section):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"two clusters are called {name}: give each a name of its own")
+        return value
+
+    @field_validator("page_url")
+    @classmethod
+    def _page_address(cls, value: str | None) -> str | None:
+        if value is not None:
+            # The page is asked under its name: one that cannot be read would fail each request.
+            urlsplit(value)
         return value
 
     @field_validator("listen")

@@ -68,6 +68,9 @@ def _refuse_twice(node: yaml.Node, seen: set[int]) -> None:
     if isinstance(node, yaml.MappingNode):
         keys: set[str] = set()
         for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                said = "a key is a plain text: what begins with { or [ belongs in quotation marks"
+                raise yaml.constructor.ConstructorError(problem=said, problem_mark=key.start_mark)
             if key.value in keys and key.tag != "tag:yaml.org,2002:merge":
                 raise DuplicateKeyError(problem=f"the key '{key.value}' stands twice", problem_mark=key.start_mark)
             keys.add(key.value)

@@ -19,6 +19,8 @@ from streaming.config.section import readable
 from streaming.config.thresholds import in_force
 
 _UNKNOWN = "extra_forbidden"
+_NAMES_A_TEXT = ("found undefined alias", "found undefined tag", "could not determine a constructor for the tag")
+"""How YAML's sentences begin that would show a text of the file."""
 
 
 def load(path: Path) -> Config:
@@ -73,7 +75,17 @@ def _read(path: Path) -> Document:
         mark = getattr(problem, "problem_mark", None)
         place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
         said = getattr(problem, "problem", None) or "cannot be parsed"
+        if said.startswith(_NAMES_A_TEXT):
+            # Unquoted, a secret that begins with * or ! is an alias or a tag.
+            said = said.partition(" '")[0] + ": a text that begins with * or ! belongs in quotation marks"
         raise UsageError(f"{path}: not YAML{place}: {said}") from None
+    except ValueError:
+        # A date, or a number of another base: which one, YAML says without its place.
+        raise UsageError(
+            f"{path}: not YAML: something looks like a date or a number and is none: put it in quotation marks"
+        ) from None
+    except RecursionError:
+        raise UsageError(f"{path}: not YAML: something in it holds itself by an alias (*NAME)") from None
     if not isinstance(document.data, dict):
         raise UsageError(f"{path}: a configuration is a mapping that has at least the key 'clusters'")
     return document

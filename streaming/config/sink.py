@@ -183,7 +183,9 @@ def _entry(text: str) -> Mapping[str, Any]:
             raise ValueError("kafka says not where: write kafka:HOST:PORT,HOST:PORT/TOPIC")
         return {kind: {"bootstrap": addresses.split(","), "topic": topic}}
     if kind not in _KEYS:
-        raise ValueError(f"'{kind[:20]}' is not a kind of sink; known are {KINDS}")
+        # What is no word may be a secret that lost the kind before it.
+        named = f"'{kind}'" if not kind or (kind.isalpha() and len(kind) <= 20) else "that"
+        raise ValueError(f"{named} is not a kind of sink; known are {KINDS}")
     if not rest:
         raise ValueError(f"{kind} says not where; known are {KINDS}")
     if rest.startswith("@") and kind != "jsonl":

@@ -109,6 +109,7 @@ def test_sinks_that_are_alike_are_equal_and_can_be_looked_up() -> None:
     [
         (f"pager:https://eva:{SECRET}@x", "'pager' is not a kind of sink; known are console, jsonl:PATH, webhook:URL"),
         ("", "'' is not a kind of sink; known are console"),
+        (SECRET, "that is not a kind of sink; known are console"),
         ("jsonl", "jsonl says not where; known are console"),
         ("slack:", "slack says not where; known are console"),
         ("console:red", "console takes nothing behind it"),

@@ -74,7 +74,7 @@ def run(config: Config, *, say: Say, file: ConfigFile | None = None) -> None:
         heartbeat = stack.enter_context(Heartbeat(job.heartbeat, well=lambda: pulse.well))
         stack.enter_context(job.sampler())
         if config.listen is not None:
-            shown = Dossiers(fleet=job.fleet, silences=job.silences)
+            shown = Dossiers(fleet=job.fleet, silences=job.silences_of_watched)
             served = [health(pulse), metrics(job.sources(pulse, heartbeat, file)), pages(shown), api(shown)]
             stack.enter_context(Server(host_port(config.listen), served, also=job.page_url))
         spark = session(master=config.master, logs=checkpoint.logs, settings=config.spark)
@@ -174,14 +174,17 @@ class Job:
         )
 
     def silences(self, now_ms: Millis) -> Sequence[Silence]:
-        """What people need not be told now: by `kraftwatch silence`, in maintenance, of clusters no longer watched."""
+        """What people need not be told now: as below, and of clusters no longer watched.
+
+        For the thread that delivers: the ledger is its alone.
+        """
         firing = {alert.cluster for alert in self.ledger.firing()}
         gone = firing - {section.name for section in self._config.watched} - {OWN}
-        return (
-            *self._silences.newest(),
-            *in_force(self._config.windows(), now_ms),
-            *(_unwatched(cluster, now_ms) for cluster in sorted(gone)),
-        )
+        return (*self.silences_of_watched(now_ms), *(_unwatched(cluster, now_ms) for cluster in sorted(gone)))
+
+    def silences_of_watched(self, now_ms: Millis) -> Sequence[Silence]:
+        """By `kraftwatch silence` and in maintenance; for any thread."""
+        return (*self._silences.newest(), *in_force(self._config.windows(), now_ms))
 
     def watch(self, spark: SparkSession) -> None:
         """Start the query.

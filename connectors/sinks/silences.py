@@ -59,12 +59,13 @@ class SilenceFile:
             self._identity, self._known = None, ()
             return ()
         if identity != self._identity:
-            self._identity = identity
             try:
                 self._known = self.read()
             except UsageError as problem:
                 # What was silent stays silent: a damaged file must not wake everybody.
                 _LOG.warning("%s The silences that were known before go on.", problem)
+            # Only now: another thread that asks meanwhile reads it itself, and does not go by what was known before.
+            self._identity = identity
         return self._known
 
     def add(self, silence: Silence, *, now_ms: Millis) -> None:

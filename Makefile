@@ -3,9 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 LOCKED := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
-# A test on a real quorum waits for half of its time, so two run at once, even on two cores. The tests of a file share
+# A test on a real quorum waits for most of its time, so three run at once, even on two cores. The tests of a file share
 # a quorum and stay together; files go in the order of their folders, because a long one that began last would end last.
-WORKERS ?= 2
+WORKERS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help

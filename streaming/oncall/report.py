@@ -69,7 +69,8 @@ def report(
         say: is told how far it is.
 
     Raises:
-        UsageError: there is no journal, or it does not tell of that cluster or of that time.
+        UsageError: there is no journal, or it does not tell of that cluster or of that time; the ledger beside it
+            cannot be read.
         JournalError: the journal is damaged.
     """
     told = _told(incident.folder)
@@ -118,12 +119,19 @@ def _one(incident: Incident, found: Mapping[str, Recorded], names: Sequence[str]
 
 
 def _told(folder: Path) -> Sequence[Alert] | None:
-    """The ledger beside the journal; None where there is none."""
+    """The ledger beside the journal; None where there is none.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
     for place in (folder, folder.absolute().parent):
+        ledger = Checkpoint(folder=place).ledger
         try:
-            return remembered(Checkpoint(folder=place).ledger)
-        except FileNotFoundError:
+            return remembered(ledger)
+        except (FileNotFoundError, NotADirectoryError):
             continue
+        except OSError as problem:
+            raise UsageError(f"cannot read {ledger}: {(problem.strerror or 'unreadable').lower()}") from None
     return None
 
 

@@ -61,6 +61,12 @@ def test_without_a_ledger_the_alerts_are_judged_again(tmp_path: Path) -> None:
     assert "controller 1 was elected, epoch 1" in made.html
 
 
+def test_a_ledger_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
+    (tmp_path / "ledger.jsonl").mkdir()
+    with pytest.raises(UsageError, match=r"cannot read .*ledger\.jsonl: is a directory"):
+        written(tmp_path)
+
+
 def test_with_a_ledger_it_tells_what_was_told_up_to_its_end(tmp_path: Path) -> None:
     recording(tmp_path / "journal")
     ledger = Ledger(tmp_path / "ledger.jsonl")
@@ -145,6 +151,7 @@ def test_the_command_writes_one_file_and_says_which(tmp_path: Path, monkeypatch:
     [
         ([], "give --checkpoint DIR or --journal DIR"),
         (["--journal", "x", "--checkpoint", "y"], "give --checkpoint DIR or --journal DIR"),
+        (["--checkpoint", __file__], "no journal is there"),
         (["--journal", "x", "--from", "now"], "--from now: expected a TIME as 2026-11-20T08:15:00Z"),
         (["--journal", "x", "--to", "17"], "--to 17: expected a TIME as 2026-11-20T08:15:00Z"),
     ],

@@ -99,7 +99,8 @@ def body(notice: Notice, links: Links) -> str:
     """The root cause in full, the others by a line each, the links."""
     root, others = notice.root, notice.alerts[1:]
     lines = [
-        f"{alert.state.value} {alert.severity.value} {alert.rule} {alert.subject}: {alert.summary}"
+        f"{alert.state.value} {alert.severity.value} {'' if alert.cluster == root.cluster else alert.cluster + ' '}"
+        f"{alert.rule} {alert.subject}: {alert.summary}"
         for alert in others[:_OTHERS]
     ]
     more = [f"and {len(others) - _OTHERS} more"] if len(others) > _OTHERS else []

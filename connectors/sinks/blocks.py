@@ -62,7 +62,7 @@ def message(notice: Notice, links: Links) -> Message:
     if not over:
         # Slack folds what is long: what to do stands above the fold.
         blocks += [*_remedy(root), *_evidence(root)]
-    blocks += _others(notice.alerts[1:])
+    blocks += _others(notice.alerts[1:], root.cluster)
     return Message(text=headline(notice), color=_OVER_COLOR if over else _COLOR[notice.severity], blocks=tuple(blocks))
 
 
@@ -89,7 +89,7 @@ def reply(notice: Notice) -> dict[str, Any]:
     elif not notice.news:
         text = f"{_EMOJI[notice.severity]} Still {notice.severity}: {escaped(notice.root.summary, 2 * _LINE)}"
     else:
-        text = "\n".join(_lines(notice.news))
+        text = "\n".join(_lines(notice.news, notice.root.cluster))
     return {"text": text, **_QUIET}
 
 
@@ -163,11 +163,11 @@ def _step(number: int, step: str) -> str:
     return f"{number}.\n{command}"
 
 
-def _others(alerts: Sequence[Alert]) -> Iterator[Block]:
+def _others(alerts: Sequence[Alert], cluster: str) -> Iterator[Block]:
     if not alerts:
         return
     text = ""
-    for line in ["*With it*", *_lines(alerts)]:
+    for line in ["*With it*", *_lines(alerts, cluster)]:
         if len(text) + len(line) + 1 > _SECTION:
             yield _section(text)
             text = line
@@ -176,10 +176,12 @@ def _others(alerts: Sequence[Alert]) -> Iterator[Block]:
     yield _section(text)
 
 
-def _lines(alerts: Sequence[Alert]) -> Iterator[str]:
+def _lines(alerts: Sequence[Alert], cluster: str) -> Iterator[str]:
+    """One for each; those of another cluster than the headline's say so: a storm is one message of many clusters."""
     for alert in alerts[:_OTHERS]:
         badge = _OVER_EMOJI if alert.state is AlertState.RESOLVED else _EMOJI[alert.severity]
-        yield f"{badge} `{alert.rule}` {escaped(alert.subject, _LINE)}: {escaped(alert.summary, _LINE)}"
+        where = "" if alert.cluster == cluster else f"{escaped(alert.cluster, _LINE)} "
+        yield f"{badge} {where}`{alert.rule}` {escaped(alert.subject, _LINE)}: {escaped(alert.summary, _LINE)}"
     if len(alerts) > _OTHERS:
         yield f"… and {len(alerts) - _OTHERS} more"
 

@@ -107,7 +107,8 @@ def event(notice: Notice, links: Links) -> dict[str, Any]:
 def _details(notice: Notice) -> dict[str, Plain]:
     root = notice.root
     others = [
-        f"{alert.state.value} {alert.severity.value} {alert.rule} {alert.subject}: {alert.summary}"
+        f"{alert.state.value} {alert.severity.value} {'' if alert.cluster == root.cluster else alert.cluster + ' '}"
+        f"{alert.rule} {alert.subject}: {alert.summary}"
         for alert in notice.alerts[1:]
     ]
     more = [f"and {len(others) - _OTHERS} more"] if len(others) > _OTHERS else []
@@ -123,7 +124,19 @@ def _details(notice: Notice) -> dict[str, Plain]:
 def _bounded(evidence: dict[str, Plain]) -> Plain:
     text = json.dumps(evidence)
     # As an object PagerDuty shows it as a table.
-    return json.loads(visible(text)) if len(text) <= _TEXT else _cut(text, _TEXT)
+    return _shown(evidence) if len(text) <= _TEXT else _cut(text, _TEXT)
+
+
+def _shown(value: Plain) -> Plain:
+    match value:
+        case str():
+            return visible(value)
+        case list():
+            return [_shown(each) for each in value]
+        case dict():
+            return {visible(name): _shown(each) for name, each in value.items()}
+        case _:
+            return value
 
 
 def _cut(text: str, limit: int, keep: str = "") -> str:

@@ -99,7 +99,7 @@ class SlackSink:
             known = self._updated(slack, known, notice)
         if known is None:
             known = self._first(slack, notice, now)
-        elif known.told != now:
+        elif known.told != now or notice.reason is NotifyReason.REPEATED:
             worse = notice.firing and WEIGHT[notice.severity] > WEIGHT[Severity(known.severity)]
             shown = bool(worse) or notice.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
             slack.chat_postMessage(
@@ -219,6 +219,6 @@ def _code(refusal: SlackApiError) -> str:
 
 
 def _digest(notice: Notice) -> str:
-    """Of what this notice says; a repetition says nothing that could be told by it."""
+    """Of what this notice says; all repetitions say the same."""
     news = [tuple(map(str, alert.key)) for alert in notice.news]
     return hashlib.sha256(repr((notice.reason.value, news)).encode("utf-8", "backslashreplace")).hexdigest()[:16]

@@ -101,6 +101,20 @@ def test_what_a_trigger_says(service: Service) -> None:
     }
 
 
+def test_of_a_storm_each_line_says_its_cluster(service: Service) -> None:
+    elsewhere = replace(OTHER, cluster="beta", cluster_id="b")
+    service.tell(replace(BEGUN, alerts=(FIRING, elsewhere), news=(FIRING, elsewhere)))
+    details = service.pagerduty.alerts[0].events[0]["payload"]["custom_details"]
+    assert details["with it"] == "firing warning beta voter-lagging voter 3: Voter 3 lags."
+
+
+def test_evidence_shows_what_cannot_be_seen_and_never_keeps_an_incident_back(service: Service) -> None:
+    told = alert(evidence={"na\u202eme": ["broken \udc80", {"x": "\x1b[31m"}], "age_ms": 3})
+    assert service.tell(replace(BEGUN, alerts=(told,), news=(told,))) == Delivered()
+    details = service.pagerduty.alerts[0].events[0]["payload"]["custom_details"]
+    assert details["evidence"] == {"na\\u202eme": ["broken \\udc80", {"x": "\\x1b[31m"}], "age_ms": 3}
+
+
 @pytest.mark.parametrize("severity", list(Severity))
 def test_severities_are_pagerdutys(service: Service, severity: Severity) -> None:
     told = alert(severity=severity)

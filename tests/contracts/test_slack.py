@@ -122,6 +122,13 @@ def test_what_a_message_shows(workspace: Workspace) -> None:
     )
 
 
+def test_of_a_storm_each_line_says_its_cluster(workspace: Workspace) -> None:
+    root, other = alert("quorum"), alert("quorum", cluster="beta", cluster_id="b")
+    workspace.tell(replace(BEGUN, alerts=(root, other), news=(root, other)))
+    (shown,) = workspace.slack.shown
+    assert shown.blocks[-1]["text"]["text"] == "*With it*\n:red_circle: beta `no-leader` quorum: Nobody leads."
+
+
 def test_the_message_is_found_again_after_a_restart(workspace: Workspace) -> None:
     workspace.tell(BEGUN)
     workspace.restarted()
@@ -137,11 +144,13 @@ def test_told_twice_changes_nothing(workspace: Workspace) -> None:
 
 
 def test_what_stands_is_said_in_the_thread_and_seen_in_the_channel(workspace: Workspace) -> None:
-    workspace.tell(BEGUN)
-    workspace.tell(STANDS)
-    (reply,) = workspace.slack.replies
-    assert reply.body["text"] == ":large_yellow_circle: Still warning: Nobody leads."
-    assert reply.body["reply_broadcast"] is True
+    for notice in (BEGUN, STANDS, STANDS):
+        workspace.tell(notice)
+    # After each repeat interval: an edit alone would notify nobody.
+    for reply in workspace.slack.replies:
+        assert reply.body["text"] == ":large_yellow_circle: Still warning: Nobody leads."
+        assert reply.body["reply_broadcast"] is True
+    assert len(workspace.slack.replies) == 2
 
 
 def test_a_message_that_was_deleted_is_posted_anew(workspace: Workspace) -> None:

@@ -1,4 +1,4 @@
-"""Delivery: record, tell, note. A sink that is dead, slow or wrong costs a batch a second and nothing more."""
+"""Delivery: record, tell, note. A sink that is dead, slow or wrong costs a batch a second at most."""
 
 import logging
 import time
@@ -175,7 +175,8 @@ class _Line:
     def hear(self, timeout_s: float, now_ms: Millis) -> Tally:
         """Wait so long for the answer; what came of this delivery."""
         if self._asked is not None:
-            self._take(min(timeout_s, self._deadline_s), now_ms)
+            # One that is late has cost enough: its answer is taken when it comes.
+            self._take(0.0 if self._late else min(timeout_s, self._deadline_s), now_ms)
         waiting = len(self._ledger.pending(self.name))
         return replace(self._heard, pending=waiting, silenced=self._silenced, failing=self._failing)
 

@@ -63,7 +63,10 @@ class Shelf:
             case Heard(sink=sink, incident=incident, at_ms=at_ms):
                 self._heard.setdefault(sink, {})[incident] = at_ms
             case Opened(sink=sink):
-                self._untold[sink] = dict.fromkeys(sorted(self.firing_numbers()))
+                firing = self.firing_numbers()
+                self._untold[sink] = dict.fromkeys(sorted(firing))
+                # Not told, else the end of what it never heard of would be meant for it.
+                self._forgotten[sink] = self._alerts.keys() - firing
 
     def recordings(self, alerts: Sequence[Alert], at_ms: Millis) -> Sequence[Recorded]:
         """The entries for alerts that are new, numbered and placed; they are not taken in yet."""

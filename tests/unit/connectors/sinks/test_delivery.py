@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from connectors.errors import LedgerError, UsageError
+from connectors.sinks.asking import Asking
 from connectors.sinks.delivery import Delivery, Tally
 from connectors.sinks.ledger import Ledger
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink, Style
@@ -147,6 +148,26 @@ def test_a_hanging_sink_costs_its_deadline_once_and_its_late_answer_counts(
     while telling.deliver([], later(2)).sinks["hanging"].pending:
         assert time.monotonic() < give_up_at
     assert hanging.told == [FIRST, SECOND]
+
+
+def test_no_batch_waits_for_a_sink_that_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    class Watched(Asking):
+        def answer(self, timeout_s: float) -> Sequence[Outcome] | None:
+            waited.append(timeout_s)
+            return super().answer(timeout_s)
+
+    monkeypatch.setattr("connectors.sinks.delivery.Asking", Watched)
+    hanging = Hanging()
+    telling = delivery(tmp_path, hanging, deadline_s=0.05)
+    telling.deliver([FIRST], NOON_MS)
+    assert max(waited) > 0
+    waited.clear()
+    for second in range(3):
+        telling.deliver([], later(second))
+    hanging.let.set()
+    assert set(waited) == {0.0}
 
 
 def test_a_long_queue_is_told_in_pieces(tmp_path: Path) -> None:
@@ -329,6 +350,16 @@ def test_what_got_bad_enough_is_told_until_its_end_however_mild_it_became(tmp_pa
     for at, each in enumerate([*told, over]):
         telling.deliver([each], later(at * 100))
     assert sink.told == [told[1], told[2], over]
+
+
+@pytest.mark.parametrize("style", list(Style))
+def test_a_new_sink_was_told_nothing_of_what_was_before_it(tmp_path: Path, style: Style) -> None:
+    milder = replace(FIRST, severity=Severity.WARNING, observed_at_ms=later(10))
+    delivery(tmp_path, Recording("old")).deliver([FIRST, milder], NOON_MS)
+    pager, people = routed(style, min_severity=Severity.CRITICAL), Recording("people", style=Style.INCIDENTS)
+    delivery(tmp_path, pager, people).deliver([], later(20))
+    assert pager.told == []
+    assert [(notice.reason, notice.known) for notice in people.notices] == [("firing", False)]
 
 
 @pytest.mark.parametrize("style", list(Style))

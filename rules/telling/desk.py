@@ -142,8 +142,10 @@ class Desk:
         self, shown: Sequence[Life], news: Sequence[Alert], told_at_ms: Millis | None, now_ms: Millis
     ) -> NotifyReason | None:
         if not news:
-            due = self._repeat_ms is not None and told_at_ms is not None and now_ms - told_at_ms >= self._repeat_ms
-            return NotifyReason.REPEATED if due and not all(life.over for life in shown) else None
+            if self._repeat_ms is None or told_at_ms is None or all(life.over for life in shown):
+                return None
+            # Nor does a wall clock that was set back hold this up.
+            return None if 0 <= now_ms - told_at_ms < self._repeat_ms else NotifyReason.REPEATED
         if all(life.over for life in shown):
             return NotifyReason.RESOLVED
         heard = [life.told[-1] for life in shown if life.begun and not life.over]

@@ -185,3 +185,5 @@ def test_a_clock_that_was_set_back_holds_nothing_up() -> None:
     told = Told()
     told.step(stale(1))
     assert told.step(stale(2), after_ms=-HOUR) == ["changed warning: voter1 +voter2"]
+    assert told.step(after_ms=-24 * HOUR) == ["repeated warning: voter1 voter2"]
+    assert told.step(after_ms=4 * HOUR - 1) == []

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 
 from connectors.sinks.cutoff import Cutoff
+from connectors.sinks.evidence import visible
 from connectors.sinks.redaction import redact
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
 
@@ -59,8 +60,8 @@ def seconds_of(retry_after: str | None) -> float:
 
 
 def excerpt(text: str, *secrets: str) -> str:
-    """The beginning of what a place said, on one line, redacted."""
-    line = " ".join(redact(text, *secrets).split())
+    """The beginning of what a place said, on one line, redacted, nothing in it a control code."""
+    line = visible(" ".join(redact(text, *secrets).split()))
     return line if len(line) <= _LONGEST_SAID else f"{line[: _LONGEST_SAID - 1]}…"
 
 

@@ -53,7 +53,9 @@ def post(
         in_url = get_auth_from_url(url)
         # Without any, requests would look for a login in ~/.netrc, which is not meant for this.
         session.auth = in_url if any(in_url) else _as_given
-        session.mount(url, _Adapter(cutoff, ca_file, secure=url.lower().startswith("https:")))
+        secure = url.lower().startswith("https:")
+        # By the scheme: what is sent may be spelled otherwise than what was given (`https://host?key` gets its /).
+        session.mount("https://" if secure else "http://", _Adapter(cutoff, ca_file, secure=secure))
         try:
             answer = session.post(
                 url,

@@ -2,7 +2,9 @@
 
 import re
 
-_URL = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?:[^\s/@]*@)?(?P<host>[^\s/?#'\"]*)(?P<rest>[^\s'\")]*)")
+_URL = re.compile(
+    r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?:(?P<login>[^\s/]*)@)?(?P<host>[^\s/?#'\"]*)(?P<rest>[^\s'\")]*)"
+)
 _NAMED = re.compile(
     r"(?i)\b(?P<name>[\w.-]*(?:password|passwd|secret|token|api[_-]?key|routing[_-]?key|authorization))"
     r"(?P<sign>['\"]?\s*[=:]\s*)(?:(?:bearer|basic)\s+)?(?P<value>'[^']*'|\"[^\"]*\"|[^\s,;&]+)"
@@ -21,5 +23,11 @@ def redact(text: str, *secrets: str) -> str:
     """
     for secret in secrets:
         text = text.replace(secret, _HIDDEN) if secret else text
-    hosts_only = _URL.sub(lambda url: f"{url['scheme']}{url['host']}{'/' + _HIDDEN if url['rest'] else ''}", text)
+    hosts_only = _URL.sub(_host_only, text)
     return _NAMED.sub(lambda named: f"{named['name']}{named['sign']}{_HIDDEN}", hosts_only)
+
+
+def _host_only(url: re.Match[str]) -> str:
+    # Where an @ stands behind a / or ?, what seems to be the host may be half of a password, or of a query.
+    doubtful = "@" in url["rest"] or {"?", "#"} & set(url["login"] or "")
+    return f"{url['scheme']}{_HIDDEN if doubtful else url['host']}{'/' + _HIDDEN if url['rest'] else ''}"

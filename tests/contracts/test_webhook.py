@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from connectors.sinks.asking import Asking
 from connectors.sinks.links import Links
 from connectors.sinks.opening import open_sink
 from connectors.sinks.place import Wanted, Webhook
 from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Delivered, Retry, Sink
 from rules.telling.notice import Notice, NotifyReason
-from tests.contracts.server import Server, serving
+from tests.contracts.server import Answer, Drip, Server, serving
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 LINKS = Links(docs_url="https://docs.example.com/kraftwatch")
@@ -66,6 +67,19 @@ def test_the_same_notice_has_the_same_identity_and_another_has_another(server: S
     sink.tell([BEGUN, BEGUN, ended], sent_at_ms=NOON_MS, deadline_s=30)
     one, again, other = (json.loads(request.body)["notice"] for request in server.requests)
     assert one == again != other
+
+
+def test_the_deadline_holds_however_the_address_is_spelled(server: Server, tmp_path: Path) -> None:
+    server.behave = lambda _: Drip()
+    sink = open_sink(Wanted(place=Webhook(url=Secret(text=f"{server.url}?room=7"))), memory=tmp_path)
+    asking = Asking(sink, [BEGUN], sent_at_ms=NOON_MS, deadline_s=1.0)
+    assert asking.answer(30) == [Retry(reason="it has not answered in time")]
+
+
+def test_what_a_server_says_is_no_control_code(server: Server, tmp_path: Path) -> None:
+    server.behave = lambda _: Answer(status=500, body=b"no \x1b[2J\x07")
+    told = opened(server, tmp_path).tell([BEGUN], sent_at_ms=NOON_MS, deadline_s=30)
+    assert told == [Retry(reason="HTTP 500 (no \\x1b[2J\\x07)")]
 
 
 def test_a_signature_is_over_the_body_and_the_time(server: Server, tmp_path: Path) -> None:

@@ -126,6 +126,7 @@ class SilenceFile:
 
 
 def _silence(plain: dict[str, Any]) -> Silence:
-    if not all(isinstance(plain[name], int) for name in ("starts_at_ms", "ends_at_ms")):
+    kinds = {name: int if name.endswith("_at_ms") else str for name in dict(plain)}
+    if not all(isinstance(plain[name], kind) for name, kind in kinds.items()):
         raise TypeError
     return Silence(**plain)

@@ -38,6 +38,23 @@ def test_a_job_sees_a_change_at_its_next_look(tmp_path: Path) -> None:
     assert not job.newest()[0].active(Millis(NOON_MS + 60_000))
 
 
+def test_a_thread_that_asks_while_another_reads_hears_of_the_change_too(tmp_path: Path) -> None:
+    heard: list[tuple[Silence, ...]] = []
+
+    class Asked(SilenceFile):
+        """Is asked once more while it reads."""
+
+        def read(self) -> tuple[Silence, ...]:
+            if not heard:
+                heard.append(())
+                heard[0] = self.newest()
+            return super().read()
+
+    SilenceFile(tmp_path / "silences.json").add(silence(), now_ms=NOON_MS)
+    assert Asked(tmp_path / "silences.json").newest() == (silence(),)
+    assert heard == [(silence(),)]
+
+
 def test_one_that_lay_ahead_is_ended_before_it_begins(tmp_path: Path) -> None:
     file = SilenceFile(tmp_path / "silences.json")
     file.add(silence(from_ms=HOUR_MS), now_ms=NOON_MS)
@@ -68,7 +85,15 @@ def test_many_at_once_are_all_kept(tmp_path: Path) -> None:
     assert {one.id for one in SilenceFile(path).read()} == {f"s{at}" for at in range(24)}
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"version": 1, "silences": [{"id": "x"}]}', '{"silences": []}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "[]", "{", '{"version": 1, "silences": [{"id": "x"}]}', '{"silences": []}'),
+        # As somebody may write it by hand: no alert could be held against it.
+        '{"version": 1, "silences": [{"id": "x", "rule": null, "starts_at_ms": 0, "ends_at_ms": 1, "author": "eva", '
+        '"comment": ""}]}',
+    ],
+)
 def test_a_damaged_file_is_one_sentence_for_people_and_changes_nothing_for_the_job(
     tmp_path: Path, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -18,7 +18,7 @@ from rules.finding import Plain
 from rules.text import counted
 from streaming.checkpoint import Checkpoint
 from streaming.cli.given import AsJson, print_json
-from streaming.contracts.site import refuse_foreign
+from streaming.contracts.site import make_ours
 
 if TYPE_CHECKING:
     from streaming.contracts.alerts import Line
@@ -57,14 +57,15 @@ def audit(
 
     Exit codes: 0 every contract is kept, 1 some are broken, 2 usage.
 
-      kraftwatch audit --checkpoint /var/lib/kraftwatch --docs /tmp/audit
+      kraftwatch audit --checkpoint DIR --docs /tmp/audit
     """
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    if docs is not None:
-        refuse_foreign(docs)
     place = _journal(checkpoint, journal, alerts)
+    lines = _lines(checkpoint, alerts)
     wanted = frozenset(cluster or ())
-    tally, page = _audited(place, _lines(checkpoint, alerts), wanted, docs, console)
+    if docs is not None:
+        make_ours(docs)
+    tally, page = _audited(place, lines, wanted, docs, console)
     if as_json:
         print_json(_plain(tally, page))
     else:

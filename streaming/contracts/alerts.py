@@ -174,15 +174,18 @@ class Alerts:
             ),
         )
         self._begins_ms: int | None = None
-        """When the first of them was sent: what began before may have fired before."""
+        """When the first of them was sent, since which none is left out: what began before may have fired before."""
+        self._next_number: int | None = None
         self._firing: set[str] = set()
 
     def add(self, line: Line) -> None:
         """One alert."""
         told = line.told
         started_at_ms, observed_at_ms, sent_at_ms = (_time(told.get(f"{name}_at")) for name in _TIMES)
-        if self._begins_ms is None:
+        # A ledger forgets the oldest, but keeps what still fires: where a number is left out, it begins anew.
+        if self._begins_ms is None or line.number != self._next_number:
             self._begins_ms = sent_at_ms
+        self._next_number = line.number + 1
         parts = [told.get(name) for name in ("cluster_id", "rule", "subject")]
         self.table.add(
             {

@@ -15,7 +15,6 @@ from jinja2 import Environment, StrictUndefined
 from streaming.contracts.contract import Suite
 from streaming.contracts.expectations import CONTRACTS, Validator
 from streaming.contracts.library import ExpectationSuiteIdentifier, RunIdentifier, ValidationResultIdentifier
-from streaming.contracts.site import OURS
 from streaming.contracts.tally import EXAMPLES_MAX, Tally, words
 
 _SITE = "kraftwatch"
@@ -42,7 +41,7 @@ class Docs:
     """A folder of pages. Keep each result, then write."""
 
     def __init__(self, folder: Path, validator: Validator) -> None:
-        """Nothing is written yet; `site.refuse_foreign` says whether the folder will do."""
+        """Nothing is written yet; `site.make_ours` has made the folder."""
         self._folder = folder
         self._context = validator.context
         self._results: dict[Suite, Any] = {}
@@ -72,7 +71,6 @@ class Docs:
             for before in ("expectations", "validations"):
                 shutil.rmtree(self._folder / before, ignore_errors=True)
             shutil.copytree(name, self._folder, dirs_exist_ok=True)
-        (self._folder / OURS).touch()
         return self._folder / "index.html"
 
     def _build(self, folder: Path) -> None:

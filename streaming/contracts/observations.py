@@ -224,7 +224,10 @@ def _of_the_log(row: Observation, before: _Before) -> dict[str, int | None]:
         snapshot = (row.base_offset, row.leader_epoch)
         # One that is begun again begins with piece 0, also when it is the same one.
         goes_on = snapshot == before.snapshot and row.last_offset != 0
-        expected = before.pieces if goes_on else 0
+        expected: int | None = before.pieces if goes_on else 0
+        if before.snapshot is None and before.next_offset is None:
+            # The first of the log that is held at all: a sample may begin in the midst of a snapshot.
+            expected = None
         before.snapshot, before.pieces = snapshot, (row.last_offset or 0) + 1
         before.next_offset, before.log_epoch = row.base_offset, row.leader_epoch
         return {"piece": row.last_offset, "expected_piece": expected}

@@ -103,7 +103,8 @@ def held(folder: Path) -> Sequence[Held]:
     Raises:
         OSError: the folder cannot be read.
     """
-    found = [_held(path) for path in folder.glob("*.json")] if folder.is_dir() else []
+    # Not by glob, which takes a folder that may not be read for an empty one.
+    found = [_held(path) for path in folder.iterdir() if path.suffix == ".json"] if folder.is_dir() else []
     return sorted((one for one in found if one is not None), key=lambda one: (one.sequence, one.ordinal))
 
 

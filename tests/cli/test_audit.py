@@ -55,6 +55,7 @@ def damage(folder: Path) -> None:
         (["--checkpoint", ".", "--journal", "."], "give --checkpoint or --journal, not both"),
         (["--checkpoint", ".", "--alerts", "nowhere"], "--alerts nowhere: no such file"),
         (["--checkpoint", ".", "--docs", "."], "--docs . holds other files"),
+        (["--checkpoint", ".", "--docs", "journal/published/x"], "--docs journal/published/x: not a directory; name a"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -18,6 +18,7 @@ from connectors.event import (
     to_json,
 )
 from connectors.observation import Kind, Observation
+from connectors.sinks.ledger import Ledger
 from connectors.sinks.line import to_object
 from rules.evaluate import thresholds_for
 from rules.quorum import (
@@ -34,7 +35,7 @@ from rules.quorum import (
     TopicId,
     Voter,
 )
-from streaming.contracts.alerts import FIELDS, PATIENCE_MS, Alerts, Line
+from streaming.contracts.alerts import FIELDS, PATIENCE_MS, Alerts, Line, of_the_ledger
 from streaming.contracts.contract import Suite
 from streaming.contracts.events import SKEW_MS, Events
 from streaming.contracts.expectations import CONTRACTS, Validator
@@ -139,6 +140,14 @@ def test_each_contract_of_observations(validator: Validator) -> None:
     found = breakers(validator, Suite.OBSERVATIONS, held.table)
 
     assert found == by_its_own(Suite.OBSERVATIONS, cluster_named=None, rows_are_whole=JOURNAL)
+
+
+def test_rows_may_begin_in_the_midst_of_a_snapshot_and_are_counted_from_there(validator: Validator) -> None:
+    begun = observed(*(piece(WELL, number) for number in (7, 8)), records(WELL, 50, 51))
+    left_out = observed(*(piece(WELL, number) for number in (7, 9)))
+
+    assert breakers(validator, Suite.OBSERVATIONS, begun.table) == {}
+    assert breakers(validator, Suite.OBSERVATIONS, left_out.table) == {"snapshot-pieces-in-order": {WELL}}
 
 
 KEY = ReplicaKey(id=NodeId(1), directory_id=DirectoryId("AAAAAAAAAAAAAAAAAAAAAw"))
@@ -283,6 +292,24 @@ def test_each_contract_of_alerts(validator: Validator) -> None:
         held.add(Line(number=number, told=line))
 
     assert breakers(validator, Suite.ALERTS, held.table) == by_its_own(Suite.ALERTS, alert_names_its_cluster=None)
+
+
+def test_an_end_whose_beginning_the_ledger_has_forgotten_breaks_nothing(validator: Validator, tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl", keep_entries=2)
+    ledger.open_sink("people")
+    # Lines that are of no more use: the ledger is written anew, without what was forgotten.
+    ledger.told("people", [], heard={f"incident {number}": Millis(NOON_MS) for number in range(1_100)})
+    one_minute = 60_000
+    for at, (subject, resolved) in enumerate((("stands", False), ("ended", False), ("other", False), ("ended", True))):
+        began = NOON_MS + (0 if subject == "stands" else 3 * one_minute)
+        ledger.record([alert(subject, started_at_ms=began, resolved=resolved)], Millis(NOON_MS + (at + 2) * one_minute))
+    ledger.close()
+    held = Alerts()
+    for line in of_the_ledger(tmp_path / "ledger.jsonl"):
+        held.add(line)
+
+    assert len(held.table) == 3
+    assert breakers(validator, Suite.ALERTS, held.table) == {}
 
 
 def test_the_fields_of_an_alert_are_those_of_the_published_schema() -> None:

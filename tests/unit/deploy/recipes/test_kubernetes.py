@@ -29,6 +29,10 @@ def of_kind(kind: str) -> Manifest:
     return one
 
 
+def policies() -> list[Manifest]:
+    return [each for each in manifests() if each["kind"] == "NetworkPolicy"]
+
+
 def checked(manifest: Manifest, version: str) -> None:
     if manifest["kind"] in SHAPES:
         jsonschema.validate(manifest, SHAPES[manifest["kind"]])
@@ -105,13 +109,25 @@ def test_what_selects_the_pod_selects_it() -> None:
     selectors = [
         of_kind("StatefulSet")["spec"]["selector"]["matchLabels"],
         of_kind("Service")["spec"]["selector"],
-        of_kind("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+        *(each["spec"]["podSelector"]["matchLabels"] for each in policies()),
         of_kind("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
         of_kind("PodMonitor")["spec"]["selector"]["matchLabels"],
     ]
 
     assert all(selector.items() <= labels.items() for selector in selectors)
     assert of_kind("SparkApplication")["spec"]["driver"]["labels"] == labels
+
+
+def test_on_spark_the_driver_and_its_executors_reach_each_other_and_the_api_server() -> None:
+    spark = of_kind("SparkApplication")["spec"]
+    each_other = [{"podSelector": {"matchLabels": spark["driver"]["labels"]}}]
+    ingress = [rule for each in policies() for rule in each["spec"]["ingress"]]
+    egress = [rule for each in policies() for rule in each["spec"]["egress"]]
+
+    assert spark["executor"]["labels"] == spark["driver"]["labels"]
+    assert {"from": each_other} in ingress
+    assert {"to": each_other} in egress
+    assert {443, 6443} <= {port["port"] for rule in egress if "to" not in rule for port in rule["ports"]}
 
 
 def test_every_place_runs_the_same_image() -> None:

@@ -53,7 +53,7 @@ simulate: $(READY) ## a simulated quorum, hurt by a SEED for so many STEPS, and 
 screenshots: $(READY) ## draw the pictures of the page again (Debian's chromium and chromium-driver)
 	@$(BIN)/python -m tests.browser
 
-goldens: $(READY) ## write the goldens, the pages of rules and metrics and Grafana's dashboard again; read every difference
+goldens: $(READY) ## write the goldens, the pages of rules, keys and metrics, Grafana's dashboard again; read every difference
 	@KRAFTWATCH_REWRITE_GOLDENS=1 $(BIN)/pytest --quiet tests/unit/rules tests/scripts
 	@$(BIN)/python -m tests.rule_pages
 	@$(BIN)/python -m tests.configuration_page

@@ -1,6 +1,6 @@
 """The Spark session: the settings that make one small stateful query quick, quiet and small.
 
-Each setting carries its reason; what was measured stands in docs/measurements.md.
+Each setting carries its reason; `make bench` measures what they come to.
 """
 
 import logging

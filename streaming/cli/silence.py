@@ -1,12 +1,15 @@
 """`kraftwatch silence`: what people need not be told for a while."""
 
+import difflib
 import getpass
 import json
 import re
 import secrets
 import sys
 import time
+from collections.abc import Collection
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +22,8 @@ from connectors.errors import UsageError
 from connectors.sinks.evidence import visible
 from connectors.sinks.line import iso
 from connectors.sinks.silences import SilenceFile
-from rules.finding import Plain
+from rules.evaluate import RULES
+from rules.finding import Plain, Severity
 from rules.quorum import Millis
 from rules.telling.silence import Silence
 from rules.text import spelled
@@ -78,6 +82,8 @@ def add(
         raise UsageError("--comment is missing: say why, whoever is on call next will want to know")
     if {cluster, rule, subject, severity} == {"*"}:
         raise UsageError("a silence of everything is a pager switched off: give --cluster, --rule or another pattern")
+    _some("rule", rule, RULES)
+    _some("severity", severity, list(Severity))
     silence = Silence(
         id=secrets.token_hex(4),
         cluster=cluster,
@@ -141,6 +147,18 @@ def end(
     """End a silence now: what still stands is told."""
     ended = _file(checkpoint, config).end(silence, now_ms=_now())
     _say(f"ended: {_matched(ended)}")
+
+
+def _some(option: str, pattern: str, known: Collection[str]) -> None:
+    """A pattern that matches nothing silences nothing: whoever relies on it would be woken.
+
+    Raises:
+        UsageError: none of the known words matches.
+    """
+    if not any(fnmatchcase(word, pattern) for word in known):
+        near = difflib.get_close_matches(pattern.lower(), known, n=1, cutoff=0.5)
+        hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
+        raise UsageError(f"--{option} {pattern}: matches no {option}; {hint}")
 
 
 def _file(checkpoint: Path | None, config: Path | None) -> SilenceFile:

@@ -36,10 +36,10 @@ def test_a_silence_is_made_listed_and_ended(tmp_path: Path) -> None:
 
 def test_it_lasts_as_long_as_it_is_said(tmp_path: Path) -> None:
     for words, expected_ms in ((("--for", "90s"), 90_000), (("--for", "3d"), 259_200_000)):
-        silence(tmp_path, "add", "--rule", "x", "--comment", "why", *words)
+        silence(tmp_path, "add", "--rule", "no-*", "--comment", "why", *words)
         made = SilenceFile(tmp_path / "silences.json").read()[-1]
         assert made.ends_at_ms - made.starts_at_ms == expected_ms
-    silence(tmp_path, "add", "--rule", "x", "--comment", "why", "--until", "2027-05-01T12:00:00+02:00")
+    silence(tmp_path, "add", "--rule", "no-*", "--comment", "why", "--until", "2027-05-01T12:00:00+02:00")
     assert SilenceFile(tmp_path / "silences.json").read()[-1].ends_at_ms == 1_809_165_600_000
 
 
@@ -59,13 +59,27 @@ def test_maintenance_that_holds_now_is_listed_with_the_configuration(tmp_path: P
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--rule", "x", "--comment", "why"], "give --for DURATION or --until TIME: a silence always ends"),
-        (["--rule", "x", "--comment", "why", "--for", "soon"], "--for 'soon' is no duration: write 90s, 30m, 2h or 3d"),
-        (["--rule", "x", "--comment", "why", "--for", "0h"], "--for '0h' is no duration: write 90s, 30m, 2h or 3d"),
-        (["--rule", "x", "--comment", "why", "--for", "2000d"], "a silence of more than a year is a rule switched off"),
-        (["--rule", "x", "--comment", "why", "--until", "2020-01-01"], "--until 2020-01-01: that is over already"),
-        (["--rule", "x", "--comment", "why", "--until", "noon"], "--until 'noon' is no time"),
-        (["--rule", "x", "--for", "2h"], "--comment is missing"),
+        (["--rule", "no-*", "--comment", "why"], "give --for DURATION or --until TIME: a silence always ends"),
+        (
+            ["--rule", "no-*", "--comment", "why", "--for", "soon"],
+            "--for 'soon' is no duration: write 90s, 30m, 2h or 3d",
+        ),
+        (["--rule", "no-*", "--comment", "why", "--for", "0h"], "--for '0h' is no duration: write 90s, 30m, 2h or 3d"),
+        (
+            ["--rule", "no-*", "--comment", "why", "--for", "2000d"],
+            "a silence of more than a year is a rule switched off",
+        ),
+        (["--rule", "no-*", "--comment", "why", "--until", "2020-01-01"], "--until 2020-01-01: that is over already"),
+        (["--rule", "no-*", "--comment", "why", "--until", "noon"], "--until 'noon' is no time"),
+        (["--rule", "no-*", "--for", "2h"], "--comment is missing"),
+        (
+            ["--rule", "no-leadr", "--comment", "why", "--for", "2h"],
+            "--rule no-leadr: matches no rule; did you mean 'no-leader'?",
+        ),
+        (
+            ["--severity", "CRITICAL", "--comment", "why", "--for", "2h"],
+            "--severity CRITICAL: matches no severity; did you mean 'critical'?",
+        ),
         (["--comment", "why", "--for", "2h"], "a silence of everything is a pager switched off"),
     ],
 )

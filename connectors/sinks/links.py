@@ -16,8 +16,11 @@ class Links:
     """Where people reach the job's page; a cluster's is below it at `clusters/NAME`."""
 
     def rule(self, rule: str) -> str | None:
-        """The rule's page in the documentation."""
-        return None if self.docs_url is None else f"{self.docs_url.rstrip('/')}/rules/{quote(rule, safe='')}/"
+        """The rule's page: in the documentation, or as the job serves it."""
+        name = quote(rule, safe="")
+        if self.docs_url is not None:
+            return f"{self.docs_url.rstrip('/')}/rules/{name}/"
+        return None if self.page_url is None else f"{self.page_url.rstrip('/')}/rules/{name}"
 
     def cluster(self, cluster: str) -> str | None:
         """The cluster on the job's page; of what is about the job itself, the whole page."""

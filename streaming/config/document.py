@@ -49,7 +49,7 @@ class Config(Section):
     sinks: Sinks = (SinkEntry(console=ConsoleSection()),)
     """Where alerts are told: texts as `--sink` takes them, or one kind each with its keys."""
     docs_url: str | None = Field(default=None, pattern=r"^https?://[^\s<>|]+$")
-    """Where you serve the documentation: messages link to the rule's page in it."""
+    """Where you serve the documentation: messages link to the rule's page in it, else to the one at `page_url`."""
     page_url: str | None = Field(default=None, pattern=r"^https?://[^\s<>|]+$")
     """How people reach this job's page, if not by `listen`: messages link to the cluster's page there."""
     thresholds: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
@@ -116,8 +116,15 @@ class Config(Section):
 
     def wanted(self) -> Sequence[Wanted]:
         """The sinks, as they are opened."""
-        links = Links(docs_url=self.docs_url, page_url=self.page_url)
+        links = Links(docs_url=self.docs_url, page_url=self.page_url or self._served())
         return [sink.wanted(links) for sink in self.sinks]
+
+    def _served(self) -> str | None:
+        """The page's address where nobody gave it a name; all addresses at once are none."""
+        if self.listen is None:
+            return None
+        host, port = host_port(self.listen)
+        return None if host in ("0.0.0.0", "::") else f"http://{f'[{host}]' if ':' in host else host}:{port}"  # noqa: S104
 
     def windows(self) -> Sequence[Window]:
         """The maintenance windows."""

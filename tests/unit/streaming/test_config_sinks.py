@@ -151,3 +151,30 @@ def test_a_configuration_shows_no_secret() -> None:
 def test_a_link_is_an_address(key: str) -> None:
     with pytest.raises(UsageError, match=key):
         configured("console", **{key: "javascript:alert(1)"})
+
+
+@pytest.mark.parametrize(
+    ("more", "rule", "cluster"),
+    [
+        ({}, None, None),
+        (
+            {"listen": "127.0.0.1:9847"},
+            "http://127.0.0.1:9847/rules/no-leader",
+            "http://127.0.0.1:9847/clusters/prod",
+        ),
+        ({"listen": "[::1]:9847"}, "http://[::1]:9847/rules/no-leader", "http://[::1]:9847/clusters/prod"),
+        ({"listen": "0.0.0.0:9847"}, None, None),
+        (
+            {"listen": "0.0.0.0:9847", "page_url": "https://watch.example/"},
+            "https://watch.example/rules/no-leader",
+            "https://watch.example/clusters/prod",
+        ),
+        ({"docs_url": "https://docs.example"}, "https://docs.example/rules/no-leader/", None),
+    ],
+)
+def test_a_message_links_to_where_its_reader_can_go(
+    more: dict[str, str], rule: str | None, cluster: str | None
+) -> None:
+    config = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "sinks": ["console"], **more}, "test")
+    links = config.wanted()[0].links
+    assert (links.rule("no-leader"), links.cluster("prod")) == (rule, cluster)

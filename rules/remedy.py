@@ -61,6 +61,15 @@ def describe_status(quorum: Quorum, besides: NodeId | None = None) -> str:
     return f"{QUORUM_TOOL} {_reached(quorum, besides=besides)} describe --status"
 
 
+def against_raft(quorum: Quorum) -> tuple[str, ...]:
+    """What to do where controllers contradict each other as Raft rules out."""
+    return (
+        "# Copy the metadata directory of every controller before anything is restarted",
+        "# Find out whether a controller's disk was restored or copied, or a second quorum answers at these addresses",
+        describe_status(quorum),
+    )
+
+
 def describe_topic(quorum: Quorum, topic: str, leaders: Iterable[NodeId]) -> str:
     """The command that shows a topic's partitions, asked of a leader if one lives."""
     where = f"--bootstrap-server {broker_bootstrap(quorum, leaders)}"

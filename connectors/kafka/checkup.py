@@ -13,7 +13,7 @@ from connectors.kafka.client import Address, Client
 from connectors.kafka.failure import classify
 from connectors.kafka.identity import ask_cluster_id
 from connectors.kafka.loop import Loop
-from connectors.kafka.messages import FetchAnswer, describe_quorum, fetch, fetched, quorum_described
+from connectors.kafka.messages import FetchAnswer, describe_quorum, fetched, knock, quorum_described
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import TlsTransport, connect, secure
 from connectors.kafka.whereabouts import Whereabouts
@@ -148,15 +148,7 @@ class _Round:
         return quorum_described(answer, cluster_id=self._cluster.cluster_id, address=address)
 
     async def _fetched(self, address: Address) -> FetchAnswer:
-        request = fetch(
-            cluster_id=self._cluster.cluster_id,
-            leader_epoch=0,
-            offset=0,
-            last_epoch=0,
-            high_watermark=None,
-            max_wait_ms=0,
-            max_bytes=1,
-        )
+        request = knock(self._cluster.cluster_id)
         return fetched(await self._client.ask(address, request, lane=Sight.VIEW))
 
 

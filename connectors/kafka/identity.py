@@ -5,7 +5,7 @@ from connectors.errors import UnseenError
 from connectors.kafka.budget import Budget
 from connectors.kafka.client import Address, Client
 from connectors.kafka.loop import Loop
-from connectors.kafka.messages import cluster_described, describe_cluster, fetch, fetched
+from connectors.kafka.messages import cluster_described, describe_cluster, fetched, knock
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.sweep import Sweep
 from rules.quorum import Reason, Sight
@@ -99,15 +99,7 @@ async def _identify(loop: Loop, client: Client, cluster: Cluster, timeout_s: flo
 
 async def _accepted(client: Client, address: Address, cluster_id: str) -> str:
     """The configured id, unless a controller says that it is not its own."""
-    request = fetch(
-        cluster_id=cluster_id,
-        leader_epoch=0,
-        offset=0,
-        last_epoch=0,
-        high_watermark=None,
-        max_wait_ms=0,
-        max_bytes=1,
-    )
+    request = knock(cluster_id)
     try:
         fetched(await client.ask(address, request, lane=Sight.LOG))
     except UnseenError as problem:

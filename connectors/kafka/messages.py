@@ -99,6 +99,19 @@ def fetch(
     )
 
 
+def knock(cluster_id: str | None, *, leader_epoch: int = 0) -> Any:
+    """A Fetch of nothing, asked for what its answer tells besides: whose node it is, whom it follows, its snapshot."""
+    return fetch(
+        cluster_id=cluster_id,
+        leader_epoch=leader_epoch,
+        offset=0,
+        last_epoch=0,
+        high_watermark=None,
+        max_wait_ms=0,
+        max_bytes=1,
+    )
+
+
 def fetched(answer: Any) -> FetchAnswer:
     """What the answer to a Fetch says.
 

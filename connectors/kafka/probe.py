@@ -11,7 +11,7 @@ from connectors.errors import UnseenError
 from connectors.event import EndpointProbed, Unseen
 from connectors.kafka.client import Address, Client
 from connectors.kafka.loop import Loop
-from connectors.kafka.messages import describe_node, fetch, fetched, node_described
+from connectors.kafka.messages import describe_node, fetched, knock, node_described
 from connectors.kafka.output import Output
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect
@@ -126,15 +126,7 @@ class Probe:
         )
 
     async def _who(self, node: NodeId, address: Address) -> tuple[Answer, NodeId | None, str]:
-        request = fetch(
-            cluster_id=self._where.cluster_id,
-            leader_epoch=0,
-            offset=0,
-            last_epoch=0,
-            high_watermark=None,
-            max_wait_ms=0,
-            max_bytes=1,
-        )
+        request = knock(self._where.cluster_id)
         try:
             fetched(await self._client.ask(address, request, lane=Sight.PROBE))
         except UnseenError as problem:

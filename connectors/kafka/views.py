@@ -10,7 +10,7 @@ from connectors.event import SnapshotBegan, ViewSeen
 from connectors.kafka.client import Address, Client
 from connectors.kafka.failure import FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
 from connectors.kafka.loop import Loop
-from connectors.kafka.messages import FetchAnswer, SnapshotId, fetch, fetch_snapshot, fetched, snapshot_fetched
+from connectors.kafka.messages import FetchAnswer, SnapshotId, fetch_snapshot, fetched, knock, snapshot_fetched
 from connectors.kafka.output import Output
 from connectors.kafka.whereabouts import Whereabouts
 from connectors.metadata.batches import Batch, scan
@@ -97,15 +97,7 @@ class Views:
         return answer, version
 
     async def _fetch(self, address: Address, epoch: int) -> tuple[FetchAnswer, int]:
-        request = fetch(
-            cluster_id=self._where.cluster_id,
-            leader_epoch=epoch,
-            offset=0,
-            last_epoch=0,
-            high_watermark=None,
-            max_wait_ms=0,
-            max_bytes=1,
-        )
+        request = knock(self._where.cluster_id, leader_epoch=epoch)
         answer = fetched(await self._client.ask(address, request, lane=Sight.VIEW))
         return answer, request.API_VERSION or 0
 

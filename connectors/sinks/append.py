@@ -2,6 +2,7 @@
 
 import os
 from contextlib import suppress
+from pathlib import Path
 
 
 def append(descriptor: int, content: bytes, size_bytes: int) -> None:
@@ -19,6 +20,22 @@ def append(descriptor: int, content: bytes, size_bytes: int) -> None:
         with suppress(OSError):
             os.ftruncate(descriptor, size_bytes)
         raise
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put `content` in the file's place: whoever reads it sees what was before or all of this. Readable by us alone.
+
+    Raises:
+        OSError: it could not be written; what was before stands.
+    """
+    unfinished = path.with_name(path.name + ".new")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    try:
+        append(descriptor, content, 0)
+    finally:
+        os.close(descriptor)
+    unfinished.replace(path)
+    sync_directory(path.parent)
 
 
 def sync_directory(path: str | os.PathLike[str]) -> None:

@@ -3,12 +3,11 @@
 import hashlib
 import json
 import logging
-import os
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from connectors.sinks.append import append
+from connectors.sinks.append import replace_file
 
 _LOG = logging.getLogger(__name__)
 _KEPT = 1_000
@@ -66,15 +65,9 @@ class Posted:
 
     def _write(self, postings: dict[str, Posting]) -> None:
         content = json.dumps({"version": 1, "messages": {key: asdict(each) for key, each in postings.items()}}).encode()
-        unfinished = self._path.with_name(self._path.name + ".new")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-            try:
-                append(descriptor, content, 0)
-            finally:
-                os.close(descriptor)
-            unfinished.replace(self._path)
+            replace_file(self._path, content)
             self._failed = False
         except OSError as problem:
             # The alert was told: it must not be told again because of this.

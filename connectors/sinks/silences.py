@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from connectors.errors import UsageError
-from connectors.sinks.append import append, sync_directory
+from connectors.sinks.append import replace_file
+from connectors.sinks.line import iso
+from rules.finding import Plain
 from rules.quorum import Millis
 from rules.telling.silence import Silence
 
@@ -109,20 +111,29 @@ class SilenceFile:
     def _write(self, silences: Sequence[Silence], now_ms: Millis) -> None:
         kept = [asdict(one) for one in silences if one.ends_at_ms > now_ms - _KEPT_MS]
         content = json.dumps({"version": _VERSION, "silences": kept}, indent=2).encode() + b"\n"
-        unfinished = self._path.with_name(self._path.name + ".new")
         try:
-            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-            try:
-                append(descriptor, content, 0)
-            finally:
-                os.close(descriptor)
-            unfinished.replace(self._path)
-            sync_directory(self._path.parent)
+            replace_file(self._path, content)
         except OSError as problem:
             raise self._unwritable(problem) from None
 
     def _unwritable(self, problem: OSError) -> UsageError:
         return UsageError(f"{self._path} cannot be written: {(problem.strerror or 'unwritable').lower()}.")
+
+
+def shown(silence: Silence, now_ms: Millis) -> dict[str, Plain]:
+    """A silence as programs are shown it."""
+    return {
+        "id": silence.id,
+        "cluster": silence.cluster,
+        "rule": silence.rule,
+        "subject": silence.subject,
+        "severity": silence.severity,
+        "starts_at": iso(silence.starts_at_ms),
+        "ends_at": iso(silence.ends_at_ms),
+        "active": silence.active(now_ms),
+        "author": silence.author,
+        "comment": silence.comment,
+    }
 
 
 def _silence(plain: dict[str, Any]) -> Silence:

@@ -33,7 +33,7 @@ from collections.abc import Iterable
 
 from rules.finding import CannotTell, Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
 from rules.quorum import Invariant, Quorum, Reason, Violation
-from rules.remedy import describe_status
+from rules.remedy import against_raft
 from rules.text import spelled
 
 ID = "raft-invariant-broken"
@@ -86,12 +86,7 @@ def _finding(quorum: Quorum, invariant: Invariant, broken: list[Violation]) -> F
             "high_watermark_now": quorum.high_watermark,
             "last_committed_offset": quorum.last_offset,
         },
-        remedy=(
-            "# Copy the metadata directory of every controller before anything is restarted",
-            "# Find out whether a controller's disk was restored or copied, or a second quorum answers at these "
-            "addresses",
-            describe_status(quorum),
-        ),
+        remedy=against_raft(quorum),
     )
 
 

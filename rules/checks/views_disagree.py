@@ -34,7 +34,7 @@ from collections.abc import Iterable
 
 from rules.finding import CannotTell, Finding, NotApplicable, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
 from rules.quorum import Epoch, Millis, NodeId, Quorum, View
-from rules.remedy import describe_status
+from rules.remedy import against_raft, describe_status
 from rules.sight import POLL_AGE, POLLS_ALONE, fresh_poll, polls_alone
 from rules.text import listed, spelled
 from rules.views import VIEW_AGE, fresh_views
@@ -116,12 +116,7 @@ def _two_leaders(quorum: Quorum, views: list[View], epoch: Epoch, leaders: list[
             "leader_by_the_poll": quorum.poll.leader_id if quorum.poll else None,
             "last_committed_offset": quorum.last_offset,
         },
-        remedy=(
-            "# Copy the metadata directory of every controller before anything is restarted",
-            "# Find out whether a controller's disk was restored or copied, or a second quorum answers at these "
-            "addresses",
-            describe_status(quorum),
-        ),
+        remedy=against_raft(quorum),
     )
 
 

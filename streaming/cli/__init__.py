@@ -6,7 +6,6 @@ from importlib import metadata
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from connectors.errors import KraftwatchError, UsageError
 from streaming.cli import (
@@ -25,6 +24,7 @@ from streaming.cli import (
     silence,
     status,
 )
+from streaming.cli.terminal import say
 
 app = typer.Typer(
     name="kraftwatch",
@@ -94,17 +94,13 @@ def main() -> None:
     try:
         app()
     except UsageError as problem:
-        _say(problem)
+        say(problem)
         sys.exit(2)
     except KraftwatchError as problem:
-        _say(problem)
+        say(problem)
         sys.exit(failed)
     except OSError as problem:
         # What the machine refuses (a full disk, a read-only folder) is no fault of ours to trace back.
         place = "" if problem.filename is None else f"{problem.filename}: "
-        _say(f"{place}{(problem.strerror or str(problem)).lower()}")
+        say(f"{place}{(problem.strerror or str(problem)).lower()}")
         sys.exit(failed)
-
-
-def _say(problem: KraftwatchError | str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"kraftwatch: {problem}", markup=False)

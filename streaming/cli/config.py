@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from rules.quorum import Millis
 from streaming.cli import given
+from streaming.cli.terminal import printed, say
 from streaming.config import Config, load, mistakes, schema
 from streaming.config.named import unreadable
 from streaming.outlook import outlook, text_of
@@ -63,7 +63,7 @@ def check(
     if as_json:
         given.print_json(shown)
     else:
-        _console().print(text_of(shown))
+        printed().print(text_of(shown))
     raise typer.Exit(1 if any(one.refused is not None for one in tries) else 0)
 
 
@@ -84,18 +84,11 @@ def example() -> None:
     typer.echo(files("streaming.config").joinpath(EXAMPLE).read_text(encoding="utf-8"), nl=False)
 
 
-def _console() -> Console:
-    console = Console(highlight=False)
-    # Nothing is folded for a file or a pipe.
-    return console if console.is_terminal else Console(highlight=False, width=220)
-
-
 def _refuse(file: Path, wrong: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         given.print_json({"file": str(file), "ok": False, "mistakes": list(wrong)})
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
     for sentence in wrong:
-        console.print(f"kraftwatch: {sentence}", markup=False)
+        say(sentence)
     raise typer.Exit(2)
 
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 from itertools import groupby
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from streaming.cli import given
 from streaming.cli.given import Asked
+from streaming.cli.terminal import printed
 from streaming.config import ClusterSection, Config
 from streaming.doctor.check import Check, Verdict, worst
 
 _STYLE = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILS: "bold red"}
-_WIDTH = 220
 
 
 @given.options(Asked)
@@ -37,22 +37,13 @@ def doctor(wanted: Asked) -> None:
     from streaming.doctor.machine import machine_checks, telling_checks
 
     hush()
-    settled = given.settled(
-        config=wanted.config,
-        cluster=wanted.cluster,
-        setting=wanted.setting,
-        resolve=wanted.resolve,
-        hosts_file=wanted.hosts_file,
-        only=wanted.only,
-    )
+    settled = wanted.settled()
     checks = [*_clusters(settled, wanted.timeout), *machine_checks(settled), *telling_checks(settled)]
     verdict = worst(checks)
     if wanted.as_json:
         given.print_json({"verdict": verdict.value, "checks": [check.plain() for check in checks]})
     else:
-        console = Console(highlight=False)
-        console = console if console.is_terminal else Console(highlight=False, width=_WIDTH)
-        console.print(_shown(checks))
+        printed().print(_shown(checks))
     raise typer.Exit(verdict.exit_code)
 
 

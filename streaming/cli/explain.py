@@ -5,7 +5,7 @@ import textwrap
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +13,7 @@ from connectors.errors import UsageError
 from rules.evaluate import RULES
 from rules.finding import Rule
 from rules.page import default_of, page_of, silence_of, times_of
+from streaming.cli.terminal import printed
 
 
 def explain(
@@ -22,9 +23,7 @@ def explain(
 
     Exit codes: 0, or 2 for a rule that there is not.
     """
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=120)
+    console = printed(120)
     if rule is None:
         console.print(_list())
         return

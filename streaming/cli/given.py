@@ -4,10 +4,8 @@
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -17,9 +15,9 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import typer
 
 from connectors.errors import UsageError
-from connectors.moment import AtOffset, AtTime, Moment
+from connectors.moment import Moment
 from rules.finding import Plain
-from rules.quorum import Millis, Offset
+from streaming.cli.moment import moment
 from streaming.config import Config, checked, host_port, load
 
 ConfigFile: TypeAlias = Annotated[
@@ -106,6 +104,21 @@ class Asked:
         """Some cluster is to be asked."""
         return bool(self.cluster) or self.config is not None
 
+    def settled(self) -> Config:
+        """The configuration that they come to.
+
+        Raises:
+            UsageError: something given cannot be.
+        """
+        return settled(
+            config=self.config,
+            cluster=self.cluster,
+            setting=self.setting,
+            resolve=self.resolve,
+            hosts_file=self.hosts_file,
+            only=self.only,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Offline(Asked):
@@ -159,22 +172,6 @@ def options(kind: type[Options]) -> Callable[[Callable[..., None]], Callable[...
         return verb
 
     return verb_of
-
-
-def moment(text: str) -> Moment:
-    """An offset or a time, as `--at` takes it.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    if re.fullmatch(r"[0-9]+", text):
-        return AtOffset(offset=Offset(int(text)))
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"--at {text}: expected an OFFSET or a TIME as 2026-11-20T08:15:00Z") from None
-    since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    return AtTime(at_ms=Millis(since // timedelta(milliseconds=1)))
 
 
 def print_json(value: Mapping[str, Plain]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 
 from connectors.errors import UsageError
@@ -15,6 +15,7 @@ from rules.finding import Plain
 from rules.quorum import Vantage
 from streaming.cli import given
 from streaming.cli.given import Asked, Offline, Shown
+from streaming.cli.terminal import note, printed
 from streaming.config import Config, flattened, in_force
 from streaming.oncall.disk import on_disk
 from streaming.oncall.glimpse import Glimpse
@@ -23,9 +24,6 @@ from streaming.oncall.recorded import Recorded, has_journal, recorded, remembere
 from streaming.oncall.verdict import Health, health
 from streaming.oncall.view import Target
 from streaming.replay.machine import Machine
-
-PLAIN_WIDTH = 220
-"""Columns where nobody's terminal says how many there are: nothing is folded for a file or a pipe."""
 
 INTERRUPTED = 130
 """The exit code of a look that ^C ended."""
@@ -50,17 +48,10 @@ def glimpses(wanted: Asked, each: Callable[[Sequence[Glimpse]], bool] = lambda _
     if seen is not None:
         each(seen)
         return seen
-    settled = given.settled(
-        config=wanted.config,
-        cluster=wanted.cluster,
-        setting=wanted.setting,
-        resolve=wanted.resolve,
-        hosts_file=wanted.hosts_file,
-        only=wanted.only,
-    )
+    settled = wanted.settled()
     recall = isinstance(wanted, Shown) and wanted.config is not None and journal is None
     targets = _targets(settled, journal, recall_from=settled.checkpoint if recall else None)
-    return look(targets, timeout_s=wanted.timeout, say=_say, each=each)
+    return look(targets, timeout_s=wanted.timeout, say=note, each=each)
 
 
 def once(wanted: Asked) -> Sequence[Glimpse]:
@@ -95,7 +86,7 @@ def show(wanted: Shown, build: Build, draw: Draw) -> None:
     Raises:
         UsageError: something given cannot be.
     """
-    console = _console()
+    console = printed()
     on_screen = wanted.watch and console.is_terminal and not wanted.as_json
     live = Live(console=console, auto_refresh=False, screen=True) if on_screen else None
 
@@ -122,16 +113,6 @@ def show(wanted: Shown, build: Build, draw: Draw) -> None:
             live.stop()
 
 
-def _say(text: str) -> None:
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print(f"kraftwatch: {text}", markup=False, style="dim")
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
-
-
 def _offline(wanted: Offline, journal: Path | None) -> Sequence[Glimpse] | None:
     """What is on a disk of ours or theirs; None where clusters are to be asked."""
     upto = wanted.moment
@@ -151,7 +132,7 @@ def _offline(wanted: Offline, journal: Path | None) -> Sequence[Glimpse] | None:
         disk = read.disk
         return [remembered(read.machine, read.newest_ms, thresholds, missing=disk.missing, disk=disk)]
     assert journal is not None
-    found = recorded(journal, lambda name: Machine(name, None, (), Vantage.INSIDE), upto=upto, say=_say)
+    found = recorded(journal, lambda name: Machine(name, None, (), Vantage.INSIDE), upto=upto, say=note)
     if not found:
         raise UsageError(f"--journal {journal}: nothing of any cluster was recorded yet")
     return [remembered(one.machine, one.newest_ms, thresholds, missing=one.missing) for one in found.values()]
@@ -181,13 +162,13 @@ def _targets(config: Config, journal: Path | None, recall_from: Path | None) -> 
     def all_recalled() -> Mapping[str, Recorded]:
         if recall_from is None or not has_journal(recall_from):
             return {}
-        _say(f"no leader answers: reading what was recorded in {recall_from}")
-        return recorded(recall_from, new, say=_say)
+        note(f"no leader answers: reading what was recorded in {recall_from}")
+        return recorded(recall_from, new, say=note)
 
     def recall(name: str) -> Recorded | None:
         return all_recalled().get(name)
 
-    found = {} if journal is None else recorded(journal, new, say=_say)
+    found = {} if journal is None else recorded(journal, new, say=note)
     for name in by_name:
         if journal is not None and name not in found:
             held = ", ".join(sorted(names)) or "nothing"

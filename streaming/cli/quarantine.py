@@ -19,6 +19,7 @@ from rules.finding import Plain
 from rules.quorum import Millis
 from streaming.checkpoint import Checkpoint
 from streaming.cli.given import AsJson, print_json
+from streaming.cli.terminal import printed, say
 from streaming.config import Config
 from streaming.contracts.quarantined import Again, Held, Now, again, held
 
@@ -61,7 +62,7 @@ def list_(
             print_json(one.plain())
         return
     if not things:
-        _say("nothing is in quarantine")
+        say("nothing is in quarantine")
         return
     table = Table(box=None, pad_edge=False)
     for column in ("id", "observed", "offset", "bytes", "why"):
@@ -70,11 +71,11 @@ def list_(
         when = iso(Millis(one.observed_at_ms))
         offset = "-" if one.offset is None else str(one.offset)
         table.add_row(Text(visible(one.id)), when, offset, str(one.length), Text(visible(one.reason)))
-    Console(highlight=False).print(table)
+    printed().print(table)
     if len(things) > len(shown):
-        _say(f"{len(things) - len(shown)} older ones are not shown: --limit {len(things)} shows all")
+        say(f"{len(things) - len(shown)} older ones are not shown: --limit {len(things)} shows all")
     for reason, count in Counter(one.reason for one in things).most_common(5):
-        _say(f"{count} times: {visible(reason)}")
+        say(f"{count} times: {visible(reason)}")
 
 
 @app.command("show")
@@ -121,7 +122,7 @@ def replay(
     things = _of(checkpoint, cluster)
     chosen = _named(which, things, checkpoint) if which else things
     if not chosen:
-        _say("nothing is in quarantine")
+        say("nothing is in quarantine")
         return
     console = Console(stderr=True, highlight=False)
     found = [
@@ -141,7 +142,7 @@ def replay(
             typer.echo(f"{visible(one.held.id)}  {_MARKS[one.now]}: {visible(one.why)}")
     counts = Counter(one.now for one in found)
     said = ", ".join(f"{counts[now]} {_MARKS[now]}" for now in Now if counts[now])
-    _say(said + (f"; {len(found) - limit} are not shown" if len(found) > limit else ""))
+    say(said + (f"; {len(found) - limit} are not shown" if len(found) > limit else ""))
     raise typer.Exit(0 if counts[Now.DECODES] == len(found) else 1)
 
 
@@ -171,7 +172,3 @@ def _journal(checkpoint: Path) -> Journal:
 
 def _plain(one: Again) -> dict[str, Plain]:
     return {**one.held.plain(), "now": one.now.value, "why": one.why}
-
-
-def _say(text: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"kraftwatch: {text}", markup=False)

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from connectors.errors import UsageError
-from connectors.moment import AtTime
 from connectors.sinks.line import iso
 from rules.quorum import Millis
 from streaming.cli import given
+from streaming.cli.moment import instant
+from streaming.cli.terminal import note
 
 
 def report(
@@ -59,7 +59,7 @@ def report(
     from streaming.oncall.report import report as written
 
     incident = Incident(folder=folder, cluster=cluster, from_ms=_time("--from", from_), to_ms=_time("--to", to))
-    made = written(incident, in_force(flattened(given.overrides({}, setting or ()))), say=_say)
+    made = written(incident, in_force(flattened(given.overrides({}, setting or ()))), say=note)
     name = "".join(each if each.isalnum() or each in "-_." else "_" for each in made.cluster)
     place = out or Path(f"kraftwatch-{name}-{iso(made.to_ms)[:19].replace(':', '')}.html")
     try:
@@ -73,13 +73,6 @@ def _time(option: str, text: str | None) -> Millis | None:
     if text is None:
         return None
     try:
-        when = given.moment(text)
-    except UsageError:
-        when = None
-    if not isinstance(when, AtTime):
-        raise UsageError(f"{option} {text}: expected a TIME as 2026-11-20T08:15:00Z")
-    return when.at_ms
-
-
-def _say(text: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"kraftwatch: {text}", markup=False, style="dim")
+        return instant(text)
+    except ValueError:
+        raise UsageError(f"{option} {text}: expected a TIME as 2026-11-20T08:15:00Z") from None

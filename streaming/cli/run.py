@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from rich.console import Console
 
 from streaming.cli import given
+from streaming.cli.terminal import note
 from streaming.config import Config
 from streaming.reload import ConfigFile
 
@@ -80,6 +80,5 @@ def run(
     # Spark's import takes a second: a mistake in the options should not wait for it.
     from streaming import job
 
-    say = Console(stderr=True, highlight=False, soft_wrap=True)
-    job.run(settled, say=lambda text: say.print(f"kraftwatch: {text}", markup=False, style="dim"), file=file)
+    job.run(settled, say=note, file=file)
     sys.stderr.flush()

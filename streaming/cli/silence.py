@@ -2,32 +2,32 @@
 
 import difflib
 import getpass
-import json
 import re
 import secrets
 import sys
 import time
 from collections.abc import Collection
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from connectors.errors import UsageError
 from connectors.sinks.evidence import visible
 from connectors.sinks.line import iso
-from connectors.sinks.silences import SilenceFile
+from connectors.sinks.silences import SilenceFile, shown
 from rules.evaluate import RULES
-from rules.finding import Plain, Severity
+from rules.finding import Severity
 from rules.quorum import Millis
 from rules.telling.silence import Silence
 from rules.text import spelled
 from streaming.checkpoint import Checkpoint
+from streaming.cli import given
+from streaming.cli.moment import instant
+from streaming.cli.terminal import printed, say
 from streaming.config import Config, load
 from streaming.maintenance import in_force
 
@@ -97,9 +97,7 @@ def add(
     )
     _file(checkpoint, config).add(silence, now_ms=now_ms)
     sys.stdout.write(silence.id + "\n")
-    _say(
-        f"silent until {iso(ends_at_ms)}, {spelled(ends_at_ms - now_ms)} from now; kraftwatch silence end {silence.id}"
-    )
+    say(f"silent until {iso(ends_at_ms)}, {spelled(ends_at_ms - now_ms)} from now; kraftwatch silence end {silence.id}")
 
 
 @app.command("list")
@@ -120,10 +118,10 @@ def list_(
         silences += in_force(load(config).windows(), now_ms)
     if as_json:
         for one in silences:
-            sys.stdout.write(json.dumps(_plain(one, now_ms)) + "\n")
+            given.print_json(shown(one, now_ms))
         return
     if not silences:
-        _say("nothing is silenced")
+        say("nothing is silenced")
         return
     table = Table(box=None, pad_edge=False)
     for column in ("id", "until", "silences", "by", "why"):
@@ -135,7 +133,7 @@ def list_(
             f"{iso(one.ends_at_ms)[:16]}Z ({left})",
             *map(Text, map(visible, (_matched(one), one.author, one.comment))),
         )
-    Console(highlight=False).print(table)
+    printed().print(table)
 
 
 @app.command("end")
@@ -146,7 +144,7 @@ def end(
 ) -> None:
     """End a silence now: what still stands is told."""
     ended = _file(checkpoint, config).end(silence, now_ms=_now())
-    _say(f"ended: {_matched(ended)}")
+    say(f"ended: {_matched(ended)}")
 
 
 def _some(option: str, pattern: str, known: Collection[str]) -> None:
@@ -191,30 +189,14 @@ def _after(duration: str, now_ms: Millis) -> Millis:
 
 def _at(text: str) -> Millis:
     try:
-        at = datetime.fromisoformat(text)
+        return instant(text)
     except ValueError:
         raise UsageError(f"--until '{text}' is no time: write 2026-11-20T08:15:00Z") from None
-    return Millis(round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
 def _matched(one: Silence) -> str:
     said = {"cluster": one.cluster, "rule": one.rule, "subject": one.subject, "severity": one.severity}
     return ", ".join(f"{name} {pattern}" for name, pattern in said.items() if pattern != "*") or "everything"
-
-
-def _plain(one: Silence, now_ms: Millis) -> dict[str, Plain]:
-    return {
-        "id": one.id,
-        "cluster": one.cluster,
-        "rule": one.rule,
-        "subject": one.subject,
-        "severity": one.severity,
-        "starts_at": iso(one.starts_at_ms),
-        "ends_at": iso(one.ends_at_ms),
-        "active": one.active(now_ms),
-        "author": one.author,
-        "comment": one.comment,
-    }
 
 
 def _logged_in() -> str:
@@ -226,7 +208,3 @@ def _logged_in() -> str:
 
 def _now() -> Millis:
     return Millis(round(time.time() * 1000))
-
-
-def _say(text: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"kraftwatch: {text}", markup=False)

@@ -13,6 +13,7 @@ from typing import Any
 
 from connectors.sinks.evidence import duration
 from connectors.sinks.line import iso, to_object
+from connectors.sinks.silences import shown
 from rules.alert import Alert, AlertState
 from rules.evaluate import BLIND
 from rules.finding import Plain, Severity
@@ -177,7 +178,7 @@ class Dossier:
         Fields: those of `to_row`; portrait (the fields of `streaming.portrait`, null where nothing was seen); firing
         and history (alerts as lines of the jsonl sink, without sent_at; the newest 500 transitions, oldest first);
         recovered (topic, topic_id, since, ended); silences (id, cluster, rule, subject, severity, starts_at, ends_at,
-        author, comment).
+        active, author, comment).
         """
         return {
             **self.to_row(),
@@ -193,20 +194,7 @@ class Dossier:
                 }
                 for one in self.recovered
             ],
-            "silences": [
-                {
-                    "id": one.id,
-                    "cluster": one.cluster,
-                    "rule": one.rule,
-                    "subject": one.subject,
-                    "severity": one.severity,
-                    "starts_at": iso(one.starts_at_ms),
-                    "ends_at": iso(one.ends_at_ms),
-                    "author": one.author,
-                    "comment": one.comment,
-                }
-                for one in self.silences
-            ],
+            "silences": [shown(one, self.now_ms) for one in self.silences],
         }
 
 

@@ -10,13 +10,13 @@ from contextlib import ExitStack
 
 from pyspark.sql import SparkSession
 
+from connectors.delivery.delivery import Delivery
+from connectors.delivery.ledger import Ledger
+from connectors.delivery.silences import SilenceFile
 from connectors.errors import UsageError
 from connectors.kafka.identity import identify
-from connectors.sinks.delivery import Delivery
-from connectors.sinks.ledger import Ledger
 from connectors.sinks.opening import open_sink
 from connectors.sinks.place import Wanted
-from connectors.sinks.silences import SilenceFile
 from connectors.sinks.sink import Sink
 from rules.quorum import Millis
 from rules.telling.route import OWN

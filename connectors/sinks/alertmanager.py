@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from connectors.errors import UsageError
 from connectors.sinks.evidence import written
+from connectors.sinks.http.post import submitted
 from connectors.sinks.line import iso
 from connectors.sinks.links import Links
 from connectors.sinks.place import Alertmanager
-from connectors.sinks.post import submitted
 from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Delivered, Outcome, Retry, Terms
 from connectors.sinks.turn import in_turn

@@ -11,8 +11,8 @@ from apprise import Apprise as Sender
 from apprise import AppriseAsset, LogCapture, NotifyFormat, NotifyType
 
 from connectors.errors import UsageError
-from connectors.sinks.answer import TOO_LATE, excerpt
 from connectors.sinks.evidence import visible
+from connectors.sinks.http.answer import TOO_LATE, excerpt
 from connectors.sinks.links import Links
 from connectors.sinks.place import Apprise
 from connectors.sinks.secret import Secret

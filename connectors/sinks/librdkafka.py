@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from connectors.sinks.answer import excerpt
+from connectors.sinks.http.answer import excerpt
 from connectors.sinks.place import KafkaTopic
 from connectors.sinks.redaction import redact
 from connectors.sinks.secret import Secret

@@ -18,9 +18,9 @@ from pagerduty import EventsApiV2Client
 from pagerduty.errors import Error
 
 from connectors.errors import UsageError
-from connectors.sinks.answer import TOO_LATE, excerpt, failure, outcome
-from connectors.sinks.cutoff import Cutoff
 from connectors.sinks.evidence import visible
+from connectors.sinks.http.answer import TOO_LATE, excerpt, failure, outcome
+from connectors.sinks.http.cutoff import Cutoff
 from connectors.sinks.line import iso, sayable
 from connectors.sinks.links import Links
 from connectors.sinks.place import Pagerduty

@@ -7,7 +7,7 @@ import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from connectors.sinks.append import replace_file
+from connectors.append import replace_file
 
 _LOG = logging.getLogger(__name__)
 _KEPT = 1_000

@@ -20,10 +20,10 @@ from slack_sdk.errors import SlackApiError
 
 from connectors.errors import UsageError
 from connectors.sinks import blocks
-from connectors.sinks.answer import excerpt, outcome
+from connectors.sinks.http.answer import excerpt, outcome
+from connectors.sinks.http.post import post, submitted
 from connectors.sinks.links import Links
 from connectors.sinks.place import SlackBot, SlackWebhook
-from connectors.sinks.post import post, submitted
 from connectors.sinks.posted import Posted, Posting
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Terms
 from connectors.sinks.turn import in_turn
@@ -185,7 +185,7 @@ class _NoAnswer(Exception):
 
 
 class _Client(WebClient):
-    """Slack's client for one notice, with our own transport below it: see `connectors.sinks.post`."""
+    """Slack's client for one notice, with our own transport below it: see `connectors.sinks.http.post`."""
 
     def __init__(self, token: str, place: SlackBot, seconds: float) -> None:
         super().__init__(token=token, base_url=place.api_url, logger=_QUIET, retry_handlers=[])

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from connectors.errors import UsageError
+from connectors.sinks.http.post import submitted
 from connectors.sinks.line import iso, to_object
 from connectors.sinks.links import Links
 from connectors.sinks.place import Webhook
-from connectors.sinks.post import submitted
 from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Outcome, Retry, Terms
 from connectors.sinks.turn import in_turn

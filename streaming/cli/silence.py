@@ -15,10 +15,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from connectors.delivery.silences import SilenceFile, shown
 from connectors.errors import UsageError
 from connectors.sinks.evidence import visible
 from connectors.sinks.line import iso
-from connectors.sinks.silences import SilenceFile, shown
 from rules.evaluate import RULES
 from rules.finding import Severity
 from rules.quorum import Millis

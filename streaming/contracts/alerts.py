@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from connectors.sinks import entry
-from connectors.sinks.entry import Recorded
+from connectors.delivery import entry
+from connectors.delivery.entry import Recorded
 from connectors.sinks.line import from_iso, to_object
 from rules.alert import AlertState, fingerprint
 from rules.evaluate import RULES
@@ -131,7 +131,7 @@ CONTRACTS: tuple[Contract, ...] = (
         name="resolved-follows-firing",
         promise="an alert resolves only after it fired",
         why="A resolution of what was never told is one that a sink missed, or a ledger that was put back.",
-        source="rules.lifecycle; connectors.sinks.ledger",
+        source="rules.lifecycle; connectors.delivery.ledger",
         severity=Severity.WARNING,
         check=Absent(column="resolved_without_firing"),
     ),

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from connectors.delivery.ledger import remembered
+from connectors.delivery.silences import SilenceFile
 from connectors.errors import UsageError
 from connectors.moment import AtTime
-from connectors.sinks.ledger import remembered
 from connectors.sinks.line import iso
-from connectors.sinks.silences import SilenceFile
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Thresholds

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from connectors.sinks.delivery import Report, Tally
+from connectors.delivery.delivery import Report, Tally
 from rules.quorum import Millis
 from rules.telling.silence import Silence
 from tests.browser.chromium import PHONE, Browser, chromium

@@ -7,8 +7,8 @@ Spark and Kafka are left out, so that a scene is set in milliseconds and time go
 from collections.abc import Sequence
 from pathlib import Path
 
-from connectors.sinks.delivery import Delivery
-from connectors.sinks.ledger import Ledger
+from connectors.delivery.delivery import Delivery
+from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import Sink
 from rules.alert import Alert
 from rules.evaluate import thresholds_for

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from connectors.delivery.silences import SilenceFile
 from connectors.errors import UsageError
-from connectors.sinks.silences import SilenceFile
 from streaming.cli import app
 
 

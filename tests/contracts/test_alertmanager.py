@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from connectors.delivery.delivery import Delivery
+from connectors.delivery.ledger import Ledger
 from connectors.sinks.alertmanager import REPEAT_S
-from connectors.sinks.delivery import Delivery
-from connectors.sinks.ledger import Ledger
 from connectors.sinks.opening import open_sink
 from connectors.sinks.sink import Sink
 from deploy.lab.security import Security

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from connectors.append import append
+from connectors.delivery.delivery import Delivery
+from connectors.delivery.ledger import Ledger
 from connectors.sinks import jsonl
-from connectors.sinks.append import append
-from connectors.sinks.delivery import Delivery
-from connectors.sinks.ledger import Ledger
 from connectors.sinks.line import key_of
 from connectors.sinks.opening import open_sink
 from connectors.sinks.place import Alertmanager, Jsonl, Wanted

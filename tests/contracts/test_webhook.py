@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.sinks.asking import Asking
+from connectors.delivery.asking import Asking
 from connectors.sinks.links import Links
 from connectors.sinks.opening import open_sink
 from connectors.sinks.place import Wanted, Webhook

@@ -19,8 +19,8 @@ from confluent_kafka.admin import (
 )
 from jsonschema import Draft202012Validator
 
-from connectors.sinks.delivery import Delivery
-from connectors.sinks.ledger import Ledger
+from connectors.delivery.delivery import Delivery
+from connectors.delivery.ledger import Ledger
 from connectors.sinks.opening import open_sink
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from deploy.lab.quorum import Lab

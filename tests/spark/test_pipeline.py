@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from connectors.delivery.delivery import Delivery
+from connectors.delivery.ledger import Ledger
 from connectors.event import Audited, BrokenContract, QuorumPolled, Unseen, to_json
 from connectors.journal.recorder import Recorder
 from connectors.observation import Kind, Observation
-from connectors.sinks.delivery import Delivery
 from connectors.sinks.jsonl import JsonlSink
-from connectors.sinks.ledger import Ledger
 from connectors.sinks.opening import open_sink
 from connectors.sinks.place import SlackBot, Wanted, Webhook
 from connectors.sinks.secret import Secret

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from connectors.sinks.delivery import Report
+from connectors.delivery.delivery import Report
 from rules.quorum import Millis
 from streaming.fleet import Fleet
 

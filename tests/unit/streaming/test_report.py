@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
 from connectors.journal.recorder import Recorder
 from connectors.observation import Observation
-from connectors.sinks.ledger import Ledger
 from connectors.sinks.line import iso
 from rules.evaluate import thresholds_for
 from rules.quorum import Millis, Reason, Sight

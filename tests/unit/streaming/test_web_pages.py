@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from connectors.sinks.delivery import Report, Tally
+from connectors.delivery.delivery import Report, Tally
 from rules.quorum import Millis
 from tests.browser.stage import Stage
 

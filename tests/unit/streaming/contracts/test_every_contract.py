@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from connectors.delivery.ledger import Ledger
 from connectors.event import (
     At,
     Event,
@@ -18,7 +19,6 @@ from connectors.event import (
     to_json,
 )
 from connectors.observation import Kind, Observation
-from connectors.sinks.ledger import Ledger
 from connectors.sinks.line import to_object
 from rules.evaluate import thresholds_for
 from rules.quorum import (

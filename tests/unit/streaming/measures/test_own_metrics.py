@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import requests
 
+from connectors.delivery.delivery import Tally
 from connectors.errors import UsageError
-from connectors.sinks.delivery import Tally
 from rules.finding import Severity
 from rules.quorum import Millis, Offset, Reason
 from streaming.config import Config

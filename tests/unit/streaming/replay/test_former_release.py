@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from connectors.delivery.ledger import Ledger
 from connectors.journal.journal import Journal
-from connectors.sinks.ledger import Ledger
 from rules.evaluate import thresholds_for
 from rules.quorum import Millis, NodeId, Vantage
 from streaming.observed import events_of

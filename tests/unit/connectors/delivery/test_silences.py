@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from connectors.delivery.silences import SilenceFile
 from connectors.errors import UsageError
-from connectors.sinks.silences import SilenceFile
 from rules.quorum import Millis
 from rules.telling.silence import Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 
-from connectors.sinks.cutoff import Cutoff
 from connectors.sinks.evidence import visible
+from connectors.sinks.http.cutoff import Cutoff
 from connectors.sinks.redaction import redact
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
 

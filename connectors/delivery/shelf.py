@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from connectors.sinks.entry import Entry, Heard, Opened, Recorded, Told
+from connectors.delivery.entry import Entry, Heard, Opened, Recorded, Told
 from connectors.sinks.line import Key
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES

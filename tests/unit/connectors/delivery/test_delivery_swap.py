@@ -6,9 +6,9 @@ from threading import Event
 
 import pytest
 
+from connectors.delivery.delivery import Delivery
+from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
-from connectors.sinks.delivery import Delivery
-from connectors.sinks.ledger import Ledger
 from connectors.sinks.sink import Delivered, Outcome
 from rules.quorum import Millis
 from rules.telling.notice import Notice

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors.delivery import entry
+from connectors.delivery.entry import Heard, Opened, Recorded, Told
+from connectors.delivery.ledger import Ledger
 from connectors.errors import LedgerError
-from connectors.sinks import entry
-from connectors.sinks.entry import Heard, Opened, Recorded, Told
-from connectors.sinks.ledger import Ledger
 from rules.finding import Severity
 from rules.quorum import Millis
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from connectors.delivery.asking import Asking
+from connectors.delivery.ledger import Ledger
+from connectors.delivery.outages import Outages, Trouble, is_about
 from connectors.errors import UsageError
-from connectors.sinks.asking import Asking
-from connectors.sinks.ledger import Ledger
 from connectors.sinks.line import Key
-from connectors.sinks.outages import Outages, Trouble, is_about
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink, Style
 from rules.alert import Alert
 from rules.evaluate import RULES

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from connectors.delivery.asking import Asking
+from connectors.delivery.delivery import Delivery, Tally
+from connectors.delivery.ledger import Ledger
 from connectors.errors import LedgerError, UsageError
-from connectors.sinks.asking import Asking
-from connectors.sinks.delivery import Delivery, Tally
-from connectors.sinks.ledger import Ledger
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink, Style
 from rules.alert import AlertState
 from rules.finding import Severity
@@ -158,7 +158,7 @@ def test_no_batch_waits_for_a_sink_that_is_late(tmp_path: Path, monkeypatch: pyt
             waited.append(timeout_s)
             return super().answer(timeout_s)
 
-    monkeypatch.setattr("connectors.sinks.delivery.Asking", Watched)
+    monkeypatch.setattr("connectors.delivery.delivery.Asking", Watched)
     hanging = Hanging()
     telling = delivery(tmp_path, hanging, deadline_s=0.05)
     telling.deliver([FIRST], NOON_MS)

@@ -17,8 +17,8 @@ from urllib3.connection import HTTPConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
 
-from connectors.sinks.answer import TOO_LATE, excerpt, failure, outcome
-from connectors.sinks.cutoff import Cutoff
+from connectors.sinks.http.answer import TOO_LATE, excerpt, failure, outcome
+from connectors.sinks.http.cutoff import Cutoff
 from connectors.sinks.sink import Outcome, Retry
 
 _LONGEST_BYTES = 1 << 20

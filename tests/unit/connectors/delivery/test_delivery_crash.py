@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.sinks.delivery import Delivery
+from connectors.delivery.delivery import Delivery
+from connectors.delivery.ledger import Ledger
 from connectors.sinks.jsonl import JsonlSink
-from connectors.sinks.ledger import Ledger
 from connectors.sinks.line import key_of
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
 

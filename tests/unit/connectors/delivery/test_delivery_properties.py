@@ -11,8 +11,8 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.sinks.delivery import Delivery
-from connectors.sinks.ledger import Ledger
+from connectors.delivery.delivery import Delivery
+from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import Outcome, Retry, Style
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES

@@ -13,12 +13,12 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from connectors.append import append, sync_directory
+from connectors.delivery import entry
+from connectors.delivery.entry import Entry, Heard, Opened, Told
+from connectors.delivery.shelf import Shelf
 from connectors.errors import LedgerError
-from connectors.sinks import entry
-from connectors.sinks.append import append, sync_directory
-from connectors.sinks.entry import Entry, Heard, Opened, Told
 from connectors.sinks.line import Key
-from connectors.sinks.shelf import Shelf
 from rules.alert import Alert
 from rules.quorum import Millis
 from rules.telling.life import Filed

@@ -13,8 +13,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from connectors.append import replace_file
 from connectors.errors import UsageError
-from connectors.sinks.append import replace_file
 from connectors.sinks.line import iso
 from rules.finding import Plain
 from rules.quorum import Millis

@@ -160,7 +160,7 @@ def _step(number: int, step: str) -> str:
     command = _code(step, len(step) * 6 + 10)
     if len(command) > _SECTION - 10:
         return f"{number}. _A command too long for Slack: `kraftwatch check` tells it._"
-    return f"{number}.\n{command}"
+    return f"{number}. Run\n{command}"
 
 
 def _others(alerts: Sequence[Alert], cluster: str) -> Iterator[Block]:

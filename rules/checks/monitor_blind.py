@@ -57,6 +57,7 @@ _OPERATIONS = {Sight.QUORUM: ("DESCRIBE", "Describe"), Sight.LOG: ("CLUSTER_ACTI
 """What each look needs on CLUSTER: in Kafka's spelling, and in that of kafka-acls."""
 _DETAIL = 200
 """Characters of a failure's own words."""
+_WORDS = {"metadata log": "the metadata log", "DescribeQuorum": "DescribeQuorum"}
 _KEPT_OUT = {Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_CLUSTER, Reason.UNSUPPORTED}
 
 
@@ -109,7 +110,7 @@ def _just_back(quorum: Quorum) -> bool:
 
 
 def _summary(ages: dict[str, Millis | None], stale: list[str], failures: list[Failure]) -> str:
-    said = listed(f"{name} (last answer {_ago(ages[name])})" for name in stale)
+    said = listed(f"{_WORDS[name]} (last answer {_ago(ages[name])})" for name in stale)
     reasons = listed([_said(reason, failures) for reason in sorted({each.reason for each in failures})], 4)
     lost = "nothing can be said of the quorum" if len(stale) == len(ages) else "part of the rules cannot judge"
     return f"kraftwatch cannot see {said}: {lost}; {reasons if failures else 'no attempt was reported'}"

@@ -116,7 +116,7 @@ def test_what_a_message_shows(workspace: Workspace) -> None:
     assert page == "<https://watch.example.com/clusters/alpha|The cluster now>"
     assert evidence["text"]["text"] == "```leader_epoch  7\nasked         c1:9093, c2:9093```"
     command = "```bin/kafka-server-start.sh $NODE_PROPERTIES```"
-    assert remedy["text"]["text"] == f"*What to do*\n1. Start a controller.\n2.\n{command}"
+    assert remedy["text"]["text"] == f"*What to do*\n1. Start a controller.\n2. Run\n{command}"
     assert others["text"]["text"] == (
         "*With it*\n:large_yellow_circle: `voter-lagging` voter 3: Voter 3 lags by 1200 records."
     )

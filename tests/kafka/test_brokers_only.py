@@ -81,7 +81,7 @@ def test_half_of_the_rules_judge_and_the_other_half_cannot_tell(lab: Lab, config
     assert checked["exit_code"] == 3, "unknown is not healthy"
     (blind,) = checked["findings"]
     assert (blind["rule"], blind["severity"]) == ("monitor-blind", "warning")
-    assert "kraftwatch cannot see metadata log (last answer never)" in blind["summary"]
+    assert "kraftwatch cannot see the metadata log (last answer never)" in blind["summary"]
     assert f"no broker, as at {lab.broker_bootstrap[0]}, serves the metadata log" in " ".join(blind["remedy"])
     assert any(line.startswith("# Look at the network between the monitor and c1.") for line in blind["remedy"])
     by_log = {one["rule"] for one in checked["cannot_tell"]}

@@ -17,9 +17,9 @@ from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import Book
 from rules.quorum import Millis, Offset, Reason, Sight, Vantage
-from streaming.replay.description import describe
 from streaming.replay.machine import Machine
 from streaming.replay.watch import Row, Watch
+from tests.description import describe
 from tests.scripts.world import SECOND, START, World
 
 SCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))

@@ -9,8 +9,8 @@ import pytest
 from connectors.errors import UsageError
 from rules.quorum import Reason, TopicId, Vantage
 from streaming.replay import memory
-from streaming.replay.description import describe
 from streaming.replay.machine import Machine
+from tests.description import describe
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica, unseen
 
 

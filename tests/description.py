@@ -1,4 +1,4 @@
-"""A description of a quorum, for people and for scripts that test."""
+"""A description of a quorum in a few lines, as scripts show it."""
 
 from collections.abc import Iterator
 

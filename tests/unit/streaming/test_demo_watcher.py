@@ -1,0 +1,44 @@
+"""The job of a demo or a test that dies is not left behind."""
+
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.eventually import eventually
+
+OWNER = """
+import sys
+from pathlib import Path
+
+from streaming.demo.watcher import Watcher
+
+
+class Waiting(Watcher):
+    def command(self):
+        return [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+Waiting(folder=Path(sys.argv[1]), bootstrap=()).start()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent died")
+def test_the_job_ends_when_its_watcher_is_killed(tmp_path: Path) -> None:
+    owner = psutil.Popen([sys.executable, "-c", OWNER, str(tmp_path)])
+    try:
+        eventually(lambda: "time.sleep" in str([child.cmdline() for child in owner.children()]), within_s=60)
+        (job,) = owner.children()
+    finally:
+        owner.kill()
+        owner.wait()
+
+    eventually(lambda: ended(job), within_s=60)
+
+
+def ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

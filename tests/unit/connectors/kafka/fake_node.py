@@ -54,7 +54,7 @@ def _shaken(peer: ssl.SSLSocket) -> bool:
     try:
         peer.do_handshake()
     except ssl.SSLError:
-        peer.settimeout(5)
+        peer.settimeout(60)
         while socket.socket.recv(peer, 4096):
             pass
         return False

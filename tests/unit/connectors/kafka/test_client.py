@@ -4,6 +4,7 @@ import logging
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -44,6 +45,11 @@ PLAIN = {
 }
 
 
+AMPLE_MS = 60_000
+"""For an answer that comes, however busy the machine is."""
+SHORT_MS = 400
+"""For one that does not come."""
+
 _OPEN: list[Client] = []
 
 
@@ -55,7 +61,11 @@ def _closed(loop: Loop) -> Iterator[None]:
 
 
 def client_of(
-    loop: Loop, options: Mapping[str, str | int | bool | None], *, timeout_ms: int = 400, budget: Budget | None = None
+    loop: Loop,
+    options: Mapping[str, str | int | bool | None],
+    *,
+    timeout_ms: int = AMPLE_MS,
+    budget: Budget | None = None,
 ) -> Client:
     cluster = Cluster(name="a", bootstrap=(("localhost", 1),), options=options, request_timeout_ms=timeout_ms)
     resolver = Resolver(loop, resolve={}, hosts_file=None, dns=lambda _: ("127.0.0.1",))
@@ -134,7 +144,7 @@ def test_a_full_backlog_is_nobody_there(loop: Loop) -> None:
         for caller in callers:
             caller.setblocking(False)
             caller.connect_ex(("127.0.0.1", port))
-        assert failure(loop, client_of(loop, {}), port).reason is Reason.TIMED_OUT
+        assert failure(loop, client_of(loop, {}, timeout_ms=SHORT_MS), port).reason is Reason.TIMED_OUT
         for caller in callers:
             caller.close()
 
@@ -161,8 +171,9 @@ def test_each_failure_has_its_reason(
     reason: Reason,
     words: str,
 ) -> None:
+    timeout_ms = SHORT_MS if reason is Reason.TIMED_OUT else AMPLE_MS
     with FakeNode(behaviour).up() as port:  # type: ignore[arg-type]
-        problem = failure(loop, client_of(loop, options), port)
+        problem = failure(loop, client_of(loop, options, timeout_ms=timeout_ms), port)
     assert (problem.reason, words in problem.detail) == (reason, True), problem
 
 
@@ -222,7 +233,7 @@ def test_a_silent_tls_handshake_ends_by_its_deadline_and_leaks_nothing(loop: Loo
     """Stock kafka-python waits for ever, and after the peer is back still does."""
     before = len(list(Path("/proc/self/fd").iterdir()))
     with FakeNode(silent).up() as port:
-        client = client_of(loop, tls(ca))
+        client = client_of(loop, tls(ca), timeout_ms=SHORT_MS)
         assert failure(loop, client, port).reason is Reason.TIMED_OUT
         client.close()
 
@@ -266,9 +277,11 @@ def test_a_failed_login_is_not_tried_again_at_once(loop: Loop, behaviour: object
     options = PLAIN if behaviour is refusing_login else {}
     client = client_of(loop, options)
     with node.up() as port:
+        began = time.monotonic()
         reasons = {failure(loop, client, port).reason for _ in range(20)}
+        seconds = time.monotonic() - began
     assert reasons == {Reason.NOT_AUTHENTICATED}, "the cause stays the same while we wait"
-    assert node.connections == 1
+    assert node.connections <= 1 + seconds, "a second later at the earliest"
 
 
 def test_an_established_connection_that_falls_silent_is_given_up(loop: Loop) -> None:
@@ -278,7 +291,7 @@ def test_an_established_connection_that_falls_silent_is_given_up(loop: Loop) -> 
         silent(peer)
 
     with FakeNode(once).up() as port:
-        assert failure(loop, client_of(loop, {}), port).reason is Reason.TIMED_OUT
+        assert failure(loop, client_of(loop, {}, timeout_ms=SHORT_MS), port).reason is Reason.TIMED_OUT
 
 
 def test_kafka_pythons_loggers_stay_shut_whatever_the_verbosity(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
@@ -311,17 +324,17 @@ def test_the_ceiling_holds_when_paused_nodes_go_on_and_every_login_with_them(loo
     paused = threading.Event()
 
     def refusing_login_later(peer: socket.socket) -> None:
-        paused.wait(20)
+        paused.wait(60)
         refusing_login(peer)
 
     budget = Budget()
-    client = client_of(loop, PLAIN, timeout_ms=6_000, budget=budget)
+    client = client_of(loop, PLAIN, budget=budget)
 
     async def ask_all(addresses: list[Address]) -> None:
         asked = [loop.spawn(client.ask(one, describe_cluster(controllers=True), lane=Sight.LOG)) for one in addresses]
         await loop.sleep(3.8)
         paused.set()
-        await loop.until(lambda: all(one.done for one in asked), asked, 20)
+        await loop.until(lambda: all(one.done for one in asked), asked, 60)
 
     with ExitStack() as nodes:
         ports = [nodes.enter_context(FakeNode(refusing_login_later).up()) for _ in range(14)]

@@ -21,6 +21,12 @@ C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
 INTERVAL_MS = 100
 
 
+@pytest.fixture
+def loop(leaping_loop: Loop) -> Loop:
+    """Nothing here is a socket: time passes where all wait, and only there."""
+    return leaping_loop
+
+
 @dataclass
 class Controllers:
     """Stands for the Client."""

@@ -27,6 +27,12 @@ PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
 Script = Callable[[Any], Any]
 
 
+@pytest.fixture
+def loop(leaping_loop: Loop) -> Loop:
+    """Nothing here is a socket: time passes where all wait, and only there."""
+    return leaping_loop
+
+
 @dataclass
 class Controllers:
     """Stands for the Client."""

@@ -39,17 +39,14 @@ def strand(lab: "Lab", names: Sequence[str], *, partitions: int) -> Stranded:
                 _port(lab, ahead), name, frozenset({ahead, behind}), timeout_s=FENCING_TIMEOUT_S, dial=lab.dial
             )
     lab.kill(behind)
-    counts = {
-        name: topics.wait_for_isr(
+    for name in names:
+        count = topics.wait_for_isr(
             _port(lab, ahead), name, frozenset({ahead}), timeout_s=FENCING_TIMEOUT_S, dial=lab.dial
         )
-        for name in names
-    }
-    for name in names:
-        lab.produce(name, 10 * counts[name])
+        lab.produce(name, 10 * count)
     lab.kill(ahead)
     lab.start(behind)
-    topics.elect_unclean(_port(lab, behind), counts, timeout_s=FENCING_TIMEOUT_S, dial=lab.dial)
+    topics.elect_unclean(_port(lab, behind), names, leader=behind, timeout_s=FENCING_TIMEOUT_S, dial=lab.dial)
     for name in names:
         topics.wait_for_isr(_port(lab, behind), name, frozenset({behind}), timeout_s=FENCING_TIMEOUT_S, dial=lab.dial)
     return Stranded(topics=tuple(names), leader=behind, dead=ahead)

@@ -62,20 +62,22 @@ def produce(bootstrap: Sequence[str], topic: str, count: int, *, login: Login) -
         raise LabError(f"{len(failed) + left} of {count} records to topic {topic} failed: {(failed or ['timeout'])[0]}")
 
 
-def elect_unclean(port: int, topics: Mapping[str, int], *, timeout_s: float, dial: wire.Dial) -> None:
-    """An unclean election for every partition of these topics (name -> number of partitions).
+def elect_unclean(port: int, topics: Sequence[str], *, leader: int, timeout_s: float, dial: wire.Dial) -> None:
+    """An unclean election for every partition of these topics, which only this broker, on `port`, can win.
 
-    Asked again, of the broker on `port`, until each partition got a leader by it: while the last leader
-    is not yet fenced, Kafka answers that no election is needed.
+    Asked again until it leads them all. The answers are not looked at: that no election is needed is said while the
+    last leader is not yet fenced, and also when the answer to an election that took place was lost.
 
     Raises:
         LabError: a partition could not be elected in time.
     """
-    open_ones = {(name, number) for name, count in topics.items() for number in range(count)}
 
     def elect() -> bool:
-        open_ones.difference_update(wire.elect_unclean(port, open_ones, dial=dial))
-        return not open_ones
+        seen = {name: wire.partitions(port, name, dial=dial) for name in topics}
+        others = {(name, number) for name in topics for number, one in seen[name].items() if one.leader != leader}
+        if others:
+            wire.elect_unclean(port, others, dial=dial)
+        return all(seen.values()) and not others
 
     until(elect, timeout_s=timeout_s, what=f"unclean elections of {', '.join(sorted(topics))}")
 

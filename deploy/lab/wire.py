@@ -122,10 +122,8 @@ def partitions(port: int, topic: str, *, dial: Dial = plaintext) -> Mapping[int,
     }
 
 
-def elect_unclean(
-    port: int, asked: Collection[tuple[str, int]], *, dial: Dial = plaintext
-) -> frozenset[tuple[str, int]]:
-    """Asks for an unclean election of these (topic, partition) and returns those that took place.
+def elect_unclean(port: int, asked: Collection[tuple[str, int]], *, dial: Dial = plaintext) -> None:
+    """Asks for an unclean election of these (topic, partition); who leads afterwards, `partitions` tells.
 
     The broker listening on 127.0.0.1:`port` hands it to the controller. Written out here because
     elect_leaders of confluent-kafka 2.16.1 raises SystemError when it is given a timeout.
@@ -139,13 +137,7 @@ def elect_unclean(
         topic_partitions=[topic(topic=name, partitions=listed) for name, listed in numbers.items()],
         timeout_ms=int(ANSWER_WITHIN_S * 500),
     )
-    answer = _ask(dial, port, request, ElectLeadersResponse, _ELECT_LEADERS_V2)
-    return frozenset(
-        (result.topic, partition.partition_id)
-        for result in (() if answer is None else answer.replica_election_results)
-        for partition in result.partition_result
-        if partition.error_code == _NONE
-    )
+    _ask(dial, port, request, ElectLeadersResponse, _ELECT_LEADERS_V2)
 
 
 def listens(port: int) -> bool:

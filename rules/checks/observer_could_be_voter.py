@@ -161,7 +161,11 @@ def _finding(
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
-        remedy=(*_first(row, state, committed, waiting, silent), *add_controller(quorum, row.key.id)),
+        remedy=(
+            *_under_way(committed, poll),
+            *_first(row, state, committed, waiting, silent),
+            *add_controller(quorum, row.key.id),
+        ),
     )
 
 
@@ -172,6 +176,13 @@ def tolerated(voters: int) -> int:
 
 def _kept_up(state: Readiness) -> str:
     return "how it keeps up is not known yet" if state is Readiness.UNKNOWN else state.value
+
+
+def _under_way(committed: VoterSet, poll: Poll) -> Iterable[str]:
+    """The leader takes one change of the voter set at a time, and refuses the next (KIP-853)."""
+    latest = {row.key for row in poll.voters}
+    if latest != committed.keys and None not in {key.directory_id for key in latest}:
+        yield "# Wait until the change of the voter set that is under way is committed or gone"
 
 
 def _first(

@@ -87,7 +87,9 @@ def test_the_newest_voters_record_wins_over_the_snapshots() -> None:
     old.kraft(1)
     old.voters("1-a", "2-b", "3-c")
     ledger.noops(100)
-    apply(replay, ledger.snapshot(old.events))
+    snapshots = apply(replay, ledger.snapshot(old.events)).committed
+    assert snapshots is not None
+    assert [each.endpoints[0].port for each in snapshots.voters] == [9093, 9093, 9093]
     newest = ledger.voters("1-a", "2-b", "3-c")
     ledger.events[-1] = replace(newest, voters=(voter("1-a", port=1), voter("2-b", port=2), voter("3-c", port=3)))
 

@@ -143,7 +143,7 @@ def partition_of(finding: Finding) -> Mapping[str, Any]:
     return only
 
 
-@pytest.mark.kip("B047", "B048")
+@pytest.mark.kip("B034", "B047", "B048")
 def test_stuck_is_told_with_its_fields_and_so_does_partitions() -> None:
     ledger, replay = recovering()
     began = replay.quorum().recovering[0]

@@ -104,6 +104,19 @@ def test_only_the_listener_of_the_same_name_is_compared(listener: str, stale: in
     assert len(findings(quorum, RULE)) == stale
 
 
+@pytest.mark.kip("C024")
+def test_where_the_leader_has_its_voters_is_shown_beside_where_the_log_has_them() -> None:
+    """An endpoint that was changed and is not committed: DescribeQuorum names the new one, the log the old one."""
+    quorum = healthy()
+    assert quorum.poll is not None
+    moved = Endpoint(listener="CONTROLLER", host="c1.test", port=19093)
+    nodes = {**quorum.poll.nodes, registration(1).id: (moved,)}
+    said = status(replace(quorum, poll=replace(quorum.poll, nodes=nodes)))
+
+    assert said["current_voters"][0]["endpoints"] == ["CONTROLLER://c1.test:19093"]
+    assert said["committed_voters"]["voters"][0]["endpoints"] == ["CONTROLLER://c1.test:9093"]
+
+
 @pytest.mark.kip("C010")
 def test_a_directory_id_where_there_was_none_is_no_replaced_disk() -> None:
     """After an upgrade: the voter set names ids alone, and the polls name disks."""

@@ -44,8 +44,17 @@ REPLACED = described("1-UUID1", "2-UUID2", "3-UUID3", observers=("3-NEW",), gone
 @pytest.mark.kip("A047")
 def test_three_voters_and_no_observer_are_well() -> None:
     _, replay = formed()
+    quorum = replay.quorum()
 
-    assert findings(replay.quorum()) == []
+    assert quorum.committed is not None
+    assert quorum.poll is not None
+    assert (
+        quorum.committed.keys
+        == {row.key for row in quorum.poll.voters}
+        == {*map(key, ("1-UUID1", "2-UUID2", "3-UUID3"))}
+    )
+    assert quorum.poll.observers == ()
+    assert evaluate(quorum, thresholds_for({})).findings == ()
 
 
 @pytest.mark.kip("A004", "A012", "A017", "A048", "A049")

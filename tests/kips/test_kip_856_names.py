@@ -1,4 +1,4 @@
-"""KIP-856, the uuid of a log directory: under whatever name Kafka writes it, it is one and the same replica's."""
+"""KIP-856, the uuid of a log directory: where it stands, and under whatever name it is one and the same replica's."""
 
 import json
 import uuid
@@ -6,14 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from connectors.errors import UsageError
 from connectors.event import VotersSet
 from connectors.kafka.messages import fetch
 from connectors.logdir.election import ElectionState, election_state
 from connectors.logdir.files import PARTITION
 from connectors.logdir.identity import identity
+from connectors.metadata.layout import layouts
 from rules.quorum import DirectoryId, NodeId, ReplicaKey
+from streaming.oncall.disk import on_disk
+from streaming.oncall.plan import plan
 from tests.kips.test_kip_595_records import events, voters_record
-from tests.unit.connectors.metadata.metadata_bytes import batch
+from tests.kips.test_kip_853_voter_endpoints import shown
+from tests.unit.connectors.logdir.disks import stopped_quorum
+from tests.unit.connectors.metadata.metadata_bytes import batch, control
+from tests.unit.connectors.metadata.metadata_layouts import written
 
 TWO = "AgICAgICAgICAgICAgICAg"
 """16 times the byte 2, as Kafka writes it: URL-safe base64."""
@@ -51,3 +58,37 @@ def test_a_fetch_carries_the_directory_id_from_version_17_on_and_ours_has_none(v
 
     assert (directory.bytes in theirs) is carried
     assert (theirs == ours) is not carried
+
+
+@pytest.mark.kip("A002", "A065")
+def test_a_metadata_log_dir_says_in_its_meta_properties_whose_it_is_and_without_them_it_is_nobodys(
+    tmp_path: Path,
+) -> None:
+    folder = stopped_quorum(tmp_path) / "node-2"
+    properties = folder / "meta.properties"
+    of_disk = on_disk(folder).disk
+    assert of_disk.folder == folder / PARTITION, "the metadata log lies under metadata.log.dir"
+    assert of_disk.identity is not None
+    assert f"directory.id={of_disk.identity.directory_id}" in properties.read_text().splitlines()
+
+    properties.unlink()
+
+    assert on_disk(folder).disk.identity is None
+    with pytest.raises(UsageError, match=r"whose disk this is is not known: copy its meta\.properties along"):
+        plan([on_disk(folder)], None)
+
+
+@pytest.mark.kip("A054")
+def test_a_leader_change_names_leader_voters_and_who_granted_with_directory_ids_from_version_1_on() -> None:
+    def said(version: int) -> dict[str, object]:
+        one, two = ({"voter_id": node, "voter_directory_id": bytes([node] * 16)} for node in (1, 2))
+        if version == 0:
+            del one["voter_directory_id"], two["voter_directory_id"]
+        fields = {"version": version, "leader_id": 2, "voters": [one, two], "granting_voters": [two]}
+        record = shown(control(2, written(layouts().control[2].versions[version], fields)))
+        return {name: record[name] for name in ("leaderId", "voters", "grantingVoters")}
+
+    assert said(0) == {"leaderId": 2, "voters": [{"voterId": 1}, {"voterId": 2}], "grantingVoters": [{"voterId": 2}]}
+    two = {"voterId": 2, "voterDirectoryId": TWO}
+    one = {"voterId": 1, "voterDirectoryId": "AQEBAQEBAQEBAQEBAQEBAQ"}
+    assert said(1) == {"leaderId": 2, "voters": [one, two], "grantingVoters": [two]}

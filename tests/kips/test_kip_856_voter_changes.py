@@ -1,10 +1,17 @@
 """KIP-856 and KIP-853, changes of the voter set: one at a time, committed by a majority of the new set."""
 
+from dataclasses import replace
+
 import pytest
 
+from connectors.event import QuorumPolled
+from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
-from rules.quorum import Quorum
-from tests.unit.rules.situation import adding, findings, healthy
+from rules.lifecycle import Book
+from rules.quorum import Quorum, Replica
+from streaming.replay.watch import Watch
+from tests.kips.test_kip_856_gauges import status
+from tests.unit.rules.situation import adding, findings, healthy, observer, silent
 from tests.unit.rules.test_voter_set_rules import removing
 from tests.unit.streaming.replay.ledger import Ledger, apply, machine, poll, replica
 
@@ -41,3 +48,91 @@ def test_a_pending_change_waits_for_a_majority_of_the_new_set() -> None:
 
     assert "4 of its 4 voters keep up, 3 are needed" in added.summary
     assert "2 of its 2 voters keep up, 2 are needed" in removed.summary
+
+
+@pytest.mark.kip("A011", "A022", "A025")
+def test_the_majority_is_that_of_the_leaders_newest_set_from_its_append_on() -> None:
+    """The log's last committed set is another one meanwhile, and counts for nothing."""
+
+    def carried(quorum: Quorum) -> list[str]:
+        return [f"{one.severity} {one.summary.partition(':')[0]}" for one in findings(quorum, "failure-tolerance")]
+
+    three, four = silent(healthy(3), 1), silent(silent(healthy(4), 1), 2)
+    assert carried(three) == ["warning 2 of 3 voters keep up, 2 are needed"]
+    assert carried(four) == ["critical 2 of 4 voters keep up, 3 are needed"]
+
+    assert carried(silent(adding(three, 4), 4)) == ["critical 2 of 4 voters keep up, 3 are needed"]
+    assert carried(removing(four, 1)) == ["warning 2 of 3 voters keep up, 2 are needed"]
+
+
+@pytest.mark.kip("A042", "A077", "A082")
+def test_a_leader_that_is_being_removed_serves_on_and_does_not_count_itself() -> None:
+    leaving = removing(silent(healthy(3), 1), 3)
+
+    (waits,) = findings(leaving, "voter-change-stuck")
+    (left,) = findings(leaving, "failure-tolerance")
+
+    assert status(leaving)["leader_id"] == 3
+    assert "1 of its 2 voters keep up, 2 are needed" in waits.summary
+    assert left.severity == "critical"
+    assert left.summary.startswith("1 of 2 voters keep up")
+
+
+@pytest.mark.kip("A021")
+def test_while_one_change_is_pending_every_advice_is_to_begin_no_other() -> None:
+    waiting = observer(healthy(3), 5)
+    (before,) = findings(waiting, "observer-could-be-voter")
+    (after,) = findings(adding(waiting, 4), "observer-could-be-voter")
+    (stuck,) = findings(adding(waiting, 4), "voter-change-stuck")
+
+    assert not any("is committed" in step for step in before.remedy)
+    assert after.remedy[0] == "# Wait until the change of the voter set that is under way is committed or gone"
+    assert "# Begin no other change of the voter set until this one is committed or gone" in stuck.remedy
+
+
+def watched(ledger: Ledger, watch: Watch, polled: QuorumPolled, *, seconds: int = 1) -> list[Alert]:
+    """What is told while the log goes on by its heartbeat and the leader describes the quorum like this."""
+    told: list[Alert] = []
+    for _ in range(seconds):
+        ledger.noops(2)
+        told += watch.observe([ledger.read(after_ms=500), ledger.row(polled, after_ms=500)])
+    return told
+
+
+def three_voters() -> tuple[Ledger, Watch]:
+    ledger, watch = Ledger(), Watch(machine(), Book(), thresholds_for({}))
+    ledger.leader(1)
+    ledger.kraft(1)
+    ledger.voters("1-a", "2-b", "3-c")
+    assert watched(ledger, watch, poll(*map(replica, ("1-a", "2-b", "3-c"))), seconds=10) == []
+    return ledger, watch
+
+
+@pytest.mark.kip("A027", "A076")
+def test_the_removal_of_the_leader_is_no_incident_from_its_append_to_the_next_leader() -> None:
+    ledger, watch = three_voters()
+    two = tuple(map(replica, ("2-b", "3-c")))
+    leads_on = replace(poll(*two), observers=(replica("1-a"),))
+    told = watched(ledger, watch, leads_on, seconds=2)
+    ledger.voters("2-b", "3-c")
+    told += watched(ledger, watch, leads_on)
+    ledger.leader(2, epoch=2)
+    told += watched(ledger, watch, poll(*two, leader=2, epoch=2), seconds=600)
+
+    assert {alert.rule for alert in told} <= {"quorum-shape"}, "but that two voters are few"
+    quorum = watch.machine.quorum()
+    assert (quorum.leader_id, quorum.leader_epoch) == (2, 2)
+    assert [one.key.id for one in quorum.removals] == [1]
+
+
+@pytest.mark.kip("A071")
+@pytest.mark.parametrize(("seconds", "told"), [(45, []), (75, ["voter-change-stuck"])])
+def test_a_new_voter_that_the_leader_does_not_reach_is_no_incident_unless_it_lasts(
+    seconds: int, told: list[str]
+) -> None:
+    ledger, watch = three_voters()
+    unheard = Replica(key=replica("4-d").key, log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
+
+    alerts = watched(ledger, watch, poll(*map(replica, ("1-a", "2-b", "3-c")), unheard), seconds=seconds)
+
+    assert [alert.rule for alert in alerts] == told

@@ -23,7 +23,7 @@ def test_a_replica_is_silent_after_five_fetch_timeouts() -> None:
         assert DEFAULTS[rule].ms("silent") == 5 * FETCH_TIMEOUT_MS
 
 
-@pytest.mark.kip("D008", "D009", "D010", "D016", "D088", "K035")
+@pytest.mark.kip("A029", "D008", "D009", "D010", "D016", "D088", "K035")
 @pytest.mark.parametrize("started_ms", [0])
 def test_no_leader_is_told_when_it_outlasts_an_election_and_its_back_off(started_ms: int) -> None:
     election_ms = FETCH_TIMEOUT_MS + ELECTION_TIMEOUT_MS + BACKOFF_MAX_MS

@@ -41,7 +41,7 @@ def test_who_got_no_majority_stands_again_after_the_election_timeout() -> None:
     scene.until(lambda: scene.leading is not None, 8)
 
 
-@pytest.mark.kip("D041", "D060", "D061", "A092")
+@pytest.mark.kip("D041", "D060", "D061")
 def test_a_leader_that_ends_its_epoch_names_the_longest_log_and_that_one_stands_at_once() -> None:
     scene = Scene(5)
     leader = scene.leader
@@ -104,7 +104,7 @@ def test_a_candidate_needs_a_majority_of_its_own_voter_set_and_only_voters_stand
     assert watcher.epoch <= leader.epoch, "an observer stands for nothing, however long it hears no leader"
 
 
-@pytest.mark.kip("A037", "A038", "A087", "K007")
+@pytest.mark.kip("A037", "A038", "A087", "D051", "K007")
 @pytest.mark.parametrize("strangers", ["voted for", "refused"])
 def test_a_vote_for_or_by_a_stranger_is_what_saves_a_change_left_half_done(strangers: str) -> None:
     """The leader of two adds a third and dies when only the second has the record: of three, two must vote."""
@@ -141,7 +141,7 @@ def test_nobody_votes_for_a_shorter_log_or_twice_in_an_epoch_not_even_after_a_cr
     assert one.voted == other.key
 
 
-@pytest.mark.kip("A088", "A090", "A071")
+@pytest.mark.kip("A088", "A071")
 def test_who_is_asked_under_another_directory_id_refuses_and_the_leader_asks_again() -> None:
     scene = Scene(3)
     leader, (one, _) = scene.leader, scene.followers

@@ -24,7 +24,7 @@ def dead_101(quorum: Quorum | None = None) -> Quorum:
     return with_broker(quorum or healthy(), 101, fenced=True)
 
 
-@pytest.mark.kip("B049", "K025")
+@pytest.mark.kip("B011", "B049", "K025")
 @pytest.mark.parametrize(
     ("quorum", "severity", "why"),
     [

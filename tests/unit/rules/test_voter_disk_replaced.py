@@ -20,7 +20,7 @@ def half_done(*, ago_ms: int = 4_000, lag: int = 0) -> Quorum:
     return removed(replaced(lag=lag), 2, ago_ms=ago_ms)
 
 
-@pytest.mark.kip("A048", "A110", "K011")
+@pytest.mark.kip("A007", "A048", "A110", "K011")
 def test_the_pair_is_named_and_mended_in_the_order_kafka_accepts() -> None:
     (finding,) = findings(replaced(), RULE)
     assert finding.subject == "controller 2"

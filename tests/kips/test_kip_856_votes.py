@@ -1,0 +1,117 @@
+"""KIP-856, who has a vote and what a majority has, as rules and the rescue's plan judge it: disks, sets, log ends."""
+
+from itertools import combinations, product
+from pathlib import Path
+
+import pytest
+
+from connectors.event import QuorumPolled
+from rules.electability import electability, stands
+from rules.endpoints import looks
+from rules.evaluate import thresholds_for
+from rules.quorum import Epoch, Offset, Quorum, Voter, VoterSet
+from rules.survivors import Survival, Survivor, survival
+from streaming.oncall.disk import on_disk
+from tests.kips.test_kip_595_records import voters_record
+from tests.unit.connectors.logdir.disks import leading, noops, written
+from tests.unit.connectors.metadata.metadata_bytes import batch
+from tests.unit.rules.situation import endpoint, healthy, key, observer, silent
+from tests.unit.streaming.replay.ledger import Ledger, apply, machine, poll, replica
+
+THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]
+
+
+def electable(quorum: Quorum) -> bool:
+    """Whether somebody could win an election that is held now."""
+    return electability(stands(quorum, looks(quorum, quorum.poll, THRESHOLDS))).electable
+
+
+@pytest.mark.kip("A008", "A088")
+def test_who_came_back_on_another_disk_is_asked_for_the_vote_of_the_old_one_and_gives_none() -> None:
+    one_down = silent(healthy(3), 1)
+    assert electable(one_down)
+
+    replaced = observer(silent(one_down, 2), 2, directory="newDirOf2")
+
+    assert not electable(replaced), "controllers 2 and 3 run, and of three voters one is left"
+
+
+def described(*present: str, absent: tuple[str, ...]) -> QuorumPolled:
+    return poll(*map(replica, present), *(replica(name, fetch=40_000, caught_up=40_000) for name in absent))
+
+
+@pytest.mark.kip("A010")
+def test_a_candidate_needs_a_majority_of_the_voter_set_as_it_is_now() -> None:
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    ledger.kraft(1)
+    ledger.voters("1-a", "2-b", "3-c", "4-d")
+    four = apply(replay, [ledger.read(), ledger.row(described("1-a", "2-b", absent=("3-c", "4-d")))])
+    assert not electable(four), "two of four"
+
+    ledger.voters("1-a", "2-b", "3-c")
+    three = apply(replay, [ledger.read(), ledger.row(described("1-a", "2-b", absent=("3-c",)))])
+
+    assert electable(three), "two of three"
+
+
+def disk(node: int, end: int, *voters: int) -> Survivor:
+    """A controller's disk: its log ends there, and these are the voters of the newest record in it."""
+    held = tuple(Voter(key=key(one), endpoints=(endpoint(one),)) for one in voters)
+    newest = VoterSet(voters=held, offset=Offset(2), leader_epoch=Epoch(1), timestamp_ms=None)
+    return Survivor(key=key(node), epoch=Epoch(1), end_offset=Offset(end), voters=newest)
+
+
+def left(*disks: Survivor) -> Survival:
+    found = survival(disks)
+    assert found is not None
+    return found
+
+
+@pytest.mark.kip("A037", "A038", "A087", "K007")
+def test_an_addition_that_only_some_have_needs_the_vote_of_who_does_not_know_of_it() -> None:
+    """Controller 1 of two added a third, and died when 2 had the record and 3 had not."""
+    second, third = disk(2, 11, 1, 2, 3), disk(3, 10, 1, 2)
+    assert third.key not in third.voters.keys, "by its own log it is no voter"
+
+    assert not left(second).electable, "of three voters, by the only log that says so"
+    assert left(second, third).electable
+    assert left(second, third).best == (second.key,)
+
+
+@pytest.mark.kip("A058")
+def test_who_has_read_its_own_addition_stands_before_that_is_committed() -> None:
+    third = disk(3, 11, 1, 2, 3)
+
+    alone_ahead = left(disk(2, 10, 1, 2), third)
+
+    assert alone_ahead.best == (third.key,)
+    assert alone_ahead.electable, "the newest record counts, committed or not"
+    assert not left(disk(2, 10, 1, 2), disk(3, 10, 1, 2)).electable, "without the record it has no vote"
+
+
+@pytest.mark.kip("A040")
+@pytest.mark.parametrize("voters", [1, 2, 3, 4, 5])
+def test_what_a_majority_has_is_committed_so_enough_disks_have_it_all_and_fewer_may_not(voters: int) -> None:
+    nodes = range(1, voters + 1)
+    for present in (some for size in nodes for some in combinations(nodes, size)):
+        lost = any(
+            sorted(ends)[-(voters // 2 + 1)] > max(ends[node - 1] for node in present)
+            for ends in product((7, 8), repeat=voters)
+        )
+
+        assert left(*(disk(node, 8, *nodes) for node in present)).holds_all_committed is not lost
+
+
+@pytest.mark.kip("A009", "A023", "A045")
+def test_each_disk_goes_by_the_voters_that_it_has_read_committed_or_not(tmp_path: Path) -> None:
+    begun = leading() + batch([voters_record(1, 2)], base_offset=1) + noops(2, 2)
+    changed = batch([voters_record(1, 2, 3)], base_offset=4)
+
+    def voters_by(name: str, log: bytes) -> set[int]:
+        committed = on_disk(written(tmp_path / name, {0: log})).machine.quorum().committed
+        assert committed is not None
+        return set(committed.ids)
+
+    assert voters_by("not yet", begun) == {1, 2}
+    assert voters_by("read it", begun + changed) == {1, 2, 3}, "the last record of its log: nobody else may have it"

@@ -34,7 +34,7 @@ SEEN_AGE = Threshold(
     meaning="how old the newest answer of a leader may be before our view counts as stale. An idle quorum answers "
     "about twice a second, so the default is twenty answers missed",
 )
-POLLS_ALONE = "polls alone are watched here (metadata_log: false)"
+_POLLS_ALONE = "polls alone are watched here (metadata_log: false)"
 _QUIET_MS = 1_000
 """News that nobody leads must be newer than a leader's last answer by this: a node that is cut off from the others
 says so all the time, and an idle quorum answers twice a second."""
@@ -83,7 +83,7 @@ def fresh_probe(quorum: Quorum, name: str, thresholds: Thresholds) -> Probe | No
 
 def polls_alone(rule: str, quorum: Quorum) -> NotApplicable | None:
     """The answer of a rule that judges by more than polls where nothing else is asked for, by choice."""
-    return None if quorum.access.log else NotApplicable(rule=rule, why=POLLS_ALONE)
+    return None if quorum.access.log else NotApplicable(rule=rule, why=_POLLS_ALONE)
 
 
 def catching_up(rule: str, quorum: Quorum) -> CannotTell | NotApplicable | None:

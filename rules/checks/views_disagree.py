@@ -32,10 +32,10 @@ Thresholds
 
 from collections.abc import Iterable
 
-from rules.finding import CannotTell, Finding, NotApplicable, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
 from rules.quorum import Epoch, Millis, NodeId, Quorum, View
 from rules.remedy import against_raft, describe_status
-from rules.sight import POLL_AGE, POLLS_ALONE, fresh_poll, polls_alone
+from rules.sight import POLL_AGE, fresh_poll, polls_alone
 from rules.text import listed, spelled
 from rules.views import VIEW_AGE, fresh_views
 
@@ -44,13 +44,13 @@ ID = "views-disagree"
 
 def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     """One finding a controller that stands apart, or one about the quorum where an epoch has two leaders."""
-    if not quorum.access.log:
-        yield NotApplicable(rule=ID, why=POLLS_ALONE)
+    hindrance = polls_alone(ID, quorum)
+    if hindrance is not None:
+        yield hindrance
         return
     views = fresh_views(quorum, thresholds)
     if not views:
-        why = "no controller has told lately whom it takes for the leader"
-        yield polls_alone(ID, quorum) or CannotTell(rule=ID, subject=None, why=why)
+        yield CannotTell(rule=ID, subject=None, why="no controller has told lately whom it takes for the leader")
         return
     poll = fresh_poll(quorum, thresholds)
     named = {(view.leader_epoch, view.leader_id) for view in views if view.leader_id is not None}

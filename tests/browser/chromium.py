@@ -13,6 +13,9 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
+from deploy.lab.ports import Ports
+from tests.eventually import eventually
+
 ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
@@ -47,6 +50,14 @@ class Browser:
 
     def one(self, selector: str) -> WebElement:
         return self._driver.find_element(By.CSS_SELECTOR, selector)
+
+    def follow(self, selector: str) -> None:
+        """Click a link, and wait for the page that it leads to."""
+        link = self.one(selector)
+        target = link.get_attribute("href")
+        link.click()
+        there = "return [location.href, document.readyState]"
+        eventually(lambda: self.run(there) == [target, "complete"], within_s=60)
 
     def all(self, selector: str) -> Sequence[WebElement]:
         return self._driver.find_elements(By.CSS_SELECTOR, selector)
@@ -133,7 +144,8 @@ def chromium(profile: Path) -> Iterator[Browser]:
     for argument in (*ARGUMENTS, f"--user-data-dir={profile}"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+    ports = Ports()
+    driver = Chrome(options=options, service=Service("/usr/bin/chromedriver", port=ports.claim()))
     try:
         yield Browser(driver)
     finally:

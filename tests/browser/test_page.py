@@ -16,7 +16,7 @@ from tests.eventually import eventually
 from tests.unit.rules.situation import healthy, recovering
 from tests.unit.streaming.test_report import recording, written
 
-pytestmark = [pytest.mark.debian("chromium", "chromium-driver"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.debian("chromium", "chromium-driver"), pytest.mark.timeout(600)]
 
 EVIL = '<script>document.title="hurt"</script>'
 EVIL_TOPIC = '"><img src=x onerror="window.hurt=1">\u202e'
@@ -35,7 +35,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 def test_a_healthy_quorum_is_seen_at_a_glance_and_nobody_else_is_asked(stage: Stage, browser: Browser) -> None:
     browser.open(stage.url())
     assert "3 healthy · kraftwatch" in browser.title
-    browser.one('a[href="/clusters/calm"]').click()
+    browser.follow('a[href="/clusters/calm"]')
     seen = browser.text()
     for words in ("Healthy", "3 of 3 2 needed", "No alert is firing", "Leads to it", "nothing that is asked fails"):
         assert words in " ".join(seen.split())
@@ -75,9 +75,13 @@ def test_a_command_is_copied_and_a_mark_says_what_it_was(stage: Stage, browser: 
     stage["prod"].stop(1)
     stage.pass_s(130)
     browser.open(stage.url("/clusters/prod"))
-    button = browser.one("[data-copy]")
-    button.click()
-    eventually(lambda: button.text == "Copied", within_s=5)
+    # It says so for a second and a half: whoever looks later sees it in what was noted.
+    browser.run(
+        "const button = document.querySelector('[data-copy]'); window.noted = [];"
+        "new MutationObserver(() => noted.push(button.textContent)).observe(button, {childList: true})"
+    )
+    browser.one("[data-copy]").click()
+    eventually(lambda: browser.run("return noted") == ["Copied", "Copy"], within_s=WITHIN_S)
     browser.run(
         "document.querySelector('.mark.election').dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))"
     )
@@ -116,7 +120,7 @@ def test_names_that_would_be_code_are_shown_as_they_are(stage: Stage, browser: B
     stage.pass_s(75)
 
     browser.open(stage.url())
-    browser.one("main a[href^='/clusters/%3Cscript']").click()
+    browser.follow("main a[href^='/clusters/%3Cscript']")
     seen = browser.text()
     assert EVIL in seen
     assert '"><img src=x onerror="window.hurt=1">\\u202e' in seen
@@ -185,7 +189,7 @@ def test_thousands_of_clusters_are_all_named_and_one_is_found(tmp_path: Path, st
         for name in names[:-1]:
             many.fleet.show(name, seen.portrait, at_ms=Millis(many.now_ms))
         browser.open(many.url())
-        html = requests.get(many.url(), timeout=20).text
+        html = requests.get(many.url(), timeout=60).text
         assert all(f"/clusters/{name}" in html for name in names)
         assert browser.text("tbody tr:first-child th") == "edge-1999", "the one that was never seen comes first"
         assert "1 unknown, 1999 healthy" in browser.title
@@ -198,7 +202,7 @@ def test_thousands_of_clusters_are_all_named_and_one_is_found(tmp_path: Path, st
 def test_without_a_script_it_is_the_same_page_that_loads_itself_again(stage: Stage, browser: Browser) -> None:
     with browser.without_scripts():
         browser.open(stage.url("/clusters/calm"), size=DESKTOP)
-        html = requests.get(stage.url("/clusters/calm"), timeout=10).text
+        html = requests.get(stage.url("/clusters/calm"), timeout=60).text
         assert '<noscript><meta http-equiv="refresh" content="10"></noscript>' in html
         assert "What is told" in browser.source
 

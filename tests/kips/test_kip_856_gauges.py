@@ -7,11 +7,11 @@ import pytest
 
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import Book, advance
-from rules.quorum import Millis, NodeId, Quorum, Replica
+from rules.quorum import Millis, NodeId, Quorum, Reason, Replica
 from rules.remedy import add_controller, describe_status, remove_controller
 from streaming.oncall import overview
 from streaming.oncall.glimpse import Glimpse
-from tests.unit.rules.situation import NOW, healthy, key, leaderless, observer, row, silent
+from tests.unit.rules.situation import NOW, failing, healthy, key, leaderless, observer, refuses, row, silent
 
 
 def glimpse(quorum: Quorum) -> Glimpse:
@@ -92,6 +92,28 @@ def test_commands_are_those_that_kafka_ships_and_not_the_drafts() -> None:
         f"{tool} remove-controller --controller-id 2 --controller-directory-id {key(2).directory_id}"
     )
     assert add_controller(healthy(), NodeId(2))[-1] == f"{tool} --command-config $NODE_PROPERTIES add-controller"
+
+
+@pytest.mark.kip("A020", "A074")
+@pytest.mark.parametrize("leader", [1, 3])
+def test_a_removal_is_asked_of_the_leader_by_id_and_directory(leader: int) -> None:
+    quorum = healthy()
+    assert quorum.poll is not None
+    led = replace(quorum, leader_id=NodeId(leader), poll=replace(quorum.poll, leader_id=NodeId(leader)))
+
+    assert remove_controller(led, key(2)).split()[1:] == [
+        *("--bootstrap-controller", f"c{leader}.test:9093", "remove-controller"),
+        *("--controller-id", "2", "--controller-directory-id", key(2).directory_id),
+    ]
+
+
+@pytest.mark.kip("A073")
+def test_where_no_controller_can_be_reached_a_broker_is_asked_which_hands_the_change_on() -> None:
+    unreachable = replace(refuses(healthy(), 1, 2, 3), bootstrap=("b101.test:9092",))
+    by_broker = failing(unreachable, Reason.UNSUPPORTED, "b101.test:9092")
+
+    assert "--bootstrap-server b101.test:9092 remove-controller" in remove_controller(by_broker, key(2))
+    assert "--bootstrap-server b101.test:9092 " in add_controller(by_broker, NodeId(4))[-1]
 
 
 def alerts_after(quorum: Quorum, seconds: int) -> list[str]:

@@ -4,9 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from rules.evaluate import evaluate, thresholds_for
-from rules.finding import Finding
-from rules.quorum import Quorum
 from streaming.replay.machine import Machine
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.rules.situation import findings, healthy, name_gone, refuses, registered_elsewhere, silent, static
@@ -50,10 +47,6 @@ def test_a_static_quorum_has_its_voters_from_its_configuration_and_no_recorded_e
     assert len(said["current_voters"]) == 3
 
 
-def stale(quorum: Quorum) -> list[Finding]:
-    return [one for one in evaluate(quorum, thresholds_for({})).findings if one.rule == RULE]
-
-
 def moved() -> tuple[Ledger, Machine]:
     """Controller 2 of three started again elsewhere and registered itself; the voter set names the old place."""
     ledger, replay = Ledger(), machine()
@@ -69,7 +62,7 @@ def moved() -> tuple[Ledger, Machine]:
 @pytest.mark.kip("E074", "E090")
 def test_one_of_three_that_moved_is_a_warning_until_the_voters_record_names_its_new_place() -> None:
     ledger, replay = moved()
-    (finding,) = stale(replay.quorum())
+    (finding,) = findings(replay.quorum(), RULE)
     assert (finding.subject, str(finding.severity)) == ("voter 2", "warning")
 
     healed = ledger.voters("1-a", "2-b", "3-c")
@@ -78,7 +71,7 @@ def test_one_of_three_that_moved_is_a_warning_until_the_voters_record_names_its_
 
     assert quorum.committed is not None
     assert quorum.committed.voters[1].endpoints == (endpoint(2, 9999),)
-    assert stale(quorum) == []
+    assert findings(quorum, RULE) == []
 
 
 @pytest.mark.kip("E097", "E002")

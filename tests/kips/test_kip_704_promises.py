@@ -6,19 +6,15 @@ from typing import Any
 
 import pytest
 
-from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding
 from rules.quorum import Quorum
 from streaming.oncall.overview import partitions
 from streaming.replay.machine import Machine
 from tests.kips.test_kip_856_gauges import glimpse
+from tests.unit.rules.situation import findings
 from tests.unit.streaming.replay.ledger import Ledger, apply, machine
 
 STUCK, BREACH = "partition-stuck-recovering", "recovery-invariant-broken"
-
-
-def findings(quorum: Quorum, rule: str) -> list[Finding]:
-    return [one for one in evaluate(quorum, thresholds_for({})).findings if one.rule == rule]
 
 
 def written(topic: str = "orders") -> tuple[Ledger, Machine]:

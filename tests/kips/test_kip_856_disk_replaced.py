@@ -5,18 +5,11 @@ from dataclasses import replace
 import pytest
 
 from connectors.event import QuorumPolled
-from rules.evaluate import evaluate, thresholds_for
-from rules.finding import Finding
-from rules.quorum import Quorum
 from streaming.replay.machine import Machine
-from tests.unit.rules.situation import healthy, leaderless, observer, refuses, silent, told
+from tests.unit.rules.situation import findings, healthy, judged, leaderless, observer, refuses, silent, told
 from tests.unit.streaming.replay.ledger import Ledger, apply, key, machine, poll, replica
 
 RULE = "voter-disk-replaced"
-
-
-def findings(quorum: Quorum) -> list[Finding]:
-    return [one for one in evaluate(quorum, thresholds_for({})).findings if one.rule == RULE]
 
 
 def described(*voters: str, observers: tuple[str, ...] = (), gone: tuple[str, ...] = ()) -> QuorumPolled:
@@ -54,7 +47,7 @@ def test_three_voters_and_no_observer_are_well() -> None:
         == {*map(key, ("1-UUID1", "2-UUID2", "3-UUID3"))}
     )
     assert quorum.poll.observers == ()
-    assert evaluate(quorum, thresholds_for({})).findings == ()
+    assert judged(quorum).findings == ()
 
 
 @pytest.mark.kip("A004", "A012", "A017", "A048", "A049")
@@ -65,7 +58,7 @@ def test_a_poll_alone_shows_that_one_id_votes_with_a_dead_disk_and_observes_with
 
     assert quorum.committed is not None
     assert key("3-NEW") not in quorum.committed.keys, "the node is a voter's, and the replica is none"
-    (finding,) = findings(quorum)
+    (finding,) = findings(quorum, RULE)
     assert (finding.evidence["old"], finding.evidence["new"]) == ("3-UUID3", "3-NEW")
 
 
@@ -93,7 +86,7 @@ def test_added_first_and_removed_then_as_the_text_has_it() -> None:
     ledger.voters("1-UUID1", "2-UUID2", "3-NEW")
     mended = apply(replay, [ledger.read(), ledger.row(described("1-UUID1", "2-UUID2", "3-NEW"))])
 
-    assert findings(mended) == []
+    assert findings(mended, RULE) == []
     assert mended.removals == (), "the id votes"
 
 
@@ -103,13 +96,13 @@ def test_removed_first_and_added_then_as_kafka_has_it() -> None:
     apply(replay, [ledger.row(REPLACED)])
     ledger.voters("1-UUID1", "2-UUID2")
     half = apply(replay, [ledger.read(), ledger.row(described("1-UUID1", "2-UUID2", observers=("3-NEW",)))])
-    (finding,) = findings(half)
+    (finding,) = findings(half, RULE)
     assert "half-way" in finding.summary
 
     ledger.voters("1-UUID1", "2-UUID2", "3-NEW")
     mended = apply(replay, [ledger.read(), ledger.row(described("1-UUID1", "2-UUID2", "3-NEW"))])
 
-    assert findings(mended) == []
+    assert findings(mended, RULE) == []
 
 
 @pytest.mark.kip("A006")

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.event import QuorumPolled
 from rules.alert import Alert
-from rules.evaluate import evaluate, thresholds_for
+from rules.evaluate import thresholds_for
 from rules.lifecycle import Book
 from rules.quorum import Quorum, Replica
 from streaming.replay.watch import Watch
@@ -14,11 +14,6 @@ from tests.kips.test_kip_856_gauges import status
 from tests.unit.rules.situation import adding, findings, healthy, observer, silent
 from tests.unit.rules.test_voter_set_rules import removing
 from tests.unit.streaming.replay.ledger import Ledger, apply, machine, poll, replica
-
-
-def forced(quorum: Quorum) -> list[str]:
-    found = evaluate(quorum, thresholds_for({})).findings
-    return [one.severity.value for one in found if one.rule == "forced-reconfiguration"]
 
 
 @pytest.mark.kip("A019", "K033")
@@ -38,7 +33,7 @@ def test_more_than_one_voter_at_once_is_read_and_told(following: str, told: int)
 
     assert quorum.committed is not None
     assert len(quorum.committed.voters) == len(following.split()), "it is no decode error"
-    assert len(forced(quorum)) == told
+    assert len(findings(quorum, "forced-reconfiguration")) == told
 
 
 @pytest.mark.kip("A024", "A026")

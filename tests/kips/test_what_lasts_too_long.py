@@ -5,15 +5,16 @@ from dataclasses import replace
 import pytest
 
 from rules.alert import Alert
-from rules.evaluate import evaluate, thresholds_for
+from rules.evaluate import thresholds_for
 from rules.lifecycle import Book
 from rules.quorum import Quorum
 from streaming.replay.watch import Watch
+from tests.unit.rules.situation import findings
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica
 
 
 def found(quorum: Quorum, rule: str) -> list[str]:
-    return [one.summary for one in evaluate(quorum, thresholds_for({})).findings if one.rule == rule]
+    return [one.summary for one in findings(quorum, rule)]
 
 
 @pytest.mark.kip("E047")

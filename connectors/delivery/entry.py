@@ -52,7 +52,14 @@ class Opened:
     sink: str
 
 
-Entry: TypeAlias = Recorded | Told | Heard | Opened
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """A sink is known no more: it was gone for so long that what waited for it was given up."""
+
+    sink: str
+
+
+Entry: TypeAlias = Recorded | Told | Heard | Opened | Closed
 
 
 def to_line(entry: Entry) -> bytes:
@@ -84,6 +91,8 @@ def _plain(entry: Entry) -> dict[str, Any]:
             return {"heard": entry.sink, "incident": entry.incident, "at": entry.at_ms}
         case Opened():
             return {"opened": entry.sink}
+        case Closed():
+            return {"closed": entry.sink}
 
 
 def _entry(plain: Mapping[str, Any]) -> Entry:
@@ -96,6 +105,8 @@ def _entry(plain: Mapping[str, Any]) -> Entry:
         return Told(number=plain["n"], sink=plain["told"], forgotten=plain.get("forgotten", False))
     if "heard" in plain:
         return Heard(sink=plain["heard"], incident=plain["incident"], at_ms=plain["at"])
+    if "closed" in plain:
+        return Closed(sink=plain["closed"])
     return Opened(sink=plain["opened"])
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from connectors.append import append, sync_directory
 from connectors.delivery import entry
-from connectors.delivery.entry import Entry, Heard, Opened, Told
+from connectors.delivery.entry import Closed, Entry, Heard, Opened, Told
 from connectors.delivery.shelf import Shelf
 from connectors.errors import LedgerError
 from connectors.sinks.line import Key
@@ -57,6 +57,8 @@ class Ledger:
         self._keep_entries = keep_entries
         self._keep_ms = round(keep_s * 1000)
         self._shelf = Shelf()
+        self._present: set[str] = set()
+        """The sinks that are told now; others may be known from before."""
         self._lines = 0
         self._descriptor = -1
         self._torn = False
@@ -73,8 +75,13 @@ class Ledger:
         Raises:
             LedgerError: the file cannot be written.
         """
+        self._present.add(sink)
         if sink not in self._shelf.sinks:
             self._append([Opened(sink=sink)])
+
+    def leave_sink(self, sink: str) -> None:
+        """It is not to be told any more. Should it come back, it is told what it missed, as far as that is kept."""
+        self._present.discard(sink)
 
     def record(self, alerts: Sequence[Alert], now_ms: Millis) -> Sequence[Alert]:
         """Take in the alerts that are new, for every known sink; on the disk when this returns, in this order.
@@ -185,13 +192,16 @@ class Ledger:
         """Drop what is too old or too many; write the file anew when most of its lines are of no more use."""
         excess = len(self._shelf) - self._keep_entries
         needed: set[int] | None = None
-        given_up = 0
+        given_up, gone = 0, set[str]()
         for at, (number, each) in enumerate(self._shelf.oldest()):
             if at >= excess and each.recorded_at_ms >= now_ms - self._keep_ms:
                 break
             needed = self._shelf.needed() if needed is None else needed
             if number not in needed:
-                given_up += self._shelf.drop(number)
+                waiting = set(self._shelf.drop(number))
+                given_up += not waiting.isdisjoint(self._present)
+                gone |= waiting - self._present
+        self._append([Closed(sink=sink) for sink in sorted(gone)])
         if given_up:
             _LOG.warning("%d alerts could not be told for so long that they were given up.", given_up)
         if self._lines > _REWRITE_FACTOR * len(self._shelf) * (1 + len(self._shelf.sinks)) + _REWRITE_SLACK:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from connectors.delivery.entry import Entry, Heard, Opened, Recorded, Told
+from connectors.delivery.entry import Closed, Entry, Heard, Opened, Recorded, Told
 from connectors.sinks.line import Key
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
@@ -67,6 +67,9 @@ class Shelf:
                 self._untold[sink] = dict.fromkeys(sorted(firing))
                 # Not told, else the end of what it never heard of would be meant for it.
                 self._forgotten[sink] = self._alerts.keys() - firing
+            case Closed(sink=sink):
+                for known in (self._untold, self._forgotten, self._heard):
+                    known.pop(sink, None)
 
     def recordings(self, alerts: Sequence[Alert], at_ms: Millis) -> Sequence[Recorded]:
         """The entries for alerts that are new, numbered and placed; they are not taken in yet."""
@@ -127,19 +130,22 @@ class Shelf:
     def needed(self) -> set[int]:
         """What must not be dropped, however old it is.
 
-        The newest word on what fires; and of what has an end that some sink is still to be told, the word before:
-        by that the sink knows that it began.
+        The newest word on what fires; and of what has an end that a sink is still to be told, the word before that it
+        was told: by that it knows that it began.
         """
-        waiting = {number for untold in self._untold.values() for number in untold}
-        lives = {_life(self._alerts[number].alert) for number in waiting}
-        before: dict[tuple[str, Millis], int] = {}
-        for number, recorded in self._alerts.items():
-            if (life := _life(recorded.alert)) in lives and any(number not in each for each in self._untold.values()):
-                before[life] = number
-        return self.firing_numbers() | set(before.values())
+        needed = self.firing_numbers()
+        for sink, untold in self._untold.items():
+            lives = {_life(self._alerts[number].alert) for number in untold}
+            unheard = untold.keys() | self._forgotten.get(sink, set())
+            before: dict[tuple[str, Millis], int] = {}
+            for number, recorded in self._alerts.items() if lives else ():
+                if (life := _life(recorded.alert)) in lives and number not in unheard:
+                    before[life] = number
+            needed.update(before.values())
+        return needed
 
-    def drop(self, number: int) -> bool:
-        """Forget one alert altogether; whether some sink was still to be told."""
+    def drop(self, number: int) -> Collection[str]:
+        """Forget one alert altogether; the sinks that were still to be told."""
         self.changes += 1
         gone = self._alerts.pop(number)
         del self._number_of[gone.alert.key]
@@ -153,10 +159,10 @@ class Shelf:
                 heard.pop(gone.incident, None)
         for forgotten in self._forgotten.values():
             forgotten.discard(number)
-        waiting = [untold for untold in self._untold.values() if number in untold]
-        for untold in waiting:
-            del untold[number]
-        return bool(waiting)
+        waiting = [sink for sink, untold in self._untold.items() if number in untold]
+        for sink in waiting:
+            del self._untold[sink][number]
+        return waiting
 
     def entries(self) -> Iterator[Entry]:
         """The fewest entries that say all this."""

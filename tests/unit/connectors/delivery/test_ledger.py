@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.delivery import entry
-from connectors.delivery.entry import Heard, Opened, Recorded, Told
+from connectors.delivery.entry import Closed, Heard, Opened, Recorded, Told
 from connectors.delivery.ledger import Ledger
 from connectors.errors import LedgerError
 from rules.finding import Severity
@@ -27,6 +27,14 @@ def opened(path: Path, *sinks: str, keep_entries: int = 10_000) -> Ledger:
     return ledger
 
 
+def reread(path: Path) -> bytes:
+    """What the ledger would say if it were opened now."""
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    Ledger(copy).close()
+    return copy.read_bytes()
+
+
 @given(st.text(), st.floats(allow_nan=False, allow_infinity=False), st.none() | st.integers(0, 2**63))
 def test_an_entry_reads_back_as_it_was(text: str, number: float, offset: int | None) -> None:
     of = alert(text, summary=text, evidence={text: [number, {"in": text}]}, remedy=(text,), offset=offset)
@@ -36,6 +44,7 @@ def test_an_entry_reads_back_as_it_was(text: str, number: float, offset: int | N
         Told(number=3, sink=text, forgotten=True),
         Heard(sink=text, incident=text, at_ms=NOON_MS),
         Opened(sink=text),
+        Closed(sink=text),
     )
     for each in entries:
         line = entry.to_line(each)
@@ -134,6 +143,54 @@ def test_giving_up_on_what_a_dead_sink_was_never_told_is_said(tmp_path: Path, ca
     ledger.record([alert("one"), alert("one", resolved=True), SECOND, alert("two", resolved=True)], NOON_MS)
     assert "2 alerts could not be told for so long that they were given up" in caplog.text
     assert len(ledger.pending("dead")) == 2
+
+
+def test_a_sink_that_is_never_told_does_not_keep_what_another_was_told(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    ledger = opened(path, "well", "dead", keep_entries=10)
+    for at in range(200):
+        for each in (alert(f"past {at}"), alert(f"past {at}", resolved=True)):
+            ledger.record([each], NOON_MS)
+            ledger.told("well", [each.key])
+    assert len(ledger.history()) == len(ledger.pending("dead")) == 10
+
+
+def test_the_word_before_an_end_is_kept_for_the_sink_that_is_still_to_be_told_the_end(tmp_path: Path) -> None:
+    ledger = opened(tmp_path / "ledger", "well", "late", keep_entries=3)
+    ledger.record([FIRST], NOON_MS)
+    for sink in ("well", "late"):
+        ledger.told(sink, [FIRST.key])
+    ledger.record([SECOND, alert("two", resolved=True), OVER], NOON_MS)
+    ledger.told("well", [OVER.key])
+    ledger.record([], NOON_MS)
+    (filed,) = ledger.incidents("late").values()
+    assert [(each.alert, each.told) for each in filed if each.alert.subject == "one"] == [(FIRST, True), (OVER, False)]
+
+
+def test_a_sink_that_is_no_more_is_forgotten_when_what_waits_for_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "ledger"
+    opened(path, "stays", "goes", "went").close()
+    ledger = opened(path, "stays", "goes", keep_entries=2)
+    ledger.leave_sink("goes")
+    past = [alert("past"), alert("past", resolved=True)]
+    ledger.record([FIRST], NOON_MS)
+    ledger.told("stays", [FIRST.key])
+    # Until then it can come back, and is told what it missed.
+    ledger.open_sink("goes")
+    assert ledger.pending("goes") == [FIRST]
+    ledger.leave_sink("goes")
+    ledger.record(past, NOON_MS)
+    ledger.told("stays", [each.key for each in past])
+    ledger.record([SECOND], NOON_MS)
+    assert caplog.text == ""
+    assert b'"opened":"goes"' not in reread(path)
+    assert b'"opened":"went"' not in reread(path)
+    ledger.close()
+    again = opened(path, "goes", "stays")
+    assert again.pending("goes") == [FIRST, SECOND]
+    assert again.pending("stays") == [SECOND]
 
 
 def test_half_a_line_that_could_not_be_cut_off_spoils_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,17 +7,17 @@ login. What is left of a manager is here: one connection per (lane, address), an
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from connectors.cluster import Cluster
 from connectors.errors import UnseenError, UsageError
 from connectors.kafka.budget import Budget
+from connectors.kafka.credentials import FILES, at_fault, for_kafka, password
 from connectors.kafka.failure import classify
 from connectors.kafka.loop import Loop, Outcome
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect, secure
-from connectors.kafka.wire import AbstractTokenProvider, KafkaConnection, kafka_errors
+from connectors.kafka.wire import KafkaConnection, kafka_errors
 from rules.quorum import Reason, Sight, host_and_port
 
 OPTIONS = frozenset(
@@ -36,11 +36,10 @@ OPTIONS = frozenset(
         "sasl_kerberos_name",
         "sasl_kerberos_service_name",
         "sasl_kerberos_domain_name",
-        "sasl_oauth_token_file",
+        *FILES,
     }
 )
-"""The names `Cluster.options` may hold: kafka-python's own, and `sasl_oauth_token_file`, a file that holds an
-OAUTHBEARER token and is read again at each login."""
+"""The names `Cluster.options` may hold: kafka-python's own, and files that hold a secret and are read at each login."""
 SECRETS = frozenset({"ssl_password", "sasl_plain_password"})
 """The options whose values are secrets."""
 _RECEIVE_BYTES = 64 * 1024 * 1024
@@ -72,9 +71,10 @@ class _Line(KafkaConnection):  # type: ignore[misc]
             node_id=str(address),
             receive_message_max_bytes=_RECEIVE_BYTES,
             max_in_flight_requests_per_connection=2,
-            **options,
+            **for_kafka(options),
         )
         self.budget = budget
+        self._options = options
         self._loop = loop
         self._setup_s = setup_s
         self.proven = False
@@ -83,31 +83,13 @@ class _Line(KafkaConnection):  # type: ignore[misc]
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
         # Not taken with the place of ApiVersions: paused nodes that go on would all log in within the same second.
         await self.budget.take(self._loop, _LOGIN_REQUESTS.get(self.config["sasl_mechanism"], 3))
+        # Here, because a listener with a session's lifetime wants a login again on the same connection (KIP-368).
+        self.config.update(password(self._options))
         await super()._sasl_authenticate(self._loop.now() + self._setup_s)
 
     def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
         self.budget.count()
         return super()._send_request(request, future=future, timeout_at=timeout_at)
-
-
-class _TokenFile(AbstractTokenProvider):  # type: ignore[misc]
-    """What kafka-python asks for an OAUTHBEARER token at each login."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self._path = Path(path)
-
-    def token(self) -> str:
-        """The token as the file holds it now."""
-        try:
-            return self._path.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeError) as problem:
-            detail = f"our sasl_oauth_token_file {self._path} cannot be read"
-            raise UnseenError(Reason.NOT_AUTHENTICATED, detail) from problem
-
-    def extensions(self) -> dict[str, str]:
-        """None."""
-        return {}
 
 
 @dataclass(slots=True)
@@ -131,7 +113,7 @@ class Client:
             known = ", ".join(sorted(OPTIONS))
             raise UsageError(f"Cluster {cluster.name}: unknown option {unknown[0]!r}; the options are {known}.")
         self._loop = loop
-        self._options = _for_kafka(cluster.options)
+        self._options = {"client_id": "kraftwatch", **cluster.options}
         self.timeout_ms = cluster.request_timeout_ms
         self._setup_s = cluster.request_timeout_ms / 1000
         self._resolver = resolver
@@ -215,7 +197,7 @@ class Client:
             self._require_open()
         except BaseException as problem:
             # Also when the loop ends in the middle of it: no socket stays behind.
-            unseen = classify(problem)
+            unseen = at_fault(classify(problem), self._options)
             if line is not None:
                 line.close(unseen)
             if transport is not None:
@@ -238,14 +220,6 @@ class Client:
         first_s, most_s = (1.0, 5.0) if problem.reason in _PERSISTENT else (0.2, 1.0)
         delay = min(most_s, first_s * 2 ** (failures - 1))
         self._backoff[address] = _Backoff(failures, self._loop.now() + delay, problem)
-
-
-def _for_kafka(options: Mapping[str, Any]) -> dict[str, Any]:
-    ours = dict(options)
-    token_file = ours.pop("sasl_oauth_token_file", None)
-    if token_file is not None:
-        ours["sasl_oauth_token_provider"] = _TokenFile(str(token_file))
-    return {"client_id": "kraftwatch", **ours}
 
 
 def _unproven(line: _Line, problem: UnseenError) -> UnseenError:

@@ -28,11 +28,18 @@ _CERTIFICATE = {
     62: "its certificate is for another host name",
     64: "its certificate is for another address",
 }
+_NOT_ACCEPTED = {
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not accept our client certificate (strange CA, or expired)",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "our client certificate has expired",
+    "SSLV3_ALERT_CERTIFICATE_REVOKED": "our client certificate was revoked",
+    "TLSV1_ALERT_UNKNOWN_CA": "it does not know the CA of our client certificate",
+}
+OF_OUR_CERTIFICATE = frozenset(_NOT_ACCEPTED.values())
+"""The details of a failure that our own certificate explains."""
 _ALERT = {
+    **_NOT_ACCEPTED,
     "SSLV3_ALERT_BAD_CERTIFICATE": "it wants a client certificate (ssl_certfile)",
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants a client certificate (ssl_certfile)",
-    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not accept our client certificate (strange CA, or expired)",
-    "TLSV1_ALERT_UNKNOWN_CA": "it does not know the CA of our client certificate",
     "SSLV3_ALERT_HANDSHAKE_FAILURE": "it ended the handshake: no client certificate (ssl_certfile)? no common cipher?",
     "WRONG_VERSION_NUMBER": "it does not speak TLS",
     "RECORD_LAYER_FAILURE": "it does not speak TLS",

@@ -5,6 +5,7 @@ What stock kafka-python 3.0.12 does wrong, and what is done here instead:
 - bytes that come together with the end of the stream are thrown away, and with them the sentence that says why
   a login failed: here they are delivered first;
 - a TLS handshake has no deadline, so a stopped controller holds its connection for ever: here it has one;
+- its TLS context cannot revoke, and may ask the terminal for a password: `connectors.kafka.credentials` makes ours;
 - an answer that cannot be decoded ends the reading task silently: here it ends the connection;
 - 4 KiB a read: here 256 KiB.
 """
@@ -13,10 +14,10 @@ import errno
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from connectors.errors import UnseenError
+from connectors.kafka.credentials import tls_context
 from connectors.kafka.failure import of_errno
 from connectors.kafka.loop import Loop
 from connectors.kafka.wire import KafkaSSLTransport, KafkaTCPTransport, kafka_errors
@@ -24,7 +25,6 @@ from rules.quorum import Reason
 
 _READ_BYTES = 256 * 1024
 _UNDER_WAY = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
-_FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 _STRONGEST = (Reason.REFUSED, Reason.CLOSED, Reason.TIMED_OUT, Reason.UNREACHABLE)
 
 
@@ -126,7 +126,7 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
 
 
 class TlsTransport(PlainTransport, KafkaSSLTransport):  # type: ignore[misc]
-    """TLS with a handshake that ends by its deadline. Reads the certificate files anew for each connection."""
+    """TLS with a handshake that ends by its deadline."""
 
     @property
     def certificate_ends_at(self) -> float | None:
@@ -158,14 +158,12 @@ async def secure(loop: Loop, sock: socket.socket, host: str, options: Mapping[st
     The certificate is checked against `host`, the name that was asked for, whatever address it led to.
 
     Raises:
-        UnseenError: TLS_FAILED for a file that cannot be read, naming it. Anything else is for `classify`.
+        UnseenError: TLS_FAILED for a file of ours that does not do, naming it. Anything else is for `classify`.
     """
     if options.get("security_protocol", "PLAINTEXT") not in ("SSL", "SASL_SSL"):
         return PlainTransport(loop.net, sock, host=host)
-    tls = {name: value for name, value in options.items() if name.startswith("ssl_")}
     try:
-        _require_files(tls)
-        transport = TlsTransport(loop.net, sock, host=host, **tls)
+        transport = TlsTransport(loop.net, sock, host=host, ssl_context=tls_context(options))
     except BaseException:
         sock.close()
         raise
@@ -175,14 +173,3 @@ async def secure(loop: Loop, sock: socket.socket, host: str, options: Mapping[st
         transport.abort()
         raise
     return transport
-
-
-def _require_files(options: Mapping[str, Any]) -> None:
-    for name in _FILES:
-        path = options.get(name)
-        if path:
-            try:
-                Path(str(path)).open("rb").close()
-            except OSError as problem:
-                detail = f"our {name} {path} cannot be read: {problem.strerror}"
-                raise UnseenError(Reason.TLS_FAILED, detail) from problem

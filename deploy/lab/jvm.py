@@ -65,6 +65,8 @@ class Jvm:
     folder: Path
     """Where log4j2.xml, log4j.properties and java.security are written."""
     hosts_file: Path | None = None
+    options: tuple[str, ...] = ()
+    """Further options of the JVMs that run nodes."""
 
     def prepare(self) -> None:
         """Writes the files that the options point to."""
@@ -75,7 +77,8 @@ class Jvm:
     def node(self, properties: Path) -> list[str]:
         """The command that runs a broker or controller in the foreground, logging to its standard output."""
         log = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.xml'}"
-        return [*self._java(), log, *self._log4j("INFO"), "-XX:+ExitOnOutOfMemoryError", NODE, str(properties)]
+        options = [log, *self._log4j("INFO"), "-XX:+ExitOnOutOfMemoryError", *self.options]
+        return [*self._java(), *options, NODE, str(properties)]
 
     def tool(self, name: str, arguments: Sequence[str], *, timeout_s: float = TOOL_TIMEOUT_S) -> str:
         """Runs one of Kafka's tools, named as its script without `.sh`, and returns what it printed.

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deploy.lab import wire
 from deploy.lab.errors import LabError
 from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.jvm import Jvm
@@ -11,8 +12,21 @@ from deploy.lab.process import Program
 from deploy.lab.versions import is_dynamic
 
 LOOPBACK = "127.0.0.1"
+_PROTOCOLS = "listener.security.protocol.map"
 CONTROLLER, BROKER = "CONTROLLER", "PLAINTEXT"
 """The listeners' names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """A further listener of every controller, for clients alone: Kafka itself uses the first."""
+
+    name: str
+    """In capitals, such as MTLS."""
+    protocol: str
+    """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """What stands behind `listener.name.NAME.`, with the name in small letters."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,6 +41,8 @@ class Node:
     """What its controller listener advertises: 127.0.0.1 or a name of the lab. It binds 127.0.0.1 either way."""
     version: str = KAFKA_VERSION
     """The Kafka that its next start runs."""
+    listeners: tuple[tuple[Listener, int], ...] = ()
+    """What its controller role listens on besides, each with its port."""
     program: Program | None = field(default=None, repr=False)
 
     @property
@@ -49,10 +65,15 @@ class Node:
         """HOST:PORT of its broker listener."""
         return f"{LOOPBACK}:{self.broker_port}"
 
+    def endpoint_of(self, listener: str) -> str:
+        """HOST:PORT of one of its further listeners, by name."""
+        return next(f"{self.host}:{port}" for one, port in self.listeners if one.name == listener)
+
     @property
     def ports(self) -> tuple[int, ...]:
         """Every port it listens on."""
-        return tuple(port for port in (self.controller_port, self.broker_port) if port is not None)
+        ports = (self.controller_port, self.broker_port, *(port for _, port in self.listeners))
+        return tuple(port for port in ports if port is not None)
 
     @property
     def properties_file(self) -> Path:
@@ -105,7 +126,12 @@ class Node:
         `quorum` is what tells it of the controllers: controller.quorum.bootstrap.servers or .voters.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        text = "".join(f"{key}={value}\n" for key, value in {**self._properties(), **quorum, **extra}.items())
+        properties = {**self._properties(), **quorum, **extra}
+        for listener, _ in self.listeners:
+            properties[_PROTOCOLS] += f",{listener.name}:{listener.protocol}"
+            prefix = f"listener.name.{listener.name.lower()}."
+            properties |= {prefix + key: value for key, value in listener.properties.items()}
+        text = "".join(f"{key}={value}\n" for key, value in properties.items())
         self.properties_file.write_text(text, encoding="utf-8")
 
     def _properties(self) -> dict[str, str]:
@@ -113,8 +139,10 @@ class Node:
         if self.is_controller:
             roles.append("controller")
             bound.append(f"{CONTROLLER}://{LOOPBACK}:{self.controller_port}")
+            bound += [f"{one.name}://{LOOPBACK}:{port}" for one, port in self.listeners]
             if is_dynamic(self.version):  # older ones refuse to start with it
                 advertised.append(f"{CONTROLLER}://{self.endpoint}")
+                advertised += [f"{one.name}://{self.host}:{port}" for one, port in self.listeners]
         if self.is_broker:
             roles.append("broker")
             bound.append(f"{BROKER}://{self.broker_endpoint}")
@@ -122,9 +150,9 @@ class Node:
         properties = {
             "process.roles": ",".join(roles),
             "node.id": str(self.id),
-            "controller.listener.names": CONTROLLER,
+            "controller.listener.names": ",".join([CONTROLLER, *(one.name for one, _ in self.listeners)]),
             "listeners": ",".join(bound),
-            "listener.security.protocol.map": f"{CONTROLLER}:PLAINTEXT,{BROKER}:PLAINTEXT",
+            _PROTOCOLS: f"{CONTROLLER}:PLAINTEXT,{BROKER}:PLAINTEXT",
             "log.dirs": str(self.data),
             "auto.create.topics.enable": "false",
             "group.initial.rebalance.delay.ms": "0",
@@ -161,6 +189,18 @@ class Node:
         if self.program is None or not self.program.alive:
             raise LabError(f"node {self.id} does not run")
         return self.program
+
+    def answers(self, dial: wire.Dial) -> bool:
+        """Whether it takes requests.
+
+        Raises:
+            LabError: its process has ended.
+        """
+        if not self.running:
+            raise LabError(f"node {self.id} ended while it started; the end of {self.log_file}:\n{self.last_words()}")
+        if self.controller_port is not None and not wire.listens(self.controller_port):
+            return False
+        return self.broker_port is None or self.id in wire.live_brokers(self.broker_port, dial=dial)
 
     def last_words(self, lines: int = 12) -> str:
         """The end of its log, for the sentence that says why it did not come up."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from deploy.lab.errors import LabError
 from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.names import DOMAIN, Names
-from deploy.lab.node import LOOPBACK, Node
+from deploy.lab.node import LOOPBACK, Listener, Node
 from deploy.lab.ports import Ports
 
 FIRST_BROKER = 101
@@ -23,6 +23,7 @@ class Roster:
         extra: Mapping[str, str],
         version: str = KAFKA_VERSION,
         static: bool = False,
+        listeners: Sequence[Listener] = (),
     ) -> None:
         """Of a quorum of this Kafka; a `static` one is named in every configuration, others keep it in the log."""
         self._folder = folder
@@ -30,6 +31,7 @@ class Roster:
         self._static = static
         self._names = names
         self._extra = dict(extra)
+        self._listeners = tuple(listeners)
         self._nodes: dict[int, Node] = {}
         self._ports = Ports()
 
@@ -115,5 +117,6 @@ class Roster:
             broker_port=self._ports.claim() if broker else None,
             host=host,
             version=self._version,
+            listeners=tuple((one, self._ports.claim()) for one in self._listeners) if controller else (),
         )
         return self._nodes[id_]

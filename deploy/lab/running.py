@@ -2,6 +2,7 @@
 
 import base64
 import signal
+import socket
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from deploy.lab.errors import LabError
 from deploy.lab.jars import KAFKA_VERSION, kafka_jars
 from deploy.lab.jvm import Jvm
 from deploy.lab.names import Names
-from deploy.lab.node import Node
+from deploy.lab.node import BROKER, CONTROLLER, Listener, Node
 from deploy.lab.patience import until
 from deploy.lab.roster import Roster
 from deploy.lab.security import Security
@@ -49,13 +50,16 @@ class RunningQuorum:
         properties: Mapping[str, str] | None = None,
         named: bool = False,
         users: Sequence[str] | None = None,
+        plaintext: Sequence[str] = (),
+        listeners: Sequence[Listener] = (),
         held: bool = True,
     ) -> None:
         """`directory` is made if need be and must hold no lab; `properties` go into every node's configuration.
 
         `named`: controllers advertise names that only the lab's hosts file knows, instead of 127.0.0.1.
         `static`: voters by controller.quorum.voters, kraft.version 0; unless told, only where the Kafka knows no other.
-        `users`: not None makes it a secured quorum with these users beside the admin (see `deploy.lab.security`).
+        `users`: not None makes it a secured quorum with these users beside the admin (see `deploy.lab.security`),
+        `plaintext` those of its listeners that are open to all, `listeners` what its controllers listen on besides.
         `held=False`: the processes outlive this one (see `deploy.lab.standing`).
         """
         if controllers + combined < 1 or min(controllers, brokers, combined) < 0:
@@ -72,6 +76,8 @@ class RunningQuorum:
         self._properties = dict(properties or {})
         self._named = named
         self._users = users
+        self._security: Security | None = None
+        self._plaintext, self._listeners = plaintext, listeners
         self._held = held
 
     def __enter__(self) -> Self:
@@ -81,13 +87,21 @@ class RunningQuorum:
             raise LabError(f"{self.directory} holds a lab already: give it a folder of its own")
         self.directory.mkdir(parents=True, exist_ok=True)
         self._names = Names(self.directory / "hosts") if self._named else None
-        self._security = None if self._users is None else Security(self.directory / "security", self._users)
+        if self._users is not None:
+            self._security = Security(self.directory / "security", self._users, plaintext=self._plaintext)
         secured = {} if self._security is None else self._security.node_properties()
-        extra = secured | self._properties
-        self._roster = Roster(self.directory, names=self._names, extra=extra, version=self.version, static=self.static)
+        self._roster = Roster(
+            self.directory,
+            names=self._names,
+            extra=secured | self._properties,
+            version=self.version,
+            static=self.static,
+            listeners=self._listeners,
+        )
         self._jvm.prepare()
         admin_file = None if self._security is None else self._security.admin_file
-        self.tools = Tools(jvm=self._jvm, roster=self._roster, command_config=admin_file)
+        login_file = None if CONTROLLER in self._plaintext else admin_file
+        self.tools = Tools(jvm=self._jvm, roster=self._roster, command_config=login_file)
         try:
             self._roster.populate(**self._counts)
             self._format_all()
@@ -152,12 +166,12 @@ class RunningQuorum:
     @property
     def dial(self) -> wire.Dial:
         """How a node of this quorum is connected to."""
-        return wire.plaintext if self._security is None else self._security.dial
+        return wire.plaintext if self._security is None else self._dial
 
     @property
     def login(self) -> Mapping[str, str | int]:
         """What librdkafka needs for that."""
-        return {} if self._security is None else self._security.client()
+        return {} if self._security is None or BROKER in self._plaintext else self._security.client()
 
     @property
     def state(self) -> wire.QuorumState | None:
@@ -196,7 +210,7 @@ class RunningQuorum:
         for id_ in ids if wait else ():
             node = self.node(id_)
             until(
-                lambda node=node: _answers(node, self.dial),  # type: ignore[misc]
+                lambda node=node: node.answers(self.dial),  # type: ignore[misc]
                 timeout_s=START_TIMEOUT_S,
                 what=f"node {id_} ({node.log_file})",
             )
@@ -237,7 +251,12 @@ class RunningQuorum:
         return self._jvm_of(self.version)
 
     def _jvm_of(self, version: str) -> Jvm:
-        return Jvm(jars=kafka_jars(version), folder=self.directory, hosts_file=self.hosts_file)
+        options = () if self._security is None else self._security.java_options
+        return Jvm(jars=kafka_jars(version), folder=self.directory, hosts_file=self.hosts_file, options=options)
+
+    def _dial(self, port: int) -> socket.socket:
+        listener = BROKER if port in {node.broker_port for node in self._roster} else CONTROLLER
+        return wire.plaintext(port) if listener in self._plaintext else self.security.dial(port)
 
     def _format_all(self) -> None:
         voters = [(node, _new_uuid()) for node in self._roster.controllers]
@@ -269,15 +288,6 @@ class RunningQuorum:
             program = self.node(id_).program
             if program is not None and not program.wait(timeout_s):
                 raise LabError(f"node {id_} did not end within {timeout_s:g} s ({self.node(id_).log_file})")
-
-
-def _answers(node: Node, dial: wire.Dial) -> bool:
-    """Whether it takes requests; raises LabError when its process has ended."""
-    if not node.running:
-        raise LabError(f"node {node.id} ended while it started; the end of {node.log_file}:\n{node.last_words()}")
-    if node.controller_port is not None and not wire.listens(node.controller_port):
-        return False
-    return node.broker_port is None or node.id in wire.live_brokers(node.broker_port, dial=dial)
 
 
 def _new_uuid() -> str:

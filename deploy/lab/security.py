@@ -4,23 +4,17 @@ PLAIN, because its users stand in each node's configuration. SCRAM's stand in th
 have to log in to each other by it could never begin to write.
 """
 
-import datetime
-import ipaddress
 import secrets
 import socket
 import ssl
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
 from deploy.lab import wire
-from deploy.lab.names import DOMAIN
-from deploy.lab.node import BROKER, CONTROLLER, LOOPBACK
+from deploy.lab.authority import Authority
+from deploy.lab.node import BROKER, CONTROLLER, LOOPBACK, Listener
+from deploy.lab.tokens import TokenIssuer
 
 with warnings.catch_warnings():
     # As in `wire`: kafka-python reads its schemas by a function that Python 3.11 and 3.12 call deprecated.
@@ -37,20 +31,50 @@ ADMIN = "admin"
 _HANDSHAKE_V1, _AUTHENTICATE_V1 = 1, 1
 _LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-_VALID = datetime.timedelta(days=7)
+_SASL = "org.apache.kafka.common.security"
+_ANONYMOUS = "User:ANONYMOUS"
+
+MUTUAL_TLS = Listener(name="MTLS", protocol="SSL", properties={"ssl.client.auth": "required"})
+"""Wants a client's certificate of the quorum's authority: the principal is `User:CN=...`."""
+SCRAM = Listener(
+    name="SCRAM",
+    protocol="SASL_SSL",
+    properties={
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+        "scram-sha-256.sasl.jaas.config": f"{_SASL}.scram.ScramLoginModule required;",
+        "scram-sha-512.sasl.jaas.config": f"{_SASL}.scram.ScramLoginModule required;",
+    },
+)
+"""Whose users are made while the quorum runs: Kafka's records hold them."""
+BEARER = Listener(
+    name="BEARER",
+    protocol="SASL_SSL",
+    properties={
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "oauthbearer.sasl.jaas.config": f"{_SASL}.oauthbearer.OAuthBearerLoginModule required;",
+        "oauthbearer.sasl.server.callback.handler.class": f"{_SASL}.oauthbearer.OAuthBearerValidatorCallbackHandler",
+    },
+)
+"""Takes the tokens that `Security.tokens` issues, and checks their signature."""
+IN_THE_CLEAR = Listener(name="CLEAR", protocol="SASL_PLAINTEXT")
+"""PLAIN without TLS."""
 
 
 class Security:
     """The users and certificates of one quorum. All but the admin may do nothing until an ACL allows it."""
 
-    def __init__(self, folder: Path, users: Sequence[str]) -> None:
-        """Makes CA, server certificate (one for all nodes and names of the lab) and passwords, and writes them."""
+    def __init__(self, folder: Path, users: Sequence[str], *, plaintext: Collection[str] = ()) -> None:
+        """Makes CA, server certificate (one for all nodes and names of the lab) and passwords, and writes them.
+
+        `plaintext`: CONTROLLER or BROKER, where that listener is open to all: who comes in there is a super user.
+        """
         self.passwords: Mapping[str, str] = {name: secrets.token_urlsafe(18) for name in (ADMIN, *users)}
-        folder.mkdir(parents=True, exist_ok=True)
-        self.ca_file = folder / "ca.pem"
+        self.plaintext = frozenset(plaintext)
+        self.authority = Authority(folder)
+        self.tokens = TokenIssuer(folder)
+        self.ca_file = self.authority.file
         """What a client has to trust."""
-        self._server_file = folder / "server.pem"
-        self._write_certificates()
+        self.server_file = self.authority.issue("server")
         self.admin_file = folder / "admin.properties"
         """What Kafka's tools take as --command-config."""
         self.admin_file.write_text(
@@ -62,19 +86,28 @@ class Security:
         """What makes a node secured, and at the end what Kafka's tools need to reach it with this very file."""
         users = " ".join(f'user_{name}="{password}"' for name, password in self.passwords.items())
         login = f"{self._jaas(ADMIN)} {users};"
+        keys = self.tokens.jwks_file.as_uri()
+        protocols = {name: "PLAINTEXT" if name in self.plaintext else "SASL_SSL" for name in (CONTROLLER, BROKER)}
         return {
-            "listener.security.protocol.map": f"{CONTROLLER}:SASL_SSL,{BROKER}:SASL_SSL",
+            "listener.security.protocol.map": ",".join(f"{name}:{one}" for name, one in protocols.items()),
             "sasl.mechanism.controller.protocol": "PLAIN",
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
             "sasl.enabled.mechanisms": "PLAIN",
             f"listener.name.{CONTROLLER.lower()}.plain.sasl.jaas.config": login,
             f"listener.name.{BROKER.lower()}.plain.sasl.jaas.config": login,
+            f"listener.name.{IN_THE_CLEAR.name.lower()}.plain.sasl.jaas.config": login,
+            f"listener.name.{BEARER.name.lower()}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": keys,
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self._server_file),
+            "ssl.keystore.location": str(self.server_file),
             "authorizer.class.name": _AUTHORIZER,
-            "super.users": f"User:{ADMIN}",
+            "super.users": ";".join([f"User:{ADMIN}", *([_ANONYMOUS] if self.plaintext else [])]),
             **self._client(),
         }
+
+    @property
+    def java_options(self) -> tuple[str, ...]:
+        """What lets a node read the public keys of `tokens`."""
+        return (f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.tokens.jwks_file.as_uri()}",)
 
     def client(self, user: str = ADMIN) -> dict[str, str | int]:
         """How librdkafka logs in."""
@@ -121,60 +154,3 @@ class Security:
 
     def _jaas(self, user: str) -> str:
         return f'{_LOGIN_MODULE} required username="{user}" password="{self.passwords[user]}"'
-
-    def _write_certificates(self) -> None:
-        ca_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-        ca_name = _name("kraftwatch lab CA")
-        ca = (
-            _begun(ca_name, issuer=ca_name, key=ca_key)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_key_usage(signs_certificates=True), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
-            .sign(ca_key, hashes.SHA256())
-        )
-        names = [x509.DNSName("localhost"), x509.DNSName(f"*.{DOMAIN}"), x509.IPAddress(ipaddress.ip_address(LOOPBACK))]
-        # Nodes are each other's clients, too.
-        uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-        server = (
-            _begun(_name("localhost"), issuer=ca_name, key=server_key)
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
-            .add_extension(_key_usage(signs_certificates=False), critical=True)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-            .sign(ca_key, hashes.SHA256())
-        )
-        pem = serialization.Encoding.PEM
-        key = server_key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        self.ca_file.write_bytes(ca.public_bytes(pem))
-        self._server_file.write_bytes(key + server.public_bytes(pem) + ca.public_bytes(pem))
-
-
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-
-
-def _begun(subject: x509.Name, *, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _VALID)
-        .not_valid_after(now + _VALID)
-    )
-
-
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )

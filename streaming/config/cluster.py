@@ -1,9 +1,10 @@
 """One cluster to watch, and how to log in there."""
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from connectors.cluster import Cluster
 from connectors.errors import UsageError
@@ -11,6 +12,10 @@ from connectors.sinks.secret import Secret
 from rules.quorum import Access, Vantage
 from streaming.config.login import BY_PASSWORD, LoginSection
 from streaming.config.section import readable
+
+_FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file")
+_SECRET_FILES = ("sasl_plain_password_file", "ssl_password_file")
+"""Read at each login."""
 
 
 class ClusterDefaults(LoginSection):
@@ -76,23 +81,30 @@ class ClusterSection(ClusterDefaults):
         """The plain value that the gatherer gets.
 
         Raises:
-            UsageError: a named file cannot be read.
+            UsageError: a named file cannot be read, or a package is missing for the mechanism.
         """
-        for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file", "hosts_file"):
+        if self.sasl_mechanism == "GSSAPI" and find_spec("gssapi") is None:
+            raise UsageError(
+                f"cluster {self.name}: sasl_mechanism GSSAPI needs the Python package gssapi, which is not installed: "
+                "install it beside kraftwatch"
+            )
+        for name in (*_FILES, "hosts_file"):
             path = getattr(self, name)
             if path is not None:
                 readable(path, f"cluster {self.name}: {name}")
+        for name in _SECRET_FILES:
+            self._check_secret(name)
         options: dict[str, str | int | bool | None] = {
             "security_protocol": self.security_protocol,
             "ssl_check_hostname": self.ssl_check_hostname,
             "sasl_mechanism": self.sasl_mechanism,
             "sasl_plain_username": self.sasl_plain_username,
-            "sasl_plain_password": self._secret("sasl_plain_password"),
+            "sasl_plain_password": _text(self.sasl_plain_password),
             "sasl_kerberos_service_name": self.sasl_kerberos_service_name,
             "sasl_kerberos_domain_name": self.sasl_kerberos_domain_name,
-            "ssl_password": self._secret("ssl_password"),
+            "ssl_password": _text(self.ssl_password),
         }
-        for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file"):
+        for name in (*_FILES, *_SECRET_FILES):
             path = getattr(self, name)
             options[name] = None if path is None else str(path)
         return Cluster(
@@ -105,14 +117,18 @@ class ClusterSection(ClusterDefaults):
             log=self.metadata_log,
         )
 
-    def _secret(self, key: str) -> str | None:
-        file, text = getattr(self, key + "_file"), getattr(self, key)
+    def _check_secret(self, key: str) -> None:
+        """Read what the gatherer will read at each login: its first refusal would come later, and say less."""
+        file = getattr(self, key)
         try:
             if file is not None:
-                return Secret(file=file).read()
+                Secret(file=file).read()
         except UsageError as problem:
-            raise UsageError(f"cluster {self.name}: {key}_file: {problem}") from None
-        return None if text is None else str(text.get_secret_value())
+            raise UsageError(f"cluster {self.name}: {key}: {problem}") from None
+
+
+def _text(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
 
 
 def host_port(address: str) -> tuple[str, int]:

@@ -25,7 +25,7 @@ class LoginSection(Section):
     ssl_password: SecretStr | None = None
     """The key's password."""
     ssl_password_file: Path | None = None
-    """A file that holds it alone; not together with ssl_password."""
+    """A file that holds it alone, read again at each connection; not together with ssl_password."""
     ssl_crlfile: Path | None = None
     """PEM: what was revoked."""
     ssl_check_hostname: bool = True
@@ -37,7 +37,7 @@ class LoginSection(Section):
     sasl_plain_password: SecretStr | None = None
     """For PLAIN and SCRAM."""
     sasl_plain_password_file: Path | None = None
-    """A file that holds the password alone; not together with sasl_plain_password."""
+    """A file that holds the password alone, read again at each login; not together with sasl_plain_password."""
     sasl_oauth_token_file: Path | None = None
     """A file that holds an OAUTHBEARER token, read again at each login."""
 

@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,8 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
     cluster = config.clusters[0].cluster()
 
     assert cluster.bootstrap == (("c1.example", 9093), ("::1", 9094))
-    assert cluster.options["sasl_plain_password"] == "s3cret"
+    assert cluster.options["sasl_plain_password_file"] == str(tmp_path / "password")
+    assert "sasl_plain_password" not in cluster.options, "the gatherer reads the file at each login"
     assert cluster.options["security_protocol"] == "SASL_SSL"
     assert cluster.resolve == {"c1.example": "127.0.0.1"}
     assert config.clusters[0].vantage is Vantage.OUTSIDE
@@ -111,6 +113,16 @@ def test_a_named_file_that_cannot_be_read_is_named_with_its_key(name: str, tmp_p
     )
 
     with pytest.raises(UsageError, match=f"cluster prod: {name}: cannot read .*missing: no such file"):
+        section.cluster()
+
+
+def test_a_mechanism_without_its_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    section = ClusterSection.model_validate(
+        {"name": "prod", "bootstrap": ["c1:9093"], "security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"}
+    )
+    monkeypatch.setitem(sys.modules, "gssapi", None)  # as Python has it for a package that is not there
+
+    with pytest.raises(UsageError, match=r"^cluster prod: sasl_mechanism GSSAPI needs the Python package gssapi"):
         section.cluster()
 
 

@@ -108,7 +108,7 @@ def test_the_environment_is_expanded_in_texts(tmp_path: Path, monkeypatch: pytes
     assert (section.name, section.bootstrap) == ("prod", ("c1.example:9093", "c2:9093"))
     assert section.sasl_plain_username == "a$b${C1}${C1}"
     assert config.overrides() == {"no-leader.hold": 9.0}
-    assert section.cluster().options["sasl_plain_password"] == "${HOME}"
+    assert section.cluster().options["sasl_plain_password_file"] == str(secret)
 
 
 def test_every_mistake_can_be_had_at_once_each_once_with_its_line(tmp_path: Path) -> None:

@@ -90,9 +90,8 @@ def _firing(alert: Alert) -> Text:
 
 
 def _resolved(alert: Alert) -> Text:
-    stood_ms = alert.observed_at_ms - alert.started_at_ms
     text = _headline(alert, "RESOLVED", _RESOLVED_BADGE, "green")
-    text.append(f"{_MARGIN}{visible(alert.summary)} (stood for {duration(stood_ms)})\n", "green")
+    text.append(f"{_MARGIN}{visible(alert.summary)}\n", "green")
     return text
 
 

@@ -2,8 +2,8 @@
 
 from rich.console import Console
 
-PLAIN_WIDTH = 220
-"""Nothing is folded for a file or a pipe."""
+PLAIN_WIDTH = 1_000
+"""Nothing is folded for a file or a pipe: no sentence is longer."""
 
 
 def say(text: object) -> None:

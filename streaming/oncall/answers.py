@@ -12,7 +12,7 @@ from rules.text import listed
 from streaming.oncall import tables
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.overview import RULE
-from streaming.oncall.verdict import health
+from streaming.oncall.verdict import health, worst_first
 
 _ONE_LOOK = "one look: holds do not apply, so a finding may be gone in a moment (a restart, an election)"
 
@@ -26,7 +26,7 @@ def checked(glimpse: Glimpse) -> dict[str, Plain]:
         "exit_code": verdict.exit_code,
         "observed_at": iso(glimpse.quorum.now_ms) if glimpse.quorum.now_ms else None,
         "holds_applied": False,
-        "findings": [_finding(glimpse, one) for one in glimpse.judgement.findings],
+        "findings": [_finding(glimpse, one) for one in worst_first(glimpse.judgement.findings)],
         "cannot_tell": [
             {"rule": one.rule, "subject": one.subject, "why": one.why} for one in glimpse.judgement.unknown
         ],
@@ -39,7 +39,7 @@ def checked_text(glimpse: Glimpse) -> Text:
     """The same for people."""
     text = Text.assemble(tables.badge(health(glimpse)), (f" {visible(glimpse.quorum.cluster)}\n", "bold"))
     judgement = glimpse.judgement
-    for one in judgement.findings:
+    for one in worst_first(judgement.findings):
         text.append(f"  {one.severity} {one.rule} · {visible(one.subject)}\n", "bold")
         text.append(f"    {visible(one.summary)}\n")
         for step in one.remedy:

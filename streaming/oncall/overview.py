@@ -19,6 +19,7 @@ from streaming.oncall.directory import described
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.history import history
 from streaming.oncall.recovering import recovery
+from streaming.oncall.verdict import worst_first
 
 RULE = "stale-voter-endpoint"
 """Whose thresholds (`silent`, `poll_age`, `probe_age`) say who fetches and what is too old."""
@@ -64,7 +65,7 @@ def status(glimpse: Glimpse) -> dict[str, Plain]:
         "log_dir": None if glimpse.disk is None else described(glimpse.disk),
         "findings": [
             {"rule": one.rule, "subject": one.subject, "severity": one.severity.value, "summary": one.summary}
-            for one in glimpse.judgement.findings
+            for one in worst_first(glimpse.judgement.findings)
         ],
         "cannot_tell": [
             {"rule": one.rule, "subject": one.subject, "why": one.why} for one in glimpse.judgement.unknown

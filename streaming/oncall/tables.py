@@ -4,19 +4,18 @@ Whatever came from outside is data: never markup, never a terminal's control cod
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from connectors.sinks.evidence import duration, visible
 from rules.text import listed
 from streaming.oncall.directory import facts
+from streaming.oncall.figures import NONE, Shown, figures, ids, span, worded
 from streaming.oncall.verdict import Health
-
-Shown: TypeAlias = Mapping[str, Any]
-"""What a function of `streaming.oncall.overview` returned."""
 
 BADGES = {
     Health.CRITICAL: ("CRITICAL", "bold white on red"),
@@ -36,21 +35,22 @@ _STYLES = {
     "warning": "yellow",
     "info": "blue",
 }
-_NONE = "–"
 _LONG = frozenset({"Seen there", "Topic", "For", "Since (UTC)", "ISR before", "ELR before"})
 """Columns that may take several lines."""
 
 
 def status(shown: Shown, health: Health) -> RenderableType:
-    """The quorum at one look: headline, facts, one row a voter, then what else there is."""
+    """The quorum at one look: what is wrong before anything else, then facts, and one row a voter."""
     return Group(
         _headline(shown, health),
-        _facts(_status_facts(shown)),
+        *_findings(shown),
+        Text(),
+        _facts(figures(shown)),
         *_disk(shown),
         Text(),
         _voters(shown),
         *_besides(shown),
-        *_findings(shown),
+        *unknown(((one["rule"], one["subject"], one["why"]) for one in shown["cannot_tell"]), most=4),
         Text(),
     )
 
@@ -67,18 +67,22 @@ def replication(shown: Shown, health: Health) -> RenderableType:
             row["log_end_offset"],
             row["lag"],
             row["status"],
-            _span(row["lag_time_ms"]),
+            span(row["lag_time_ms"]),
             _fetched(row),
             row["endpoint"],
         )
-    described = f"as leader {_or(shown['leader_id'])} of epoch {_or(shown['leader_epoch'])} tells it"
+    if not shown["replicas"]:
+        empty = Text("  DescribeQuorum was not answered: nothing is known of the replicas", style="magenta")
+        return Group(_headline(shown, health), Text(), empty, Text())
+    described = f"as leader {shown['leader_id']} of epoch {worded(shown['leader_epoch'])} tells it"
+    if shown["leader_id"] is None:
+        described = f"as the last leader told it at {shown['described_at']}: nobody leads now"
     note = Text(f"  {described}; times by the leader's clock", style="dim")
-    empty = Text("  DescribeQuorum was not answered: nothing is known of the replicas", style="magenta")
-    return Group(_headline(shown, health), table if shown["replicas"] else empty, note, Text())
+    return Group(_headline(shown, health), Text(), table, note, Text())
 
 
 def _fetched(row: Mapping[str, Any]) -> Text:
-    age = _NONE if row["fetch_age_ms"] is None else f"{_span(row['fetch_age_ms'])} ago"
+    age = NONE if row["fetch_age_ms"] is None else f"{span(row['fetch_age_ms'])} ago"
     return Text(age, _STYLES["silent"] if row["liveness"] == "silent" else "")
 
 
@@ -86,7 +90,7 @@ def partitions(shown: Shown, health: Health) -> RenderableType:
     """One row a recovering partition, longest first."""
     if not shown["recovering"]:
         seen = "no partition is recovering" if _log_was_read(shown) else "the metadata log was not read to its end"
-        return Group(_headline(shown, health), Text(f"  {seen}"), Text())
+        return Group(_headline(shown, health), Text(), Text(f"  {seen}"), Text())
     names = (
         "Topic",
         "Partition",
@@ -106,19 +110,19 @@ def partitions(shown: Shown, health: Health) -> RenderableType:
             table,
             one["topic"] or one["topic_id"],
             one["partition"],
-            f"{least}{_span(one['for_ms'])}",
+            f"{least}{span(one['for_ms'])}",
             one["since"][:19].replace("T", " "),
             one["leader"],
-            _ids(one["isr"]),
-            _ids(one["replicas"]),
-            _ids(one["replicas_alive"]),
-            _ids(one["previous_isr"]),
-            _ids(one["previous_elr"]),
+            ids(one["isr"]),
+            ids(one["replicas"]),
+            ids(one["replicas_alive"]),
+            ids(one["previous_isr"]),
+            ids(one["previous_elr"]),
         )
-    return Group(_headline(shown, health), table, Text())
+    return Group(_headline(shown, health), Text(), table, Text())
 
 
-def unknown(gaps: Iterable[tuple[str, str | None, str]]) -> Iterable[Text]:
+def unknown(gaps: Iterable[tuple[str, str | None, str]], most: int = 20) -> Iterable[Text]:
     """What cannot be told, one line a reason: (rule, subject, why), of each rule and subject the first."""
     by_why: dict[str, list[str]] = {}
     told: set[str] = set()
@@ -128,7 +132,7 @@ def unknown(gaps: Iterable[tuple[str, str | None, str]]) -> Iterable[Text]:
             told.add(about)
             by_why.setdefault(why, []).append(about)
     for why, about_all in by_why.items():
-        yield Text(visible(f"  cannot tell {listed(about_all, 20)}: {why}"), "magenta")
+        yield Text(visible(f"  cannot tell {listed(about_all, most)}: {why}"), "magenta")
 
 
 def badge(health: Health) -> tuple[str, str]:
@@ -152,62 +156,29 @@ def _headline(shown: Shown, health: Health) -> Text:
     elif shown["source"] == "log-dir":
         text.append(f"  read from one disk; its newest record is {duration(shown['age_ms'])} old\n", "bold magenta")
     elif shown["source"] == "none":
-        text.append("  no leader answered, and no recorded state was given (--journal)\n", "bold magenta")
+        text.append(
+            "  no leader answered, and no recorded state was given: --journal DIR shows what a job saw\n",
+            "bold magenta",
+        )
     for each in shown["missing"]:
         text.append(f"  not seen: {visible(each)}\n", "magenta")
+    text.rstrip()
     return text
-
-
-def _status_facts(shown: Shown) -> Iterable[tuple[str, str | Text]]:
-    leader = "none" if shown["leader_id"] is None else str(shown["leader_id"])
-    yield "Leader", Text(leader, "bold" if shown["leader_id"] is not None else "bold red")
-    yield "Leader epoch", _or(shown["leader_epoch"])
-    yield "High watermark", _or(shown["high_watermark"])
-    yield "Max follower lag", f"{_or(shown['max_follower_lag'])} records, {_span(shown['max_follower_lag_time_ms'])}"
-    yield "Votes", _votes(shown)
-    yield "An election now", _election(shown["electable"])
-    yield "Brokers", _brokers(shown["brokers"])
-    recovering = shown["recovering_partitions"]
-    yield "Recovering", Text(f"{_or(recovering)} partitions", "yellow" if recovering else "")
-    versions = f"kraft.version {_or(shown['kraft_version'])}, metadata.version {_or(shown['metadata_version'])}"
-    yield "Versions", f"{_or(shown['mode'])} quorum, {versions}"
-
-
-def _brokers(brokers: Mapping[str, Any] | None) -> str:
-    if brokers is None:
-        return "unknown"
-    fenced = f", fenced: {_ids(brokers['fenced'])}" if brokers["fenced"] else ""
-    return f"{brokers['registered']} registered{fenced}"
-
-
-def _votes(shown: Shown) -> str | Text:
-    if shown["voters"] is None:
-        return "the voters are not known"
-    left = shown["failures_left"]
-    if left is None:
-        return f"{shown['voters']} voters, {shown['votes_needed']} votes needed; how many take part is not known"
-    more = "nothing more may fail" if left <= 0 else f"{left} more may fail"
-    said = f"{shown['voters_fetching']} of {shown['voters']} voters take part, {shown['votes_needed']} votes needed"
-    return Text(f"{said}: {more}", "" if left >= shown["failures_tolerated"] else "yellow")
-
-
-def _election(electable: bool | None) -> str | Text:  # noqa: FBT001 - the value of a field
-    if electable is None:
-        return "not known"
-    return "could be won" if electable else Text("could not be won by anybody", "bold red")
 
 
 def _voters(shown: Shown) -> RenderableType:
     if not shown["endpoints"]:
         named = ", ".join(str(voter["id"]) for voter in shown["current_voters"])
         return Text(f"  voters: {named or 'not known'} (no VotersRecord was seen)")
-    names = ("Voter", "DirectoryId", "Recorded endpoint", "Verdict", "Seen there", "Takes part")
+    # Without a leader it is what was so when one last told.
+    part = "Took part" if shown["leader_id"] is None else "Takes part"
+    names = ("Voter", "DirectoryId", "Recorded endpoint", "Verdict", "Seen there", part)
     elsewhere = any(one["registered"] not in (None, one["recorded"]) for one in shown["endpoints"])
     table = _table((*names, "Registered at") if elsewhere else names, right=("Voter",))
     for one in shown["endpoints"]:
         cells = [one["id"], one["directory_id"], one["recorded"], one["verdict"], one["seen"], one["liveness"]]
         differs = one["registered"] not in (None, one["recorded"])
-        registered = Text(_or(one["registered"]), _STYLES["stale"] if differs else "")
+        registered = Text(worded(one["registered"]), _STYLES["stale"] if differs else "")
         _row(table, *cells, *((registered,) if elsewhere else ()))
     return table
 
@@ -229,16 +200,19 @@ def _besides(shown: Shown) -> Iterable[Text]:
 
 
 def _replica(row: Mapping[str, Any]) -> str:
+    silent = " (silent)" if row.get("liveness") == "silent" else ""
     if row.get("directory_id"):
-        return visible(f"{row['id']}-{row['directory_id']}")
-    return str(row["id"])
+        return visible(f"{row['id']}-{row['directory_id']}{silent}")
+    return f"{row['id']}{silent}"
 
 
-def _findings(shown: Shown) -> Iterable[Text]:
+def _findings(shown: Shown) -> Iterable[RenderableType]:
     for one in shown["findings"]:
         style = _STYLES[one["severity"]]
-        yield Text.assemble((f"  {one['severity']} {one['rule']}", style), f"  {visible(one['summary'])}")
-    yield from unknown((one["rule"], one["subject"], one["why"]) for one in shown["cannot_tell"])
+        yield Text.assemble((f"  {one['severity']} {one['rule']}", style), f" · {visible(one['subject'])}")
+        yield Padding(Text(visible(one["summary"])), (0, 0, 0, 4), expand=False)
+    if shown["findings"]:
+        yield Text("  what to do: kraftwatch check, with the same options", "dim")
 
 
 def _facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
@@ -259,6 +233,8 @@ def _table(names: Sequence[str], *, right: Sequence[str] = ()) -> Table:
         table.add_column(
             name,
             justify="right" if name in right else "left",
+            # Of a sentence, a terminal that is too narrow breaks no word.
+            min_width=len("connections") if name == "Seen there" else None,
             overflow="ellipsis" if short else "fold",
             no_wrap=not short and name not in _LONG,
         )
@@ -270,22 +246,8 @@ def _row(table: Table, *cells: object) -> None:
 
 
 def _cell(value: object) -> Text:
-    word = _NONE if value is None else visible(str(value))
+    word = NONE if value is None else visible(str(value))
     return Text(word, _STYLES.get(word, ""))
-
-
-def _or(value: object) -> str:
-    return "unknown" if value is None else visible(str(value))
-
-
-def _span(ms: int | None) -> str:
-    if ms is None:
-        return _NONE
-    return f"{ms} ms" if ms < 1_000 else duration(ms)
-
-
-def _ids(nodes: Sequence[int] | None) -> str:
-    return "unknown" if nodes is None else ",".join(map(str, nodes)) or "none"
 
 
 def _log_was_read(shown: Shown) -> bool:

@@ -44,6 +44,11 @@ def worst(each: Iterable[Health]) -> Health:
     return max(each, key=list(Health).index, default=Health.UNKNOWN)
 
 
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Critical, warning, info; among equals by rule and subject, as they were judged."""
+    return tuple(sorted(findings, key=lambda one: list(Severity).index(one.severity)))
+
+
 def of_the_quorum(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings but for those about our own sight, which say nothing against the quorum."""
     return tuple(one for one in findings if one.rule != BLIND)

@@ -69,9 +69,7 @@ def test_a_firing_alert() -> None:
 
 def test_a_resolved_alert_is_short() -> None:
     told = alert(evidence=EVIDENCE, resolved=True, offset=None)
-    assert seen(told) == (
-        " RESOLVED  alpha  no-leader  voter 2  2026-11-20T05:01:07.345Z\n  Nobody leads. (stood for 5.0 s)\n\n"
-    )
+    assert seen(told) == (" RESOLVED  alpha  no-leader  voter 2  2026-11-20T05:01:07.345Z\n  Nobody leads.\n\n")
 
 
 class Terminal(io.StringIO):

@@ -205,9 +205,9 @@ class Job:
         before = self._config
         refuse_fixed(before, config)
         asked = Watched.of(config)
-        sinks = self._opened(config, self._sinks)
         recorded = self._checkpoint.cluster_ids()
         ids = {**recorded, **identified(asked.besides(self._asked), recorded, identify)}
+        sinks = self._opened(config, self._sinks)
         with self.deliver.between_batches():
             self._delivery.tell_these(_sinks(sinks))
         # From here on nothing is refused, except by the machine.

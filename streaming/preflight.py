@@ -71,7 +71,7 @@ def _settled(cluster: Cluster, recorded: str | None, answer: str | UnseenError) 
             mend = _MEND.get(answer.reason, "check the addresses, or --resolve and --hosts-file")
             raise UsageError(
                 f"cluster {cluster.name}: none of {hosts} could be asked ({answer.detail}) and the checkpoint holds no "
-                f"recorded state of it; {mend}, and start again"
+                f"recorded state of it; {mend}"
             )
         case str() if recorded is not None and answer != recorded:
             raise UsageError(

@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 FIXED = ("checkpoint", "master", "spark", "listen")
 """The keys that a running job cannot change."""
 
+FIRST_PAUSE, LONGEST_PAUSE = 30, 300
+"""So many looks a refused file rests before it is tried again: what it names may have come meanwhile."""
+
 Change: TypeAlias = Callable[[Config], Sequence[str]]
 """Puts a configuration in force and says which keys differ; UsageError when it cannot be, and nothing changed."""
 
@@ -36,6 +39,8 @@ class ConfigFile:
         """When what is in force was read."""
         self.error: str | None = None
         """Why the newest file is refused, as long as it is; one sentence without a secret."""
+        self._pause = self._rests = 0
+        """How many looks a refused file rests, and how many of them are left."""
 
     def __enter__(self) -> "ConfigFile":
         """Take SIGHUP."""
@@ -51,15 +56,14 @@ class ConfigFile:
     def look(self, change: Change) -> None:
         """Read the file if there is reason to, and put it in force; called each second.
 
-        A file that cannot be is told once, and what was in force stays so.
+        A file that cannot be is told once, and what was in force stays so; it is tried again in time, ever more rarely.
         """
         if not self._due():
             return
         try:
             keys = change(self._read())
         except UsageError as problem:
-            self.error = str(problem)
-            log.warning("%s; the configuration that was in force stays so", problem)
+            self._refuse(str(problem))
             return
         self.error = None
         self.loaded_at_ms = _now()
@@ -67,18 +71,29 @@ class ConfigFile:
             "%s was read again: %s", self._path, f"it changes {', '.join(keys)}" if keys else "it changes nothing"
         )
 
+    def _refuse(self, why: str) -> None:
+        self._pause = min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
+        self._rests = self._pause
+        if why != self.error:
+            log.warning(
+                "%s; the configuration that was in force stays so, and the file is tried again in %d s",
+                why,
+                self._pause,
+            )
+        self.error = why
+
     def _due(self) -> bool:
         identity, before = self._identity(), self._seen
         self._seen = identity
-        if self._told.is_set():
+        # An editor may still be writing: a change is taken once it stands for a second.
+        changed = identity == before and identity != self._in_force
+        if self._told.is_set() or changed:
             self._told.clear()
             self._in_force = identity
+            self._pause = 0
             return True
-        # An editor may still be writing: a change is taken once it stands for a second.
-        if identity != before or identity == self._in_force:
-            return False
-        self._in_force = identity
-        return True
+        self._rests -= 1
+        return self.error is not None and identity == self._in_force and self._rests <= 0
 
     def _identity(self) -> tuple[int, int, int] | None:
         try:

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,7 @@ def test_one_that_cannot_be_is_told_once_and_is_over_when_it_is_mended(
     assert file.error is not None
     assert str(path) in file.error
     assert [record.getMessage() for record in caplog.records] == [
-        f"{file.error}; the configuration that was in force stays so"
+        f"{file.error}; the configuration that was in force stays so, and the file is tried again in 30 s"
     ]
 
     path.write_text(GOOD.replace("prod", "mended"))
@@ -102,6 +103,37 @@ def test_what_the_job_refuses_is_an_error_of_the_file(file: ConfigFile, path: Pa
     for _ in range(3):
         file.look(refuse)
     assert file.error == "cluster prod: none of c1:9093 could be asked"
+
+
+def test_one_that_is_refused_is_tried_again_by_itself_ever_more_rarely(
+    file: ConfigFile, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    looked, tried = 0, list[int]()
+    away = "cluster prod: none of c1:9093 could be asked"
+
+    def refuse(_: Config) -> Sequence[str]:
+        tried.append(looked)
+        raise UsageError(away)
+
+    path.write_text(GOOD + "# changed\n")
+    while looked < 1_000:
+        file.look(refuse)
+        looked += 1
+    assert [later - sooner for sooner, later in pairwise(tried)] == [30, 60, 120, 240, 300]
+    assert len(caplog.records) == 1
+
+    # What changes, and what is sent SIGHUP, does not wait for that, and the pauses begin anew.
+    before = len(tried)
+    os.kill(os.getpid(), signal.SIGHUP)
+    while looked < 1_040:
+        file.look(refuse)
+        looked += 1
+    assert [later - sooner for sooner, later in pairwise(tried[before:])] == [30]
+
+    job = Job()
+    assert looks(file, job, 300) == ["prod"]
+    assert file.error is None
+    assert looks(file, job, 1_000) == []
 
 
 def test_what_needs_a_restart_is_refused_by_its_key() -> None:

@@ -23,8 +23,6 @@ from rules.telling.silence import Silence
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 500
 """Notices a sink is given in one call: after a long outage the rest waits for the next one."""
-_PATIENCE_S = 1.0
-"""How long a batch waits for its sinks, all together: what is not told yet is safe in the ledger."""
 _FIRST_PAUSE_MS = 1_000
 _LONGEST_PAUSE_MS = 60_000
 _LONGEST_ASKED_MS = 900_000
@@ -64,7 +62,13 @@ class Delivery:
     """Tells every alert to every sink. Not for use by two threads at once."""
 
     def __init__(
-        self, ledger: Ledger, sinks: Sequence[Sink], *, silences: Silences = lambda _: (), deadline_s: float = 10.0
+        self,
+        ledger: Ledger,
+        sinks: Sequence[Sink],
+        *,
+        silences: Silences = lambda _: (),
+        deadline_s: float = 10.0,
+        patience_s: float = 1.0,
     ) -> None:
         """Make the sinks known to the ledger.
 
@@ -73,6 +77,7 @@ class Delivery:
             sinks: each under another name.
             silences: for those that tell people.
             deadline_s: how long one sink may take for one call.
+            patience_s: how long a batch waits for its sinks, all together: what is not told yet is safe in the ledger.
 
         Raises:
             LedgerError: the ledger cannot be written.
@@ -81,6 +86,7 @@ class Delivery:
         self._ledger = ledger
         self._silences = silences
         self._deadline_s = deadline_s
+        self._patience_s = patience_s
         self._outages = Outages(ledger.firing())
         self._own: Sequence[Alert] = ()
         """About our own sinks, to be recorded with the next alerts."""
@@ -100,6 +106,8 @@ class Delivery:
             raise UsageError(f"The sink {twice} was given twice: give each one once.")
         before = {line.name: line for line in self._lines}
         self._lines = [self._line(sink, before.get(sink.terms.name)) for sink in sinks]
+        for name in before.keys() - set(names):
+            self._ledger.leave_sink(name)
 
     def _line(self, sink: Sink, before: "_Line | None") -> "_Line":
         if before is not None and before.sink is sink:
@@ -126,7 +134,7 @@ class Delivery:
         silences = self._silences(now_ms)
         for line in self._lines:
             line.ask(silences, now_ms)
-        until = time.monotonic() + _PATIENCE_S
+        until = time.monotonic() + self._patience_s
         tallies = {line.name: line.hear(max(0.0, until - time.monotonic()), now_ms) for line in self._lines}
         known = {line.name: line.trouble(tallies[line.name]) for line in self._lines if line.known}
         self._own = self._outages.alerts({**known, **self._outages.gone(list(tallies))}, now_ms)

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from rules.quorum import Millis
 from rules.telling.notice import Notice
 from rules.telling.route import OWN, Route
 from rules.telling.silence import Silence
+from tests.eventually import eventually
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
 
 FIRST, SECOND, OVER = alert("one"), alert("two"), alert("one", resolved=True)
@@ -31,8 +31,9 @@ def later(seconds: float) -> Millis:
     return Millis(NOON_MS + round(seconds * 1000))
 
 
-def delivery(path: Path, *sinks: Sink, deadline_s: float = 30) -> Delivery:
-    return Delivery(Ledger(path / "ledger"), sinks, deadline_s=deadline_s)
+def delivery(path: Path, *sinks: Sink, **more: Any) -> Delivery:
+    """One that waits for its sinks, however slow the machine is, unless the test says otherwise."""
+    return Delivery(Ledger(path / "ledger"), sinks, **{"deadline_s": 30, "patience_s": 30, **more})
 
 
 def test_every_sink_is_told_once_and_in_order(tmp_path: Path) -> None:
@@ -140,14 +141,23 @@ def test_a_hanging_sink_costs_its_deadline_once_and_its_late_answer_counts(
     away = "it has not answered within 0.05 s"
     assert telling.deliver([FIRST], NOON_MS).sinks["hanging"] == Tally(pending=1, failing=away)
     assert telling.deliver([SECOND], later(1)).sinks["hanging"] == Tally(pending=2, failing=away)
-    assert hanging.calls == 1
+    # So short a deadline may be missed on a busy machine by the good one, too: it is told all the same.
+    eventually(lambda: not telling.deliver([], later(1)).sinks["good"].pending, within_s=30)
     assert good.told == [FIRST, SECOND]
+    assert hanging.calls == 1
     assert f"hanging: {away}; the others go on without it" in caplog.text
     hanging.let.set()
-    give_up_at = time.monotonic() + 30
-    while telling.deliver([], later(2)).sinks["hanging"].pending:
-        assert time.monotonic() < give_up_at
+    eventually(lambda: not telling.deliver([], later(2)).sinks["hanging"].pending, within_s=30)
     assert hanging.told == [FIRST, SECOND]
+
+
+def test_a_batch_waits_for_its_sinks_as_long_as_it_may_and_what_they_answer_later_counts(tmp_path: Path) -> None:
+    hanging = Hanging()
+    telling = delivery(tmp_path, hanging, patience_s=0.05)
+    assert telling.deliver([FIRST], NOON_MS).sinks["hanging"] == Tally(pending=1), "its deadline is not over"
+    hanging.let.set()
+    eventually(lambda: not telling.deliver([], later(1)).sinks["hanging"].pending, within_s=30)
+    assert (hanging.told, hanging.calls) == ([FIRST], 1)
 
 
 def test_no_batch_waits_for_a_sink_that_is_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +244,7 @@ def test_a_silence_holds_back_what_people_are_told_and_no_record(tmp_path: Path)
         id="s", subject="one", starts_at_ms=NOON_MS, ends_at_ms=later(60), author="eva", comment="new disks"
     )
     people, record = Recording("people", style=Style.INCIDENTS), Recording("record")
-    telling = Delivery(Ledger(tmp_path / "ledger"), [people, record], silences=lambda _: [silence])
+    telling = delivery(tmp_path, people, record, silences=lambda _: [silence])
     report = telling.deliver([FIRST], NOON_MS)
     assert (people.notices, record.told) == ([], [FIRST])
     assert (report.sinks["people"].silenced, report.sinks["people"].pending) == (1, 1)
@@ -245,7 +255,7 @@ def test_a_silence_holds_back_what_people_are_told_and_no_record(tmp_path: Path)
 def test_an_alert_that_was_silenced_for_its_whole_life_is_forgotten_for_good(tmp_path: Path) -> None:
     silence = Silence(id="s", starts_at_ms=NOON_MS, ends_at_ms=later(60), author="eva", comment="new disks")
     people = Recording(style=Style.INCIDENTS)
-    Delivery(Ledger(tmp_path / "ledger"), [people], silences=lambda _: [silence]).deliver([FIRST, OVER], NOON_MS)
+    delivery(tmp_path, people, silences=lambda _: [silence]).deliver([FIRST, OVER], NOON_MS)
     telling = delivery(tmp_path, people)
     assert telling.deliver([], later(120)).sinks["recording"] == Tally()
     assert people.notices == []
@@ -375,7 +385,7 @@ def test_the_failure_of_a_sink_is_for_everybody_whatever_clusters_they_hear_of(t
 def test_what_stood_for_longer_than_the_ledger_remembers_has_its_end_told_as_the_end(tmp_path: Path) -> None:
     silence = Silence(id="s", starts_at_ms=later(1), ends_at_ms=later(99 * 86_400), author="eva", comment="new disks")
     people = Recording(style=Style.INCIDENTS)
-    telling = Delivery(Ledger(tmp_path / "ledger"), [people], silences=lambda _: [silence])
+    telling = delivery(tmp_path, people, silences=lambda _: [silence])
     telling.deliver([FIRST], NOON_MS)
     telling.deliver([OVER], later(31 * 86_400))
     assert [(notice.reason, notice.known) for notice in people.notices] == [("firing", False), ("resolved", True)]

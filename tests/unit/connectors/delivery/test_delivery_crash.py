@@ -80,7 +80,7 @@ def run(directory: Path, done: int) -> Iterator[int]:
     """Deliver the batches from `done` on; yields how many are committed."""
     ledger = Ledger(directory / "ledger")
     try:
-        telling = Delivery(ledger, [JsonlSink(directory / "alerts.jsonl"), Recording()])
+        telling = Delivery(ledger, [JsonlSink(directory / "alerts.jsonl"), Recording()], deadline_s=60, patience_s=60)
         for batch in BATCHES[done:]:
             telling.deliver(batch, NOON_MS)
             done += 1

@@ -116,7 +116,9 @@ class World:
 
     def _start(self) -> None:
         self.ledger = Ledger(self.folder / "ledger")
-        self.delivery = Delivery(self.ledger, self.sinks, silences=lambda _: self.silences)
+        self.delivery = Delivery(
+            self.ledger, self.sinks, silences=lambda _: self.silences, deadline_s=60, patience_s=60
+        )
 
     def play(self, steps: Iterable[Step]) -> "World":
         for step in steps:

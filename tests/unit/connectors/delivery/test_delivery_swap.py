@@ -12,6 +12,7 @@ from connectors.errors import UsageError
 from connectors.sinks.sink import Delivered, Outcome
 from rules.quorum import Millis
 from rules.telling.notice import Notice
+from tests.eventually import eventually
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
 
 FIRST, SECOND = alert("one"), alert("two")
@@ -30,8 +31,8 @@ class Slow(Recording):
         return [Delivered()] * len(notices)
 
 
-def delivery(path: Path, *sinks: Recording) -> Delivery:
-    return Delivery(Ledger(path / "ledger"), sinks, deadline_s=0.05)
+def delivery(path: Path, *sinks: Recording, patience_s: float = 30) -> Delivery:
+    return Delivery(Ledger(path / "ledger"), sinks, deadline_s=30, patience_s=patience_s)
 
 
 def test_a_sink_that_stays_goes_on_and_one_that_comes_hears_what_stands(tmp_path: Path) -> None:
@@ -48,16 +49,20 @@ def test_a_sink_that_stays_goes_on_and_one_that_comes_hears_what_stands(tmp_path
 
 def test_what_a_sink_was_asked_when_it_was_replaced_is_not_asked_of_its_successor(tmp_path: Path) -> None:
     slow, successor = Slow("sink"), Recording("sink")
-    telling = delivery(tmp_path, slow)
+    telling = delivery(tmp_path, slow, patience_s=0.05)
+
+    def all_is_told() -> bool:
+        return not telling.deliver([], NOON_MS).sinks["sink"].pending
+
     assert telling.deliver([FIRST], NOON_MS).sinks["sink"].pending == 1
 
     telling.tell_these([successor])
     telling.deliver([], NOON_MS)
     assert successor.told == []
     slow.let.set()
-    while telling.deliver([], NOON_MS).sinks["sink"].pending:
-        pass
+    eventually(all_is_told, within_s=30)
     telling.deliver([SECOND], NOON_MS)
+    eventually(all_is_told, within_s=30)
 
     assert (slow.told, successor.told) == ([FIRST], [SECOND])
 

@@ -83,7 +83,7 @@ def test_voters_are_written_with_id_disk_and_endpoints() -> None:
     assert first == {"id": 1, "directory_id": key(1).directory_id, "endpoints": ["CONTROLLER://c1.test:9093"]}
 
 
-@pytest.mark.kip("A109", "A110", "D097", "K012")
+@pytest.mark.kip("A066", "A109", "A110", "D097", "K012")
 def test_commands_are_those_that_kafka_ships_and_not_the_drafts() -> None:
     tool = "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093"
 

@@ -120,6 +120,26 @@ def test_the_removal_of_the_leader_is_no_incident_from_its_append_to_the_next_le
     assert [one.key.id for one in quorum.removals] == [1]
 
 
+@pytest.mark.kip("A068")
+def test_an_addition_from_catching_up_to_its_commit() -> None:
+    def advice(quorum: Quorum) -> list[str]:
+        return [step for one in findings(quorum, "observer-could-be-voter") for step in one.remedy]
+
+    far = observer(healthy(3), 4, lags=[60_000 - 1_000 * n for n in range(30)])
+    assert advice(far)[0] == "# Wait until controller 4 has caught up: now it is catching up"
+    level = observer(healthy(3), 4)
+    assert not any(step.startswith("# Wait") for step in advice(level))
+    assert advice(level)[-1].endswith("add-controller")
+
+    appended = adding(healthy(3), 4)
+    assert advice(appended) == []
+    assert [one["id"] for one in status(appended)["pending_voters"]["added"]] == [4]
+    assert status(appended)["voters"] == 3
+
+    committed = status(replace(appended, committed=healthy(4).committed))
+    assert (committed["voters"], committed["pending_voters"]) == (4, {"added": [], "removed": []})
+
+
 @pytest.mark.kip("A071")
 @pytest.mark.parametrize(("seconds", "told"), [(45, []), (75, ["voter-change-stuck"])])
 def test_a_new_voter_that_the_leader_does_not_reach_is_no_incident_unless_it_lasts(

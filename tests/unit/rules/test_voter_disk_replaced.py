@@ -20,7 +20,7 @@ def half_done(*, ago_ms: int = 4_000, lag: int = 0) -> Quorum:
     return removed(replaced(lag=lag), 2, ago_ms=ago_ms)
 
 
-@pytest.mark.kip("A007", "A048", "A110", "K011")
+@pytest.mark.kip("A007", "A048", "A072", "A110", "K011")
 def test_the_pair_is_named_and_mended_in_the_order_kafka_accepts() -> None:
     (finding,) = findings(replaced(), RULE)
     assert finding.subject == "controller 2"
@@ -41,7 +41,7 @@ def test_nobody_else_speaks_of_it() -> None:
     assert told(half_done(ago_ms=3_600_000)) == ["warning voter-disk-replaced: controller 2"]
 
 
-@pytest.mark.kip("A052", "A109")
+@pytest.mark.kip("A052", "A078", "A109")
 def test_half_done_it_goes_on_and_only_the_second_step_is_left() -> None:
     (finding,) = findings(half_done(), RULE)
     assert "half-way" in finding.summary

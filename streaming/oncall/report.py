@@ -118,21 +118,25 @@ def _one(incident: Incident, found: Mapping[str, Recorded], names: Sequence[str]
     return next(iter(found))
 
 
+def _beside(folder: Path) -> Checkpoint:
+    """The checkpoint that is given, or that the given journal lies in."""
+    places = (Checkpoint(folder=folder), Checkpoint(folder=folder.absolute().parent))
+    return next((place for place in places if place.ledger.exists() or place.silences.exists()), places[0])
+
+
 def _told(folder: Path) -> Sequence[Alert] | None:
     """The ledger beside the journal; None where there is none.
 
     Raises:
         UsageError: it cannot be read.
     """
-    for place in (folder, folder.absolute().parent):
-        ledger = Checkpoint(folder=place).ledger
-        try:
-            return remembered(ledger)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as problem:
-            raise UsageError(f"cannot read {ledger}: {(problem.strerror or 'unreadable').lower()}") from None
-    return None
+    ledger = _beside(folder).ledger
+    try:
+        return remembered(ledger)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as problem:
+        raise UsageError(f"cannot read {ledger}: {(problem.strerror or 'unreadable').lower()}") from None
 
 
 def _absent(told: Sequence[Alert] | None) -> Sequence[str]:
@@ -151,7 +155,7 @@ def _dossier(
 ) -> Dossier:
     name = chronicle.cluster
     shown = portrait(chronicle.with_whole_past(), thresholds, evaluate(chronicle.quorum(), thresholds))
-    silences = SilenceFile(Checkpoint(folder=incident.folder).silences).read()
+    silences = SilenceFile(_beside(incident.folder).silences).read()
     return Dossier(
         name=name,
         now_ms=to_ms,

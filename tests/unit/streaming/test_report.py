@@ -7,12 +7,14 @@ import pytest
 from typer.testing import CliRunner
 
 from connectors.delivery.ledger import Ledger
+from connectors.delivery.silences import SilenceFile
 from connectors.errors import UsageError
 from connectors.journal.recorder import Recorder
 from connectors.observation import Observation
 from connectors.sinks.line import iso
 from rules.evaluate import thresholds_for
 from rules.quorum import Millis, Reason, Sight
+from rules.telling.silence import Silence
 from streaming.cli import app
 from streaming.oncall.report import Incident, Report, report
 from streaming.web.drawing import asset, digest
@@ -88,6 +90,25 @@ def test_with_a_ledger_it_tells_what_was_told_up_to_its_end(tmp_path: Path) -> N
     assert "Nobody leads." in middle.html
     assert (tmp_path / "ledger.jsonl").read_bytes() == before, "the job may be writing it"
     ledger.close()
+
+
+@pytest.mark.parametrize("given", ["", "journal"], ids=["the checkpoint", "the journal in it"])
+def test_what_was_silenced_is_shown_as_such(tmp_path: Path, given: str) -> None:
+    recording(tmp_path / "journal")
+    assert "a known outage" not in written(tmp_path / given).html
+    silence = Silence(
+        id="1",
+        cluster="a",
+        rule="no-leader",
+        subject="*",
+        starts_at_ms=Millis(AT + 50_000),
+        ends_at_ms=Millis(AT + 500_000),
+        author="ana",
+        comment="a known outage",
+    )
+    SilenceFile(tmp_path / "silences.json").add(silence, now_ms=Millis(AT))
+    made = written(tmp_path / given)
+    assert "a known outage" in made.html
 
 
 def test_it_shows_the_state_at_its_end(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ LOOK = to_json(Unseen(sight=Sight.LOG, endpoint="", reason=Reason.TIMED_OUT, det
 
 def audit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", "-m", "streaming", "audit", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=180)
 
 
 def recorded(folder: Path, *rows: Observation) -> Path:

@@ -18,7 +18,7 @@ NAME = "00000000000000000000.log"
 
 def decode(path: Path | str, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "streaming", "decode", str(path), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
 
 
 def config(name: str, value: str) -> bytes:
@@ -132,7 +132,7 @@ def test_who_has_seen_enough_is_not_told_of_a_broken_pipe(tmp_path: Path) -> Non
     path = tmp_path / NAME
     path.write_bytes(lzma.decompress((DATA / "tinylog.log.xz").read_bytes()))
     command = f"{sys.executable} -m streaming decode {path} --json | head -1"
-    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=180)
 
     assert ended.stderr == ""
     assert json.loads(ended.stdout)["offset"] == 0

@@ -12,7 +12,7 @@ A = ["--cluster", f"a={FREE}"]
 
 def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "streaming", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=180)
 
 
 @pytest.mark.parametrize(

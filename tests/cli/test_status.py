@@ -14,7 +14,7 @@ A = ("--cluster", f"a={FREE}")
 
 def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "streaming", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=180)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_an_answer_that_cannot_be_written_is_no_warning(verb: str, code: int, tm
     command = [sys.executable, "-m", "streaming", verb, *A, "--timeout", "1"]
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path, timeout=60
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path, timeout=180
         )
 
     assert ended.returncode == code
@@ -82,10 +82,10 @@ def test_an_answer_that_cannot_be_written_is_no_warning(verb: str, code: int, tm
 
 
 def test_a_terminal_that_knows_ascii_alone_misses_a_dash_and_not_the_answer(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "streaming", "status", *A, "--timeout", "1"]
+    command = [sys.executable, "-m", "streaming", "status", *A, "--timeout", "4"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     ended = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60, env=environment
+        command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=180, env=environment
     )
 
     assert ended.returncode == 0

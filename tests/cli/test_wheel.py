@@ -21,7 +21,7 @@ def kraftwatch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def said(kraftwatch: Path, *arguments: str | Path) -> str:
     ran = subprocess.run(
-        [kraftwatch, *arguments], cwd=kraftwatch.parent, capture_output=True, text=True, check=False, timeout=60
+        [kraftwatch, *arguments], cwd=kraftwatch.parent, capture_output=True, text=True, check=False, timeout=180
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout

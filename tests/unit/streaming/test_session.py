@@ -49,7 +49,7 @@ def test_a_java_that_dies_at_once_says_why(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
     )
 
     said = ended.stderr.splitlines()[-1]

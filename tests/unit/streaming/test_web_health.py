@@ -22,7 +22,7 @@ def pages(last_batch_at: Callable[[], float | None] = time.monotonic, *, gathers
 
 def get(server: Server, path: str, host: str | None = None) -> tuple[int, dict[str, object]]:
     headers = {} if host is None else {"Host": host}
-    answer = requests.get(f"http://127.0.0.1:{server.port}{path}", headers=headers, timeout=5)
+    answer = requests.get(f"http://127.0.0.1:{server.port}{path}", headers=headers, timeout=60)
     return answer.status_code, answer.json()
 
 
@@ -56,7 +56,7 @@ def test_other_pages_say_what_there_is() -> None:
 
 def test_nothing_can_be_written() -> None:
     with Server(LOOPBACK, pages()) as server:
-        answer = requests.post(f"http://127.0.0.1:{server.port}/healthz", timeout=5)
+        answer = requests.post(f"http://127.0.0.1:{server.port}/healthz", timeout=60)
         assert (answer.status_code, answer.json()) == (405, {"status": "method not allowed"})
 
 
@@ -94,7 +94,7 @@ def test_a_client_that_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(serving, "CLIENT_S", 1)
     with (
         Server(LOOPBACK, pages()) as server,
-        socket.create_connection(("127.0.0.1", server.port), timeout=20) as silent,
+        socket.create_connection(("127.0.0.1", server.port), timeout=60) as silent,
     ):
         assert silent.recv(1) == b""
 

@@ -30,7 +30,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 def get(stage: Stage, path: str, headers: Mapping[str, str] | None = None) -> requests.Response:
-    return requests.get(stage.url(path), headers=headers, timeout=10)
+    return requests.get(stage.url(path), headers=headers, timeout=60)
 
 
 def json_of(stage: Stage, path: str) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def test_a_directory_id_in_evidence_is_shown_letter_by_letter(stage: Stage) -> N
 
 
 def test_a_large_page_is_packed_for_who_takes_that(stage: Stage) -> None:
-    packed = requests.get(stage.url("/clusters/prod"), headers={"Accept-Encoding": "gzip"}, stream=True, timeout=10)
+    packed = requests.get(stage.url("/clusters/prod"), headers={"Accept-Encoding": "gzip"}, stream=True, timeout=60)
     assert packed.headers["Content-Encoding"] == "gzip"
     assert b"<!DOCTYPE html>" in gzip.decompress(packed.raw.read(decode_content=False))
     plain = get(stage, "/clusters/prod", {"Accept-Encoding": "identity"})

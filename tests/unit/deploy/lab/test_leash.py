@@ -68,7 +68,7 @@ def test_a_paused_program_is_alive_and_can_still_be_killed(tmp_path: Path) -> No
 def test_what_a_program_prints_goes_to_its_log(tmp_path: Path) -> None:
     program = Program([sys.executable, "-c", "print('hello')"], log=tmp_path / "log", mark="hello", held=True)
 
-    assert program.wait(10)
+    assert program.wait(60)
     assert (tmp_path / "log").read_text() == "hello\n"
 
 
@@ -88,7 +88,7 @@ def test_a_program_that_does_not_exist_is_named(tmp_path: Path) -> None:
 
 def test_a_command_that_fails_says_how_with_its_last_words() -> None:
     with pytest.raises(LabError, match=r"^the tool failed with exit code 3:\nout of coffee$"):
-        output_of([sys.executable, "-c", "print('out of coffee'); raise SystemExit(3)"], what="the tool", timeout_s=10)
+        output_of([sys.executable, "-c", "print('out of coffee'); raise SystemExit(3)"], what="the tool", timeout_s=60)
 
 
 def test_a_command_that_does_not_end_is_ended() -> None:

@@ -150,9 +150,9 @@ def test_the_page_is_what_prometheus_asks_for(tmp_path: Path) -> None:
     running = Running(tmp_path).batch(healthy(3))
     with Server(("127.0.0.1", 0), [metrics(running.sources)]) as server:
         url = f"http://127.0.0.1:{server.port}/metrics"
-        plain = requests.get(url, timeout=5)
+        plain = requests.get(url, timeout=60)
         asked = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}
-        open_metrics = requests.get(url, headers=asked, timeout=5)
+        open_metrics = requests.get(url, headers=asked, timeout=60)
 
     assert plain.headers["Content-Type"].startswith("text/plain; version=")
     assert samples(plain.text) == running.samples()

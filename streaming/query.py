@@ -21,6 +21,10 @@ log = logging.getLogger(__name__)
 
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """What a call to Spark raises: its own error, Java's, or that Java is gone."""
+TOO_SLOW = "Python worker failed to connect back"
+"""What Spark says of a Python that plans for it and was not there within 10 s (PythonWorkerFactory.createSimpleWorker,
+where nothing can be set): on a busy machine the imports alone may take as long."""
+ATTEMPTS = 5
 
 
 class JobError(KraftwatchError):
@@ -38,6 +42,8 @@ class Query:
         self._checkpoint = checkpoint
         self._deliver = deliver
         self._running: StreamingQuery | None = None
+        self._step: Step | None = None
+        self._attempts = 0
 
     def start(self, step: Step) -> None:
         """Go on from the checkpoint, with this step.
@@ -45,11 +51,28 @@ class Query:
         Raises:
             JobError: Spark does not start it.
         """
-        try:
-            self._running = start(self._spark, self._checkpoint, step, self._deliver)
-        except SPARK_ERRORS as problem:
-            place = self._checkpoint.spark
-            raise JobError(f"the streaming query does not start on {place}: {_cause(problem)}") from problem
+        self._step, self._attempts = step, 0
+        self._attempt()
+
+    def _attempt(self) -> None:
+        assert self._step is not None
+        while True:
+            self._attempts += 1
+            try:
+                self._running = start(self._spark, self._checkpoint, self._step, self._deliver)
+            except SPARK_ERRORS as problem:
+                if not self._too_slow(problem):
+                    place = self._checkpoint.spark
+                    raise JobError(f"the streaming query does not start on {place}: {_cause(problem)}") from problem
+            else:
+                return
+
+    def _too_slow(self, problem: Exception) -> bool:
+        """Whether only a starved machine kept it from starting, so that it is worth another attempt."""
+        slow = TOO_SLOW in str(problem) and self._attempts < ATTEMPTS
+        if slow:
+            log.warning("Spark's planner took more than 10 s to start: another attempt, the checkpoint holds")
+        return slow
 
     def wait(self, seconds: int) -> None:
         """Let it run for so long.
@@ -61,7 +84,10 @@ class Query:
         try:
             ended = self._running.awaitTermination(seconds)
         except SPARK_ERRORS as problem:
-            raise JobError(f"the streaming query failed, its checkpoint holds: {_cause(problem)}") from problem
+            if not self._too_slow(problem):
+                raise JobError(f"the streaming query failed, its checkpoint holds: {_cause(problem)}") from problem
+            self._attempt()
+            return
         if ended:
             raise JobError("the streaming query ended by itself; its checkpoint holds: start again")
 
@@ -104,6 +130,6 @@ def _cause(problem: Exception) -> str:
     """The last line that says something, of an error that Spark wraps many times."""
     if isinstance(problem, Py4JNetworkError | OSError):
         return "Spark's Java process is gone (killed, or out of memory)"
-    said = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    said = [line.strip() for line in str(problem).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     lines = [line for line in said if "Error" in line or "Exception" in line]
     return [type(problem).__name__, *said[:1], *lines[-1:]][-1][:500]

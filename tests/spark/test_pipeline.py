@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from connectors.delivery.delivery import Delivery
 from connectors.delivery.ledger import Ledger
@@ -23,14 +22,14 @@ from rules.quorum import Epoch, NodeId, Offset, Reason, Replica, ReplicaKey, Sig
 from streaming.checkpoint import Checkpoint
 from streaming.deliver import Deliver, Quarantine
 from streaming.fleet import Fleet
-from streaming.query import start
+from streaming.query import Query
 from streaming.step import ClusterSettings, Step
 from tests.contracts.server import Server, Silent, serving
 from tests.contracts.slack_double import Slack
 from tests.eventually import eventually
 from tests.unit.connectors.kafka.certificates import authority
 
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
 START_MS = 1_800_000_000_000
 BOOTSTRAP = ("c1:9093", "c2:9093", "c3:9093")
@@ -44,7 +43,7 @@ class Pipeline:
         self.checkpoint = Checkpoint(folder=folder / "checkpoint")
         self.spark = spark
         self.now_ms = START_MS
-        self.query: StreamingQuery | None = None
+        self.query: Query | None = None
         self.expected: list[tuple[str, int]] = []
         self.fleet = Fleet(["prod"])
         self.recorder = Recorder(self.checkpoint.journal)
@@ -63,7 +62,8 @@ class Pipeline:
             expect=lambda cluster, due: self.expected.append((cluster, due)),
             history=ledger.history,
         )
-        self.query = start(self.spark, self.checkpoint, Step({"prod": settings}), deliver)
+        self.query = Query(self.spark, self.checkpoint, deliver)
+        self.query.start(Step({"prod": settings}))
 
     def stop(self) -> None:
         if self.query is not None:
@@ -81,10 +81,11 @@ class Pipeline:
         self.now_ms += round(seconds * 1000)
 
     def told(self) -> list[dict[str, object]]:
-        if self.query is not None and self.query.exception() is not None:
-            raise self.query.exception()  # type: ignore[misc]  # it is not None
+        assert self.query is not None
+        self.query.wait(1)
         path = self.folder / "alerts.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        # The last line may be half written.
+        return [json.loads(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
 
 
 @pytest.fixture
@@ -120,12 +121,31 @@ def told_is(pipeline: Pipeline, *expected: tuple[str, str]) -> Callable[[], None
     return check
 
 
+def expected(pipeline: Pipeline, due_ms: int) -> Callable[[], None]:
+    def check() -> None:
+        assert pipeline.told() == []
+        assert ("prod", due_ms) in pipeline.expected
+
+    return check
+
+
+def shown_is(pipeline: Pipeline, *expected: tuple[str, str]) -> Callable[[], None]:
+    """What the page knows: it is told when the sinks were."""
+
+    def check() -> None:
+        told = pipeline.fleet.told
+        assert told is not None
+        assert [(alert.rule, alert.state.value) for alert in told.history] == list(expected)
+
+    return check
+
+
 def test_no_leader_is_told_after_its_hold_and_resolved_after_its_clear(pipeline: Pipeline) -> None:
     pipeline.go()
     for _ in range(3):
         pipeline.observe(Kind.UNSEEN, *map(leaderless, BOOTSTRAP))
     # An observation is asked for when the hold ends.
-    eventually(lambda: ("prod", START_MS + 5_000) in pipeline.expected, within_s=60)
+    eventually(expected(pipeline, START_MS + 5_000), within_s=60)
     for _ in range(5):
         pipeline.observe(Kind.UNSEEN, *map(leaderless, BOOTSTRAP))
     eventually(told_is(pipeline, ("no-leader", "firing")), within_s=60)
@@ -137,12 +157,7 @@ def test_no_leader_is_told_after_its_hold_and_resolved_after_its_clear(pipeline:
     seen = pipeline.fleet.seen("prod")
     assert seen is not None
     assert (seen.portrait["leader_id"], seen.portrait["source"]) == (1, "live")
-    told = pipeline.fleet.told
-    assert told is not None
-    assert [(alert.rule, alert.state.value) for alert in told.history] == [
-        ("no-leader", "firing"),
-        ("no-leader", "resolved"),
-    ]
+    eventually(shown_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
 
     firing, resolved = pipeline.told()
     assert firing["severity"] == "critical"
@@ -224,7 +239,7 @@ def test_two_places_are_told_and_the_stream_goes_on_while_a_third_takes_the_conn
         for _ in range(8):
             pipeline.observe(Kind.UNSEEN, *map(leaderless, BOOTSTRAP))
 
-        eventually(told_is(pipeline, ("no-leader", "firing")), within_s=120)
+        eventually(told_is(pipeline, ("no-leader", "firing")), within_s=60)
         eventually(lambda: states(hooked) == ["firing"], within_s=60)
         eventually(lambda: len(slack.shown) == 1, within_s=60)
         eventually(lambda: hanging.requests != [], within_s=60)

@@ -1,10 +1,17 @@
 """However the streaming query ends by itself, it is one sentence."""
 
+from pathlib import Path
+
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from streaming.query import JobError, Query
+from streaming import query as queries
+from streaming.checkpoint import Checkpoint
+from streaming.query import ATTEMPTS, TOO_SLOW, JobError, Query
+from streaming.step import Step
+
+STEP = Step({})
 
 
 class Ends:
@@ -24,6 +31,12 @@ class Ends:
     [
         (None, "ended by itself"),
         (PySparkException("Batch 7 failed\nCaused by: java.io.IOException: disk\n at x"), "java.io.IOException: disk"),
+        (
+            PySparkException(
+                "Batch 7 failed\nCaused by: java.io.IOException: disk\n\tat a.SparkErrorUtils.tried(E.scala:8)"
+            ),
+            "holds: Caused by: java.io.IOException: disk",
+        ),
         (PySparkException(""), "PySparkException"),
         (Py4JError("An error occurred while calling o1"), "An error occurred while calling o1"),
         (Py4JNetworkError("Answer from Java side is empty"), "Spark's Java process is gone"),
@@ -40,3 +53,20 @@ def test_it_is_one_sentence(problem: Exception | None, sentence: str) -> None:
     assert sentence in str(ended.value)
     assert "\n" not in str(ended.value)
     assert "checkpoint holds" in str(ended.value)
+
+
+def test_a_machine_that_stays_too_slow_for_spark_is_one_sentence_after_some_attempts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = []
+
+    def too_slow(*_: object) -> None:
+        attempts.append(len(attempts))
+        raise PySparkException(f"{TOO_SLOW}.\nCaused by: java.net.SocketTimeoutException: Timed out")
+
+    monkeypatch.setattr(queries, "start", too_slow)
+
+    with pytest.raises(JobError, match=r"does not start on .*SocketTimeoutException"):
+        Query(None, Checkpoint(folder=tmp_path), None).start(STEP)  # type: ignore[arg-type]  # nothing of them is asked
+
+    assert len(attempts) == ATTEMPTS

@@ -28,7 +28,7 @@ class Expectation:
     """A part of the alert's subject."""
     severity: str = ""
     """The exact severity, or any when empty."""
-    within_s: float = 30.0
+    within_s: float = 90.0
     """After the hurt was done."""
 
 
@@ -47,7 +47,7 @@ class Scene:
     """How it is mended, or why it cannot be."""
     mend: Callable[[Play, Sequence[Told]], None] | None
     """Given the alerts that came; None when it cannot be mended."""
-    resolved_within_s: float = 60.0
+    resolved_within_s: float = 180.0
     also: tuple[str, ...] = ()
     """Rules that may speak too: true consequences, not false alarms."""
 

@@ -85,7 +85,7 @@ def everything_moved(play: Play) -> None:
     play.say("all controllers are stopped")
     # All in one moment: one that still answered while others refuse would be a scene of its own.
     lab.kill(*lab.controllers)
-    watcher.wait_for("no-leader", since=told, within_s=60)
+    watcher.wait_for("no-leader", since=told, within_s=120)
     lab.move_endpoint(*lab.controllers)
     play.say("the monitor is given the new addresses and goes on from its recorded state")
     watcher.stop()

@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -19,8 +20,9 @@ from deploy.lab.ports import Ports
 
 T = TypeVar("T")
 
-START_S = 180.0
+START_S = 240.0
 STOP_S = 60.0
+GROUP_S = 10.0
 
 
 class WatcherError(Exception):
@@ -153,10 +155,15 @@ class Watcher:
                 cwd=self.folder,
                 env={**os.environ, **self.environment},
             )
-        self._until(self._ready, START_S, "the job's first batch")
+        try:
+            self._until(self._ready, START_S, "the job's first batch")
+        except BaseException:
+            # Nobody stops what did not start.
+            self.stop()
+            raise
 
     def stop(self) -> None:
-        """SIGTERM, then wait; kill the whole group if it does not listen."""
+        """SIGTERM, then wait for it and its Java; kill the whole group if it does not listen."""
         if self._process is None:
             return
         self._process.terminate()
@@ -164,6 +171,7 @@ class Watcher:
             self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
             self.kill()
+        _await_end(self._process.pid)
         self._process = None
 
     def end_group(self) -> int:
@@ -269,6 +277,15 @@ class Watcher:
 
 def _seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
+
+
+def _await_end(group: int) -> None:
+    """Wait until a process group is gone: Java ends after the job, and would write where we want to tidy up."""
+    deadline = time.monotonic() + GROUP_S
+    with suppress(OSError):
+        while time.monotonic() < deadline:
+            os.killpg(group, 0)
+            time.sleep(0.05)
 
 
 def _leash() -> list[str]:

@@ -1,4 +1,4 @@
-"""The job of a demo or a test that dies is not left behind."""
+"""The job of a demo or a test that fails or dies is not left behind."""
 
 import sys
 from pathlib import Path
@@ -6,6 +6,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from streaming.demo import watcher
+from streaming.demo.watcher import Watcher, WatcherError
 from tests.eventually import eventually
 
 OWNER = """
@@ -35,6 +37,23 @@ def test_the_job_ends_when_its_watcher_is_killed(tmp_path: Path) -> None:
         owner.wait()
 
     eventually(lambda: ended(job), within_s=60)
+
+
+class NeverReady(Watcher):
+    """A job that ends no batch."""
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+def test_a_job_that_does_not_come_up_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher, "START_S", 0.5)
+    before = {child.pid for child in psutil.Process().children()}
+
+    with pytest.raises(WatcherError, match="first batch"):
+        NeverReady(folder=tmp_path, bootstrap=()).start()
+
+    assert {child.pid for child in psutil.Process().children()} <= before
 
 
 def ended(process: psutil.Process) -> bool:

@@ -100,6 +100,6 @@ def readiness(samples: tuple[LagSample, ...], *, limit_ms: Millis, window: int) 
     if all(sample.lag_ms is not None and sample.lag_ms <= limit_ms for sample in recent):
         return Readiness.READY
     lags = [sample.lag for sample in recent if sample.lag is not None]
-    if len(lags) >= 2 and lags[-1] < lags[0]:
+    if lags and lags[-1] < lags[0]:
         return Readiness.CATCHING_UP
     return Readiness.LAGGING

@@ -70,7 +70,8 @@ def no_fresh_poll(rule: str, quorum: Quorum, subject: str | None = None) -> Cann
     if quorum.poll is None:
         return CannotTell(rule=rule, subject=subject, why="DescribeQuorum has not been answered yet")
     age = spelled(quorum.now_ms - quorum.poll.observed_at_ms)
-    return CannotTell(rule=rule, subject=subject, why=f"DescribeQuorum was last answered {age} ago")
+    lacking = "" if quorum.poll.leader else ", without a row of the leader, by whose clock the others are judged"
+    return CannotTell(rule=rule, subject=subject, why=f"DescribeQuorum was last answered {age} ago{lacking}")
 
 
 def fresh_probe(quorum: Quorum, name: str, thresholds: Thresholds) -> Probe | None:

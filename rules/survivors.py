@@ -109,8 +109,8 @@ def overridden(told: Iterable[tuple[VoterSet, bool]], log_from: Offset) -> tuple
     found = []
     before: VoterSet | None = None
     for voters, in_snapshot in told:
-        known = before is not None and log_from <= before.offset + 1
-        if before is not None and in_snapshot and known and set(voters.voters) != set(before.voters):
-            found.append(Overridden(before=before, after=voters))
+        known = before if before is not None and log_from <= before.offset + 1 else None
+        if known is not None and in_snapshot and {*voters.voters} != {*known.voters}:
+            found.append(Overridden(before=known, after=voters))
         before = voters
     return tuple(found)

@@ -238,8 +238,8 @@ def _left_behind(
     if in_force is not None and highest > in_force:
         yield _finalizable(quorum, nodes, METADATA_VERSION, in_force, highest, age)
     kraft = min(node.range(KRAFT_VERSION).highest for node in nodes)
-    controllers = [node for node in nodes if node.role == "controller"]
-    able = controllers and min(node.range(METADATA_VERSION).highest for node in controllers) >= _UPGRADES_KRAFT
+    # Nodes that are not mixed know one range of metadata.version, and below 3.7 no controller tells its own.
+    able = highest >= _UPGRADES_KRAFT and any(node.role == "controller" for node in nodes)
     if able and quorum.kraft_version == 0 and kraft > 0:
         yield _finalizable(quorum, nodes, KRAFT_VERSION, 0, kraft, age)
 

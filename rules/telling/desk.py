@@ -157,10 +157,10 @@ class Desk:
         rested = told_at_ms is None or not 0 <= now_ms - told_at_ms < INTERVAL_MS
         return NotifyReason.CHANGED if worse or rested else None
 
-    def _rank(self, alert: Alert, rules: Mapping[str, int]) -> tuple[bool, int, int, Millis]:
+    def _rank(self, alert: Alert, rules: Counter[str]) -> tuple[bool, int, int, Millis]:
         """The root cause first: what fires, what is explained by fewest of the others, the worst, the oldest."""
         rule = self._rules.get(alert.rule)
         causes = (*rule.silenced_by, *rule.explained_by) if rule else ()
-        explained = sum(rules[cause] for cause in set(causes) if cause in rules)
+        explained = sum(rules[cause] for cause in set(causes))
         over = alert.state is AlertState.RESOLVED
         return over, explained, -WEIGHT[alert.severity], alert.started_at_ms

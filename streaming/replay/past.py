@@ -47,10 +47,8 @@ class UncleanElection(NamedTuple):
 
 
 def with_election(past: Past, event: LeaderChanged) -> Past:
-    """A LeaderChangeMessage. The same epoch twice is one election, read again."""
+    """A LeaderChangeMessage: one that is read again never comes here."""
     at = event.at
-    if any(one.leader_epoch == at.leader_epoch for one in past.elections):
-        return past
     one = Election(
         leader_id=event.leader_id, leader_epoch=at.leader_epoch, offset=at.offset, timestamp_ms=at.timestamp_ms
     )

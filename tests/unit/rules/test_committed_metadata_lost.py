@@ -18,7 +18,10 @@ def test_every_loss_is_one_finding_about_the_log() -> None:
     assert finding.summary == "committed metadata was lost, as c2.test:9093 answers: the log ends at 30"
     losses = finding.evidence["losses"]
     assert isinstance(losses, list)
-    assert [each["what"] for each in losses if isinstance(each, dict)] == ["the log ends at 40", "the log ends at 30"]
+    assert [(each["what"], each["asked"]) for each in losses if isinstance(each, dict)] == [
+        ("the log ends at 40", "c1.test:9093"),
+        ("the log ends at 30", "c2.test:9093"),
+    ]
 
 
 def test_no_other_failure_is_a_loss() -> None:
@@ -31,3 +34,6 @@ def test_it_is_told_while_nobody_leads_and_with_nothing_known() -> None:
     assert "critical committed-metadata-lost: metadata log" in told(dead)
     (finding,) = findings(replace(dead, committed=None, poll=None, leader_id=None), RULE)
     assert finding.summary == "committed metadata was lost: offset 30 is written again"
+    losses = finding.evidence["losses"]
+    assert isinstance(losses, list)
+    assert [each["asked"] for each in losses if isinstance(each, dict)] == [None]

@@ -217,3 +217,23 @@ def test_a_bad_override_is_one_sentence(key: str, value: float, sentence: str) -
 def test_a_stale_view_judges_nothing_by_polls() -> None:
     assert ("voter-disk-replaced", None) in unknown(unseen_for(healthy(), log_ms=None, poll_ms=11_000))
     assert unknown(unseen_for(healthy(), log_ms=None, poll_ms=9_000)) == []
+
+
+def test_a_poll_without_the_leader_s_own_row_judges_nobody() -> None:
+    """All its times are the leader's clock: without the leader's own they say nothing."""
+    quorum = healthy()
+    assert quorum.poll is not None
+    headless = replace(quorum, poll=replace(quorum.poll, voters=quorum.poll.voters[:2]))
+    judgement = judged(headless)
+    assert judgement.findings == ()
+    assert {each.rule for each in judgement.unknown} == {
+        "failure-tolerance",
+        "ghost-registration",
+        "high-watermark-stalled",
+        "observer-could-be-voter",
+        "observer-lagging",
+        "voter-change-stuck",
+        "voter-disk-replaced",
+        "voter-lagging",
+    }
+    assert all("without a row of the leader" in each.why for each in judgement.unknown)

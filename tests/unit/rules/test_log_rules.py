@@ -7,7 +7,7 @@ import pytest
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.lifecycle import Book, advance
-from rules.quorum import NodeId, Quorum
+from rules.quorum import Millis, NodeId, Quorum
 from tests.unit.rules.situation import (
     broker,
     broker_behind,
@@ -97,6 +97,7 @@ def test_a_broker_a_new_leader_has_not_heard_of_is_unknown() -> None:
     assert ("observer-lagging", "broker 103") in unknown(heard)
 
 
+@pytest.mark.kip("D060")
 @pytest.mark.parametrize(
     ("quorum", "said"),
     [
@@ -114,6 +115,13 @@ def test_a_broker_a_new_leader_has_not_heard_of_is_unknown() -> None:
 )
 def test_elections_that_no_restart_explains(quorum: Quorum, said: list[str]) -> None:
     assert told(quorum) == said
+
+
+def test_a_restart_explains_an_election_only_within_the_same_window() -> None:
+    quorum = elected(healthy(), 1, 2, 1, 2, started=(1, 2, 3))
+    assert told(quorum) == []
+    before = tuple(replace(one, timestamp_ms=Millis(one.timestamp_ms - 900_001)) for one in quorum.past.starts)
+    assert told(replace(quorum, past=replace(quorum.past, starts=before))) == [CHURN]
 
 
 def test_epochs_that_nobody_won_are_evidence() -> None:

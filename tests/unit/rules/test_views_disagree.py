@@ -22,7 +22,8 @@ APART = [f"warning {RULE}: controller 1"]
         (view(1, leader=2), [f"critical {RULE}: quorum"]),
         (view(1), []),
         # Too old to say anything; and from before this epoch was known to anybody.
-        (view(1, leader=2, epoch=6, ago_ms=31_000), []),
+        (view(1, leader=2, epoch=6, ago_ms=30_000), APART),
+        (view(1, leader=2, epoch=6, ago_ms=30_001), []),
     ],
 )
 def test_who_stands_apart(said: View, expected: list[str]) -> None:
@@ -67,6 +68,9 @@ def test_an_endpoint_without_a_known_node_is_named_by_its_address() -> None:
     unnamed = replace(view(8, leader=None), node=None)
     (finding,) = findings(views(healthy(), unnamed), RULE)
     assert finding.subject == "endpoint c8.test:9093"
+    said = finding.evidence["views"]
+    assert isinstance(said, dict)
+    assert [*said] == ["controller 1", "controller 2", "controller 3", "endpoint c8.test:9093"]
 
 
 def test_thresholds_reach_it() -> None:

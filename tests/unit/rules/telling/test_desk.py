@@ -111,6 +111,21 @@ def test_the_root_cause_stands_first_whatever_came_first() -> None:
     assert Told().step(tolerance, stale(1)) == ["firing critical: +voter1 +quorum"]
 
 
+def test_the_root_cause_stands_first_also_when_all_is_over() -> None:
+    told = Told()
+    told.step(alert("quorum", rule="failure-tolerance", severity=Severity.CRITICAL), stale(1))
+    over = alert("quorum", rule="failure-tolerance", severity=Severity.CRITICAL, resolved=True)
+    assert told.step(over, stale(1, resolved=True), after_ms=1) == ["resolved critical: +voter1 +quorum"]
+
+
+def test_a_cause_that_is_over_explains_nothing_that_stands() -> None:
+    told = Told()
+    lagging = alert("voter2", rule="voter-lagging", severity=Severity.WARNING, started_at_ms=Millis(NOON_MS - 1))
+    told.step(lagging)
+    told.step(alert("quorum", rule="failure-tolerance", severity=Severity.WARNING), stale(1), after_ms=INTERVAL_MS)
+    assert told.step(stale(1, resolved=True), after_ms=INTERVAL_MS) == ["changed warning: quorum voter2 +voter1"]
+
+
 def test_a_consequence_waits_while_its_cause_fires_and_is_told_if_it_outlives_it() -> None:
     told = Told()
     cause, consequence = alert("cluster", rule="no-leader"), alert("broker 5", rule="broker-fenced")

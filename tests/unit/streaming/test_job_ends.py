@@ -58,7 +58,7 @@ def test_it_is_one_sentence(problem: Exception | None, sentence: str) -> None:
 def test_a_machine_that_stays_too_slow_for_spark_is_one_sentence_after_some_attempts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attempts = []
+    attempts: list[int] = []
 
     def too_slow(*_: object) -> None:
         attempts.append(len(attempts))

@@ -51,7 +51,7 @@ log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
 # the JDK's own file sets the second to 10 s, and it wins over sun.net.inetaddr.negative.ttl.
 _NO_DNS_CACHE = "networkaddress.cache.ttl=0\nnetworkaddress.cache.negative.ttl=0\n"
 
-TOOL_TIMEOUT_S = 90.0
+TOOL_TIMEOUT_S = 180.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

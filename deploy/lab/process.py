@@ -15,7 +15,7 @@ from deploy.lab.patience import until
 LEASH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("leash.py")))
 """The interpreter and the program that hold a command (`deploy.lab.leash`)."""
 
-NO_FURTHER_LIMIT_S = 10.0
+NO_FURTHER_LIMIT_S = 60.0
 """How long a process may take to be gone after SIGKILL."""
 
 
@@ -110,7 +110,7 @@ class Program:
         """SIGKILL, and its end.
 
         Raises:
-            LabError: it is still there after 10 s (a process in uninterruptible sleep).
+            LabError: it is still there after a minute (a process in uninterruptible sleep).
         """
         self.signal(signal.SIGKILL)
         if not self.wait(NO_FURTHER_LIMIT_S):

@@ -24,9 +24,9 @@ from deploy.lab.security import Security
 from deploy.lab.tools import Tools
 from deploy.lab.versions import is_dynamic
 
-START_TIMEOUT_S = 90.0
-STOP_TIMEOUT_S = 60.0
-CHANGE_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 120.0
+CHANGE_TIMEOUT_S = 120.0
 
 
 class RunningQuorum:

@@ -17,7 +17,7 @@ from deploy.lab.process import processes
 from deploy.lab.quorum import Lab
 
 STATE_FILE = "lab.json"
-END_TIMEOUT_S = 15.0
+END_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from deploy.lab.errors import LabError
 if TYPE_CHECKING:
     from deploy.lab.quorum import Lab
 
-FENCING_TIMEOUT_S = 60.0
+FENCING_TIMEOUT_S = 120.0
 """How long a killed broker may take to be fenced: broker.session.timeout.ms (9 s by default) and some."""
 
 

@@ -1,7 +1,7 @@
 """Rules on a real quorum: what is done to Kafka, that the rule fires, what it says, that it resolves once Kafka heals.
 
-Five controllers and a broker. The waits of Raft are twice Kafka's defaults, so that a leader without a majority can
-be looked at for a few seconds before it resigns.
+Five controllers and a broker. The waits of Raft are four times Kafka's defaults, so that a leader without a majority
+can be looked at for twelve seconds before it resigns, and a broker that stands still for as long before it is fenced.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from deploy.lab.quorum import Lab
 from tests.kafka.conftest import MakeLab
 from tests.kafka.watcher import Watcher, paused, watching
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
-PROPERTIES = {"broker.session.timeout.ms": "6000", "controller.quorum.fetch.timeout.ms": "4000"}
+pytestmark = pytest.mark.lab
+PROPERTIES = {"broker.session.timeout.ms": "12000", "controller.quorum.fetch.timeout.ms": "8000"}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def elects_one_of(lab: Lab, nodes: list[int]) -> None:
 
 def test_a_voter_falls_silent_and_then_another(lab: Lab, watcher: Watcher) -> None:
     _, (one, other, *_) = leader_and_followers(lab)
-    silent = {"voter-lagging.silent": 2, "failure-tolerance.silent": 2}
+    silent = {"voter-lagging.silent": 4, "failure-tolerance.silent": 4}
     watcher.begin({"voter-lagging.hold": 1, "failure-tolerance.hold": 1, **silent})
 
     with paused(lab, one):
@@ -98,7 +98,7 @@ def test_a_removal_that_does_not_commit_and_the_even_number_it_leaves(lab: Lab, 
     assert fired.evidence["adding"] == []
     assert fired.evidence["majority"] == 3
     assert fired.evidence["voters_keeping_up"] in (1, 2), "one that goes on may look silent on a busy machine"
-    assert watcher.rules - {"no-leader"} == {"voter-change-stuck"}
+    assert watcher.rules == {"voter-change-stuck"}
 
     lab.await_state(lambda state: leaving not in state.voter_ids, what="the four voters that are left")
     watcher.begin({"quorum-shape.hold": 1})
@@ -113,7 +113,7 @@ def test_a_removal_that_does_not_commit_and_the_even_number_it_leaves(lab: Lab, 
 
 def test_leader_after_leader_is_elected_and_nobody_restarted(lab: Lab, watcher: Watcher) -> None:
     churn = {"epoch-churn.hold": 1, "epoch-churn.elections": 2}
-    watcher.begin({**churn, "epoch-churn.window": 20})
+    watcher.begin({**churn, "epoch-churn.window": 60})
 
     for _ in range(2):
         leader, followers = leader_and_followers(lab)
@@ -125,7 +125,7 @@ def test_leader_after_leader_is_elected_and_nobody_restarted(lab: Lab, watcher: 
 
     assert fired.evidence["elections_within_the_window"] == 2
     assert fired.evidence["controllers_started"] == []
-    assert watcher.rules - {"no-leader"} == {"epoch-churn"}
+    assert watcher.rules == {"epoch-churn"}
 
 
 def test_a_broker_lives_and_does_not_fetch_the_metadata(lab: Lab, watcher: Watcher) -> None:
@@ -133,7 +133,7 @@ def test_a_broker_lives_and_does_not_fetch_the_metadata(lab: Lab, watcher: Watch
     watcher.begin({"observer-lagging.hold": 0, "observer-lagging.silent": 2})
 
     with paused(lab, broker):
-        # Its session lasts six seconds: until then it counts as alive.
+        # Its session lasts twelve seconds: until then it counts as alive.
         fired = watcher.wait_for("observer-lagging", subject=f"broker {broker}")
     watcher.wait_for("observer-lagging", "resolved")
 

@@ -25,6 +25,10 @@ from tests.kafka.gathering import NAME, Gathering, cluster_of, gathering
 
 CLEAR_S = 1.0
 """How long a condition must be gone in a scene, for every rule."""
+SLOW_START_S = 300.0
+"""What is so while a JVM takes its time to start, or the machine stands still, is told in no scene that is of other
+things: however long an election takes, and a controller that was killed to come back."""
+_BY_SLOWNESS = ("no-leader", "high-watermark-stalled", "stale-voter-endpoint", "monitor-blind")
 
 
 @dataclass(kw_only=True)
@@ -42,7 +46,7 @@ class Watcher:
     _read: int = 0
 
     def begin(self, thresholds: Mapping[str, float]) -> None:
-        """A scene: with these thresholds (`RULE.NAME` -> value), and with all others as they ship.
+        """A scene: with these thresholds (`RULE.NAME` -> value); others are as they ship, but for `SLOW_START_S`.
 
         Returns when a leader was seen after everything that stands now, so that nothing of the scene before is told.
         """
@@ -54,7 +58,8 @@ class Watcher:
     def judge_by(self, thresholds: Mapping[str, float]) -> None:
         """The same scene with other thresholds from here on, as after a restart: a shorter window is time gone by."""
         clears = {f"{each}.clear": CLEAR_S for each in RULES}
-        self._thresholds = thresholds_for({**clears, **thresholds})
+        holds = {f"{each}.hold": SLOW_START_S for each in _BY_SLOWNESS}
+        self._thresholds = thresholds_for({**clears, **holds, **thresholds})
 
     def wait_for(self, rule: str, state: str = "firing", *, subject: str = "", within_s: float = 30) -> Alert:
         """The newest alert of this scene about the rule (and a subject that contains this), once it is in this state.

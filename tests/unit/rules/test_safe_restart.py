@@ -93,6 +93,14 @@ def test_what_speaks_against_it(situation: Callable[[Quorum], Quorum], why: str)
     assert any(why in each for each in answer.against), answer.against
 
 
+def test_without_it_the_others_must_be_able_to_elect_a_leader_among_themselves() -> None:
+    """Both fetch, and neither could reach the other in an election: the leader is what holds them together."""
+    apart = asked(name_gone(healthy(), 1, 2), 3)
+    assert any("no voter could win an election" in why for why in apart.against)
+    one_way = asked(name_gone(healthy(), 1), 3)
+    assert not any("no voter could win an election" in why for why in one_way.against), "1 still dials 2"
+
+
 def test_one_that_is_down_already_may_be_started_again() -> None:
     answer = asked(refuses(silent(healthy(3), 1), 1), 1)
 

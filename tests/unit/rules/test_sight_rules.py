@@ -7,18 +7,23 @@ import pytest
 from rules.checks.monitor_blind import ADVICE
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
-from rules.quorum import Access, Quorum, Reason, Sight, Vantage
+from rules.quorum import Access, Answer, Quorum, Reason, Sight, Vantage
+from rules.text import listed
 from tests.unit.rules.situation import (
+    EPOCH,
     all_refuse,
     endpoint,
     failing,
     findings,
     healthy,
+    key,
     leaderless,
     name_gone,
+    probed,
     refuses,
     resolver_fails,
     silent,
+    static,
     told,
     unknown,
     unseen_for,
@@ -118,6 +123,42 @@ def test_what_to_do_names_the_endpoints() -> None:
         "# See who leads, when one does",
         "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093 describe --status",
     )
+
+
+def test_an_endpoint_that_leads_elsewhere_is_given_back_to_its_controller() -> None:
+    taken = probed(healthy(), 2, answer=Answer.OTHER_CLUSTER)
+    (finding,) = findings(leaderless(resolver_fails(taken, 1), 3), "no-leader")
+    assert finding.remedy[0] == "# Make c2.test:9093 lead to controller 2 again"
+    voters = finding.evidence["voters"]
+    assert isinstance(voters, dict)
+    seen = {name: each["seen_there"] for name, each in voters.items() if isinstance(each, dict)}
+    assert seen == {
+        str(key(1)): "the resolver here failed",
+        str(key(2)): "a node of another cluster answers",
+        str(key(3)): "accepts connections",
+    }
+
+
+@pytest.mark.parametrize(
+    ("quorum", "first"),
+    [
+        (leaderless(static(healthy()), 1), "# Read the controllers' logs for why no election is won"),
+        (all_refuse(static(healthy())), f"# Start the controllers at {listed(ALL)}: connections are refused there"),
+        (
+            leaderless(healthy(), 1),
+            "# The voters' endpoints accept connections: read the controllers' logs for why no election is won",
+        ),
+    ],
+)
+def test_where_no_endpoint_is_at_fault_it_says_where_to_look(quorum: Quorum, first: str) -> None:
+    (finding,) = findings(quorum, "no-leader")
+    assert finding.remedy[0] == first
+
+
+def test_who_never_polled_names_no_last_leader() -> None:
+    (finding,) = findings(replace(leaderless(healthy(), 1), poll=None), "no-leader")
+    assert "led until" not in finding.summary
+    assert (finding.evidence["last_leader"], finding.evidence["last_leader_epoch"]) == (None, EPOCH)
 
 
 def test_every_reason_has_its_advice() -> None:

@@ -8,6 +8,7 @@ from rules.quorum import LagSample, Millis, Offset, Quorum
 from tests.unit.rules.situation import (
     NOW,
     adding,
+    behind,
     findings,
     forced,
     healthy,
@@ -45,6 +46,18 @@ def test_a_change_that_waits_names_who_is_added_and_removed() -> None:
     assert finding.summary == (
         "a change of the voter set is not committed (adding controller 4 and removing controller 1): "
         "3 of its 3 voters keep up, 2 are needed"
+    )
+
+
+def test_what_to_do_is_to_make_the_voters_of_the_new_set_fetch_and_keep_up() -> None:
+    (well,) = findings(adding(healthy(), 4), "voter-change-stuck")
+    assert well.remedy[0].startswith("# Every voter of the new set keeps up: read the log of the leader, controller 3")
+    hurt = adding(behind(silent(healthy(5), 1), 2), 6)
+    (finding,) = findings(hurt, "voter-change-stuck")
+    assert finding.remedy[:3] == (
+        "# Start controller 1, or see in its log why it does not fetch from the leader",
+        "# See what slows controller 2: it fetches and does not catch up",
+        "# Begin no other change of the voter set until this one is committed or gone",
     )
 
 

@@ -58,6 +58,15 @@ def test_too_many_in_a_short_time_are_merged_into_one_until_it_is_over() -> None
     assert calm not in ids
 
 
+def test_a_merged_incident_that_is_over_takes_in_nothing_more() -> None:
+    incidents = Incidents(RULES)
+    *_, merged = [placed(incidents, stale("voter 1", cluster=f"cluster{number}")) for number in range(STORM_AT + 1)]
+    assert placed(incidents, stale("voter 1", cluster=f"cluster{STORM_AT}", resolved=True)) == merged
+    following = [placed(incidents, stale("voter 1", cluster=name)) for name in ("one more", "and another")]
+    assert len(set(following)) == 1, "the storm goes on"
+    assert merged not in following
+
+
 def test_a_ledger_that_is_read_again_leads_to_the_same_incidents() -> None:
     fleet = [stale("voter 1", cluster=f"cluster{number}") for number in range(STORM_AT + 2)]
     told = [*fleet, stale("voter 1", cluster="cluster3", resolved=True)]

@@ -84,5 +84,7 @@ def test_a_storm_does_not_fill_the_state() -> None:
     assert (newest.topic, newest.elections, newest.partitions) == ("t68", PARTITIONS + 5, tuple(range(PARTITIONS)))
 
     ledger.now_ms += REMEMBERED_MS
-    ledger.change("t1", 1, isr=(102,), leader=102, recovering=True)
-    assert [one.topic for one in apply(replay, [ledger.read()]).past.unclean] == ["t1"]
+    ledger.change("t68", 30, isr=(103,), leader=103, recovering=True)
+    later = of(apply(replay, [ledger.read()]))
+    assert (later.topic, later.elections, later.partitions, later.leaders) == ("t68", 1, (30,), ids(103))
+    assert later.first_timestamp_ms == later.last_timestamp_ms

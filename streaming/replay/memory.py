@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from connectors.errors import UsageError
 from rules.quorum import Epoch, Millis, Offset, VoterRemoval
@@ -180,7 +180,7 @@ def _read(cluster: str, version: int, hot: bytes) -> Memory:
                 older = MIGRATIONS[step](older)
             document = json.dumps(older).encode()
         return _JSON.validate_json(document)
-    except (zlib.error, ValidationError) as error:
+    except (zlib.error, ValueError) as error:
         raise _damaged(cluster, f"{type(error).__name__} while reading it") from error
 
 

@@ -220,7 +220,8 @@ class Partitions:
 
     def _opened(self) -> dict[TopicId, Topic]:
         if self._topics is None:
-            self._topics = topics.unpack(self._packed or b"")
+            assert self._packed is not None, "the topics are packed, unpacked or both"
+            self._topics = topics.unpack(self._packed)
         return self._topics
 
     def _touched(self) -> dict[TopicId, Topic]:

@@ -58,8 +58,6 @@ def pack(topics: Mapping[TopicId, Topic]) -> bytes:
 
 def unpack(packed: bytes) -> dict[TopicId, Topic]:
     """The topics that `pack` packed."""
-    if not packed:
-        return {}
     document = json.loads(zlib.decompress(packed))
     assignments = [
         (tuple(replicas), tuple(isr), tuple(elr), tuple(last_known_elr), leader)

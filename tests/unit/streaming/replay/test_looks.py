@@ -48,6 +48,12 @@ def test_a_history_is_a_thinned_window_by_the_leaders_clock() -> None:
     assert quorum.histories[key("1-a")].samples[-1].lag_ms == 0
 
 
+def test_without_the_leader_s_own_row_nobody_s_progress_is_known() -> None:
+    ledger, replay = Ledger(), machine()
+    (sample,) = apply(replay, [ledger.row(poll(replica("2-b"), leader=1))]).histories[key("2-b")].samples
+    assert (sample.lag, sample.lag_ms, sample.fetch_age_ms) == (None, None, None)
+
+
 def test_whoever_reached_the_leaders_end_has_no_lag_whatever_its_clock_says() -> None:
     ledger, replay = Ledger(), machine()
     quorum = apply(replay, [ledger.row(poll(replica("1-a"), replica("2-b", caught_up=900)))])

@@ -75,6 +75,14 @@ def test_every_torn_or_foreign_blob_is_refused_in_one_sentence() -> None:
         assert refusal(torn).startswith("the checkpoint's state of cluster test is damaged (")
 
 
+@pytest.mark.parametrize("version", [memory.VERSION - 1, memory.VERSION])
+@pytest.mark.parametrize("inside", [b"no JSON", b'{"sequence": 7}', b'"\xff"'])
+def test_a_blob_that_is_whole_and_holds_something_else_is_refused_as_well(version: int, inside: bytes) -> None:
+    hot = zlib.compress(inside)
+    blob = memory.MAGIC + bytes([version]) + len(hot).to_bytes(4, "big") + hot + bytes(8)
+    assert refusal(blob).startswith("the checkpoint's state of cluster test is damaged (")
+
+
 def test_an_older_version_is_migrated_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it will be: version 1 called `undecodable` something else, version 2 held it as a string."""
     replay = seen()

@@ -52,8 +52,9 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     if state is None:
         last = last_seen_at_ms(quorum)
         if last is None or quorum.now_ms - last > thresholds.ms(SEEN_AGE.name):
-            ago = "never" if last is None else f"{spelled(quorum.now_ms - last)} ago"
-            yield CannotTell(rule=ID, subject=None, why=f"a leader was last seen {ago}, and nobody says there is none")
+            age = None if last is None else spelled(quorum.now_ms - last)
+            sight = "no leader was seen yet" if age is None else f"a leader was last seen {age} ago"
+            yield CannotTell(rule=ID, subject=None, why=f"{sight}, and nobody says there is none")
         return
     seen = remembered(quorum, thresholds)
     yield Finding(

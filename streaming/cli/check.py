@@ -23,6 +23,10 @@ def check(wanted: given.Offline) -> None:
     Exit codes: 0 healthy, 1 warning, 2 critical (or something given cannot be),
     3 cannot tell; of several clusters the worst: critical, warning, cannot
     tell.
+
+      kraftwatch check --cluster prod=c1:9093,c2:9093,c3:9093
+
+      kraftwatch check --config kraftwatch.yaml --only prod --json
     """
     # Kafka's client takes a second to import: help and mistakes should not wait for it.
     from streaming.cli import glance
@@ -52,6 +56,8 @@ def safe_to_restart(
     node.
 
     Exit codes: 0 safe, 2 not safe (or something given cannot be).
+
+      kraftwatch safe-to-restart 2 --cluster prod=c1:9093,c2:9093,c3:9093
     """
     from streaming.cli import glance
     from streaming.oncall import answers

@@ -49,6 +49,8 @@ def check(
 
     Exit codes: 0 good, 2 something in it cannot be, 1 a sink did not take the
     test message.
+
+      kraftwatch config check kraftwatch.yaml --send-test
     """
     wrong = list(mistakes(file))
     if wrong:
@@ -74,13 +76,18 @@ def schema_() -> None:
     In VS Code with the YAML extension, the file's first line may name it:
 
       # yaml-language-server: $schema=config.schema.json
+
+      kraftwatch config schema > config.schema.json
     """
     typer.echo(json.dumps(schema(), indent=2))
 
 
 @app.command("example")
 def example() -> None:
-    """Print a configuration in which every key is explained."""
+    """Print a configuration in which every key is explained.
+
+    kraftwatch config example > kraftwatch.yaml
+    """
     typer.echo(files("streaming.config").joinpath(EXAMPLE).read_text(encoding="utf-8"), nl=False)
 
 

@@ -33,7 +33,9 @@ _UNREAD = Style(color="yellow")
 
 
 def decode(
-    path: Annotated[Path, typer.Argument(help="A .log segment or .checkpoint snapshot of __cluster_metadata-0.")],
+    path: Annotated[
+        Path, typer.Argument(help="A .log segment or .checkpoint snapshot of __cluster_metadata-0.", metavar="FILE")
+    ],
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line a record on stdout.")] = False,
     show_secrets: Annotated[
@@ -41,10 +43,13 @@ def decode(
     ] = False,
     kafka: Annotated[
         str | None,
-        typer.Option(help="Read every record as this Kafka does, 3.9.2 for one; else as the newest Kafka that can."),
+        typer.Option(
+            help="Read every record as this Kafka does, 3.9.2 for one; else as the newest Kafka that can.",
+            metavar="VERSION",
+        ),
     ] = None,
 ) -> None:
-    """Print every record of a segment or snapshot of the metadata log, named as kafka-dump-log names them.
+    """Print every record of a metadata log's segment or snapshot, as kafka-dump-log names them.
 
     No cluster is asked. Credentials and configuration values are blanked unless
     --show-secrets says otherwise. Records that no known Kafka could have
@@ -53,6 +58,8 @@ def decode(
     Exit code 0 if all of the file was read (records of unknown type or version
     included), 1 if something is damaged, torn or compressed (one line each on
     stderr), 2 if it is no such file.
+
+      kraftwatch decode 00000000000000000000.log --json
     """
     if kafka is not None and kafka not in kafkas():
         raise UsageError(f"--kafka {kafka}: known are {', '.join(kafkas())}")

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from connectors.errors import KraftwatchError
+from streaming.waiting import waiting
 
 HOLDS = {
     "stale-voter-endpoint": 5.0,
@@ -49,6 +50,8 @@ def demo(
 
     Exit code 0 if everything was told, everything mended resolved, and
     nothing false fired.
+
+      kraftwatch demo --keep
     """
     console = Console(stderr=True, highlight=False, record=picture is not None, width=112 if picture else None)
     folder = Path(tempfile.mkdtemp(prefix="kraftwatch-demo-"))
@@ -84,11 +87,11 @@ def _play(console: Console, folder: Path, started: float) -> bool:
         # It shows its own progress the first time.
         kafka_jars(KAFKA_VERSION)
         with ExitStack() as stack:
-            with console.status("starting five Kafka nodes"):
+            with waiting(console, "starting five Kafka nodes"):
                 properties = {"broker.session.timeout.ms": "3000"}
                 lab = stack.enter_context(Lab(folder / "lab", named=True, properties=properties))
             console.print(f"  the quorum answers after {time.monotonic() - started:.0f} s")
-            with console.status("starting the streaming job"):
+            with waiting(console, "starting the streaming job"):
                 watcher = Watcher(
                     folder=folder / "watch", bootstrap=lab.bootstrap, hosts_file=lab.hosts_file, settings=settings
                 )

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rules.text import counted
 from streaming.cli import given
 from streaming.cli.given import Asked
 from streaming.cli.terminal import printed
@@ -21,8 +22,9 @@ _STYLE = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILS: "bold r
 
 @given.options(Asked)
 def doctor(wanted: Asked) -> None:
-    """Look for what keeps a job from running, seeing or telling; before the
-    first start, or when it says that it is blind.
+    """Look for what keeps a job from running, seeing or telling.
+
+    For before the first start, and for when the job says that it is blind.
 
     For each address of each cluster: its name, the connection, TLS, the login,
     and the rights to DescribeQuorum, Fetch and DescribeCluster; then the clock,
@@ -31,6 +33,10 @@ def doctor(wanted: Asked) -> None:
 
     Exit codes: 0 all is well, 1 the job would see or tell less than it could,
     2 it would not run or be blind (or something given cannot be).
+
+      kraftwatch doctor --cluster prod=c1:9093,c2:9093,c3:9093
+
+      kraftwatch doctor --config kraftwatch.yaml
     """
     # Kafka's client takes a second to import: help and mistakes should not wait for it.
     from connectors.kafka.wire import hush
@@ -69,7 +75,9 @@ def _shown(checks: Sequence[Check]) -> RenderableType:
     for of, group in groupby(checks, key=lambda check: check.of):
         parts += [Text(of, style="bold"), _table(list(group)), Text()]
     count = {verdict: sum(check.verdict is verdict for check in checks) for verdict in Verdict}
-    parts.append(Text(", ".join(f"{number} {verdict}" for verdict, number in count.items())))
+    named = (("warning", Verdict.WARNING), ("failure", Verdict.FAILS))
+    said = ", ".join([f"{count[Verdict.OK]} ok", *(counted(count[verdict], noun) for noun, verdict in named)])
+    parts.append(Text(said))
     return Group(*parts)
 
 

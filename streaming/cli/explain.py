@@ -19,9 +19,11 @@ from streaming.cli.terminal import printed
 def explain(
     rule: Annotated[str | None, typer.Argument(help="A rule's id, as alerts name it.", metavar="RULE")] = None,
 ) -> None:
-    """What a rule means, what to do about it and what not, and its thresholds; without RULE the list of all.
+    """What a rule means, what to do and what not, and its thresholds; without RULE, all rules.
 
     Exit codes: 0, or 2 for a rule that there is not.
+
+      kraftwatch explain no-leader
     """
     console = printed(120)
     if rule is None:

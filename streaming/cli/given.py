@@ -50,7 +50,7 @@ HostsFile: TypeAlias = Annotated[
     Path | None,
     typer.Option("--hosts-file", help="In the format of /etc/hosts, read again at each look; wins over DNS."),
 ]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object a cluster, one a line, to stdout.")]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="JSON on stdout: one object a line.")]
 Timeout: TypeAlias = Annotated[
     float, typer.Option("--timeout", min=1.0, max=600.0, help="Seconds to wait for what is missing.", metavar="SECONDS")
 ]

@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from connectors.errors import UsageError
+from streaming.waiting import waiting
 
 app = typer.Typer(help="A real Kafka quorum on this machine to play with.", no_args_is_help=True)
 
@@ -32,10 +33,12 @@ def up(
         bool, typer.Option("--named", help="Controllers advertise names that only a hosts file knows.")
     ] = False,
 ) -> None:
-    """Start a real Kafka quorum that stays until `lab down`; says how to reach and how to watch it.
+    """Start a real Kafka quorum that stays until `lab down`, and say how to watch it.
 
     The first time it fetches Kafka's jars (45 MB) from Maven Central into your
     cache folder.
+
+      kraftwatch lab up --controllers 3 --brokers 1
     """
     from deploy.lab import jars, standing, versions
     from deploy.lab.errors import LabError
@@ -45,7 +48,7 @@ def up(
         version = kafka or jars.KAFKA_VERSION
         versions.is_dynamic(version)  # refuses what is no version before anything is fetched
         jars.kafka_jars(version)
-        with console.status("starting the quorum"):
+        with waiting(console, "starting the quorum"):
             lab = standing.up(
                 directory,
                 controllers=controllers,
@@ -69,7 +72,10 @@ def up(
 
 @app.command()
 def down(directory: Folder = FOLDER) -> None:
-    """End every node of the quorum in a folder; the folder and its logs stay."""
+    """End every node of the quorum in a folder; the folder and its logs stay.
+
+    kraftwatch lab down
+    """
     from deploy.lab import standing
     from deploy.lab.errors import LabError
 

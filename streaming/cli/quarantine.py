@@ -54,7 +54,10 @@ def list_(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """What is in quarantine, oldest first, and the reasons by how often they occur."""
+    """What is in quarantine, oldest first, and the reasons by how often they occur.
+
+    kraftwatch quarantine list --checkpoint DIR
+    """
     things = _of(checkpoint, cluster)
     shown = things[-limit:]
     if as_json:
@@ -85,7 +88,10 @@ def show(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """One of them: where it stood, why it did not decode, what that means and what to do."""
+    """One of them: where it stood, why it did not decode, what that means and what to do.
+
+    kraftwatch quarantine show ID --checkpoint DIR
+    """
     (one,) = _named([which], _of(checkpoint, None), checkpoint)
     (found,) = again([one], _journal(checkpoint))
     if as_json:
@@ -118,6 +124,8 @@ def replay(
     by a job with a new --checkpoint, which reads the log anew.
 
     Exit codes: 0 all decode now, 1 some do not or are gone, 2 usage.
+
+      kraftwatch quarantine replay --checkpoint DIR
     """
     things = _of(checkpoint, cluster)
     chosen = _named(which, things, checkpoint) if which else things

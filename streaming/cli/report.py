@@ -47,17 +47,19 @@ def report(
 
     Prints the file's name. Exit codes: 0, or 2 for something that cannot be.
 
-      kraftwatch report --checkpoint /var/lib/kraftwatch
-      --from 2026-11-20T08:00:00Z --to 2026-11-20T09:00:00Z
+      kraftwatch report --checkpoint DIR --from 2026-11-20T08:00:00Z
     """
     if (checkpoint is None) == (journal is None):
         raise UsageError("give --checkpoint DIR or --journal DIR: where the job recorded")
     folder = checkpoint or journal
     assert folder is not None
     from streaming.config import flattened, in_force
+    from streaming.oncall.recorded import has_journal
     from streaming.oncall.report import Incident
     from streaming.oncall.report import report as written
 
+    if checkpoint is not None and not has_journal(checkpoint):
+        raise UsageError(f"--checkpoint {checkpoint}: no journal is there; give the folder of `kraftwatch run`")
     incident = Incident(folder=folder, cluster=cluster, from_ms=_time("--from", from_), to_ms=_time("--to", to))
     made = written(incident, in_force(flattened(given.overrides({}, setting or ()))), say=note)
     name = "".join(each if each.isalnum() or each in "-_." else "_" for each in made.cluster)

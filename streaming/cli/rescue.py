@@ -42,6 +42,8 @@ def plan(
 
     Exit codes: 0 the list may be written, or changes nothing, or none was
     given; 2 it is refused (or something given cannot be).
+
+      kraftwatch rescue plan --log-dir c1/metadata --log-dir c2/metadata
     """
     from rules.override import Outcome
     from streaming.oncall.disk import on_disk

@@ -61,6 +61,10 @@ def run(
 
     Exit codes: 0 stopped when told to, 1 the query failed, 2 something given
     cannot be.
+
+      kraftwatch run --cluster prod=c1:9093,c2:9093,c3:9093 --sink console
+
+      kraftwatch run --config kraftwatch.yaml --listen 127.0.0.1:9847
     """
 
     def read() -> Config:

@@ -73,8 +73,7 @@ def add(
 
     Prints the silence's id. Exit codes: 0, or 2 for something that cannot be.
 
-      kraftwatch silence add --cluster prod --rule stale-voter-endpoint
-      --for 2h --comment "DNS move, CHG-1234"
+      kraftwatch silence add --rule "voter-*" --for 2h --comment "CHG-1234"
     """
     now_ms = _now()
     ends_at_ms = _end(for_, until, now_ms)
@@ -111,6 +110,8 @@ def list_(
     """The silences that have not ended, and what each of them silences.
 
     With --config those of its maintenance that hold now are among them.
+
+      kraftwatch silence list --checkpoint DIR
     """
     now_ms = _now()
     silences = [one for one in _file(checkpoint, config).read() if ended or one.ends_at_ms > now_ms]
@@ -142,7 +143,10 @@ def end(
     checkpoint: CheckpointFolder = None,
     config: ConfigFile = None,
 ) -> None:
-    """End a silence now: what still stands is told."""
+    """End a silence now: what still stands is told.
+
+    kraftwatch silence end 1f0c9b2e --checkpoint DIR
+    """
     ended = _file(checkpoint, config).end(silence, now_ms=_now())
     say(f"ended: {_matched(ended)}")
 

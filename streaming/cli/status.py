@@ -19,6 +19,12 @@ def status(wanted: given.Shown) -> None:
 
     Exit codes: 0 it was shown, whatever it is; 2 something given cannot be. For
     a verdict: kraftwatch check.
+
+      kraftwatch status --cluster prod=c1:9093,c2:9093,c3:9093
+
+      kraftwatch status --journal DIR --at 2026-11-20T08:15:00Z
+
+      kraftwatch status --log-dir /var/lib/kafka/metadata
     """
     from streaming.cli import glance
     from streaming.oncall import overview, tables
@@ -35,6 +41,8 @@ def replication(wanted: given.Shown) -> None:
     endpoint that is recorded for each voter.
 
     Exit codes: 0 it was shown, whatever it is; 2 something given cannot be.
+
+      kraftwatch replication --cluster prod=c1:9093,c2:9093,c3:9093 --watch
     """
     from streaming.cli import glance
     from streaming.oncall import overview, tables
@@ -51,6 +59,8 @@ def partitions(wanted: given.Shown) -> None:
     shows them.
 
     Exit codes: 0 it was shown, whatever it is; 2 something given cannot be.
+
+      kraftwatch partitions --cluster prod=c1:9093,c2:9093,c3:9093
     """
     from streaming.cli import glance
     from streaming.oncall import overview, tables

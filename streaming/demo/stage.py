@@ -14,6 +14,7 @@ from rich.text import Text
 
 from streaming.demo.scene import Expectation, Outcome, Play, Scene
 from streaming.demo.watcher import Told, WatcherError
+from streaming.waiting import waiting
 
 INDENT = (0, 0, 0, 6)
 COLOURS = {"critical": "bold white on red", "warning": "black on yellow", "info": "black on cyan"}
@@ -66,7 +67,7 @@ class Stage:
     def _await(self, expectation: Expectation, first: int) -> Told | None:
         watcher = self.play.watcher
         hold = self.holds[expectation.rule]
-        with self.console.status(f"waiting for {expectation.rule} (its hold is {hold:g} s)"):
+        with waiting(self.console, f"waiting for {expectation.rule} (its hold is {hold:g} s)"):
             try:
                 told = watcher.wait_for(
                     expectation.rule,
@@ -114,7 +115,7 @@ class Stage:
         """Seconds from the mending's end until the alert resolved for good; at least 0."""
         if alert is None or mended_at is None:
             return None
-        with self.console.status(f"waiting for {alert.rule} {alert.subject} to resolve"):
+        with waiting(self.console, f"waiting for {alert.rule} {alert.subject} to resolve"):
             try:
                 resolved = self.play.watcher.wait_for(
                     alert.rule,

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from connectors.errors import UsageError
+from rules.text import counted
 from streaming.checkpoint import Checkpoint
 from streaming.config import Config
 from streaming.config.named import unreadable
@@ -92,8 +93,8 @@ def _descriptors(clusters: int) -> Check:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = max(DESCRIPTORS, 32 * clusters)
     if most in (resource.RLIM_INFINITY, -1) or most >= needed:
-        return _check("descriptors", "limit", Verdict.OK, f"{clusters} clusters need less than is allowed")
-    said = f"{most} files may be open at once, {clusters} clusters want up to {needed}"
+        return _check("descriptors", "limit", Verdict.OK, "as many files and connections may be open as are needed")
+    said = f"{most} files may be open at once, {counted(clusters, 'cluster')} may need {needed}"
     return _check("descriptors", "limit", Verdict.WARNING, said, "raise the hard limit (ulimit -Hn, LimitNOFILE=)")
 
 

@@ -55,3 +55,23 @@ def test_help_fits_a_terminal_of_80_columns_and_every_option_says_what_it_is(ver
     # A line of a paragraph that is longer is broken once more by the terminal, in the middle of a sentence.
     assert [line for line in command.help.splitlines()[1:] if len(line) > 78] == []
     assert [each.name for each in command.params if isinstance(each, TyperOption) and not each.help] == []
+
+
+@pytest.mark.parametrize("verb", [name for name, verb in VERBS.items() if isinstance(verb, TyperCommand)])
+def test_help_shows_how_a_verb_is_typed(verb: str) -> None:
+    shown = [line.strip() for line in (VERBS[verb].help or "").splitlines()]
+
+    assert any(line.startswith(verb) for line in shown)
+
+
+def test_an_option_without_a_value_shows_no_type(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["kraftwatch", "config", "check", "--help"])
+
+    with pytest.raises(SystemExit):
+        cli.main()
+
+    shown = capsys.readouterr().out
+    assert "--send-test" in shown
+    assert "bool" not in shown

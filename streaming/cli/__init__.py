@@ -25,6 +25,7 @@ from streaming.cli import (
     status,
 )
 from streaming.cli.terminal import say
+from streaming.cli.verb import dress
 
 app = typer.Typer(
     name="kraftwatch",
@@ -66,23 +67,26 @@ def _top(
 ) -> None: ...
 
 
-app.command("run")(run.run)
-app.command("demo")(demo.demo)
-app.command("status")(status.status)
-app.command("replication")(status.replication)
-app.command("partitions")(status.partitions)
-app.command("check")(check.check)
-app.command("safe-to-restart")(check.safe_to_restart)
-app.command("doctor")(doctor.doctor)
-app.command("explain")(explain.explain)
-app.command("decode")(decode.decode)
-app.command("report")(report.report)
-app.command("audit")(audit.audit)
-app.add_typer(quarantine.app, name="quarantine")
-app.add_typer(silence.app, name="silence")
-app.add_typer(config.app, name="config")
-app.add_typer(rescue.app, name="rescue")
-app.add_typer(lab.app, name="lab")
+_TRY, _ON_CALL = "Try it on this machine", "One look, for whoever is on call"
+_WATCH, _AFTER = "Watch for months", "What was recorded"
+app.command("demo", rich_help_panel=_TRY)(demo.demo)
+app.add_typer(lab.app, name="lab", rich_help_panel=_TRY)
+app.command("status", rich_help_panel=_ON_CALL)(status.status)
+app.command("replication", rich_help_panel=_ON_CALL)(status.replication)
+app.command("partitions", rich_help_panel=_ON_CALL)(status.partitions)
+app.command("check", rich_help_panel=_ON_CALL)(check.check)
+app.command("safe-to-restart", rich_help_panel=_ON_CALL)(check.safe_to_restart)
+app.command("explain", rich_help_panel=_ON_CALL)(explain.explain)
+app.add_typer(rescue.app, name="rescue", rich_help_panel=_ON_CALL)
+app.command("run", rich_help_panel=_WATCH)(run.run)
+app.command("doctor", rich_help_panel=_WATCH)(doctor.doctor)
+app.add_typer(config.app, name="config", rich_help_panel=_WATCH)
+app.add_typer(silence.app, name="silence", rich_help_panel=_WATCH)
+app.command("report", rich_help_panel=_AFTER)(report.report)
+app.command("audit", rich_help_panel=_AFTER)(audit.audit)
+app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_AFTER)
+app.command("decode", rich_help_panel=_AFTER)(decode.decode)
+dress(app)
 
 
 def main() -> None:

@@ -9,7 +9,17 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.quorum import Answer, NodeId, Quorum
 from streaming.replay.machine import Machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
-from tests.unit.rules.situation import findings, healthy, leaderless, name_gone, probed, refuses
+from tests.unit.rules.situation import (
+    findings,
+    healthy,
+    leaderless,
+    name_gone,
+    probed,
+    refuses,
+    silent,
+    view,
+    views,
+)
 from tests.unit.streaming.replay.ledger import Ledger, apply, machine, poll, replica
 
 RAFT, RECOVERY, STALE = "raft-invariant-broken", "recovery-invariant-broken", "stale-voter-endpoint"
@@ -46,7 +56,7 @@ def test_a_controller_that_leads_an_older_epoch_than_it_led_before_is_critical()
     assert said.startswith("critical the leader epoch went back")
 
 
-@pytest.mark.kip("A041")
+@pytest.mark.kip("A041", "K044")
 def test_the_high_watermark_that_is_shown_never_falls_and_one_that_fell_is_an_alert() -> None:
     ledger, replay = Ledger(), machine()
     assert told(apply(replay, [ledger.row(poll(replica("1-a"), hw=hw)) for hw in (40, 50)]), RAFT) == []
@@ -56,6 +66,31 @@ def test_the_high_watermark_that_is_shown_never_falls_and_one_that_fell_is_an_al
     assert quorum.high_watermark == 50
     (said,) = told(quorum, RAFT)
     assert said.startswith("critical the high watermark went back")
+
+
+@pytest.mark.kip("D064")
+@pytest.mark.parametrize(("high_watermark", "breaches"), [(None, 0), (50, 0), (53, 0), (40, 1)])
+def test_a_new_leader_knows_no_high_watermark_or_one_that_covers_all_that_was_committed(
+    high_watermark: int | None, breaches: int
+) -> None:
+    """It tells one once a record of its own epoch is committed, behind which is everything that was before."""
+    ledger, replay = Ledger(), machine()
+    apply(replay, [ledger.row(poll(replica("1-a"), replica("2-b"), epoch=1, hw=50))])
+
+    elected = poll(replica("1-a"), replica("2-b"), leader=2, epoch=2, hw=high_watermark)
+
+    assert len(told(apply(replay, [ledger.row(elected)]), RAFT)) == breaches
+
+
+@pytest.mark.kip("D043")
+def test_a_leader_that_was_cut_off_is_told_by_who_fetches_from_it_and_by_what_the_others_say() -> None:
+    quorum = healthy(3)
+    assert quorum.leader_id == 3
+
+    (alone,) = findings(silent(silent(quorum, 1), 2), "failure-tolerance")
+    assert alone.severity == "critical", "no majority fetches from it"
+    (two,) = findings(views(quorum, view(1, leader=1, epoch=6)), "views-disagree")
+    assert (two.subject, str(two.severity)) == ("controller 1", "warning"), "it leads an epoch that is over"
 
 
 @pytest.mark.kip("D022", "K016")
@@ -92,7 +127,7 @@ def test_an_unclean_election_leaves_one_in_sync_and_more_are_a_breach() -> None:
     assert len(told(apply(replay, [ledger.read()]), RECOVERY)) == 1
 
 
-@pytest.mark.kip("B009", "B042", "B051")
+@pytest.mark.kip("B009", "B042", "B051", "K047")
 @pytest.mark.parametrize(("recovered", "breaches"), [(None, 1), (False, 0)])
 def test_the_isr_may_grow_with_the_record_that_ends_recovery_and_not_before(
     recovered: bool | None, breaches: int
@@ -103,7 +138,7 @@ def test_the_isr_may_grow_with_the_record_that_ends_recovery_and_not_before(
     assert len(told(apply(replay, [ledger.read()]), RECOVERY)) == breaches
 
 
-@pytest.mark.kip("B010", "B040")
+@pytest.mark.kip("B010", "B040", "K047")
 @pytest.mark.parametrize(("isr", "breaches"), [((103,), 0), ((102, 103), 1), ((102,), 1)])
 def test_the_next_leader_of_a_recovering_partition_is_elected_uncleanly_too(
     isr: tuple[int, ...], breaches: int

@@ -17,14 +17,14 @@ PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
 
 def answer(*, error: int = 0, records: bytes = b"", version: int = 17, **more: Any) -> Any:
     """An answer that names node 2 as the leader of epoch 7, encoded and decoded again."""
+    settings = {"high_watermark": 5, **more}
     partition = PARTITION(
         partition_index=0,
         error_code=error,
-        high_watermark=5,
         current_leader=PARTITION.LeaderIdAndEpoch(leader_id=2, leader_epoch=7),
         aborted_transactions=None,
         records=records,
-        **more,
+        **settings,
     )
     topic = FetchResponse.FetchableTopicResponse(topic="", topic_id=UUID(int=1), partitions=[partition])
     whole = FetchResponse(throttle_time_ms=0, error_code=0, responses=[topic])
@@ -58,12 +58,12 @@ def test_a_leader_without_our_offset_names_the_snapshot_to_take() -> None:
 
 
 @pytest.mark.kip("D070")
-def test_an_answer_says_how_far_is_committed_and_holds_the_records() -> None:
-    records = batch(0, 3, epoch=1)
+def test_an_answer_says_where_the_log_begins_how_far_is_committed_and_holds_the_records() -> None:
+    records = batch(2, 3, epoch=1)
 
-    said = fetched(answer(records=records))
+    said = fetched(answer(records=records, log_start_offset=2))
 
-    assert (said.high_watermark, said.records) == (5, records)
+    assert (said.start_offset, said.high_watermark, said.records) == (2, 5, records)
 
 
 def asked(cluster_id: str | None) -> Any:
@@ -119,10 +119,12 @@ def test_describe_quorum_names_leader_epoch_high_watermark_voters_and_observers(
 
 
 @pytest.mark.kip("D067")
-def test_a_fetch_names_the_epoch_of_the_record_before_the_one_it_asks_for() -> None:
+@pytest.mark.parametrize("high_watermark", [0, 3, 4])
+def test_a_fetch_names_the_epoch_of_the_record_before_the_one_it_asks_for(high_watermark: int) -> None:
+    """Of the last one that was received, be it committed or not."""
     tail = Tail(Resume(offset=0, epoch=0))
     log = batch(0, 3, epoch=1) + batch(3, 1, epoch=4)
 
-    tail.accept(fetched(answer(records=log)), now_ms=0)
+    tail.accept(fetched(answer(records=log, high_watermark=high_watermark)), now_ms=0)
 
-    assert (tail.next_offset, tail.last_epoch) == (4, 4)
+    assert tail.asks(7) == Resume(offset=4, epoch=4)

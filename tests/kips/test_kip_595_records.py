@@ -1,18 +1,29 @@
 """KIP-595, the log: what is Raft's own in it, what is committed, what may be cut off again."""
 
+from dataclasses import replace
+
 import pytest
 
 from connectors.columns import events_of
-from connectors.event import Event, KRaftVersionSet, LeaderChanged, TopicCreated, Undecodable, VotersSet
+from connectors.event import (
+    Event,
+    KRaftVersionSet,
+    LeaderChanged,
+    PartitionChanged,
+    TopicCreated,
+    Undecodable,
+    VotersSet,
+)
 from connectors.kafka.messages import FetchAnswer, SnapshotId
 from connectors.kafka.tail import Release, Resume, Tail
 from connectors.metadata.decode import decode
 from connectors.metadata.layout import layouts
-from rules.quorum import Millis
+from connectors.metadata.transcript import Transcribed, transcript
+from rules.quorum import Epoch, Millis
 from streaming.replay.machine import Machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, text
 from tests.unit.connectors.metadata.metadata_layouts import written
-from tests.unit.connectors.metadata.test_translation import UUID, raft
+from tests.unit.connectors.metadata.test_translation import UUID, filled, raft
 from tests.unit.streaming.replay.ledger import Ledger, apply, key, machine
 
 TOPIC = data(2, 0, text("orders") + UUID + b"\0")
@@ -54,6 +65,61 @@ def test_the_voters_are_found_among_the_records_that_are_fetched() -> None:
     kinds = [type(event) for event in events(log)[:3]]
 
     assert kinds == [TopicCreated, VotersSet, TopicCreated]
+
+
+@pytest.mark.kip("D120")
+def test_each_partition_and_each_resource_changes_by_a_record_of_its_own() -> None:
+    def entry(api_key: int, **given: object) -> bytes:
+        return data(api_key, 0, filled(layouts().records[api_key].versions[0], given))
+
+    log = batch(
+        [
+            entry(5, partition_id=0, topic_id=UUID, isr=[101]),
+            entry(5, partition_id=1, topic_id=UUID, replicas=[101, 102, 103], adding_replicas=[103]),
+            entry(4, resource_type=2, resource_name="orders", name="retention.ms", value="1000"),
+        ]
+    )
+
+    isr, reassignment = (one for one in events(log) if isinstance(one, PartitionChanged))
+    assert (isr.partition, isr.isr, isr.replicas) == (0, (101,), None)
+    assert (reassignment.partition, reassignment.isr, reassignment.replicas) == (1, None, (101, 102, 103))
+    said = [one for one in transcript(log) if isinstance(one, Transcribed)]
+    assert [one.type for one in said] == ["PARTITION_CHANGE_RECORD", "PARTITION_CHANGE_RECORD", "CONFIG_RECORD"]
+    assert said[2].data is not None
+    assert (said[2].data["resourceName"], said[2].data["name"]) == ("orders", "retention.ms")
+
+
+@pytest.mark.kip("D017")
+def test_a_record_that_is_read_again_is_known_by_offset_and_epoch_and_changes_nothing() -> None:
+    ledger, replay = Ledger(), machine()
+    leader = ledger.leader(1)
+    before = ledger.voters("1-a", "2-b", "3-c")
+    ledger.voters("1-a", "2-b")
+    once = apply(replay, [ledger.read()])
+
+    again = apply(replay, [ledger.row(leader, before)])
+
+    assert again.committed == once.committed
+    assert (again.last_offset, again.failures, again.past) == (once.last_offset, (), once.past)
+    rewritten = replace(before, at=replace(before.at, leader_epoch=Epoch(2)))
+    assert apply(replay, [ledger.row(rewritten)]).failures, "the same offset in another epoch is another record"
+
+
+@pytest.mark.kip("K006")
+def test_a_snapshot_holds_the_voters_that_are_left_in_one_record_and_no_removals() -> None:
+    """One text lets a snapshot hold what was removed as well."""
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    ledger.voters("1-a", "2-b", "3-c")
+    apply(replay, [ledger.read()])
+    left = Ledger()
+    left.voters("1-a", "2-b")
+    ledger.noops(100)
+
+    quorum = apply(replay, ledger.snapshot(left.events))
+
+    assert quorum.committed is not None
+    assert quorum.committed.keys == {key("1-a"), key("2-b")}
 
 
 @pytest.mark.kip("K026")

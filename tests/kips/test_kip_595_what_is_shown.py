@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rules.quorum import Answer, Offset, Quorum, Reason
+from rules.quorum import Answer, Millis, Offset, Quorum, Reason
 from streaming.oncall import overview
 from streaming.replay.machine import Machine
 from tests.kips.test_kip_856_gauges import glimpse, status
@@ -18,6 +18,7 @@ from tests.unit.rules.situation import (
     observer,
     probed,
     silent,
+    unknown,
     unseen_for,
 )
 from tests.unit.streaming.replay.ledger import Ledger, apply, key, machine, poll, replica
@@ -39,7 +40,7 @@ def formed() -> tuple[Ledger, Machine]:
     return ledger, replay
 
 
-@pytest.mark.kip("D116")
+@pytest.mark.kip("D030", "D116")
 def test_leader_epoch_mark_and_every_replicas_lag_come_from_polls_alone() -> None:
     rows = (replica("1-a", end=130), replica("2-b", end=120, caught_up=400), replica("3-c", end=100, caught_up=9_000))
     ledger, replay = formed()
@@ -67,6 +68,31 @@ def test_elections_with_their_distance_and_the_rate_of_appends_come_from_the_log
     assert after.last_offset is not None
     assert before.last_offset is not None
     assert after.last_offset - before.last_offset == 21, "with the time between them, a rate"
+
+
+@pytest.mark.kip("D075")
+def test_each_epoch_is_known_with_the_offset_where_it_begins() -> None:
+    ledger, replay = Ledger(), machine()
+    for node, epoch in ((1, 1), (2, 2), (1, 5)):
+        ledger.leader(node, epoch=epoch)
+        ledger.noops(10)
+        apply(replay, [ledger.read()])
+
+    elections = replay.quorum().past.elections
+
+    assert [(one.leader_epoch, one.offset) for one in elections] == [(1, 0), (2, 11), (5, 22)]
+
+
+@pytest.mark.kip("D106")
+def test_a_log_that_ended_before_an_election_ends_in_the_epoch_before_it() -> None:
+    ledger, replay = formed()
+    stayed = replica("3-c", fetch=40_000, caught_up=40_000)
+    rows = (replica("1-a", end=120), replica("2-b", end=120), stayed)
+
+    quorum = apply(replay, [ledger.row(poll(*rows, leader=2, epoch=4))])
+
+    ends = {row["node_id"]: (row["log_end_offset"], row["log_end_epoch"]) for row in replication(quorum)}
+    assert ends == {1: (120, 4), 2: (120, 4), 3: (100, 1)}
 
 
 @pytest.mark.kip("D125")
@@ -124,6 +150,23 @@ def test_the_measure_is_the_clusters_own_to_set() -> None:
     assert [one.evidence["keeps_up"] for one in found if one.rule == "observer-could-be-voter"] == ["ready"]
 
 
+@pytest.mark.kip("D142")
+@pytest.mark.parametrize(("ago_ms", "cannot_tell"), [(1_000, True), (299_000, True), (301_000, False)])
+def test_an_observer_that_is_listed_no_more_is_unknown_while_it_may_be_back_and_then_gone(
+    ago_ms: int, cannot_tell: bool
+) -> None:
+    """A leader forgets an observer 300 s after its last fetch: neither then nor before has it caught up."""
+    quorum = observer(healthy(3), 4)
+    assert quorum.poll is not None
+    here = next(row for row in quorum.poll.observers if row.key.id == 4)
+    others = tuple(row for row in quorum.poll.observers if row is not here)
+    seen = replace(quorum.histories[here.key], last_seen_at_ms=Millis(quorum.now_ms - ago_ms))
+    gone = replace(quorum, poll=replace(quorum.poll, observers=others), histories={**quorum.histories, here.key: seen})
+
+    assert 4 not in {row["node_id"] for row in replication(gone)}
+    assert (("observer-could-be-voter", f"observer {here.key}") in unknown(gone)) is cannot_tell
+
+
 @pytest.mark.kip("D148")
 def test_a_removal_that_timed_out_and_succeeded_is_in_the_log() -> None:
     ledger, replay = formed()
@@ -179,7 +222,7 @@ def test_an_empty_node_with_a_voters_id_is_told_with_how_far_the_end_of_its_log_
     assert [row["log_end_offset"] for row in replication(quorum) if row["node_id"] == 2] == [9_000, 12]
 
 
-@pytest.mark.kip("D094")
+@pytest.mark.kip("D034", "D094")
 def test_one_node_of_another_cluster_ends_nothing_while_the_leader_answers() -> None:
     astray = failing(healthy(3), Reason.WRONG_CLUSTER, str(endpoint(1)))
 

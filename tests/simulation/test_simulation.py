@@ -87,10 +87,12 @@ def test_the_laws_catch_what_is_broken_on_purpose(fault: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "polls_only", "rule"),
     [
-        ("double-vote", False, "raft-invariant-broken"),
+        pytest.param(
+            "double-vote", False, "raft-invariant-broken", marks=pytest.mark.kip("D025", "D050", "D052", "K043")
+        ),
         ("double-vote", True, "raft-invariant-broken"),
         # Who reads the log is told that the logs part; who may only poll sees the high watermark go back.
-        ("forgets-committed", False, "committed-metadata-lost"),
+        pytest.param("forgets-committed", False, "committed-metadata-lost", marks=pytest.mark.kip("D052")),
         ("forgets-committed", True, "raft-invariant-broken"),
         ("minority-commit", False, "committed-metadata-lost"),
         ("isr-grows", False, "recovery-invariant-broken"),

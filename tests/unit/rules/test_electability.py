@@ -52,7 +52,7 @@ def test_changed_endpoints_as_real_quorums_did(voters: int, changed: int, electa
     )
 
 
-@pytest.mark.kip("A039")
+@pytest.mark.kip("A039", "D049")
 @pytest.mark.parametrize(("moved_ones_offset", "electable"), [(90, False), (100, True), (110, True)])
 def test_one_dead_one_moved_one_in_place(moved_ones_offset: int, electable: bool) -> None:
     """Kafka 4.3.1: dead when the moved one's log was behind, a leader in 7 s when it was ahead."""

@@ -43,7 +43,7 @@ def sent(version: int, **more: Any) -> Any:
     return FetchRequest.decode(request.encode(version=version), version=version)
 
 
-@pytest.mark.kip("D031", "D032", "D067", "D068")
+@pytest.mark.kip("D031", "D032", "D067", "D068", "K004")
 @pytest.mark.parametrize("version", range(12, 19))
 def test_a_fetch_is_nobodys_in_every_version(version: int) -> None:
     request = sent(version)
@@ -66,7 +66,7 @@ def test_an_unknown_high_watermark_is_minus_one_not_unsupported() -> None:
     assert sent(18, high_watermark=None).topics[0].partitions[0].high_watermark == -1
 
 
-@pytest.mark.kip("A083")
+@pytest.mark.kip("A083", "K004")
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_fetch_snapshot_is_nobodys_in_every_version(version: int) -> None:
     request = fetch_snapshot(

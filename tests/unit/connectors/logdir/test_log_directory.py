@@ -66,7 +66,7 @@ def test_files_that_are_gone_at_every_look_are_said_to_be(tmp_path: Path) -> Non
         pass
 
 
-@pytest.mark.kip("A013", "K001")
+@pytest.mark.kip("A013", "K001", "K002")
 def test_whose_directory_it_is_stands_in_its_meta_properties(stopped: Path) -> None:
     who = identity(stopped / "node-2" / PARTITION)
 
@@ -86,7 +86,7 @@ def test_the_properties_of_a_kafka_that_called_itself_a_broker_and_java_s_escape
     assert identity(folder / PARTITION) is None
 
 
-@pytest.mark.kip("A062", "A063", "A064")
+@pytest.mark.kip("A062", "A063", "A064", "K002")
 def test_the_last_election_stands_in_quorum_state_version_1_with_the_directory_that_was_voted_for(
     stopped: Path,
 ) -> None:
@@ -117,7 +117,7 @@ def test_version_0_lists_the_voters_of_a_static_quorum(tmp_path: Path, stopped: 
     assert state.voted == ReplicaKey(id=NodeId(2))
     broker = election_state(stopped / "node-101" / PARTITION)
     assert isinstance(broker, ElectionState)
-    assert (broker.version, broker.leader_id, broker.static_voters) == (0, 2, ())
+    assert (broker.version, broker.leader_id, broker.voted, broker.static_voters) == (0, 2, None, ())
 
 
 @pytest.mark.parametrize(

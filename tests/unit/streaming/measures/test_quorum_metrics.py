@@ -14,6 +14,7 @@ from tests.kips.test_kip_856_gauges import voting
 from tests.unit.rules.situation import (
     NOW,
     all_refuse,
+    behind,
     healthy,
     key,
     leaderless,
@@ -27,7 +28,7 @@ from tests.unit.rules.situation import (
 from tests.unit.streaming.measures.exposition import Running, names, reader
 
 
-@pytest.mark.kip("A099", "A100", "A101", "A102", "A103", "D102", "D103", "D105", "D106", "D107")
+@pytest.mark.kip("A099", "A100", "A101", "A102", "A103", "D102", "D103", "D105", "D106", "D107", "D108")
 def test_a_healthy_quorum_has_every_gauge_that_the_texts_name_and_that_can_be_seen(tmp_path: Path) -> None:
     read = reader(Running(tmp_path).batch(healthy(3)).samples())
 
@@ -196,6 +197,7 @@ def test_one_look_gives_no_rate_and_neither_does_another_leader_or_a_log_that_wa
     assert (cut.append_rate(), cut.fetch_rates()[("1", "")], cut.fetch_rates()[("2", "")]) == (1, None, 0)
 
 
+@pytest.mark.kip("D111")
 def test_a_commit_waits_for_the_voter_that_makes_the_majority() -> None:
     nobody_behind = paced(looked(0, 9, 9, 9, lag_ms=400), looked(1, 10, 10, 10, lag_ms=450))
     one_behind = paced(looked(0, 9, 9, 9), looked(1, 5, 10, 10, lag_ms=8_000))
@@ -206,10 +208,22 @@ def test_a_commit_waits_for_the_voter_that_makes_the_majority() -> None:
     assert two_behind.commit_waits_s() == (4, 8)
 
 
+@pytest.mark.kip("D111")
+def test_commit_latency_reaches_the_page(tmp_path: Path) -> None:
+    before = replace(healthy(3), now_ms=Millis(NOW - 1_000))
+    assert before.poll is not None
+    before = replace(before, poll=replace(before.poll, observed_at_ms=Millis(before.poll.observed_at_ms - 1_000)))
+    read = reader(Running(tmp_path).batch(before).batch(behind(healthy(3), 1, 2, for_ms=8_000)).samples())
+
+    assert read("commit_latency_max_seconds") == 8
+    assert read("commit_latency_avg_seconds") == 4
+
+
 def won(portrait: dict[str, Any], *, at_ms: int, offset: int) -> dict[str, Any]:
     return {**portrait, "elections": [{"at_ms": at_ms, "offset": offset, "leader_id": 2, "leader_epoch": 8}]}
 
 
+@pytest.mark.kip("D110")
 def test_an_election_takes_from_the_newest_record_before_it() -> None:
     pace = paced(
         looked(10, 100, 100, 100),
@@ -235,6 +249,7 @@ def test_elections_are_forgotten_after_ten_minutes() -> None:
     assert pace.elections_s() is None
 
 
+@pytest.mark.kip("D110")
 def test_election_latency_reaches_the_page(tmp_path: Path) -> None:
     quorum = replace(healthy(3), last_offset=Offset(9_990), newest_timestamp_ms=Millis(NOW - 3_000))
     one = Election(leader_id=NodeId(3), leader_epoch=Epoch(8), offset=Offset(9_991), timestamp_ms=Millis(NOW - 500))

@@ -6,6 +6,7 @@ the voter fetches, that is lives. Refused while not fetching is *down*. A resolv
 time-out, a login that is refused say nothing against the endpoint: they say that we cannot see it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -62,6 +63,22 @@ class Look:
     def subject(self) -> str:
         """The name of this voter in findings: it outlives a change of directory."""
         return f"voter {self.voter.key.id}"
+
+
+def dialled_first(endpoints: tuple[Endpoint, ...], registered: Iterable[Endpoint]) -> tuple[Endpoint, ...]:
+    """A controller's endpoints, before all others the one that controllers dial.
+
+    They dial the first of `controller.listener.names`. A registration lists its listeners in that order (Kafka's
+    ListenerInfo), VotersRecord and DescribeQuorum list them in any (the HashMap in Kafka's Endpoints).
+
+    Args:
+        endpoints: of one controller, by a VotersRecord or a DescribeQuorum.
+        registered: the endpoints of its newest registration, or of another controller's where it has none.
+    """
+    if len(endpoints) < 2:
+        return endpoints
+    order = {each.listener.lower(): place for place, each in enumerate(registered)}
+    return tuple(sorted(endpoints, key=lambda each: order.get(each.listener.lower(), len(order))))
 
 
 def looks(quorum: Quorum, poll: Poll | None, thresholds: Thresholds) -> tuple[Look, ...]:

@@ -45,6 +45,8 @@ class Endpoint:
     listener: str
     host: str
     port: int
+    protocol: str | None = field(default=None, compare=False)
+    """What is spoken there, such as SASL_SSL: registrations tell it, VotersRecord and DescribeQuorum do not."""
 
     def __str__(self) -> str:
         """HOST:PORT, as Kafka's tools take it."""

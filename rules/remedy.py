@@ -2,7 +2,7 @@
 
 Each line is one shell command, or one sentence that begins with `#`. `$BOOTSTRAP` appears only where no
 endpoint is known that could answer; `$NODE_PROPERTIES` is the configuration file of the node named, or of any node
-where none is: on a secured cluster every command takes its login from there. Whatever comes from the cluster is
+where none is: at a secured listener every command takes its login from there. Whatever comes from the cluster is
 quoted for the shell: people will paste these lines.
 """
 
@@ -52,7 +52,7 @@ def add_controller(quorum: Quorum, node: NodeId) -> tuple[str, str]:
     """Where to run it, and the command that makes a running controller a voter (KIP-853)."""
     return (
         f"# On controller {node}'s host, with its own configuration file as $NODE_PROPERTIES",
-        f"{QUORUM_TOOL} {_bootstrap(quorum, besides=node)} {_LOGIN} add-controller",
+        f"{QUORUM_TOOL} {' '.join(_bootstrap(quorum, besides=node))} {_LOGIN} add-controller",
     )
 
 
@@ -72,8 +72,8 @@ def against_raft(quorum: Quorum) -> tuple[str, ...]:
 
 def describe_topic(quorum: Quorum, topic: str, leaders: Iterable[NodeId]) -> str:
     """The command that shows a topic's partitions, asked of a leader if one lives."""
-    where = f"--bootstrap-server {broker_bootstrap(quorum, leaders)}"
-    return f"kafka-topics.sh {_with_login(quorum, where)} --describe --topic {shlex.quote(topic)}"
+    where = _with_login(quorum, "--bootstrap-server", broker_bootstrap(quorum, leaders))
+    return f"kafka-topics.sh {where} --describe --topic {shlex.quote(topic)}"
 
 
 def allow(quorum: Quorum, operations: Iterable[str]) -> tuple[str, ...]:
@@ -87,25 +87,35 @@ def allow(quorum: Quorum, operations: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_legend(quorum: Quorum, remedy: tuple[str, ...]) -> tuple[str, ...]:
-    """The remedy, and what its placeholder has to hold on a secured cluster."""
-    asked = quorum.access.secured and any(_LOGIN in line for line in remedy)
+    """The remedy, and what its placeholder has to hold where a listener is secured."""
+    logins = [line for line in remedy if _LOGIN in line]
+    # An open quorum's add-controller names the file only for the node's own id, disk and listeners.
+    asked = any(quorum.access.secured or not line.endswith("add-controller") for line in logins)
     return (*remedy, LEGEND) if asked else remedy
 
 
 def _reached(quorum: Quorum, besides: NodeId | None = None) -> str:
-    return _with_login(quorum, _bootstrap(quorum, besides=besides))
+    return _with_login(quorum, *_bootstrap(quorum, besides=besides))
 
 
-def _with_login(quorum: Quorum, where: str) -> str:
-    return f"{where} {_LOGIN}" if quorum.access.secured else where
+def _with_login(quorum: Quorum, option: str, address: str) -> str:
+    return f"{option} {address} {_LOGIN}" if _secured(quorum, address) else f"{option} {address}"
 
 
-def _bootstrap(quorum: Quorum, *, besides: NodeId | None) -> str:
+def _secured(quorum: Quorum, address: str) -> bool:
+    """Whether that listener wants TLS or a login: by its registration, else as the listener that we come in by."""
+    registered = [each for one in quorum.controllers.values() for each in one.endpoints]
+    registered += [each for one in quorum.brokers.values() for each in one.endpoints]
+    told = {_dialled(str(each)): each.protocol for each in registered if each.protocol}
+    return told.get(address, "SSL" if quorum.access.secured else "PLAINTEXT") != "PLAINTEXT"
+
+
+def _bootstrap(quorum: Quorum, *, besides: NodeId | None) -> tuple[str, str]:
     """The option that leads a tool to the quorum: by a controller, or by a broker where only those can be reached."""
     brokers = _answering_brokers(quorum)
     if brokers and next(_promising(quorum, besides), None) is None:
-        return f"--bootstrap-server {_dialled(brokers[0])}"
-    return f"--bootstrap-controller {controller_bootstrap(quorum, besides=besides)}"
+        return "--bootstrap-server", _dialled(brokers[0])
+    return "--bootstrap-controller", controller_bootstrap(quorum, besides=besides)
 
 
 def describe_features(quorum: Quorum) -> str:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from connectors.event import ControllerRegistered, Event, QuorumPolled, VotersSet
 from connectors.kafka.client import Address
 from connectors.kafka.messages import FetchAnswer
+from rules.endpoints import dialled_first
 from rules.quorum import Endpoint, NodeId
 
 
@@ -116,7 +117,12 @@ class Whereabouts:
 
     def places(self) -> tuple[Place, ...]:
         """What to probe: the endpoint that voters dial each other at, and where a poll or a registration differs."""
-        dialled = {node: endpoints[0] for node, endpoints in self._voters.items() if endpoints}
+        some = next((self._registered[node] for node in sorted(self._registered)), ())
+        dialled = {
+            node: dialled_first(endpoints, self._registered.get(node, some))[0]
+            for node, endpoints in self._voters.items()
+            if endpoints
+        }
         names = {endpoint.listener for endpoint in dialled.values()}
         found = {Place(node=node, endpoint=endpoint) for node, endpoint in dialled.items()}
         for said in (self._polled, self._registered):

@@ -79,6 +79,8 @@ def _broker_registered(at: At, values: Values) -> Event:
     )
 
 
+_PROTOCOLS: Final[Mapping[int | None, str]] = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+"""Kafka's SecurityProtocol, by its id."""
 _FENCED: Final[Mapping[int, bool | None]] = {-1: False, 0: None, 1: True}
 """BrokerRegistrationFencingChange: UNFENCE, NONE, FENCE."""
 _SHUTTING_DOWN: Final[Mapping[int, bool | None]] = {0: None, 1: True}
@@ -183,7 +185,15 @@ def _nodes(values: list[int] | None) -> tuple[NodeId, ...] | None:
 
 
 def _endpoints(values: list[Values]) -> tuple[Endpoint, ...]:
-    return tuple(Endpoint(listener=value["name"], host=value["host"], port=value["port"]) for value in values)
+    return tuple(
+        Endpoint(
+            listener=value["name"],
+            host=value["host"],
+            port=value["port"],
+            protocol=_PROTOCOLS.get(value.get("security_protocol")),
+        )
+        for value in values
+    )
 
 
 def _features(values: list[Values]) -> tuple[FeatureRange, ...]:

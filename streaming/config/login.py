@@ -15,7 +15,7 @@ class LoginSection(Section):
     """The keys that say it."""
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    """What the listener speaks. Anything but PLAINTEXT makes printed commands carry --command-config."""
+    """What the listener speaks."""
     ssl_cafile: Path | None = None
     """PEM: whom to trust; without it, the system's authorities."""
     ssl_certfile: Path | None = None

@@ -1,8 +1,11 @@
 """The view: what a machine knows, as the one frozen value that rules look at."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rules.quorum import Millis, Offset, OpenTransaction, Quorum
+from rules.endpoints import dialled_first
+from rules.quorum import Endpoint, Millis, NodeId, Offset, OpenTransaction, Poll, Quorum, VoterSet
+from streaming.replay.image import Image
 
 if TYPE_CHECKING:
     from streaming.replay.machine import Machine
@@ -20,7 +23,7 @@ def quorum(machine: "Machine") -> Quorum:
         kraft_version=shown.kraft,
         metadata_version=shown.metadata_version,
         features=shown.features,
-        committed=shown.committed,
+        committed=_committed(shown),
         leader_id=leadership.leader(len(machine.bootstrap)),
         leader_epoch=leadership.epoch,
         high_watermark=leadership.high_watermark,
@@ -28,7 +31,7 @@ def quorum(machine: "Machine") -> Quorum:
         last_offset=shown.last_offset,
         newest_timestamp_ms=shown.newest_timestamp_ms,
         log_seen_at_ms=machine.log_seen_at_ms,
-        poll=machine.polls.newest,
+        poll=_poll(machine.polls.newest, shown),
         histories={history.key: history for history in machine.polls.histories},
         removals=machine.removals,
         controllers=shown.controllers,
@@ -44,6 +47,32 @@ def quorum(machine: "Machine") -> Quorum:
         breaches=machine.contracts.breaches,
         bootstrap=machine.bootstrap,
     )
+
+
+def _committed(shown: Image) -> VoterSet | None:
+    """The committed voters, each with the endpoint first that the others dial."""
+    if shown.committed is None or all(len(voter.endpoints) < 2 for voter in shown.committed.voters):
+        return shown.committed
+    voters = (
+        replace(voter, endpoints=_dialled_first(shown, voter.key.id, voter.endpoints))
+        for voter in shown.committed.voters
+    )
+    return replace(shown.committed, voters=tuple(voters))
+
+
+def _poll(poll: Poll | None, shown: Image) -> Poll | None:
+    """The newest poll, likewise."""
+    if poll is None or all(len(endpoints) < 2 for endpoints in poll.nodes.values()):
+        return poll
+    nodes = {node: _dialled_first(shown, node, endpoints) for node, endpoints in poll.nodes.items()}
+    return replace(poll, nodes=nodes)
+
+
+def _dialled_first(shown: Image, node: NodeId, endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+    registration = shown.controllers.get(node) or next(
+        (shown.controllers[one] for one in sorted(shown.controllers)), None
+    )
+    return dialled_first(endpoints, registration.endpoints if registration else ())
 
 
 def _open_transaction(machine: "Machine") -> OpenTransaction | None:

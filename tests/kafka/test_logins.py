@@ -275,6 +275,13 @@ def test_the_doctor_says_how_each_way_logs_in(examined: list[dict[str, Any]]) ->
     assert not [one for one in examined if one["of"] in GOOD and one["verdict"] == "fails"]
 
 
+def test_the_endpoint_that_is_judged_is_the_one_that_controllers_dial(lab: Lab, ways: Ways) -> None:
+    """Not the first of those that the VotersRecord lists: it lists them in any order."""
+    file = ways.config("listeners.yaml", ways.scram("scram", 256, ways.password))
+    status = json.loads(kraftwatch(ways, "status", file, "--timeout", "60").stdout)
+    assert [(one["recorded"], one["verdict"]) for one in status["endpoints"]] == [(lab.node(1).endpoint, "ok")]
+
+
 def unseen(gathered: Gathering, cluster: str, since_ms: int = 0) -> set[Reason]:
     """Why looks at a cluster failed since then."""
     rows = [row for row in gathered.rows(Kind.UNSEEN) if row.cluster == cluster and row.observed_at_ms >= since_ms]

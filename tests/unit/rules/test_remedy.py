@@ -32,6 +32,8 @@ from tests.unit.rules.situation import (
     with_broker,
 )
 
+LOGIN = "--command-config $NODE_PROPERTIES"
+
 
 def bare() -> Quorum:
     """Nothing is known but the configuration."""
@@ -106,6 +108,44 @@ def test_on_a_secured_cluster_every_command_has_its_login() -> None:
     assert all("--command-config" not in command(open_ones) for command in asked[:-1])
     assert with_legend(open_ones, (asked[-1](open_ones),)) == (asked[-1](open_ones),)
     assert with_legend(secured, ("# Start it",)) == ("# Start it",)
+
+
+def registered(quorum: Quorum, *, controllers: str, brokers: str) -> Quorum:
+    """Every node's registration tells what its listener speaks."""
+
+    def speaking(endpoints: tuple[Endpoint, ...], protocol: str) -> tuple[Endpoint, ...]:
+        return tuple(replace(each, protocol=protocol) for each in endpoints)
+
+    return replace(
+        quorum,
+        controllers={
+            node: replace(one, endpoints=speaking(one.endpoints, controllers))
+            for node, one in quorum.controllers.items()
+        },
+        brokers={
+            node: replace(one, endpoints=speaking(one.endpoints, brokers)) for node, one in quorum.brokers.items()
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("controllers", "brokers", "ours"),
+    [
+        ("SASL_SSL", "PLAINTEXT", Access(secured=True)),
+        ("PLAINTEXT", "SASL_SSL", Access()),
+        # We come in by another listener of the controllers than they dial each other at.
+        ("SASL_PLAINTEXT", "PLAINTEXT", Access()),
+        ("PLAINTEXT", "SSL", Access(secured=True)),
+    ],
+)
+def test_a_command_takes_a_login_where_the_listener_that_it_goes_to_wants_one(
+    controllers: str, brokers: str, ours: Access
+) -> None:
+    quorum = registered(replace(healthy(), access=ours), controllers=controllers, brokers=brokers)
+    to_controllers, to_brokers = describe_status(quorum), describe_topic(quorum, "orders", [NodeId(102)])
+    assert (LOGIN in to_controllers, LOGIN in to_brokers) == (controllers != "PLAINTEXT", brokers != "PLAINTEXT")
+    for line in (to_controllers, to_brokers):
+        assert with_legend(quorum, (line,)) == ((line, LEGEND) if LOGIN in line else (line,))
 
 
 def test_where_only_brokers_can_be_reached_they_are_asked() -> None:

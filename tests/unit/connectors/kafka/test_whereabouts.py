@@ -74,6 +74,15 @@ def test_each_voter_is_probed_where_the_others_dial_it() -> None:
     assert probed(where) == ["1@c1:9093"], "the whole set is replaced"
 
 
+def test_of_several_listeners_the_one_that_controllers_dial_is_probed() -> None:
+    """A VotersRecord lists them in any order, a registration in that of controller.listener.names."""
+    where = whereabouts(("c1", 9094))
+    where.learn(voters("c1", "c2"))
+    assert probed(where) == ["1@c1:9093", "2@c2:9093"]
+    where.learn(registered(1, endpoint("c1", 9094, "SASL"), endpoint("c1")))
+    assert probed(where) == ["1@c1:9094", "2@c2:9094"], "one that has not registered yet has the same listeners"
+
+
 def test_a_registration_or_a_poll_is_probed_where_it_differs() -> None:
     where = whereabouts(("c1", 9093))
     where.learn(voters("c1", "c2"))

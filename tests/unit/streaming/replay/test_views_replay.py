@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from connectors.event import ViewSeen
-from rules.quorum import Epoch, LeaderLog, Millis, NodeId, Offset, Snapshot
+from connectors.event import ControllerRegistered, NodeEndpoints, ViewSeen, VotersSet
+from rules.quorum import Endpoint, Epoch, LeaderLog, Millis, NodeId, Offset, Snapshot
 from streaming.replay.sight import PROBE_MS
-from tests.unit.streaming.replay.ledger import START, Ledger, again, apply, machine
+from tests.unit.streaming.replay.ledger import START, Ledger, again, apply, machine, poll, replica, voter
 
 LOG = LeaderLog(
     start_offset=Offset(0),
@@ -37,6 +37,27 @@ def test_the_same_word_again_keeps_since_when_and_another_begins_anew() -> None:
     assert quorum.views["c2:9093"].since_ms == START + 4_000
     assert quorum.views["c2:9093"].leader_id is None
     assert quorum.views["c1:9093"].log == LOG, "it is in the state"
+
+
+def test_of_several_listeners_the_one_that_controllers_dial_comes_first() -> None:
+    """VotersRecord and DescribeQuorum list them in any order, a registration in that of controller.listener.names."""
+    ledger, replay = Ledger(), machine()
+    extra, first = (Endpoint(listener=name, host="c1", port=port) for name, port in (("EXTRA", 9094), ("FIRST", 9093)))
+    ledger.write(VotersSet(at=ledger.at(), voters=(replace(voter("1"), endpoints=(extra, first)),)))
+    quorum = apply(replay, [ledger.read()])
+    assert quorum.committed is not None
+    assert quorum.committed.voters[0].endpoints == (extra, first), "nothing tells yet"
+
+    ordered = (replace(first, protocol="SASL_SSL"), replace(extra, protocol="SSL"))
+    ledger.write(ControllerRegistered(at=ledger.at(), id=NodeId(1), incarnation_id="i", endpoints=ordered))
+    apply(replay, [ledger.read()])
+    node = NodeEndpoints(id=NodeId(1), endpoints=(extra, first))
+    quorum = apply(again(replay.to_bytes()), [ledger.row(poll(replica("1"), nodes=(node,)))])
+    assert quorum.committed is not None
+    assert quorum.poll is not None
+    assert quorum.committed.voters[0].endpoints == (first, extra)
+    assert quorum.poll.nodes[NodeId(1)] == (first, extra)
+    assert [each.protocol for each in quorum.controllers[NodeId(1)].endpoints] == ["SASL_SSL", "SSL"], "in the state"
 
 
 def test_a_word_that_nobody_repeats_is_forgotten() -> None:

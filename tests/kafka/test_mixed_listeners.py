@@ -1,0 +1,54 @@
+"""Controllers behind a login and brokers open to all, or the reverse: each printed command suits whom it goes to."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.lab.node import BROKER, CONTROLLER
+from deploy.lab.quorum import Lab
+from rules.quorum import NodeId, Quorum
+from rules.remedy import LEGEND, describe_status, describe_topic, with_legend
+from streaming.config import ClusterSection
+from streaming.oncall.look import look
+from streaming.oncall.view import Target
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+LOGIN = "--command-config $NODE_PROPERTIES"
+TOPIC = "orders"
+
+
+def seen(lab: Lab, login: dict[str, Any]) -> Quorum:
+    section = ClusterSection.model_validate(
+        {"name": "mixed", "bootstrap": lab.bootstrap, "cluster_id": lab.cluster_id, **login}
+    )
+    (glimpse,) = look([Target(cluster=section.cluster(), access=section.access)], timeout_s=60)
+    assert glimpse.missing == ()
+    return glimpse.quorum
+
+
+@pytest.mark.parametrize("plaintext", [BROKER, CONTROLLER])
+def test_what_is_printed_reaches_controllers_and_brokers(
+    lab: Callable[..., Lab], tmp_path: Path, plaintext: str
+) -> None:
+    mixed = lab(controllers=0, combined=1, brokers=0, users=[], plaintext=[plaintext])
+    mixed.create_topic(TOPIC)
+    admin = {
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": mixed.security.ca_file,
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "admin",
+        "sasl_plain_password": mixed.security.passwords["admin"],
+    }
+    quorum = seen(mixed, {} if plaintext == CONTROLLER else admin)
+    # What an operator has who may reach the one listener that wants a login.
+    properties = tmp_path / "admin.properties"
+    properties.write_text(mixed.security.admin_file.read_text())
+
+    to_controllers, to_brokers = describe_status(quorum), describe_topic(quorum, TOPIC, [NodeId(1)])
+
+    assert (LOGIN in to_controllers, LOGIN in to_brokers) == (plaintext == BROKER, plaintext == CONTROLLER)
+    assert with_legend(quorum, (to_controllers, to_brokers))[-1] == LEGEND
+    assert mixed.cluster_id in str(mixed.run_remedy(to_controllers, node_properties=properties))
+    assert f"Topic: {TOPIC}" in str(mixed.run_remedy(to_brokers, node_properties=properties))

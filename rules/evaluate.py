@@ -107,5 +107,5 @@ def _unsilenced(rule: Rule, verdicts: Iterable[Verdict], standing: set[str]) -> 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
-    near = difflib.get_close_matches(name.replace("_", "-") if "-" in "".join(names) else name, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(names)}"

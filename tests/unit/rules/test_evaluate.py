@@ -1,8 +1,9 @@
 """Rules are found, fenced and ordered; overrides are checked."""
 
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import TypeAlias
 
 import pytest
 
@@ -16,13 +17,18 @@ from tests.unit.rules.situation import (
     judged,
     leaderless,
     name_gone,
+    observer,
     recovering,
     refuses,
+    silent,
+    stalled,
     static,
     told,
     unknown,
     unseen_for,
 )
+
+Hurt: TypeAlias = Callable[[Quorum], Quorum]
 
 
 def test_a_file_is_a_rule_and_its_name_is_the_id() -> None:
@@ -180,6 +186,28 @@ def test_a_rule_that_fails_is_told_and_the_others_go_on() -> None:
     assert judgement.unknown == (CannotTell(rule="broken", subject=None, why="the rule failed: KeyError: 'voters'"),)
 
 
+@pytest.mark.parametrize(
+    "hurt",
+    [
+        lambda quorum: quorum,
+        lambda quorum: silent(quorum, 2),
+        lambda quorum: silent(silent(quorum, 1), 2),
+        lambda quorum: stalled(silent(quorum, 2)),
+        lambda quorum: observer(silent(quorum, 2), 2, directory="newDirOf2"),
+        lambda quorum: leaderless(quorum, 1),
+        unseen_for,
+    ],
+)
+@pytest.mark.parametrize("voters", [3, 5])
+def test_a_voters_record_that_names_no_endpoint_breaks_no_rule(hurt: Hurt, voters: int) -> None:
+    quorum = healthy(voters)
+    assert quorum.committed is not None
+    nameless = tuple(replace(voter, endpoints=()) for voter in quorum.committed.voters)
+    judgement = judged(hurt(replace(quorum, committed=replace(quorum.committed, voters=nameless))))
+    assert [each.summary for each in judgement.findings if each.subject.startswith("rule ")] == []
+    assert "stale-voter-endpoint" in {each.rule for each in judgement.unknown}
+
+
 def test_the_same_quorum_gives_the_same_judgement() -> None:
     hurt = recovering(name_gone(healthy(5), 4, 2), 3, 1)
     assert judged(hurt) == judged(hurt)
@@ -199,6 +227,7 @@ def test_overrides_reach_their_rule() -> None:
     [
         ("no-leadr.hold", 1, r"unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-leader'\?"),
         ("no_leader.hold", 1, r"unknown rule 'no_leader' in 'no_leader.hold': did you mean 'no-leader'\?"),
+        ("voter_disk_replaced.hold", 1, r"unknown rule .*: did you mean 'voter-disk-replaced'\?"),
         ("xyz.hold", 1, r"unknown rule 'xyz' in 'xyz.hold': there are broker-fenced, .*, voter-lagging"),
         ("no-leader.hodl", 1, r"rule 'no-leader' has no threshold 'hodl': did you mean 'hold'\?"),
         ("voter-disk-replaced.half-done", 1, r"rule .* has no threshold 'half-done': did you mean 'half_done'\?"),

@@ -7,7 +7,7 @@ import pytest
 from rules.checks.observer_could_be_voter import tolerated
 from rules.finding import Severity
 from rules.quorum import Millis, Quorum
-from tests.unit.rules.situation import NOW, findings, healthy, key, observer, removed, silent, told, unknown
+from tests.unit.rules.situation import NOW, findings, healthy, history, key, observer, removed, silent, told, unknown
 
 RULE = "observer-could-be-voter"
 
@@ -66,6 +66,23 @@ def test_failures_tolerated(voters: int, failures: int) -> None:
 )
 def test_not_meant(quorum: Quorum) -> None:
     assert findings(quorum, RULE) == []
+
+
+def test_the_disk_that_a_voter_had_before_is_not_waited_for() -> None:
+    """It was seen minutes ago and is listed no more: the voter's id is not one that could join."""
+    quorum = healthy()
+    former = {key(2, "oldDirOf2"): history(key(2, "oldDirOf2"))}
+    assert unknown(replace(quorum, histories={**quorum.histories, **former})) == []
+
+
+def test_how_far_it_is_behind_may_be_unknown() -> None:
+    quorum = observer(healthy(), 4)
+    seen = quorum.histories[key(4)]
+    unheard = replace(seen.samples[-1], lag=None, lag_ms=None)
+    known = {**quorum.histories, key(4): replace(seen, samples=(*seen.samples, unheard))}
+    (finding,) = findings(replace(quorum, histories=known), RULE)
+    assert (finding.evidence["behind"], finding.evidence["records_behind"]) == (None, None)
+    assert finding.evidence["keeps_up"] == "ready"
 
 
 def test_a_voter_removed_long_ago_that_still_runs_is_meant() -> None:

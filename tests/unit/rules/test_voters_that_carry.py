@@ -60,7 +60,8 @@ DISK = observer(silent(healthy(), 2), 2, directory="newDirOf2")
         # Nothing commits: why voters are missing is its evidence.
         (stalled(healthy()), [STALLED]),
         (stalled(silent(silent(healthy(), 1), 2)), [STALLED]),
-        (stalled(healthy(), for_ms=9_000), []),
+        (stalled(healthy(), for_ms=10_001, waiting=1), [STALLED]),
+        (stalled(healthy(), for_ms=10_000), []),
         # NoOps are switched off: an idle log ends at its high watermark, however long it stands there.
         (replace(healthy(), high_watermark_since_ms=Millis(NOW - 3_600_000)), []),
     ],

@@ -50,14 +50,14 @@ def verdicts(sample: Sample) -> dict[str, Audited]:
     Raises:
         JournalError: there is no journal.
     """
-    journal = Journal(Path(sample.journal))
-    end = journal.published()
-    first = max(journal.first(), end - sample.rows)
-
     # Here, where it is paid for: the module itself is also what the job speaks to this process with.
     from streaming.contracts.expectations import Validator
 
     tally, validator = Tally(), Validator()
+    # After the seconds that this takes: what is asked for would else be deleted meanwhile, and be taken for damaged.
+    journal = Journal(Path(sample.journal))
+    end = journal.published()
+    first = max(journal.first(), end - sample.rows)
 
     def judge(suite: Suite, table: Table) -> None:
         _, broken = validator.validate(suite, table)

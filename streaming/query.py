@@ -24,7 +24,7 @@ SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 TOO_SLOW = "Python worker failed to connect back"
 """What Spark says of a Python that plans for it and was not there within 10 s (PythonWorkerFactory.createSimpleWorker,
 where nothing can be set): on a busy machine the imports alone may take as long."""
-ATTEMPTS = 5
+ATTEMPTS = 10
 
 
 class JobError(KraftwatchError):

@@ -180,6 +180,27 @@ def test_what_was_told_before_the_silence_is_closed_but_not_repeated_under_it() 
     assert told.step(stale(1, resolved=True)) == ["resolved warning: +voter1"]
 
 
+def test_what_may_have_been_taken_is_closed_although_it_is_silenced() -> None:
+    """It was sent, and no answer came that it was taken: nobody is left with an incident that never closes."""
+    told = Told()
+    told.step(stale(1), reached=False)
+    told.filed = {one: [replace(each, asked=True) for each in filed] for one, filed in told.filed.items()}
+    told.hush(rule="*")
+    assert told.step(stale(1, resolved=True)) == ["resolved warning: +voter1"]
+
+
+def test_when_time_alone_makes_another_plan() -> None:
+    told = Told()
+    assert told.plan().due_ms is None
+    told.step(stale(1))
+    for due in (NOON_MS + INTERVAL_MS, NOON_MS + 4 * HOUR):
+        assert told.plan().due_ms == due
+        told.now = Millis(due)
+    assert told.plan().due_ms is None
+    told.hush(rule="no-*")
+    assert told.plan().due_ms == told.now + HOUR, "the end of a silence"
+
+
 @pytest.mark.parametrize("other", [{"cluster": "beta"}, {"rule": "no-*"}, {"subject": "voter2"}, {"severity": "info"}])
 def test_a_silence_that_speaks_of_something_else_silences_nothing(other: dict[str, str]) -> None:
     told = Told()

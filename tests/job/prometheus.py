@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import socket
 import subprocess
 import urllib.error
 import urllib.parse
@@ -13,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deploy.lab.ports import Ports
 from tests.eventually import eventually
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "kraftwatch.rules.yml"
 CONFIG = """
-global: {{scrape_interval: 500ms, scrape_timeout: 400ms, evaluation_interval: 500ms}}
+global: {{scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 1s}}
 rule_files: ["{rules}"]
 scrape_configs: [{{job_name: kraftwatch, static_configs: [{{targets: ["{target}"]}}]}}]
 """
@@ -36,10 +36,9 @@ class Prometheus:
         series: list[dict[str, Any]] = answer["data"]["result"]
         return series
 
-    def value(self, expr: str) -> float:
-        """The value of the one series of an expression."""
-        (one,) = self.ask(expr)
-        return float(one["value"][1])
+    def values(self, expr: str) -> list[float]:
+        """The value of each series of an expression."""
+        return [float(one["value"][1]) for one in self.ask(expr)]
 
     def firing(self) -> set[str]:
         """The names of the alerts that fire."""
@@ -49,10 +48,13 @@ class Prometheus:
     def _get(self, path: str, **query: str) -> dict[str, Any]:
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
         try:
-            with urllib.request.urlopen(url, timeout=10) as page:
+            with urllib.request.urlopen(url, timeout=60) as page:
                 answer: dict[str, Any] = json.load(page)
         except urllib.error.HTTPError as refused:
-            answer = json.load(refused)
+            said = refused.read().decode()
+            # A Prometheus that is starting says it in plain text.
+            assert refused.code != 503, said
+            answer = json.loads(said)
         return answer
 
 
@@ -62,8 +64,8 @@ def scraping(target: str, folder: Path) -> Iterator[Prometheus]:
     folder.mkdir()
     config = folder / "prometheus.yml"
     config.write_text(CONFIG.format(rules=RULES, target=target))
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port = held.getsockname()[1]
+    ports = Ports()
+    port = ports.claim()
     command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
     command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
     with (folder / "log").open("wb") as log:
@@ -71,15 +73,15 @@ def scraping(target: str, folder: Path) -> Iterator[Prometheus]:
     prometheus = Prometheus(port=port)
 
     def scraped() -> None:
-        with contextlib.suppress(urllib.error.URLError):
+        with contextlib.suppress(OSError):
             assert process.poll() is None, (folder / "log").read_text()
-            assert prometheus.ask('count_over_time(up{job="kraftwatch"}[1m]) >= 4')
+            assert prometheus.ask('sum_over_time(up{job="kraftwatch"}[5m]) >= 4')
             return
         raise AssertionError((folder / "log").read_text() or "it does not answer yet")
 
     try:
-        eventually(scraped, within_s=30)
+        eventually(scraped, within_s=60)
         yield prometheus
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pyspark
 
+from deploy.lab.ports import Ports
 from tests.eventually import eventually
 
 HOME = Path(pyspark.__file__).parent
@@ -19,7 +19,8 @@ HOME = Path(pyspark.__file__).parent
 def standalone(folder: Path, *, workers: int) -> Iterator[str]:
     """Yields spark://HOST:PORT once all workers are registered; ends every process."""
     folder.mkdir()
-    port, page = free_port(), free_port()
+    ports = Ports()
+    port, page = ports.claim(), ports.claim()
     with ExitStack() as stack:
         master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port)]
         log = start(stack, folder / "master", [*master, "--webui-port", str(page)])
@@ -28,7 +29,7 @@ def standalone(folder: Path, *, workers: int) -> Iterator[str]:
         for number in range(workers):
             worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g"]
             place = folder / f"worker-{number}"
-            start(stack, place, [*worker, "--webui-port", str(free_port()), "--work-dir", str(place), url])
+            start(stack, place, [*worker, "--webui-port", str(ports.claim()), "--work-dir", str(place), url])
         eventually(lambda: says(log, "Registering worker", times=workers), within_s=60)
         yield url
 
@@ -49,10 +50,3 @@ def start(stack: ExitStack, place: Path, command: list[str]) -> Path:
 def says(log: Path, words: str, *, times: int = 1) -> None:
     text = log.read_text(errors="replace")
     assert text.count(words) >= times, text[-2000:]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -10,41 +10,40 @@ import pytest
 
 from deploy.lab.quorum import Lab
 from streaming.demo.watcher import Watcher
-from tests.job.conftest import SETTINGS
+from tests.job.conftest import holding
 from tests.job.spark_cluster import standalone
 from tests.wheel import installed
 
-pytestmark = [pytest.mark.lab, pytest.mark.spark]
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def test_the_wheel_runs_by_spark_submit_on_a_master_with_two_workers(folder: Path, lab: Lab) -> None:
     with standalone(folder / "spark", workers=2) as master:
         with submitted(folder, lab, master) as watcher:
             lab.pause(*lab.controllers[:2])
-            told = watcher.wait_for("no-leader", within_s=60)
+            told = watcher.wait_for("no-leader", within_s=180)
             lab.resume(*lab.controllers[:2])
-            watcher.wait_for("no-leader", "resolved", since=told.number, within_s=60)
+            watcher.wait_for("no-leader", "resolved", since=told.number, within_s=180)
         assert executors(folder), "the work was done by the workers' executors"
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_what_run_began_on_a_master_goes_on_by_spark_submit(folder: Path, lab: Lab) -> None:
     with standalone(folder / "spark-too", workers=2) as master:
         run = Watcher(
             folder=folder / "watch-too",
             name="test",
             bootstrap=lab.bootstrap,
-            settings=SETTINGS,
+            settings=holding("no-leader"),
             arguments=["--master", master],
             environment={"PYSPARK_PYTHON": str(stranger(folder))},
         )
         with run:
             lab.pause(*lab.controllers[:2])
-            told = run.wait_for("no-leader", within_s=60)
+            told = run.wait_for("no-leader", within_s=180)
         with submitted(folder, lab, master, watch="watch-too") as goes_on:
             lab.resume(*lab.controllers[:2])
-            goes_on.wait_for("no-leader", "resolved", since=told.number, within_s=60)
+            goes_on.wait_for("no-leader", "resolved", since=told.number, within_s=180)
 
 
 def submitted(folder: Path, lab: Lab, master: str, *, watch: str = "watch") -> "Submitted":
@@ -56,7 +55,7 @@ def submitted(folder: Path, lab: Lab, master: str, *, watch: str = "watch") -> "
         folder=folder / watch,
         name="test",
         bootstrap=lab.bootstrap,
-        settings=SETTINGS,
+        settings=holding("no-leader"),
         environment={"PYSPARK_PYTHON": str(stranger(folder)), "PYSPARK_DRIVER_PYTHON": str(python)},
         master=master,
     )

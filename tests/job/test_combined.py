@@ -7,8 +7,14 @@ import pytest
 
 from deploy.lab.quorum import Lab
 from streaming.demo.watcher import Watcher
+from tests.job.conftest import holding
 
-pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def settings() -> dict[str, float]:
+    return holding("voter-disk-replaced", "no-leader")
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +32,10 @@ def test_its_disk_replaced_is_one_alert_mended_by_the_printed_commands(lab: Lab,
     lab.stop(node)
     lab.wipe_disk(node)
     lab.start(node, wait=False)
-    told = watcher.wait_for("voter-disk-replaced", subject=str(node), within_s=90)
+    told = watcher.wait_for("voter-disk-replaced", subject=str(node), within_s=180)
     for line in told.remedy:
         lab.run_remedy(line, node_properties=lab.node(node).properties_file)
-    watcher.wait_for("voter-disk-replaced", "resolved", subject=str(node), within_s=60)
+    watcher.wait_for("voter-disk-replaced", "resolved", subject=str(node), within_s=180)
 
     assert node in lab.await_state(lambda state: True, what="a leader").voter_ids
     assert {each.rule for each in watcher.told()} == {"voter-disk-replaced"}

@@ -42,12 +42,18 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.driver.memory": "512m",
-    # Hadoop's local files each bring a .crc file and two forks of chmod: a quarter of the JVM's cost when idle.
-    # Offsets, commits and state are written whole and renamed without it just the same.
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.cleaner.periodicGC.interval": "10min",
 }
+LOCAL_SETTINGS: Mapping[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Hadoop's local files each bring a .crc file and two forks of chmod: a quarter of the JVM's cost when idle.
+    # Offsets, commits and the state's changes are written whole and renamed without it just the same. Not so by
+    # fs.file.impl: with that the state's snapshots fail, each time in the background, and without a snapshot no change
+    # of the state is ever deleted.
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+}
+"""Where all of it runs in the driver's own Java."""
 JAVA_OPTIONS = (
     # Spark's recursive pattern over a long Py4J error overflows the default stack.
     "-Xss16m",
@@ -88,8 +94,7 @@ def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSes
     ]
     chosen = {**SETTINGS, "spark.driver.extraJavaOptions": " ".join(map(java_option, options))}
     if archive is None:
-        chosen["spark.driver.host"] = "127.0.0.1"
-        chosen["spark.driver.bindAddress"] = "127.0.0.1"
+        chosen.update(LOCAL_SETTINGS)
     else:
         # The planner beside the driver and the executors' workers unpickle us before Spark's files are on their
         # path: the planner finds the archive where we wrote it, an executor in its own working directory.
@@ -104,7 +109,9 @@ def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSes
     try:
         with _stderr_to(errors):
             spark: SparkSession = builder.getOrCreate()
-            if archive is not None:
+            if archive is None:
+                _write_no_checksums(spark)
+            else:
                 # Not by spark.submit.pyFiles: under spark-submit Java runs already and would not read it.
                 spark.sparkContext.addPyFile(str(archive))
     except (PySparkException, Py4JError, OSError) as problem:
@@ -113,6 +120,14 @@ def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSes
     # When a whole group is told to stop, Java may be gone first: no traceback of that between the alerts.
     AccumulatorTCPServer.handle_error = _hung_up  # type: ignore[method-assign, assignment]  # no other place to say so
     return spark
+
+
+def _write_no_checksums(spark: SparkSession) -> None:
+    """The snapshots of the state come with a .crc file each, and are deleted by the way that knows of none."""
+    context = spark.sparkContext
+    assert context._jvm is not None
+    # Java's one object for local files; there is no setting for it.
+    context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
 
 
 def _hung_up(server: AccumulatorTCPServer, request: object, client_address: object) -> None:

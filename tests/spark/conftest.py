@@ -8,6 +8,13 @@ from pyspark.sql import SparkSession
 from streaming.session import session
 from streaming.source import JournalSource
 
+OFTEN = {
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
+}
+"""State is tidied up after a few batches, and not after minutes."""
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -16,7 +23,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # Py4J leaves sockets to the garbage collector.
         warnings.simplefilter("ignore", ResourceWarning)
         logs: Path = tmp_path_factory.mktemp("spark")
-        spark = session(master="local[2]", logs=logs, settings={})
+        spark = session(master="local[2]", logs=logs, settings=OFTEN)
         spark.dataSource.register(JournalSource)
         yield spark
         spark.stop()

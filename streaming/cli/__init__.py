@@ -49,8 +49,8 @@ and the exact command that mends it. It never writes to a cluster.
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_FAILED = {"check": 3}
-"""The exit code of a verb that the machine let down, else 1: of `check` that means a warning."""
+_FAILED = {"check": 3, "audit": 3}
+"""The exit code of a verb that the machine let down, else 1: of these that is an answer, a warning or what is broken."""
 
 
 def _say_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so

@@ -55,7 +55,8 @@ def audit(
     Reads; asks no cluster, and disturbs no job that runs. Memory stays bounded
     whatever the size: a million rows take minutes.
 
-    Exit codes: 0 every contract is kept, 1 some are broken, 2 usage.
+    Exit codes: 0 every contract is kept, 1 some are broken, 2 usage, 3 the
+    machine failed (a full disk, a folder that may not be read): no answer.
 
       kraftwatch audit --checkpoint DIR --docs /tmp/audit
     """

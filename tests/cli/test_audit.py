@@ -47,6 +47,14 @@ def damage(folder: Path) -> None:
     path.write_bytes(content)
 
 
+def test_where_the_machine_fails_no_contract_is_said_to_be_broken(tmp_path: Path) -> None:
+    recorded(tmp_path, look())
+    command = [sys.executable, "-W", "error", "-m", "streaming", "audit", "--checkpoint", str(tmp_path), "--json"]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=600)
+    assert (ended.returncode, ended.stderr) == (3, "kraftwatch: no space left on device\n")
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

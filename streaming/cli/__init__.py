@@ -50,7 +50,7 @@ and the exact command that mends it. It never writes to a cluster.
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _FAILED = {"check": 3, "audit": 3}
-"""The exit code of a verb that the machine let down, else 1: of these that is an answer, a warning or what is broken."""
+"""The exit code of a verb that the machine let down, else 1, which is an answer of these."""
 
 
 def _say_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so

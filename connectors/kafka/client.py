@@ -40,8 +40,6 @@ OPTIONS = frozenset(
     }
 )
 """The names `Cluster.options` may hold: kafka-python's own, and files that hold a secret and are read at each login."""
-SECRETS = frozenset({"ssl_password", "sasl_plain_password"})
-"""The options whose values are secrets."""
 _RECEIVE_BYTES = 64 * 1024 * 1024
 _LOGIN_REQUESTS = {"PLAIN": 2, "OAUTHBEARER": 2}
 """SaslHandshake and one round of SaslAuthenticate; the other mechanisms take a second round."""

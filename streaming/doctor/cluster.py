@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from connectors.errors import UnseenError
 from connectors.event import QuorumPolled
 from connectors.kafka.checkup import Checkup, Secured, Served
+from connectors.kafka.credentials import certificate_ends_at
 from connectors.kafka.messages import FetchAnswer
 from rules.evaluate import evaluate, thresholds_for
 from rules.quorum import Reason
@@ -50,6 +51,7 @@ class Examined:
         """Every check, the addresses' first."""
         for one in self.checkups:
             yield from self._way(one)
+        yield from self._ours()
         yield from self._rights()
         yield from self._quorum()
 
@@ -78,11 +80,23 @@ class Examined:
         tls = self.section.security_protocol in ("SSL", "SASL_SSL")
         if ends_at is None:
             return self._check(where, "connection", Verdict.OK, "TCP and TLS" if tls else "TCP, without TLS")
+        said, mend = "TCP and TLS, its certificate", "renew the node's certificate before it ends"
+        return self._good_for(where, "connection", said, ends_at, mend)
+
+    def _good_for(self, subject: str, name: str, what: str, ends_at: float, mend: str) -> Check:
         days = int((ends_at - time.time()) // _DAY_S)
-        said = f"TCP and TLS, its certificate is good for {days} days"
+        said = f"{what} is good for {days} days"
         if days >= CERTIFICATE_DAYS:
-            return self._check(where, "connection", Verdict.OK, said)
-        return self._check(where, "connection", Verdict.WARNING, said, "renew the node's certificate before it ends")
+            return self._check(subject, name, Verdict.OK, said)
+        return self._check(subject, name, Verdict.WARNING, said, mend)
+
+    def _ours(self) -> Iterator[Check]:
+        """Our own certificate, before it keeps us out; once it does, the connection says so."""
+        file = self.section.ssl_certfile
+        ends_at = None if file is None else certificate_ends_at({"ssl_certfile": file})
+        if ends_at is not None and ends_at > time.time():
+            mend = "renew it before it ends, by a file of the same name: it is read again for each connection"
+            yield self._good_for("ssl_certfile", "certificate", "our certificate", ends_at, mend)
 
     def _login(self) -> str:
         section = self.section
@@ -125,7 +139,7 @@ class Examined:
         section = self.section
         machine = Machine(section.name, section.cluster_id, tuple(section.bootstrap), section.vantage)
         machine.access, hint = section.access, tuple[str, ...]()
-        if not section.access.secured:
+        if section.sasl_mechanism is None and section.ssl_certfile is None:
             machine.access = replace(section.access, principal="User:ANONYMOUS")
         elif section.access.principal is None:
             # After a certificate or a token only Kafka knows the name: its authorizer's log says it.

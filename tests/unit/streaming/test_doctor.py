@@ -17,6 +17,7 @@ from streaming.config import ClusterSection, checked
 from streaming.doctor.check import Check, Verdict, worst
 from streaming.doctor.cluster import Examined
 from streaming.doctor.machine import machine_checks, telling_checks
+from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.rules.situation import key, row
 
 POLLED = QuorumPolled(
@@ -110,7 +111,8 @@ def test_an_id_that_is_known_need_not_be_told() -> None:
     ("keys", "principal"),
     [
         ({}, "--allow-principal User:ANONYMOUS"),
-        ({"security_protocol": "SSL"}, "--allow-principal User:NAME"),
+        ({"security_protocol": "SSL"}, "--allow-principal User:ANONYMOUS"),
+        ({"security_protocol": "SSL", "ssl_certfile": "ours.pem"}, "--allow-principal User:NAME"),
     ],
 )
 def test_whom_to_allow_where_no_user_is_configured(keys: dict[str, Any], principal: str) -> None:
@@ -132,6 +134,18 @@ def test_a_certificate_that_ends_soon_and_clocks_that_differ_are_warnings() -> N
     said = [one.said for one in found if one.verdict is Verdict.WARNING]
     assert said[0].endswith("good for 5 days")
     assert said[1] == "the leader's clock is 9.0 s behind ours"
+
+
+def test_our_own_certificate_is_renewed_before_it_keeps_us_out(tmp_path: Path) -> None:
+    def told(file: str) -> list[tuple[str, str]]:
+        found = checks(WELL, security_protocol="SSL", ssl_certfile=file)
+        return [(one.verdict, one.said) for one in found if one.subject == "ssl_certfile"]
+
+    ca = authority(tmp_path)
+    assert told(ca.issue("soon", to_day=9)) == [("warning", "our certificate is good for 8 days")]
+    assert told(ca.issue("late", to_day=99)) == [("ok", "our certificate is good for 98 days")]
+    assert told(ca.issue("over", from_day=-3, to_day=-1)) == [], "the connection says so"
+    assert told(str(tmp_path / "none.pem")) == [], "likewise"
 
 
 def test_the_machine_and_the_sinks(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_with_describe_alone_the_polls_are_judged_and_what_cannot_be_seen_is_sai
     assert (polls["health"], polls["missing"]) == ("unknown", ["the metadata log was not answered"])
     found = blind(polls)
     assert found["severity"] == "warning"
-    assert "kraftwatch cannot see metadata log" in found["summary"]
+    assert "kraftwatch cannot see the metadata log" in found["summary"]
     assert "denied (Fetch needs CLUSTER_ACTION on CLUSTER) at " in found["summary"]
     assert any("CLUSTER_ACTION amounts to full administration" in line for line in found["remedy"])
     printed = command(found["remedy"], "kafka-acls.sh")

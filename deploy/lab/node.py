@@ -161,6 +161,8 @@ class Node:
             "transaction.state.log.num.partitions": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
+            # Kafka's minute is over before the controllers of a busy machine have elected a leader: a broker then ends.
+            "initial.broker.registration.timeout.ms": "300000",
             "num.network.threads": "1",
             "num.io.threads": "2",
         }

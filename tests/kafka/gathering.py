@@ -63,7 +63,7 @@ class Gathering:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
 
 @contextmanager
@@ -86,11 +86,11 @@ def gathering(folder: Path, *clusters: Cluster) -> Iterator[Gathering]:
             process.stdin.write(to_line(settings))
             process.stdin.flush()
             said = process.stdout.readline()
-            assert said == b"ready\n", said
+            assert said == b"ready\n", (said, (folder / "gather.log").read_text())
             yield Gathering(process, Journal(folder / "journal"), folder / "stats.json")
             if process.poll() is None:
                 process.stdin.close()
-                assert process.wait(10) == 0
+                assert process.wait(60) == 0, (folder / "gather.log").read_text()
         finally:
             process.kill()
             if process.stdin is not None and not process.stdin.closed:

@@ -19,7 +19,7 @@ from deploy.lab.quorum import Lab
 from streaming.cli import app
 from tests.eventually import eventually
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.lab
 FIREWALL = "127.0.0.9"
 
 
@@ -64,10 +64,13 @@ def said(verb: str, config: Path, *more: str) -> dict[str, Any]:
 
 
 def test_the_polls_are_shown_and_what_cannot_be_seen_is_said(lab: Lab, config: Path) -> None:
-    status = said("status", config)
+    def shown() -> dict[str, Any]:
+        status = said("status", config)
+        state = lab.await_state(lambda state: True, what="a leader")
+        assert (status["cluster_id"], status["leader_id"]) == (lab.cluster_id, state.leader_id)
+        return status
 
-    state = lab.await_state(lambda state: True, what="a leader")
-    assert (status["cluster_id"], status["leader_id"]) == (lab.cluster_id, state.leader_id)
+    status = eventually(shown, within_s=30)
     assert {one["id"] for one in status["current_voters"]} == set(lab.controllers)
     assert (status["voters_fetching"], status["votes_needed"], status["failures_left"]) == (3, 2, 1)
     assert status["missing"] == ["the metadata log was not answered"]
@@ -76,8 +79,12 @@ def test_the_polls_are_shown_and_what_cannot_be_seen_is_said(lab: Lab, config: P
 
 
 def test_half_of_the_rules_judge_and_the_other_half_cannot_tell(lab: Lab, config: Path) -> None:
-    checked = said("check", config)
+    def without_the_log() -> dict[str, Any]:
+        checked = said("check", config)
+        assert checked["missing"] == ["the metadata log was not answered"]
+        return checked
 
+    checked = eventually(without_the_log, within_s=30)
     assert checked["exit_code"] == 3, "unknown is not healthy"
     (blind,) = checked["findings"]
     assert (blind["rule"], blind["severity"]) == ("monitor-blind", "warning")
@@ -94,9 +101,12 @@ def test_polls_alone_by_choice_are_no_blindness(config: Path) -> None:
     chosen = config.with_name("polls.yaml")
     chosen.write_text(yaml.safe_dump({"clusters": [section]}))
 
-    checked = said("check", chosen)
+    def healthy() -> dict[str, Any]:
+        checked = said("check", chosen)
+        assert (checked["cannot_tell"], checked["missing"], checked["findings"]) == ([], [], [])
+        return checked
 
-    assert (checked["cannot_tell"], checked["missing"], checked["findings"]) == ([], [], [])
+    checked = eventually(healthy, within_s=30)
     assert (checked["exit_code"], checked["health"]) == (0, "healthy")
     why = {one["rule"]: one["why"] for one in checked["not_applicable"]}
     assert why["stale-voter-endpoint"] == "polls alone are watched here (metadata_log: false)"
@@ -114,6 +124,7 @@ def test_a_controller_that_is_down_is_told_and_the_printed_command_goes_by_the_b
 
     finding = eventually(told, within_s=30)
     lab.start(down)
+    leader = lab.await_state(lambda state: True, what="a leader").leader_id
     assert (
         f"kafka-metadata-quorum.sh --bootstrap-server {lab.broker_bootstrap[0]} describe --status" in finding["remedy"]
     )
@@ -124,8 +135,10 @@ def test_a_controller_that_is_down_is_told_and_the_printed_command_goes_by_the_b
 def test_when_the_broker_does_not_answer_either_that_is_blindness_and_no_outage(lab: Lab, config: Path) -> None:
     (broker,) = lab.brokers
     lab.pause(broker)
-    checked = said("check", config)
-    lab.resume(broker)
+    try:
+        checked = said("check", config)
+    finally:
+        lab.resume(broker)
 
     assert checked["exit_code"] == 3
     (blind,) = checked["findings"]

@@ -19,7 +19,7 @@ from tests.kafka.conftest import MakeLab
 from tests.kafka.watcher import watcher_of, watching
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, tagged, text, uvarint
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.lab
 VOTERS = 6
 """VotersRecord's control type."""
 
@@ -38,7 +38,8 @@ def test_a_majority_is_restored_from_old_copies(lab: Lab, tmp_path: Path) -> Non
         watcher.begin({})
         polls_alone.begin({"raft-invariant-broken.hold": 1})
         for node in restored:
-            shutil.copytree(lab.node(node).data, tmp_path / str(node))
+            # While it runs: a file that is being replaced may be gone before it is copied.
+            shutil.copytree(lab.node(node).data, tmp_path / str(node), ignore=shutil.ignore_patterns("*.tmp", "*.part"))
         copied = lab.await_state(lambda state: True, what="a leader").high_watermark
         lab.await_state(lambda state: state.high_watermark > copied + 8, what="records that the copies lack")
         lab.kill(*lab.controllers)
@@ -53,7 +54,7 @@ def test_a_majority_is_restored_from_old_copies(lab: Lab, tmp_path: Path) -> Non
     last = lost.evidence["last_committed_offset"]
     assert f"offset {last} of epoch {before.leader_epoch} was committed" in lost.summary
     assert broken.subject == "high-watermark-back"
-    assert watcher.rules - {"no-leader"} == {"committed-metadata-lost"}, "the loss explains what Raft rules out"
+    assert watcher.rules == {"committed-metadata-lost"}, "the loss explains what Raft rules out"
 
 
 def test_a_voter_set_is_forced_and_news_for_a_while(lab: Lab, tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_a_voter_set_is_forced_and_news_for_a_while(lab: Lab, tmp_path: Path) ->
     assert fired.evidence["before"] == sorted(keys.values())
     assert fired.evidence["after"] == [keys[leader]]
     assert fired.evidence["left"] == sorted(key for node, key in keys.items() if node != leader)
-    assert watcher.rules - {"no-leader"} == {"forced-reconfiguration"}
+    assert watcher.rules == {"forced-reconfiguration"}
 
 
 def test_who_was_forced_out_stays_registered(lab: Lab, tmp_path: Path) -> None:

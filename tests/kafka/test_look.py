@@ -5,6 +5,7 @@ A look is a second or more, and a JVM of Kafka's tool two: what one look saw is 
 
 import json
 import re
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,13 +26,13 @@ from streaming.oncall.verdict import health
 from tests.eventually import eventually
 from tests.kafka.gathering import NAME, cluster_of, gathering
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.lab
 SOON_SILENT = ("stale-voter-endpoint.silent=2", "failure-tolerance.silent=2")
 
 
 @pytest.fixture(scope="module")
 def lab(shared_lab: Callable[..., Lab]) -> Lab:
-    return shared_lab(controllers=3, brokers=2, named=True, properties={"broker.session.timeout.ms": "3000"})
+    return shared_lab(controllers=3, brokers=2, named=True, properties={"broker.session.timeout.ms": "6000"})
 
 
 def kraftwatch(lab: Lab, verb: str, *more: str) -> Result:
@@ -83,14 +84,19 @@ class Described:
 
 @pytest.fixture(scope="module")
 def described(lab: Lab) -> Described:
-    before = look(lab)
-    with ThreadPoolExecutor() as pool:
-        status, replication = pool.submit(lab.describe_status), pool.submit(lab.describe_replication)
-        theirs = status.result(), replication.result()
-    return Described(before, *theirs, look(lab))
+    def undisturbed() -> Described:
+        before = look(lab)
+        with ThreadPoolExecutor() as pool:
+            asked = pool.submit(lab.describe_status), pool.submit(lab.describe_replication)
+            found = Described(before, asked[0].result(), asked[1].result(), look(lab))
+        epochs = {status(one)["leader_epoch"] for one in (found.before, found.after)}
+        assert epochs == {int(found.status["LeaderEpoch"])}, "another leader was elected meanwhile"
+        return found
+
+    return eventually(undisturbed, within_s=60)
 
 
-@pytest.mark.kip("D097", "D098", "A106")
+@pytest.mark.kip("A098", "D097", "D098", "A106")
 def test_every_value_of_describe_status_field_by_field(lab: Lab, described: Described) -> None:
     before, theirs, after = status(described.before), described.status, status(described.after)
 
@@ -110,20 +116,28 @@ def test_every_value_of_describe_status_field_by_field(lab: Lab, described: Desc
         assert ours["leader_epoch"] == int(theirs["LeaderEpoch"])
         assert ours["current_voters"] == replicas(theirs["CurrentVoters"])
         assert ours["current_observers"] == replicas(theirs["CurrentObservers"])
-        # An idle follower fetches twice a second: what it lacks, in records and in time, is what came since.
-        assert 0 <= ours["max_follower_lag"] <= 4
-        assert 0 <= ours["max_follower_lag_time_ms"] <= 2_000
+    for glimpse in (described.before, described.after):
+        # Of the voter whose log ends first: the numbers that this comes from are held against Kafka's own below.
+        voters = [row for row in rows_of(glimpse) if row["status"] != "Observer"]
+        (leader,) = (row for row in voters if row["status"] == "Leader")
+        end, caught_up = "log_end_offset", "last_caught_up_timestamp_ms"
+        last = [row for row in voters if row[end] == min(one[end] for one in voters)]
+        ours = status(glimpse)
+        assert ours["max_follower_lag"] == leader[end] - last[0][end] >= 0
+        assert ours["max_follower_lag_time_ms"] in {max(0, leader[caught_up] - row[caught_up]) for row in last}
     assert before["high_watermark"] <= int(theirs["HighWatermark"]) <= after["high_watermark"]
     assert before["high_watermark"] < after["high_watermark"], "the log moves: the bounds say something"
 
 
+def rows_of(glimpse: Glimpse) -> list[dict[str, Any]]:
+    said: dict[str, Any] = overview.replication(glimpse)
+    rows: list[dict[str, Any]] = said["replicas"]
+    return rows
+
+
 @pytest.mark.kip("D097", "D099", "A108")
 def test_every_row_of_describe_replication_field_by_field(described: Described) -> None:
-    seen: list[list[dict[str, Any]]] = []
-    for glimpse in (described.before, described.after):
-        said: dict[str, Any] = overview.replication(glimpse)
-        seen.append(said["replicas"])
-    before, theirs, after = seen[0], described.replication, seen[1]
+    before, theirs, after = rows_of(described.before), described.replication, rows_of(described.after)
 
     assert set(theirs[0]) == {
         "NodeId",
@@ -137,7 +151,8 @@ def test_every_row_of_describe_replication_field_by_field(described: Described) 
     exact = [(int(row["NodeId"]), row["DirectoryId"], row["Status"]) for row in theirs]
     for ours in (before, after):
         assert [(row["node_id"], row["directory_id"], row["status"]) for row in ours] == exact, "and in their order"
-        assert all(0 <= row["lag"] <= 4 for row in ours)
+        (end,) = (row["log_end_offset"] for row in ours if row["status"] == "Leader")
+        assert all(row["lag"] == end - row["log_end_offset"] >= 0 for row in ours)
     for early, row, late in zip(before, theirs, after, strict=True):
         assert early["log_end_offset"] <= int(row["LogEndOffset"]) <= late["log_end_offset"]
         moment = "last_fetch_timestamp_ms"
@@ -147,10 +162,12 @@ def test_every_row_of_describe_replication_field_by_field(described: Described) 
 
 
 def test_a_healthy_quorum_is_0_and_a_controller_may_be_restarted(lab: Lab, described: Described) -> None:
-    checked = kraftwatch(lab, "check")
+    def healthy() -> None:
+        checked = kraftwatch(lab, "check")
+        assert (checked.exit_code, json.loads(checked.stdout)["health"]) == (0, "healthy")
+        assert json.loads(checked.stdout)["cannot_tell"] == []
 
-    assert (checked.exit_code, json.loads(checked.stdout)["health"]) == (0, "healthy")
-    assert json.loads(checked.stdout)["cannot_tell"] == []
+    eventually(healthy, within_s=30)
     assert restart(described.after, followers(lab)[0]).safe
     said = status(described.after)
     assert (said["voters_fetching"], said["votes_needed"], said["failures_left"]) == (3, 2, 1)
@@ -159,10 +176,13 @@ def test_a_healthy_quorum_is_0_and_a_controller_may_be_restarted(lab: Lab, descr
     assert said["brokers"] == {"registered": 2, "fenced": []}
 
 
-def test_the_disk_of_a_controller_that_runs_tells_what_the_quorum_told(lab: Lab, described: Described) -> None:
-    live = status(described.before)
+def test_the_disk_of_a_controller_that_runs_tells_what_the_quorum_told(lab: Lab) -> None:
+    def told() -> None:
+        live = status(look(lab))
+        for node in (*lab.controllers, *lab.brokers):
+            agrees(node, live)
 
-    for node in (*lab.controllers, *lab.brokers):
+    def agrees(node: int, live: dict[str, Any]) -> None:
         said = json.loads(CliRunner().invoke(app, ["status", "--json", "--log-dir", str(lab.node(node).data)]).stdout)
 
         assert said["source"] == "log-dir"
@@ -174,12 +194,18 @@ def test_the_disk_of_a_controller_that_runs_tells_what_the_quorum_told(lab: Lab,
         assert said["log_dir"]["not_read"] == []
         assert CliRunner().invoke(app, ["check", "--log-dir", str(lab.node(node).data)]).exit_code == 3, "cannot tell"
 
+    eventually(told, within_s=30)
+
 
 def test_by_brokers_alone_the_poll_is_shown_and_what_cannot_be_seen_is_said(lab: Lab) -> None:
-    seen = look(lab, cluster=[f"{NAME}={','.join(lab.broker_bootstrap)}"], hosts_file=None, timeout=1.0)
+    def answered() -> Glimpse:
+        # The log is never answered: all of this time is waited.
+        seen = look(lab, cluster=[f"{NAME}={','.join(lab.broker_bootstrap)}"], hosts_file=None, timeout=1.5)
+        assert (status(seen)["leader_id"], status(seen)["voters_fetching"]) == (leader_of(lab), 3)
+        return seen
 
+    seen = eventually(answered, within_s=30)
     said = status(seen)
-    assert (said["leader_id"], said["voters_fetching"]) == (leader_of(lab), 3)
     assert {one["id"] for one in said["current_voters"]} == set(lab.controllers)
     assert said["missing"] == ["the metadata log was not answered"]
     assert (said["committed_voters"], said["recovering_partitions"]) == (None, None)
@@ -202,9 +228,10 @@ def test_a_name_that_is_gone_is_1_and_no_controller_may_be_restarted(lab: Lab) -
     gone, other = followers(lab)
     name = lab.node(gone).endpoint.rpartition(":")[0]
     lab.names.drop(name)
-
-    seen = look(lab)
-    lab.names.add(name)
+    try:
+        seen = look(lab)
+    finally:
+        lab.names.add(name)
 
     assert health(seen).exit_code == 1
     (finding,) = (one for one in check(seen)["findings"] if one["rule"] == "stale-voter-endpoint")
@@ -263,6 +290,7 @@ def test_a_controller_without_a_vote_could_be_a_voter(lab: Lab) -> None:
 
 
 def test_recovering_partitions_and_the_brokers_that_live(lab: Lab) -> None:
+    began = time.monotonic()
     stranded = lab.strand_recovering("orders", partitions=2)
 
     def listed() -> list[dict[str, Any]]:
@@ -278,7 +306,7 @@ def test_recovering_partitions_and_the_brokers_that_live(lab: Lab) -> None:
         assert [*one["previous_isr"], *one["previous_elr"]] == [stranded.dead], "it holds what is lost"
         assert one["replicas_alive"] == [one["leader"]]
         assert stranded.dead in one["replicas"]
-        assert 0 <= one["for_ms"] < 120_000
+        assert 0 <= one["for_ms"] <= (time.monotonic() - began) * 1000
 
 
 def test_without_a_leader_every_controller_is_asked_and_the_recorded_state_is_shown(lab: Lab, tmp_path: Path) -> None:
@@ -301,15 +329,20 @@ def test_without_a_leader_every_controller_is_asked_and_the_recorded_state_is_sh
     leader = leader_of(lab)
     (left,) = (node for node in voters if node != leader)
     paused = [leader]
+
+    def leaderless() -> Glimpse:
+        seen = look(lab, cluster=None, config=config)
+        assert "no-leader" in {one["rule"] for one in check(seen)["findings"]}
+        return seen
+
     lab.pause(*paused)
     try:
-        seen = look(lab, cluster=None, config=config)
+        seen = eventually(leaderless, within_s=30)
     finally:
         lab.resume(*paused)
 
     said, checked = status(seen), check(seen)
     assert checked["exit_code"] == 2
-    assert "no-leader" in {one["rule"] for one in checked["findings"]}
     assert not restart(seen, left).safe
     assert lab.node(left).endpoint in {one["endpoint"] for one in said["failing"] if one["reason"] == "no-leader"}
     assert {lab.node(node).endpoint for node in paused} <= {one["endpoint"] for one in said["failing"]}
@@ -338,4 +371,4 @@ def test_the_doctor_finds_every_controller_by_one_of_them_and_says_which_address
     assert said["identity"] == f"cluster {lab.cluster_id}"
     assert said["sight"] == "all rules can judge"
     assert said["leader"].startswith(f"controller {leader_of(lab)} leads in epoch ")
-    assert re.fullmatch(r"the leader's clock is [01]\.\d s (behind|ahead of) ours", said["clock"])
+    assert re.fullmatch(r"the leader's clock is \d+\.\d s (behind|ahead of) ours", said["clock"])

@@ -38,7 +38,7 @@ from streaming.config import load
 from tests.eventually import eventually
 from tests.kafka.gathering import Gathering, gathering
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.lab
 TLS_ALONE = Listener(name="TLS", protocol="SSL")
 SESSION_MS = "4000"
 """After which a listener wants a login again on the same connection (KIP-368)."""
@@ -195,9 +195,18 @@ def checked(ways: Ways, every: list[dict[str, Any]]) -> Mapping[str, dict[str, A
     """One look by every way, by name: it ends as soon as all is seen, which it never is where something is wrong."""
     good = ways.config("good.yaml", *(one for one in every if one["name"] in GOOD))
     bad = ways.config("bad.yaml", *(one for one in every if one["name"] not in GOOD))
-    answers = [kraftwatch(ways, "check", good, "--timeout", "60"), kraftwatch(ways, "check", bad, "--timeout", "8")]
-    found = [json.loads(line) for answer in answers for line in answer.stdout.splitlines()]
-    return {one["cluster"]: one for one in found}
+
+    def found(file: Path, timeout_s: int) -> dict[str, dict[str, Any]]:
+        lines = kraftwatch(ways, "check", file, "--timeout", str(timeout_s)).stdout.splitlines()
+        return {one["cluster"]: one for one in map(json.loads, lines)}
+
+    def turned_away() -> dict[str, dict[str, Any]]:
+        refused = found(bad, 8)
+        for name, one in refused.items():
+            assert [blind for blind in one["findings"] if blind["evidence"].get("failing")], name
+        return refused
+
+    return found(good, 60) | eventually(turned_away, within_s=30)
 
 
 @pytest.fixture(scope="module")
@@ -273,6 +282,10 @@ def test_the_doctor_says_how_each_way_logs_in(examined: list[dict[str, Any]]) ->
         "bearer": "OAUTHBEARER as whom the token names",
     }
     assert not [one for one in examined if one["of"] in GOOD and one["verdict"] == "fails"]
+    # The lab's certificates are good for a week.
+    ours = [(one["of"], one["verdict"], one["said"]) for one in examined if one["subject"] == "ssl_certfile"]
+    assert ("mutual-tls", "warning", "our certificate is good for 6 days") in ours
+    assert "expired-certificate" not in {name for name, _, _ in ours}, "the connection says that"
 
 
 def test_the_endpoint_that_is_judged_is_the_one_that_controllers_dial(lab: Lab, ways: Ways) -> None:

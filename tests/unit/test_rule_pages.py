@@ -16,11 +16,13 @@ UNITS = {"s": 1, "min": 60, "h": 3600}
 
 @pytest.mark.parametrize("name", WANTED)
 def test_a_page_is_up_to_date(name: str) -> None:
-    assert (PAGES / name).read_text() == WANTED[name], "run `make goldens`, and read the difference"
+    page = PAGES / name
+    assert page.exists(), "run `make goldens`"
+    assert page.read_text() == WANTED[name], "run `make goldens`, and read the difference"
 
 
 def test_no_page_is_left_over() -> None:
-    assert {path.name for path in PAGES.iterdir()} == set(WANTED)
+    assert {path.name for path in PAGES.iterdir()} <= set(WANTED), "a page without its rule: delete it"
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)

@@ -9,8 +9,8 @@ How a finding lives:
 - *clearing* from the first judgement without it until `clear` has passed: then it is told resolved. Seen again
   before that: it goes on firing, and nothing is told.
 
-Unknown is not healthy: while the rule cannot tell, a firing alert stays as it is and its clearing starts
-anew, and a pending one waits, for ten seconds at most.
+Unknown is not healthy: while the rule cannot tell, a firing alert stays as it is and its clearing, or
+getting milder, starts anew, and a pending one waits, for ten seconds at most.
 """
 
 from collections.abc import Iterable, Mapping
@@ -192,7 +192,7 @@ def _absent(standing: Standing, quorum: Quorum, thresholds: Thresholds) -> tuple
 
 def _unknown(standing: Standing, quorum: Quorum) -> Standing | None:
     if standing.told is not None:
-        return replace(standing, clearing_since_ms=None)
+        return replace(standing, clearing_since_ms=None, milder_since_ms=None)
     return standing if quorum.now_ms - standing.last_seen_at_ms <= _PATIENCE_MS else None
 
 

@@ -193,6 +193,16 @@ def test_clearing_starts_anew_after_not_seeing() -> None:
     assert life.at(52) == ["resolved warning +0 due +52"]
 
 
+def test_getting_milder_starts_anew_after_not_seeing() -> None:
+    life = firing()
+    life.at(33, ill(Severity.CRITICAL))
+    life.at(34, ill())
+    life.at(35, unknown="x")
+    assert life.at(600, ill()) == [], "once before it was out of sight and once after: that has not lasted"
+    assert life.at(609.9, ill()) == []
+    assert life.at(610, ill()) == ["firing warning +0 due +610"]
+
+
 def test_another_subject_s_gap_is_not_ours() -> None:
     life = firing()
     life.at(31, unknown="y")

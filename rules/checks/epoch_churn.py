@@ -8,7 +8,8 @@ What it means
     when it hears no leader for one: long pauses, a slow metadata disk, a lossy network, time-outs set too low.
 
     A rolling restart or upgrade elects about once a controller and is no churn: a controller that started anew within
-    the window explains one election.
+    the window explains one election. Below metadata.version 3.7 the log tells of no start: there as many elections are
+    put down to restarts as there are voters.
 
 Evidence
     Who was elected in which epoch and how long ago by the log's own time, what restarts explain, how many epochs
@@ -66,8 +67,15 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     since = newest - thresholds.ms(WINDOW.name)
     elections = [one for one in quorum.past.elections if one.timestamp_ms >= since]
     starts = [one for one in quorum.past.starts if one.timestamp_ms >= since]
-    if len(elections) - len(starts) >= thresholds[ELECTIONS.name]:
+    explained = len(starts) if quorum.controllers else _voters(quorum)
+    if len(elections) - explained >= thresholds[ELECTIONS.name]:
         yield _finding(quorum, newest, elections, starts, thresholds.ms(WINDOW.name))
+
+
+def _voters(quorum: Quorum) -> int:
+    if quorum.committed is not None:
+        return len(quorum.committed.voters)
+    return len(quorum.poll.voters) if quorum.poll else 0
 
 
 def _finding(
@@ -80,8 +88,8 @@ def _finding(
         rule=ID,
         subject="quorum",
         severity=Severity.WARNING,
-        summary=f"{counted(len(elections), 'election')} within {spelled(window)}, of which restarts explain "
-        f"{len(starts)}; won: {each}",
+        summary=f"{counted(len(elections), 'election')} within {spelled(window)}, {_restarts(quorum, starts)}; "
+        f"won: {each}",
         evidence={
             "elections": [
                 {
@@ -108,6 +116,12 @@ def _finding(
             describe_status(quorum),
         ),
     )
+
+
+def _restarts(quorum: Quorum, starts: list[ControllerStart]) -> str:
+    if quorum.controllers:
+        return f"of which restarts explain {len(starts)}"
+    return f"more than a restart of all {_voters(quorum)} voters, which this log does not tell, would explain"
 
 
 RULE = Rule(

@@ -22,6 +22,7 @@ from tests.unit.rules.situation import (
     shut_down,
     silent,
     stalled,
+    static,
     told,
     unknown,
     unseen_for,
@@ -115,6 +116,19 @@ def test_a_broker_a_new_leader_has_not_heard_of_is_unknown() -> None:
 )
 def test_elections_that_no_restart_explains(quorum: Quorum, said: list[str]) -> None:
     assert told(quorum) == said
+
+
+@pytest.mark.parametrize("quorum", [healthy(5), static(healthy(5))])
+def test_where_the_log_tells_no_starts_a_rolling_restart_is_no_churn(quorum: Quorum) -> None:
+    """Controllers register from metadata.version 3.7 on."""
+    unregistered = replace(quorum, controllers={})
+    assert told(elected(unregistered, 1, 2, 3, 4, 5, 1, 2, 3)) == []
+    (finding,) = findings(elected(unregistered, 1, 2, 3, 4, 5, 1, 2, 3, 4), "epoch-churn")
+    assert finding.summary.startswith(
+        "9 elections within 15 min, more than a restart of all 5 voters, which this log does not tell, would explain; "
+    )
+    unasked = replace(unregistered, committed=None, poll=None)
+    assert len(findings(elected(unasked, 1, 2, 1, 2), "epoch-churn")) == 1
 
 
 def test_a_restart_explains_an_election_only_within_the_same_window() -> None:

@@ -1,7 +1,6 @@
 """A real Alertmanager, Debian's, on loopback, for tests."""
 
 import json
-import re
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -9,6 +8,7 @@ from typing import Any, Self
 
 import requests
 
+from deploy.lab.ports import Ports
 from tests.eventually import eventually
 
 _QUIET = """
@@ -22,7 +22,8 @@ class RealAlertmanager:
 
     def __init__(self, folder: Path, *, config: str = _QUIET, web_config: str | None = None) -> None:
         self._folder = folder
-        self._port = 0
+        self._ports = Ports()
+        self._port = self._ports.claim()
         self._process: subprocess.Popen[bytes] | None = None
         self._scheme = "http" if web_config is None else "https"
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,20 +57,16 @@ class RealAlertmanager:
         ]
         with log.open("wb") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-        self._port = eventually(lambda: self._listening(log), within_s=20)
-        eventually(lambda: self.get("/-/ready", json_body=False), within_s=20)
+        eventually(lambda: self._ready(log), within_s=30)
 
     def stop(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(60)
             self._process = None
 
     def get(self, path: str, *, json_body: bool = True) -> Any:
-        try:
-            answer = requests.get(self.url + path, timeout=5, **self.asking)
-        except requests.ConnectionError as error:
-            raise AssertionError(f"{path}: {error}") from error
+        answer = requests.get(self.url + path, timeout=60, **self.asking)
         assert answer.ok, answer.text
         return answer.json() if json_body else answer.text
 
@@ -78,7 +75,7 @@ class RealAlertmanager:
             self.url + path,
             data=json.dumps(body),
             headers={"Content-Type": "application/json"},
-            timeout=5,
+            timeout=60,
             **self.asking,
         )
         assert answer.ok, answer.text
@@ -88,7 +85,8 @@ class RealAlertmanager:
         """What fires there, by subject and severity."""
         return {(each["labels"]["subject"], each["labels"]["severity"]): each for each in self.get("/api/v2/alerts")}
 
-    def _listening(self, log: Path) -> int:
-        found = re.search(r'"Listening on" address=127\.0\.0\.1:(\d+)', log.read_text())
-        assert found, log.read_text()
-        return int(found[1])
+    def _ready(self, log: Path) -> None:
+        try:
+            self.get("/-/ready", json_body=False)
+        except requests.RequestException as error:
+            raise AssertionError(f"{error}: {log.read_text()}") from error

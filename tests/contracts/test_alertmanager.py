@@ -54,7 +54,7 @@ class Telling:
 
     def __init__(self, sink: Sink, tmp_path: Path) -> None:
         self._began_ms = now_ms()
-        self._delivery = Delivery(Ledger(tmp_path / "ledger"), [sink])
+        self._delivery = Delivery(Ledger(tmp_path / "ledger"), [sink], deadline_s=60, patience_s=60)
 
     def tell(self, *alerts: Alert, minutes_ago: float = 0) -> str | None:
         """Why it could not be told."""

@@ -123,11 +123,16 @@ INCIDENTS = {"ends", "worsens", "came-and-went", "began"}
 """Whose: of `stands` nothing is new."""
 
 
+def patient(ledger: Ledger, sinks: Sequence[Sink]) -> Delivery:
+    """A batch waits for the answers, so that each belongs to its minute however busy the machine is."""
+    return Delivery(ledger, sinks, deadline_s=60, patience_s=60)
+
+
 def lived(open_sinks: OpenSinks, switch: Switch, ledger_file: Path, *, began_ms: int) -> Mapping[str, Sequence[int]]:
     """Live through the story; how much each sink was delivered in each minute from the return on."""
     events = story(began_ms)
     ledger = Ledger(ledger_file)
-    delivery = Delivery(ledger, open_sinks())
+    delivery = patient(ledger, open_sinks())
     delivered: dict[str, list[int]] = {}
     for minute in range(END):
         if minute in (GONE, BACK):
@@ -135,7 +140,7 @@ def lived(open_sinks: OpenSinks, switch: Switch, ledger_file: Path, *, began_ms:
         if minute == RESTART:
             ledger.close()
             ledger = Ledger(ledger_file)
-            delivery = Delivery(ledger, open_sinks())
+            delivery = patient(ledger, open_sinks())
         now_ms = Millis(began_ms + minute * _MINUTE_MS)
         # A batch that was not committed before the restart comes again.
         happened = [*events.get(minute, ()), *(events[20] if minute == RESTART else ())]

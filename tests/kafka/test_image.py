@@ -159,7 +159,7 @@ class Hurt:
 
 @pytest.fixture(scope="module")
 def hurt(shared_lab: MakeLab) -> Hurt:
-    properties = {"broker.session.timeout.ms": "3000", "metadata.log.max.record.bytes.between.snapshots": "3000"}
+    properties = {"broker.session.timeout.ms": "6000", "metadata.log.max.record.bytes.between.snapshots": "3000"}
     quorum = shared_lab(controllers=1, brokers=2, properties=properties)
     quorum.create_topic("gone", partitions=3, replication=2)
     admin = AdminClient({"bootstrap.servers": ",".join(quorum.broker_bootstrap), "log_level": 0})

@@ -20,7 +20,7 @@ from tests.eventually import eventually
 from tests.kafka.gathering import NAME, cluster_of, gathering
 from tests.kafka.versions import VOTERS_IN_THE_LOG
 
-pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 SOON_SILENT = ("--set", "stale-voter-endpoint.silent=2", "--set", "failure-tolerance.silent=2")
 
 

@@ -1,5 +1,6 @@
 """The gatherer against a real quorum: what it records is what the controllers wrote, and they do not notice."""
 
+import statistics
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from connectors.errors import UnseenError
-from connectors.event import EndpointProbed, QuorumPolled, Unseen
+from connectors.event import EndpointProbed, QuorumPolled, Unseen, from_json
 from connectors.gather.settings import Settings, to_line
 from connectors.kafka.identity import identify
 from connectors.metadata.batches import Batch, scan
@@ -100,8 +101,7 @@ def test_polls_and_probes_say_who_is_there(lab: Lab, tmp_path: Path) -> None:
         eventually(all_probed, within_s=20)
 
     polled = [event for event in gathered.events(Kind.QUORUM) if isinstance(event, QuorumPolled)][-1]
-    state = lab.state
-    assert state is not None
+    state = lab.await_state(lambda state: True, what="a leader")
     assert polled.cluster_id == lab.cluster_id
     assert polled.leader_id == state.leader_id
     assert {replica.key.id: replica.key.directory_id for replica in polled.voters} == {
@@ -170,7 +170,7 @@ def test_a_second_gatherer_says_why_it_cannot(lab: Lab, tmp_path: Path) -> None:
     with gathering(tmp_path, cluster_of(lab)):
         settings = Settings(clusters=(cluster_of(lab),), journal=str(tmp_path / "journal"), lock_timeout_s=0.2)
         second = subprocess.run(
-            [sys.executable, "-m", "connectors.gather"], input=to_line(settings), capture_output=True, timeout=20
+            [sys.executable, "-m", "connectors.gather"], input=to_line(settings), capture_output=True, timeout=120
         )
     assert second.returncode == 3
     assert second.stdout.count(b"\n") == 1
@@ -183,7 +183,7 @@ def test_no_secret_of_the_log_reaches_the_disk(lab: Lab, tmp_path: Path) -> None
     secret = ConfigEntry("my.custom.password", PASSWORD, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, broker, incremental_configs=[secret])
     for future in admin.incremental_alter_configs([resource]).values():
-        future.result(20)
+        future.result(60)
     scram = UserScramCredentialUpsertion(
         "planted-user",
         ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096),
@@ -191,7 +191,7 @@ def test_no_secret_of_the_log_reaches_the_disk(lab: Lab, tmp_path: Path) -> None
         b"planted-salt",
     )
     for future in admin.alter_user_scram_credentials([scram]).values():
-        future.result(20)
+        future.result(60)
     lab.create_topic("after-the-secrets")
     with gathering(tmp_path, cluster_of(lab)) as gathered:
         eventually(lambda: seen_up_to(gathered, b"after-the-secrets"), within_s=20)
@@ -224,8 +224,9 @@ def test_a_snapshot_is_taken_piece_by_piece_and_the_log_goes_on_behind_it(lab: L
     assert pieces
     assert [piece.last_offset for piece in pieces] == list(range(len(pieces)))
     name = f"{pieces[0].base_offset:020d}-{pieces[0].leader_epoch:010d}.checkpoint"
-    file = lab.node(leader_of(lab)).metadata_log / name
-    assert b"".join(piece.payload for piece in pieces) == blanked(file.read_bytes())
+    # Each controller takes its own: whoever led then has this one.
+    files = [lab.node(node).metadata_log / name for node in lab.controllers]
+    assert b"".join(piece.payload for piece in pieces) in [blanked(one.read_bytes()) for one in files if one.exists()]
     assert gathered.rows(Kind.RECORDS)[0].base_offset == pieces[0].base_offset
     without_gap(gathered.rows(Kind.RECORDS))
 
@@ -257,8 +258,20 @@ def test_a_stopped_majority_is_told_each_second_by_every_endpoint(lab: Lab, tmp_
         assert gathered.requests["busiest_second"] <= 20
 
     without_gap(gathered.rows(Kind.RECORDS))
-    clock = [row.observed_at_ms for row in gathered.rows(Kind.QUORUM, Kind.UNSEEN)]
-    assert max(after - before for before, after in pairwise(clock)) < 3_000, "the polls carry the clock"
+    assert {endpoint for endpoint, pace in paces_ms(gathered).items() if pace < 3_000} == set(lab.bootstrap)
+
+
+def paces_ms(gathered: Gathering) -> dict[str, float]:
+    """How long from one failed poll of an endpoint to the next: the median, because a machine may stand still."""
+    moments: dict[str, list[int]] = {}
+    for row in gathered.rows(Kind.UNSEEN):
+        event = from_json(row.payload)
+        if isinstance(event, Unseen) and event.sight is Sight.QUORUM:
+            moments.setdefault(event.endpoint, []).append(row.observed_at_ms)
+    return {
+        endpoint: statistics.median(after - before for before, after in pairwise(at))
+        for endpoint, at in moments.items()
+    }
 
 
 def _more_unseen(gathered: Gathering, count: int) -> None:
@@ -266,10 +279,10 @@ def _more_unseen(gathered: Gathering, count: int) -> None:
 
 
 def test_the_cluster_is_identified_by_a_controller_or_a_broker(lab: Lab) -> None:
-    assert identify(cluster_of(lab, cluster_id=None), 10) == lab.cluster_id
-    assert identify(cluster_of(lab, cluster_id=None, bootstrap=lab.broker_bootstrap), 10) == lab.cluster_id
+    assert identify(cluster_of(lab, cluster_id=None), 60) == lab.cluster_id
+    assert identify(cluster_of(lab, cluster_id=None, bootstrap=lab.broker_bootstrap), 60) == lab.cluster_id
     with pytest.raises(UnseenError, match=lab.cluster_id) as problem:
-        identify(cluster_of(lab, cluster_id="another-cluster-id-000"), 10)
+        identify(cluster_of(lab, cluster_id="another-cluster-id-000"), 60)
     assert problem.value.reason is Reason.WRONG_CLUSTER
 
 

@@ -80,11 +80,10 @@ def test_who_voted_for_a_leader_is_a_majority_and_stands_in_its_first_record(quo
 
 @pytest.mark.kip("A098")
 def test_kafkas_own_tool_and_the_lab_agree_about_a_healthy_quorum(quorum: Lab) -> None:
-    status, rows, state = quorum.describe_status(), quorum.describe_replication(), quorum.state
+    status, rows = quorum.describe_status(), quorum.describe_replication()
+    state = quorum.await_state(lambda state: state.leader_id == int(status["LeaderId"]), what="the leader that is told")
 
-    assert state is not None
     assert status["ClusterId"] == quorum.cluster_id
-    assert int(status["LeaderId"]) == state.leader_id
     voters = {voter["id"]: voter for voter in json.loads(status["CurrentVoters"])}
     assert voters.keys() == set(quorum.controllers) == state.voter_ids
     for id_ in quorum.controllers:
@@ -212,7 +211,7 @@ def test_a_controller_starts_from_no_directory_without_meta_properties(quorum: L
     with pytest.raises(LabError, match=r"meta\.properties"):
         quorum.start(node.id)
     assert node.program
-    assert node.program.wait(10)
+    assert node.program.wait(60)
     kept.rename(properties)
 
     quorum.start(node.id)
@@ -221,8 +220,7 @@ def test_a_controller_starts_from_no_directory_without_meta_properties(quorum: L
 
 def test_a_further_controller_becomes_a_voter_and_is_removed_again(quorum: Lab) -> None:
     waiting = quorum.new_controller()
-    state = quorum.state
-    assert state is not None
+    state = quorum.await_state(lambda state: True, what="a leader")
     assert waiting not in state.voter_ids
     assert waiting in {observer.id for observer in state.observers}
 
@@ -238,16 +236,24 @@ def test_names_that_vanish_hurt_only_who_asks_again_and_a_rename_reaches_the_vot
     node = follower_of(quorum)
     old, new = quorum.node(node).host, f"c{node}-new.kraftwatch.invalid"
     everybody = [quorum.node(id_).host for id_ in quorum.controllers]
-    quorum.names.drop(*everybody)
 
-    # Who asks now is told that there is no such name ...
-    with pytest.raises(LabError, match=r"^kafka-metadata-quorum .* failed"):
-        quorum.describe_status()
-    # ... while who stands connected goes on: the high watermark moves.
-    before = quorum.await_state(lambda state: True, what="a leader").high_watermark
-    quorum.await_state(lambda state: state.high_watermark > before + 4, what="the high watermark moving")
+    def only_who_asks_again_is_hurt() -> None:
+        quorum.names.drop(*everybody)
+        try:
+            # Who asks now is told that there is no such name ...
+            with pytest.raises(LabError, match=r"^kafka-metadata-quorum .* failed"):
+                quorum.describe_status()
+            # ... while who stands connected goes on: the high watermark moves.
+            before = quorum.await_state(lambda state: True, what="a leader", timeout_s=15).high_watermark
+            quorum.await_state(lambda state: state.high_watermark > before + 4, what="it to move on", timeout_s=15)
+        except LabError as error:
+            # Where the machine stands still for two seconds, they give their connections up, and have to ask again.
+            raise AssertionError(str(error)) from error
+        finally:
+            quorum.names.add(*everybody)
 
-    quorum.names.add(*everybody, new)
+    eventually(only_who_asks_again_is_hurt, within_s=60, every_s=5)
+    quorum.names.add(new)
     quorum.stop(node)
     quorum.rename(node, new)
     quorum.start(node)
@@ -337,7 +343,7 @@ def test_no_node_outlives_an_owner_that_is_killed(kafka_jars: Path, tmp_path: Pa
 
 def test_a_standing_quorum_outlives_its_maker_and_is_taken_down(kafka_jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "lab"
-    subprocess.run([sys.executable, "-c", MAKER, str(folder)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", MAKER, str(folder)], check=True, timeout=300)
     try:
         told = json.loads((folder / "lab.json").read_text())
         assert len(nodes_in(folder)) == 2

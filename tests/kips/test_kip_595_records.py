@@ -128,6 +128,7 @@ def test_nothing_rests_on_directory_ids_in_a_leader_change_which_kafka_leaves_ou
     with_them = raft(2, 1, leader_id=1, voters=[{"voter_id": 1, "voter_directory_id": UUID}])
 
     assert isinstance(without, LeaderChanged)
+    assert (without.leader_id, without.voter_ids) == (1, (1,))
     assert without == with_them
 
 

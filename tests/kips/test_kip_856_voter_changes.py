@@ -112,9 +112,9 @@ def test_the_removal_of_the_leader_is_no_incident_from_its_append_to_the_next_le
     ledger.voters("2-b", "3-c")
     told += watched(ledger, watch, leads_on)
     ledger.leader(2, epoch=2)
-    told += watched(ledger, watch, poll(*two, leader=2, epoch=2), seconds=600)
+    told += watched(ledger, watch, poll(*two, leader=2, epoch=2), seconds=150)
 
-    assert {alert.rule for alert in told} <= {"quorum-shape"}, "but that two voters are few"
+    assert told == []
     quorum = watch.machine.quorum()
     assert (quorum.leader_id, quorum.leader_epoch) == (2, 2)
     assert [one.key.id for one in quorum.removals] == [1]

@@ -1,11 +1,19 @@
-"""What holds for all tests: none is timed, because others run at the same time; Debian's packages may be missing."""
+"""What holds for all tests: none is timed, because others run at the same time; Debian's packages may be missing.
 
+Hypothesis tries the same examples at every run, so that a run that failed can be had again, and one that passed stays
+one; with KRAFTWATCH_EXHAUSTIVE=1 it tries others each time, by `--hypothesis-seed=N` if that is given.
+"""
+
+import os
 import shutil
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXHAUSTIVE = bool(os.environ.get("KRAFTWATCH_EXHAUSTIVE"))
+settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=not EXHAUSTIVE, database=None
+)
 settings.load_profile("untimed")
 
 PROGRAMS = {

@@ -6,7 +6,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from connectors.journal import frame
 from connectors.journal.journal import Journal
 from connectors.journal.recorder import Recorder
 from connectors.observation import Kind, Observation
+from tests.eventually import eventually
 
 KILLS = 18
 SEED = 20_261_120
@@ -21,13 +22,6 @@ SEED = 20_261_120
 
 def digest(row: Observation) -> bytes:
     return hashlib.sha256(frame.encode(row)).digest()
-
-
-def eventually(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @contextmanager
@@ -52,7 +46,7 @@ def test_every_published_row_is_read_once_and_never_changes(tmp_path: Path) -> N
     for kill in range(KILLS):
         with writer(tmp_path, SEED + kill):
             killed_at = None
-            eventually(lambda: journal.created)
+            eventually(lambda: journal.created, within_s=30, every_s=0.005)
             while killed_at is None or time.monotonic() < killed_at:
                 end = journal.wait_beyond(len(seen), 30)
                 assert end > len(seen), "the writer wrote nothing for 30 s"

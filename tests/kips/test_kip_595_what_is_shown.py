@@ -10,6 +10,7 @@ from streaming.oncall import overview
 from streaming.replay.machine import Machine
 from tests.kips.test_kip_856_gauges import glimpse, status
 from tests.unit.rules.situation import (
+    behind,
     endpoint,
     failing,
     findings,
@@ -112,7 +113,7 @@ def test_how_long_a_record_took_to_be_committed_and_seen_is_in_what_is_kept() ->
 
 @pytest.mark.kip("D143")
 def test_what_the_admin_api_describes_is_all_there_and_unknown_is_null() -> None:
-    quorum = observer(silent(healthy(3), 2, end=9_000), 4)
+    quorum = observer(behind(healthy(3), 2, for_ms=120_000), 4)
     assert quorum.poll is not None
     unheard = replace(quorum.poll.voters[0], log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
     quorum = replace(quorum, poll=replace(quorum.poll, voters=(unheard, *quorum.poll.voters[1:])))
@@ -124,6 +125,7 @@ def test_what_the_admin_api_describes_is_all_there_and_unknown_is_null() -> None
     assert [one["id"] for one in said["current_observers"]] == [101, 102, 4]
     assert (rows[2]["log_end_offset"], rows[3]["log_end_offset"]) == (9_000, 10_000)
     assert rows[3]["last_caught_up_timestamp_ms"] - rows[2]["last_caught_up_timestamp_ms"] == 120_000
+    assert rows[3]["last_fetch_timestamp_ms"] == rows[2]["last_fetch_timestamp_ms"], "it fetches, and lags"
     assert rows[1]["log_end_offset"] is rows[1]["last_caught_up_timestamp_ms"] is None
     assert not [name for name in said if "target" in name], "the text's target voters never shipped"
 

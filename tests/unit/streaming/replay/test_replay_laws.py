@@ -16,6 +16,7 @@ from connectors.event import (
     TopicRemoved,
 )
 from rules.quorum import Millis, NodeId, Quorum, Reason, Sight, TopicId
+from streaming.replay.machine import Machine
 from streaming.replay.watch import Row
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica, unseen
 
@@ -92,6 +93,11 @@ def test_a_prefix_delivered_twice_counts_once(
     assert twice.to_bytes() == once.to_bytes()
 
 
+def applied(to: Machine, row: Row) -> bool:
+    """Whether the machine took this observation, or had it already."""
+    return to.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
+
+
 @pytest.mark.kip("K048")
 @given(HISTORY, st.data())
 def test_remembering_in_the_middle_changes_nothing(
@@ -103,6 +109,8 @@ def test_remembering_in_the_middle_changes_nothing(
     for number, row in enumerate(rows):
         if number in stored:
             interrupted = again(interrupted.to_bytes())
+            for before in rows[:number]:
+                assert not applied(interrupted, before), "what came before it was stored counts once"
         apply(whole, [row])
         apply(interrupted, [row])
         assert interrupted.quorum() == whole.quorum()

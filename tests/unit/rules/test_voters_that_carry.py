@@ -90,6 +90,11 @@ def test_a_voter_that_catches_up_is_not_named_and_not_well() -> None:
     assert told(widening) == ["warning voter-lagging: voter 2"]
 
 
+def test_a_voter_that_is_only_slow_is_not_to_be_replaced() -> None:
+    (slow,), (gone,) = (findings(hurt, "failure-tolerance") for hurt in (behind(healthy(), 2), silent(healthy(), 2)))
+    assert [any("gone for good" in step for step in each.remedy) for each in (slow, gone)] == [False, True]
+
+
 def test_an_old_poll_judges_nobody() -> None:
     hurt = unseen_for(stalled(silent(healthy(), 2)), log_ms=None, poll_ms=11_000)
     assert findings(hurt, "failure-tolerance") == findings(hurt, "high-watermark-stalled") == []

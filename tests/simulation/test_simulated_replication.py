@@ -54,6 +54,7 @@ def with_epochs(log_of: Controller, *epochs: int) -> None:
         (4, 3, None),  # within epoch 3's range
         (2, 1, None),  # the end of epoch 1, where epoch 3 begins
         (5, 2, (1, 2)),  # epoch 2 is not here: the largest below it is 1, and ends at 2
+        (2, 2, (1, 2)),  # as long as epoch 1 is here, and yet another record before it
         (4, 1, (1, 2)),  # epoch 1 ends earlier here
         (7, 4, (3, 6)),  # all of epoch 4 is skipped at once
     ],

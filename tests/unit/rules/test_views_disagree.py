@@ -67,7 +67,7 @@ def test_nobody_asked_and_nobody_leading_cannot_be_told() -> None:
 def test_an_endpoint_without_a_known_node_is_named_by_its_address() -> None:
     unnamed = replace(view(8, leader=None), node=None)
     quorum = views(healthy(), unnamed)
-    last_asked_first = dict(reversed(quorum.views.items()))
+    last_asked_first = dict(reversed([*quorum.views.items()]))
     (finding,) = findings(replace(quorum, views=last_asked_first), RULE)
     assert finding.subject == "endpoint c8.test:9093"
     said = finding.evidence["views"]

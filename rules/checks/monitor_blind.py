@@ -41,7 +41,7 @@ ADVICE: dict[Reason, str] = {
     Reason.REFUSED: "See what runs at {where}: connections are refused there",
     Reason.TIMED_OUT: "Look at the network between the monitor and {where}, and whether the processes there hang",
     Reason.UNREACHABLE: "Look at routes and firewalls between the monitor and {where}",
-    Reason.CLOSED: "See in the logs at {where} why the monitor's connections are closed",
+    Reason.CLOSED: "See in the logs at {where} why connections are closed: a listener with TLS closes plain ones",
     Reason.NO_LEADER: "See why no leader is known at {where} while others do not say so",
     Reason.NOT_READY: "Wait for the start of {where}: the authorizer is not ready there",
     Reason.DENIED: "Allow the monitor's principal {operations} on CLUSTER: it is denied at {where}",
@@ -49,7 +49,7 @@ ADVICE: dict[Reason, str] = {
     Reason.TLS_FAILED: "Mend the TLS settings between the monitor and {where}: certificate, authority or host name",
     Reason.WRONG_CLUSTER: "Correct the configured addresses: another cluster answers at {where}",
     Reason.UNSUPPORTED: "See which Kafka runs at {where}: what was asked is not supported there",
-    Reason.UNDECODABLE: "Report this as a fault of kraftwatch: what was answered at {where} could not be read",
+    Reason.UNDECODABLE: "See that a controller listens at {where}; if one does, it is a fault of kraftwatch: report it",
     Reason.METADATA_LOST: "Find out who restored or rebuilt {where}: committed metadata that was read before is gone",
     Reason.INTERRUPTED: "Look why kraftwatch's gatherer was restarted: see its own log",
 }

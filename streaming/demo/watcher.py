@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -290,4 +289,9 @@ def _await_end(group: int) -> None:
 
 def _leash() -> list[str]:
     """What goes before a command that must not outlive us, however we end: it is told to stop then. Linux only."""
-    return ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+    leash = ["setpriv", "--pdeathsig", "TERM"]
+    with suppress(OSError):
+        # One before util-linux 2.33 and busybox's know no such option.
+        if subprocess.run([*leash, "true"], capture_output=True, check=False).returncode == 0:
+            return leash
+    return []

@@ -1,5 +1,6 @@
 """The job of a demo or a test that fails or dies is not left behind."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -54,6 +55,18 @@ def test_a_job_that_does_not_come_up_is_ended(tmp_path: Path, monkeypatch: pytes
         NeverReady(folder=tmp_path, bootstrap=()).start()
 
     assert {child.pid for child in psutil.Process().children()} <= before
+
+
+def test_a_setpriv_that_knows_no_such_option_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As before util-linux 2.33 (RHEL 8), and in busybox."""
+    old = tmp_path / "setpriv"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(watcher, "START_S", 0.5)
+
+    with pytest.raises(WatcherError, match="waited"):
+        NeverReady(folder=tmp_path, bootstrap=()).start()
 
 
 def ended(process: psutil.Process) -> bool:

@@ -56,10 +56,11 @@ def _election(shown: Shown) -> str | Text:
         return "unknown"
     if not shown["electable"]:
         return Text("could not be won by anybody", "bold red")
-    # Of a voter that refuses it is not known whether it has only moved or is dead: `electable` takes it for moved.
+    # Unless a leader tells who fetches, nobody knows of a voter that refuses whether it has only moved or is dead:
+    # `electable` takes it for moved.
     refusing = [one["id"] for one in shown["endpoints"] if one["seen"] == "refuses connections"]
     lacking = shown["votes_needed"] - (shown["voters"] - len(refusing))
-    if lacking > 0:
+    if shown["voters_fetching"] is None and lacking > 0:
         return Text(f"only with {lacking} of the voters that refuse connections now: {ids(refusing)}", "bold red")
     return "could be won"
 

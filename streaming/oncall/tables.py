@@ -212,7 +212,10 @@ def _findings(shown: Shown) -> Iterable[RenderableType]:
         yield Text.assemble((f"  {one['severity']} {one['rule']}", style), f" · {visible(one['subject'])}")
         yield Padding(Text(visible(one["summary"])), (0, 0, 0, 4), expand=False)
     if shown["findings"]:
-        yield Text("  what to do: kraftwatch check, with the same options", "dim")
+        # What a job recorded is not judged by check: it takes no --journal.
+        recorded = shown["source"] == "journal"
+        verb = "kraftwatch explain RULE" if recorded else "kraftwatch check, with the same options"
+        yield Text(f"  what to do: {verb}", "dim")
 
 
 def _facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:

@@ -369,12 +369,19 @@ def test_a_quorum_that_is_down_is_not_said_to_be_electable_without_those_that_re
     assert "Took part" in shown
     assert "nobody leads now" in drawn(down, "replication")
     assert "could be won" in drawn(refuses(healthy(3), 1))
+    assert "could be won" in drawn(refuses(healthy(3), 1, 3)), "the leader tells that they live: they have only moved"
 
 
 def test_people_see_that_a_state_is_recorded_and_how_old_it_is() -> None:
     old = unseen_for(healthy(3), log_ms=90_000, poll_ms=90_000)
 
     assert "recorded state, 1 min 30 s old" in drawn(old, recorded_ago_ms=90_000)
+
+
+def test_what_to_do_is_told_by_a_verb_that_takes_the_same_options() -> None:
+    hurt = name_gone(healthy(3), 2)
+    assert "what to do: kraftwatch check, with the same options" in drawn(hurt)
+    assert "what to do: kraftwatch explain RULE" in drawn(hurt, recorded_ago_ms=0, live=False), "check has no --journal"
 
 
 def test_names_from_outside_are_data_and_no_control_codes() -> None:

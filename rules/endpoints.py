@@ -69,7 +69,8 @@ def dialled_first(endpoints: tuple[Endpoint, ...], registered: Iterable[Endpoint
     """A controller's endpoints, before all others the one that controllers dial.
 
     They dial the first of `controller.listener.names`. A registration lists its listeners in that order (Kafka's
-    ListenerInfo), VotersRecord and DescribeQuorum list them in any (the HashMap in Kafka's Endpoints).
+    ListenerInfo), VotersRecord and DescribeQuorum list them in any (the HashMap in Kafka's Endpoints). So does a
+    registration in a snapshot (the HashMap in ControllerRegistration): from one, this finds out nothing.
 
     Args:
         endpoints: of one controller, by a VotersRecord or a DescribeQuorum.

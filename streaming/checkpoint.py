@@ -144,7 +144,7 @@ class Checkpoint:
                 "it, or start with a new --checkpoint"
             )
         journal = Journal(self.journal)
-        if journal.journal_id != planned["journal"] or journal.published() < int(planned["sequence"]):
+        if journal.journal_id != planned["journal"] or journal.written() < int(planned["sequence"]):
             raise UsageError(
                 f"checkpoint {self.folder}: journal/ is not the one that spark/ was planned on; restore both from the "
                 "same moment, or start with a new --checkpoint"

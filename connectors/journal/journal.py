@@ -5,6 +5,7 @@ import secrets
 import time
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,20 @@ class Journal:
     def published(self) -> int:
         """The sequence after the last published row: where the next row will stand."""
         return self._published().sequence
+
+    def written(self) -> int:
+        """The sequence after the last whole row on the disk, published or not.
+
+        Rows are synced and the mark that publishes them is not: after a power cut it may stand before them, until a
+        recorder opens the journal.
+        """
+        published = self._published()
+        end = published.sequence
+        # What is torn behind the last whole row is the recorder's to cut off.
+        with suppress(JournalError):
+            for _, row in segment.rows(self.directory, self._segments()[-1], end, published.journal_id):
+                end = row.sequence + 1
+        return end
 
     def first(self) -> int:
         """The sequence of the oldest row that is kept."""

@@ -4,7 +4,9 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.journal.journal import Journal
+from connectors.journal import mark
+from connectors.journal.journal import PUBLISHED, Journal
+from connectors.journal.mark import Mark
 from connectors.journal.recorder import Recorder
 from connectors.observation import Kind, Observation
 from streaming.checkpoint import Checkpoint
@@ -63,6 +65,22 @@ def test_a_journal_that_ends_before_what_was_planned_is_refused(tmp_path: Path) 
 
     with pytest.raises(UsageError, match="is not the one that spark/ was planned on"):
         checkpoint.check_journal()
+
+
+def test_rows_whose_publication_a_power_cut_took_are_still_there(tmp_path: Path) -> None:
+    """The rows are synced, the mark that publishes them is not: the recorder publishes them once more."""
+    checkpoint = Checkpoint(folder=tmp_path)
+    journal_id = record(checkpoint.journal, rows=9)
+    planned(checkpoint, journal=journal_id, sequence=9)
+    mark.write(checkpoint.journal / PUBLISHED, Mark(journal_id=journal_id, sequence=4))
+    (segment,) = checkpoint.journal.glob("*.seg")
+    with segment.open("ab") as file:
+        file.write(b"torn")
+
+    checkpoint.check_journal()
+
+    with Recorder(checkpoint.journal) as recorder:
+        assert recorder.published == 9
 
 
 def test_another_journal_is_refused(tmp_path: Path) -> None:

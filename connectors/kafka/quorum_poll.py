@@ -35,6 +35,8 @@ class QuorumPoll:
         self._interval_s = interval_ms / 1000
         self._answers: Address | None = None
         """Who answered last."""
+        self._taken_at = 0.0
+        """When: what was asked before may be older, and told after it a high watermark would go back."""
         self._rest = Rest(loop)
         self._sweep: Sweep[QuorumPolled] = Sweep(loop, self._ask)
         self._identify_at = 0.0
@@ -74,6 +76,7 @@ class QuorumPoll:
         answered = _answered(verdicts)
         if answered is not None:
             self._answers, polled = answered
+            self._taken_at = self._loop.now()
             self._where.learn(polled)
             self._output.polled(polled)
             return
@@ -85,7 +88,7 @@ class QuorumPoll:
                 )
 
     async def _round(self, addresses: list[Address], seconds: float) -> dict[Address, QuorumPolled | UnseenError]:
-        return await self._sweep.round(addresses, seconds=seconds, good=lambda _: True)
+        return await self._sweep.round(addresses, seconds=seconds, good=lambda _: True, since=self._taken_at)
 
     async def _ask(self, address: Address) -> QuorumPolled:
         if self._where.cluster_id is None and self._loop.now() >= self._identify_at:

@@ -29,7 +29,7 @@ class Sweep(Generic[T]):
         return frozenset(self._pending)
 
     async def round(
-        self, addresses: Iterable[Address], *, seconds: float, good: Callable[[T], bool]
+        self, addresses: Iterable[Address], *, seconds: float, good: Callable[[T], bool], since: float = 0.0
     ) -> "dict[Address, T | UnseenError]":
         """Ask them all.
 
@@ -37,6 +37,7 @@ class Sweep(Generic[T]):
             addresses: whom.
             seconds: no longer than this; who is silent until then is TIMED_OUT in this round.
             good: an answer that ends the round at once.
+            since: an answer to what was asked before this moment (the loop's clock) is none: somebody said newer.
 
         Returns:
             Each address with its answer, or why there is none.
@@ -47,17 +48,17 @@ class Sweep(Generic[T]):
         wanted = tuple(addresses)
         started = self._loop.now()
         for address in wanted:
-            if address not in self._pending or started - self._done_at.get(address, started) > _FRESH_S:
+            if address not in self._pending or self._is_old(address, started, since):
                 self._done_at.pop(address, None)
                 self._pending[address] = (self._loop.spawn(self._timed(address)), started)
-        outcomes = [self._pending[address][0] for address in wanted]
+        asked = [self._pending[address] for address in wanted]
 
         def enough() -> bool:
-            done = [one for one in outcomes if one.done]
-            return len(done) == len(outcomes) or any(one.succeeded and good(one.value) for one in done)
+            done = [(one, at) for one, at in asked if one.done]
+            return len(done) == len(asked) or any(one.succeeded and at >= since and good(one.value) for one, at in done)
 
-        await self._loop.until(enough, outcomes, seconds)
-        return {address: await self._verdict(address) for address in wanted}
+        await self._loop.until(enough, [one for one, _ in asked], seconds)
+        return {address: await self._verdict(address, since) for address in wanted}
 
     async def _timed(self, address: Address) -> T:
         try:
@@ -65,14 +66,19 @@ class Sweep(Generic[T]):
         finally:
             self._done_at[address] = self._loop.now()
 
-    async def _verdict(self, address: Address) -> "T | UnseenError":
-        outcome, since = self._pending[address]
+    def _is_old(self, address: Address, now: float, since: float) -> bool:
+        done_at = self._done_at.get(address)
+        return done_at is not None and (now - done_at > _FRESH_S or self._pending[address][1] < since)
+
+    async def _verdict(self, address: Address, since: float) -> "T | UnseenError":
+        outcome, asked_at = self._pending[address]
         if not outcome.done:
-            waited_ms = round((self._loop.now() - since) * 1000)
+            waited_ms = round((self._loop.now() - asked_at) * 1000)
             return UnseenError(Reason.TIMED_OUT, f"no answer yet after {waited_ms} ms")
         del self._pending[address]
         self._done_at.pop(address, None)
         try:
-            return await outcome.get()
+            answer = await outcome.get()
         except UnseenError as problem:
             return problem
+        return answer if asked_at >= since else UnseenError(Reason.TIMED_OUT, "its answer came too late")

@@ -34,14 +34,15 @@ class Controllers:
     loop: Loop
     scripts: dict[Address, Callable[[], Any]]
     asked: list[Address] = field(default_factory=list)
+    slow_s: dict[Address, float] = field(default_factory=dict)
+    """How long an answer is on its way."""
 
     async def ask(self, address: Address, request: Any, *, lane: Sight) -> Any:
         assert lane is Sight.QUORUM
         assert isinstance(request, DescribeQuorumRequest)
         self.asked.append(address)
         answer = self.scripts[address]()
-        if answer is None:
-            await self.loop.sleep(60)
+        await self.loop.sleep(60 if answer is None else self.slow_s.get(address, 0.0))
         return answer
 
 
@@ -79,9 +80,14 @@ class Seen:
         return [event.endpoint for _, event in self.rows if isinstance(event, QuorumPolled)]
 
 
-def leading(leader: int = 1) -> Any:
+def leading(leader: int = 1, *, high_watermark: int = 5) -> Any:
     partition = DescribeQuorumResponse.TopicData.PartitionData(
-        partition_index=0, leader_id=leader, leader_epoch=3, high_watermark=5, current_voters=[], observers=[]
+        partition_index=0,
+        leader_id=leader,
+        leader_epoch=3,
+        high_watermark=high_watermark,
+        current_voters=[],
+        observers=[],
     )
     topic = DescribeQuorumResponse.TopicData(topic_name="x", partitions=[partition])
     return DescribeQuorumResponse(error_code=0, topics=[topic], nodes=[])
@@ -174,3 +180,29 @@ def test_the_leader_that_a_fetch_named_is_asked_first_and_the_others_only_if_it_
 
     assert set(asked({C1: following, C2: following, C3: leading})) == {C3}
     assert asked({C1: following, C2: leading, C3: following})[:3] == [C3, C1, C2]
+
+
+def test_what_was_asked_before_a_newer_answer_came_says_nothing_any_more(loop: Loop) -> None:
+    """Two brokers ask the leader for us: the slower one's answer must not be told after the faster one's next."""
+    answers: list[int] = []
+
+    def forwarding() -> Any:
+        answers.append(len(answers))
+        return leading(high_watermark=answers[-1])
+
+    def forwarding_but_for_once() -> Any:
+        return silent() if controllers.asked.count(C1) == 3 else forwarding()
+
+    controllers = Controllers(loop, {C1: forwarding_but_for_once, C2: forwarding}, slow_s={C2: 0.01})
+    seen = Seen(loop)
+    where = Whereabouts(configured=(C1, C2), cluster_id="x")
+    poll = QuorumPoll(loop, controllers, where, seen, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+
+    async def main() -> None:
+        loop.spawn(poll.run())
+        await loop.sleep(0.95)
+
+    loop.run(main)
+    told = [event.high_watermark for _, event in seen.rows if isinstance(event, QuorumPolled)]
+    assert "c2:9093" in seen.answered_by
+    assert told == sorted(told, key=lambda each: each or 0)

@@ -1,8 +1,10 @@
 """A sweep: late answers count, old ones do not."""
 
+from connectors.errors import UnseenError
 from connectors.kafka.client import Address
 from connectors.kafka.loop import Loop
 from connectors.kafka.sweep import Sweep
+from rules.quorum import Reason
 
 A = Address("a", 1)
 
@@ -57,3 +59,19 @@ def test_an_answer_that_came_late_counts_in_the_next_round() -> None:
 
 def test_an_answer_of_an_hour_ago_is_none() -> None:
     assert rounds(away_s=3_600.0) == [2]
+
+
+def test_an_answer_that_comes_now_to_what_was_asked_before_a_newer_one_is_none(leaping_loop: Loop) -> None:
+    asked = Asked(leaping_loop, slow_s=0.1)
+    sweep = Sweep(leaping_loop, asked.ask)
+
+    async def run() -> list[object]:
+        await sweep.round([A], seconds=0.05, good=lambda _: True)
+        since = leaping_loop.now()
+        late = (await sweep.round([A], seconds=1.0, good=lambda _: True, since=since))[A]
+        return [late, (await sweep.round([A], seconds=1.0, good=lambda _: True, since=since))[A]]
+
+    late, again = leaping_loop.run(run)
+    assert isinstance(late, UnseenError)
+    assert late.reason is Reason.TIMED_OUT
+    assert again == 2, "it is asked anew"

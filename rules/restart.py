@@ -156,6 +156,9 @@ def _unfinished(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> Iterable[
     for row in poll.observers:
         voter = committed.by_id(row.key.id)
         other_disk = voter is not None and row.key.directory_id not in (None, voter.key.directory_id)
+        if other_disk and liveness(quorum, poll, row.key, thresholds) is not Liveness.FETCHING:
+            # The directory that was replaced: the leader lists it for 300 s after its last fetch.
+            continue
         if other_disk or (voter is None and half_done(quorum, row.key, thresholds)):
             yield f"controller {row.key.id} runs on a new disk and is not a voter with it yet: finish that first"
     latest = {row.key for row in poll.voters}

@@ -63,7 +63,8 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     if poll is None or poll.leader is None:
         yield no_fresh_poll(ID, quorum)
         return
-    observing = {row.key.id: row for row in poll.observers}
+    # A broker on a new disk is listed with both directories for 300 s: it is the one that fetched last.
+    observing = {row.key.id: row for row in sorted(poll.observers, key=lambda row: row.last_fetch_ms or 0)}
     voting = {row.key.id for row in poll.voters}
     for node, broker in sorted(quorum.brokers.items()):
         if not broker.alive or node in voting:

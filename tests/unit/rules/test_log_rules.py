@@ -88,6 +88,16 @@ def test_a_broker_that_catches_up_is_not_named_and_not_well() -> None:
     assert ("observer-lagging", "broker 101") in unknown(closing)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_broker_on_a_new_disk_is_judged_by_the_directory_that_fetches(first: bool) -> None:
+    """The leader lists the old directory beside it for 300 s, in any order (LeaderState.observerStates)."""
+    quorum = healthy()
+    assert quorum.poll is not None
+    old, now = (row(key(101, "oldDisk"), fetched_ago_ms=120_000),), quorum.poll.observers
+    observers = (*old, *now) if first else (*now, *old)
+    assert told(replace(quorum, poll=replace(quorum.poll, observers=observers))) == []
+
+
 def test_a_broker_a_new_leader_has_not_heard_of_is_unknown() -> None:
     quorum = with_broker(healthy(), 103)
     assert told(quorum) == []

@@ -129,6 +129,13 @@ def test_a_half_done_disk_replacement_is_finished_first() -> None:
     assert any("controller 2 runs on a new disk" in each for each in answer.against)
 
 
+def test_a_directory_that_was_replaced_is_no_new_disk() -> None:
+    """The leader lists a voter that was removed as an observer for 300 s after its last fetch."""
+    answer = asked(observer(healthy(3), 2, directory="oldDisk", fetched_ago_ms=150_000), 1)
+
+    assert answer.safe, answer.against
+
+
 def test_an_observer_has_no_vote_to_miss() -> None:
     waiting = observer(healthy(3), 4)
 

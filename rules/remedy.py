@@ -35,6 +35,10 @@ LEGEND = (
 )
 """Goes with the commands for a secured cluster: what nodes read as listener.name.*, the tools do not."""
 _LOGIN = "--command-config $NODE_PROPERTIES"
+_REACH_CONTROLLERS = 15
+"""The first metadata.version of Kafka 3.7, since which the tools know --bootstrap-controller (KIP-919)."""
+_ACLS_REACH_CONTROLLERS = 22
+"""The first one of Kafka 4.0: only there does kafka-acls know it."""
 _ANSWERS = (Reason.NO_LEADER, Reason.NOT_READY)
 _WITHOUT_US = (*_ANSWERS, Reason.DENIED, Reason.NOT_AUTHENTICATED)
 """A node that says this does answer; that it has nothing for us says nothing of an administrator."""
@@ -83,7 +87,7 @@ def allow(quorum: Quorum, operations: Iterable[str]) -> tuple[str, ...]:
         return ()
     allowed = " ".join(f"--operation {operation}" for operation in operations)
     whom = f"--add --allow-principal {shlex.quote(principal)}"
-    return (f"kafka-acls.sh {_reached(quorum)} {whom} {allowed} --cluster",)
+    return (f"kafka-acls.sh {_reached(quorum, since=_ACLS_REACH_CONTROLLERS)} {whom} {allowed} --cluster",)
 
 
 def with_legend(quorum: Quorum, remedy: tuple[str, ...]) -> tuple[str, ...]:
@@ -94,8 +98,8 @@ def with_legend(quorum: Quorum, remedy: tuple[str, ...]) -> tuple[str, ...]:
     return (*remedy, LEGEND) if asked else remedy
 
 
-def _reached(quorum: Quorum, besides: NodeId | None = None) -> str:
-    return _with_login(quorum, *_bootstrap(quorum, besides=besides))
+def _reached(quorum: Quorum, besides: NodeId | None = None, since: int = _REACH_CONTROLLERS) -> str:
+    return _with_login(quorum, *_bootstrap(quorum, besides=besides, since=since))
 
 
 def _with_login(quorum: Quorum, option: str, address: str) -> str:
@@ -110,11 +114,20 @@ def _secured(quorum: Quorum, address: str) -> bool:
     return told.get(address, "SSL" if quorum.access.secured else "PLAINTEXT") != "PLAINTEXT"
 
 
-def _bootstrap(quorum: Quorum, *, besides: NodeId | None) -> tuple[str, str]:
-    """The option that leads a tool to the quorum: by a controller, or by a broker where only those can be reached."""
+def _bootstrap(quorum: Quorum, *, besides: NodeId | None, since: int = _REACH_CONTROLLERS) -> tuple[str, str]:
+    """The option that leads a tool to the quorum: by a controller, or by a broker where only those can be reached.
+
+    Args:
+        quorum: what is known.
+        besides: the controller that is being mended.
+        since: the metadata.version of the first Kafka whose tool reaches controllers.
+    """
     brokers = _answering_brokers(quorum)
     if brokers and next(_promising(quorum, besides), None) is None:
         return "--bootstrap-server", _dialled(brokers[0])
+    broker = broker_bootstrap(quorum, sorted(quorum.brokers.keys() - {besides}))
+    if quorum.metadata_version is not None and quorum.metadata_version < since and broker != UNKNOWN_BOOTSTRAP:
+        return "--bootstrap-server", broker
     return "--bootstrap-controller", controller_bootstrap(quorum, besides=besides)
 
 

@@ -10,8 +10,10 @@ from rules.quorum import Access, Answer, Endpoint, NodeId, Quorum, Reason, Sight
 from rules.remedy import (
     LEGEND,
     add_controller,
+    allow,
     broker_bootstrap,
     controller_bootstrap,
+    describe_features,
     describe_status,
     describe_topic,
     remove_controller,
@@ -162,6 +164,29 @@ def test_where_only_brokers_can_be_reached_they_are_asked() -> None:
     assert "$BOOTSTRAP" in describe_status(replace(neither, committed=None, poll=None, controllers={}))
     # Nothing speaks against a controller that nobody has looked at yet.
     assert "--bootstrap-controller c3.test:9093" in describe_status(replace(quorum, probes={}))
+
+
+@pytest.mark.parametrize(
+    ("metadata_version", "quorum_tool", "acls_tool"),
+    [
+        (14, "--bootstrap-server b101.test:9092", "--bootstrap-server b101.test:9092"),
+        (15, "--bootstrap-controller c3.test:9093", "--bootstrap-server b101.test:9092"),
+        (21, "--bootstrap-controller c3.test:9093", "--bootstrap-server b101.test:9092"),
+        (22, "--bootstrap-controller c3.test:9093", "--bootstrap-controller c3.test:9093"),
+    ],
+)
+def test_a_tool_of_a_kafka_that_does_not_reach_controllers_is_sent_to_a_broker(
+    metadata_version: int, quorum_tool: str, acls_tool: str
+) -> None:
+    """--bootstrap-controller came with 3.7 (KIP-919), to kafka-acls with 4.0."""
+    quorum = replace(healthy(), metadata_version=metadata_version, access=Access(principal="User:kraftwatch"))
+    (acls,) = allow(quorum, ["Describe"])
+    assert quorum_tool in describe_status(quorum)
+    assert quorum_tool in describe_features(quorum)
+    assert acls_tool in acls
+    # No broker lives: whoever has newer tools can use what we know.
+    fenced = with_broker(with_broker(quorum, 101, fenced=True), 102, fenced=True)
+    assert "--bootstrap-controller c3.test:9093" in describe_status(fenced)
 
 
 def test_whoever_turns_us_away_does_answer() -> None:

@@ -73,7 +73,7 @@ class Submitted(Watcher):
 
     def command(self) -> list[str]:
         submit = Path(sysconfig.get_path("scripts")) / "spark-submit"
-        java = "-Xss16m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+        java = "-Xss16m -XX:+ExitOnOutOfMemoryError -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
         options = ["--master", self.master, "--driver-memory", "512m", "--driver-java-options", java]
         (job,) = (
             Path(self.environment["PYSPARK_DRIVER_PYTHON"]).parents[1].glob("lib/*/*/deploy/spark/kraftwatch_job.py")

@@ -57,7 +57,7 @@ LOCAL_SETTINGS: Mapping[str, str] = {
 JAVA_OPTIONS = (
     # Spark's recursive pattern over a long Py4J error overflows the default stack.
     "-Xss16m",
-    # Spark would live on without the thread that found no memory, and may wait for it for ever: nobody starts that again.
+    # Spark would live on without the thread that found no memory, and wait for it for ever: nobody starts that again.
     "-XX:+ExitOnOutOfMemoryError",
     # What Java says as it ends belongs to its other errors, not between the alerts.
     "-XX:+DisplayVMOutputToStderr",

@@ -1,4 +1,4 @@
-"""A Java that runs out of memory ends, so that the job does: Spark would live on, without the thread that had to do it."""
+"""A Java that runs out of memory ends, and the job with it: Spark would live on without the thread that found none."""
 
 import subprocess
 import sys

@@ -6,6 +6,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from deploy.lab.quorum import Lab
@@ -28,7 +29,7 @@ def test_the_wheel_runs_by_spark_submit_on_a_master_with_two_workers(folder: Pat
 
 
 @pytest.mark.long
-def test_what_run_began_on_a_master_goes_on_by_spark_submit(folder: Path, lab: Lab) -> None:
+def test_what_run_began_on_a_master_goes_on_without_its_executors_and_by_spark_submit(folder: Path, lab: Lab) -> None:
     with standalone(folder / "spark-too", workers=2) as master:
         run = Watcher(
             folder=folder / "watch-too",
@@ -39,6 +40,8 @@ def test_what_run_began_on_a_master_goes_on_by_spark_submit(folder: Path, lab: L
             environment={"PYSPARK_PYTHON": str(stranger(folder))},
         )
         with run:
+            for executor in executors_in(folder / "spark-too"):
+                executor.kill()
             lab.pause(*lab.controllers[:2])
             told = run.wait_for("no-leader", within_s=180)
         with submitted(folder, lab, master, watch="watch-too") as goes_on:
@@ -63,6 +66,17 @@ def submitted(folder: Path, lab: Lab, master: str, *, watch: str = "watch") -> "
 
 def executors(folder: Path) -> list[Path]:
     return [path for path in (folder / "spark").glob("worker-*/app-*/*/stderr") if path.stat().st_size]
+
+
+def executors_in(folder: Path) -> list[psutil.Process]:
+    found = [
+        process
+        for process in psutil.process_iter(["cwd", "cmdline"])
+        if Path(process.info["cwd"] or "/").is_relative_to(folder)
+        and any("CoarseGrainedExecutorBackend" in part for part in process.info["cmdline"] or ())
+    ]
+    assert found
+    return found
 
 
 @dataclass(slots=True, kw_only=True)

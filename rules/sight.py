@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from rules.finding import CannotTell, NotApplicable, Threshold, Thresholds
+from rules.hidden import HiddenLeader, hidden_leader
 from rules.quorum import Failure, Millis, Poll, Probe, Quorum, Reason, Sight
 from rules.text import spelled
 
@@ -41,6 +42,8 @@ says so all the time, and an idle quorum answers twice a second."""
 _NEWS_MS = 10_000
 """News that nobody leads is old after this: looks are repeated every few seconds. Older ones are from before we
 ourselves were away, and say nothing of now."""
+_SAYING = frozenset({Reason.NO_LEADER, Reason.NOT_READY})
+"""What a node answers that does not lead."""
 _BEHIND = 1_000
 """Records that may be missing between what we applied and the high watermark before we call it catching up."""
 
@@ -126,20 +129,16 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     All: every one that is configured or was asked, or every voter where the log records it. A configured name that
     is gone hides nothing when all recorded endpoints refuse.
 
-    None means: a leader answered since, or we cannot see (time-outs, no resolution, not allowed).
+    None means: a leader answered since, or we cannot see (time-outs, no resolution, not allowed), be it only the leader
+    that we cannot (`hidden`).
     """
-    last = last_seen_at_ms(quorum)
-    news = [
-        failure
-        for failure in quorum.failures
-        if failure.sight is not Sight.PROBE
-        and quorum.now_ms - failure.last_at_ms <= _NEWS_MS
-        and (last is None or failure.last_at_ms >= last + _QUIET_MS)
-    ]
-    saying = [failure for failure in news if failure.reason in (Reason.NO_LEADER, Reason.NOT_READY)]
+    news = _news(quorum)
+    saying = [failure for failure in news if failure.reason in _SAYING]
     refusing = [failure for failure in news if failure.reason is Reason.REFUSED]
     answered = tuple(sorted({failure.endpoint for failure in saying}))
     refused = tuple(sorted({failure.endpoint for failure in refusing}))
+    if hidden(quorum) is not None:
+        return None
     if answered:
         return Leaderless(answered=answered, refused=refused, failures=(*saying, *refusing))
     brokers = _broker_endpoints(quorum)
@@ -151,6 +150,23 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     if refused and any(known and known <= set(refused) for known in (controllers, recorded)):
         return Leaderless(answered=(), refused=refused, failures=tuple(refusing))
     return None
+
+
+def hidden(quorum: Quorum) -> HiddenLeader | None:
+    """The leader that the nodes which answer us follow, and that does not answer us itself."""
+    return hidden_leader(quorum, {failure.endpoint for failure in _news(quorum) if failure.reason in _SAYING})
+
+
+def _news(quorum: Quorum) -> list[Failure]:
+    """What failed since a leader last answered."""
+    last = last_seen_at_ms(quorum)
+    return [
+        failure
+        for failure in quorum.failures
+        if failure.sight is not Sight.PROBE
+        and quorum.now_ms - failure.last_at_ms <= _NEWS_MS
+        and (last is None or failure.last_at_ms >= last + _QUIET_MS)
+    ]
 
 
 def _broker_endpoints(quorum: Quorum) -> set[str]:

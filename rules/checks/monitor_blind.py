@@ -13,7 +13,8 @@ What it means
       minutes, and the others tell of it. What waits for it is told once it can be.
 
 Evidence
-    What was last seen when, and every attempt that fails now: what was asked where, the reason, since when.
+    What was last seen when, and every attempt that fails now: what was asked where, the reason, since when. Where only
+    the leader does not answer: who it is, by whose word.
 
 What to do
     Follow the reason. Look first at the monitor's own host and network; then ask the quorum from another place.
@@ -28,9 +29,10 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.hidden import HiddenLeader
 from rules.quorum import Failure, Millis, Quorum, Reason, Resolution, Sight, Vantage
 from rules.remedy import allow, describe_status
-from rules.sight import PROBE_AGE, SEEN_AGE, leaderless
+from rules.sight import PROBE_AGE, SEEN_AGE, hidden, leaderless
 from rules.text import listed, spelled
 
 ID = "monitor-blind"
@@ -76,7 +78,12 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         ages = {"metadata log": _age(quorum, quorum.log_seen_at_ms), **ages}
     stale = [name for name, age in ages.items() if age is None or age > thresholds.ms(SEEN_AGE.name)]
     sights = {"metadata log": Sight.LOG, "DescribeQuorum": Sight.QUORUM}
-    failures = [each for each in quorum.failures if each.sight in {sights[name] for name in stale}]
+    behind = hidden(quorum)
+    failures = [
+        each
+        for each in quorum.failures
+        if each.sight in {sights[name] for name in stale} and (behind is None or each.reason is not Reason.NO_LEADER)
+    ]
     if not stale:
         return
     if leaderless(quorum) is not None:
@@ -90,9 +97,10 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         rule=ID,
         subject="quorum",
         severity=Severity.CRITICAL if critical else Severity.WARNING,
-        summary=_summary(ages, stale, failures),
+        summary=_summary(ages, stale, failures) + _followed(behind),
         evidence={
             "vantage": quorum.vantage.value,
+            **({"leads_by_the_word_of_others": behind.id, "followers": list(behind.followers)} if behind else {}),
             **{f"{name}_seen": _ago(age) for name, age in ages.items()},
             "last_committed_offset": quorum.last_offset,
             "failing": [_failure(quorum, each) for each in _worst(failures)],
@@ -114,6 +122,12 @@ def _summary(ages: dict[str, Millis | None], stale: list[str], failures: list[Fa
     reasons = listed([_said(reason, failures) for reason in sorted({each.reason for each in failures})], 4)
     lost = "nothing can be said of the quorum" if len(stale) == len(ages) else "part of the rules cannot judge"
     return f"kraftwatch cannot see {said}: {lost}; {reasons if failures else 'no attempt was reported'}"
+
+
+def _followed(behind: HiddenLeader | None) -> str:
+    if behind is None:
+        return ""
+    return f"; controller {behind.id} leads by the word of {listed(behind.followers, 4)}, and does not answer from here"
 
 
 def _said(reason: Reason, failures: list[Failure]) -> str:

@@ -7,7 +7,8 @@ What it means
     right.
 
     An election takes one or two seconds and is no alarm. When we merely cannot see (time-outs, names, permissions), it
-    is `monitor-blind` that speaks, not this rule.
+    is `monitor-blind` that speaks, not this rule; so it is where only the leader does not answer us, and enough others
+    name it that would have elected another were it gone.
 
 Evidence
     Who said so, who refuses; the last leader and epoch; every voter with its recorded endpoint, what was last seen
@@ -40,7 +41,7 @@ from rules.endpoints import Look, remembered, seen_there
 from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
 from rules.quorum import Quorum, Resolution
 from rules.remedy import describe_status
-from rules.sight import PROBE_AGE, SEEN_AGE, SILENT, Leaderless, last_seen_at_ms, leaderless
+from rules.sight import PROBE_AGE, SEEN_AGE, SILENT, Leaderless, hidden, last_seen_at_ms, leaderless
 from rules.text import listed, spelled
 
 ID = "no-leader"
@@ -54,7 +55,9 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         if last is None or quorum.now_ms - last > thresholds.ms(SEEN_AGE.name):
             age = None if last is None else spelled(quorum.now_ms - last)
             sight = "no leader was seen yet" if age is None else f"a leader was last seen {age} ago"
-            yield CannotTell(rule=ID, subject=None, why=f"{sight}, and nobody says there is none")
+            behind = hidden(quorum)
+            said = "nobody says there is none" if behind is None else f"others follow controller {behind.id}"
+            yield CannotTell(rule=ID, subject=None, why=f"{sight}, and {said}")
         return
     seen = remembered(quorum, thresholds)
     yield Finding(

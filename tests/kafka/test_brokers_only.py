@@ -145,3 +145,24 @@ def test_when_the_broker_does_not_answer_either_that_is_blindness_and_no_outage(
     assert (blind["rule"], blind["severity"]) == ("monitor-blind", "warning"), "from outside, no more than a warning"
     assert "metadata log (last answer never) and DescribeQuorum (last answer never)" in blind["summary"]
     assert "timed-out" in blind["summary"]
+
+
+def test_a_leader_behind_the_firewall_alone_is_blindness_and_no_want_of_a_leader(
+    lab: Lab, firewall: None, tmp_path: Path
+) -> None:
+    file = tmp_path / "kraftwatch.yaml"
+
+    def hidden() -> tuple[int, dict[str, Any]]:
+        leader = lab.await_state(lambda state: True, what="a leader").leader_id
+        resolved = {lab.node(node).host: FIREWALL if node == leader else "127.0.0.1" for node in lab.controllers}
+        section = {"name": "a", "bootstrap": lab.bootstrap, "resolve": resolved}
+        file.write_text(yaml.safe_dump({"clusters": [section]}))
+        checked = said("check", file)
+        assert [one["rule"] for one in checked["findings"]] == ["monitor-blind"]
+        return leader, checked
+
+    leader, checked = eventually(hidden, within_s=60)
+    assert checked["exit_code"] == 3, "from here it cannot be told from an outage"
+    (blind,) = checked["findings"]
+    assert f"controller {leader} leads by the word of " in blind["summary"]
+    assert len(blind["evidence"]["followers"]) == 2

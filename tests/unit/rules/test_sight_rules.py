@@ -27,6 +27,8 @@ from tests.unit.rules.situation import (
     told,
     unknown,
     unseen_for,
+    view,
+    views,
     with_broker,
 )
 
@@ -213,3 +215,46 @@ def test_brokers_alone_serve_polls_and_no_log() -> None:
 
 def test_a_broker_s_loss_is_not_ours() -> None:
     assert told(with_broker(healthy(), 101, fenced=True)) == ["warning broker-fenced: broker 101"]
+
+
+def hides_its_leader(quorum: Quorum, *followers: int, reason: Reason = Reason.TIMED_OUT) -> Quorum:
+    """Controller 3 leads and does not answer us; these answer that they do not lead, and name it."""
+    quorum = failing(unseen_for(quorum), reason, ALL[2])
+    return failing(quorum, Reason.NO_LEADER, *(str(endpoint(node)) for node in followers))
+
+
+@pytest.mark.parametrize("reason", [Reason.TIMED_OUT, Reason.TLS_FAILED, Reason.UNREACHABLE, Reason.NOT_AUTHENTICATED])
+def test_a_leader_that_only_we_do_not_reach_is_our_blindness(reason: Reason) -> None:
+    quorum = hides_its_leader(healthy(), 1, 2, reason=reason)
+
+    assert told(quorum) == BLIND
+    (blind,) = findings(quorum, "monitor-blind")
+    assert blind.summary.endswith(
+        f"controller 3 leads by the word of {ALL[0]} and {ALL[1]}, and does not answer from here"
+    )
+    assert "no-leader" not in blind.summary
+    assert not any("no leader" in step for step in blind.remedy)
+
+
+@pytest.mark.parametrize(
+    "quorum",
+    [
+        # One follower elects nobody, and names a dead leader for ever.
+        hides_its_leader(healthy(), 1),
+        hides_its_leader(healthy(5), 1, 2),
+        # Where connections are refused nobody listens.
+        hides_its_leader(healthy(), 1, 2, reason=Reason.REFUSED),
+        # The others cannot reach one another at what is recorded, so they could not have elected anybody.
+        hides_its_leader(name_gone(healthy(), 1), 1, 2),
+        # They name nobody, or not the same one, or said so long ago.
+        hides_its_leader(views(healthy(), view(1, leader=None), view(2, leader=None)), 1, 2),
+        hides_its_leader(views(healthy(), view(2, leader=1)), 1, 2),
+        hides_its_leader(views(healthy(), view(2, epoch=EPOCH - 1)), 1, 2),
+        hides_its_leader(views(healthy(), view(2, ago_ms=40_000)), 1, 2),
+        # It answers itself that it does not lead.
+        failing(hides_its_leader(healthy(), 1, 2), Reason.NO_LEADER, ALL[2], sight=Sight.QUORUM),
+    ],
+    ids=["one", "two-of-five", "refused", "unreachable", "nobody", "two", "old-epoch", "old-word", "itself"],
+)
+def test_where_the_others_could_not_have_replaced_it_their_word_is_not_enough(quorum: Quorum) -> None:
+    assert [each for each in told(quorum) if "no-leader" in each] == NO_LEADER

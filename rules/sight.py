@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rules.finding import CannotTell, NotApplicable, Threshold, Thresholds
-from rules.hidden import HiddenLeader, hidden_leader
+from rules.hidden_leader import HiddenLeader, hidden_leader
 from rules.quorum import Failure, Millis, Poll, Probe, Quorum, Reason, Sight
 from rules.text import spelled
 

@@ -29,7 +29,7 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.hidden import HiddenLeader
+from rules.hidden_leader import HiddenLeader
 from rules.quorum import Failure, Millis, Quorum, Reason, Resolution, Sight, Vantage
 from rules.remedy import allow, describe_status
 from rules.sight import PROBE_AGE, SEEN_AGE, hidden, leaderless

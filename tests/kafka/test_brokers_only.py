@@ -118,9 +118,10 @@ def test_a_controller_that_is_down_is_told_and_the_printed_command_goes_by_the_b
     lab.kill(down)
 
     def told() -> dict[str, Any]:
-        found = said("check", config, "--set", "failure-tolerance.silent=2")["findings"]
-        (one,) = (one for one in found if one["rule"] == "failure-tolerance")
-        return dict(one)
+        checked = said("check", config, "--set", "failure-tolerance.silent=2")
+        found = {one["rule"]: one for one in checked["findings"]}
+        assert "failure-tolerance" in found, checked
+        return dict(found["failure-tolerance"])
 
     finding = eventually(told, within_s=30)
     lab.start(down)

@@ -182,8 +182,11 @@ def test_voter_changes_are_asked_of_the_leader_and_refused_with_kafkas_own_error
     assert add_voter(leads, us, *known) == DUPLICATE_VOTER
     assert add_voter(follows, us, *known) == NOT_LEADER
 
+    # A broker hands it to the leader that it last found. It looks again when it is told NOT_CONTROLLER, as this request
+    # never is and one for a topic is.
+    quorum.create_topic("asked-of-the-leader-of-now")
+
     def handed_on() -> None:
-        # A broker that has just lost its leader hands it to the one before.
         assert add_voter(broker, us, *known) == DUPLICATE_VOTER, "the broker hands it to the leader"
 
     eventually(handed_on, within_s=20)

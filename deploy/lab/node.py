@@ -8,11 +8,13 @@ from deploy.lab import wire
 from deploy.lab.errors import LabError
 from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.jvm import Jvm
+from deploy.lab.patience import until
 from deploy.lab.process import Program
 from deploy.lab.versions import is_dynamic
 
 LOOPBACK = "127.0.0.1"
 _PROTOCOLS = "listener.security.protocol.map"
+_UNSENT, _TRIES = "Unable to register the broker because the RPC got timed out before it could be sent", 8
 CONTROLLER, BROKER = "CONTROLLER", "PLAINTEXT"
 """The listeners' names."""
 
@@ -191,6 +193,23 @@ class Node:
         if self.program is None or not self.program.alive:
             raise LabError(f"node {self.id} does not run")
         return self.program
+
+    def await_start(self, jvm: Jvm, dial: wire.Dial, *, held: bool, timeout_s: float) -> None:
+        """Waits until it takes requests; a broker that is shut out of its quorum is started once more.
+
+        Raises:
+            LabError: it has ended, or does not answer within `timeout_s`.
+        """
+        what = f"node {self.id} ({self.log_file})"
+        until(lambda: self.answers(dial) or self._shut_out(), timeout_s=timeout_s, what=what)
+        if not self.answers(dial):
+            self.running_program().kill()
+            self.launch(jvm, held=held)
+            until(lambda: self.answers(dial), timeout_s=timeout_s, what=what)
+
+    def _shut_out(self) -> bool:
+        """It waits for a leader that never was one, every four seconds anew: seen of Kafka 4.3.1 on a busy machine."""
+        return self.broker_port is not None and self.last_words(_TRIES).count(_UNSENT) == _TRIES
 
     def answers(self, dial: wire.Dial) -> bool:
         """Whether it takes requests.

@@ -209,11 +209,7 @@ class RunningQuorum:
             node.launch(self._jvm_of(node.version), held=self._held)
         for id_ in ids if wait else ():
             node = self.node(id_)
-            until(
-                lambda node=node: node.answers(self.dial),  # type: ignore[misc]
-                timeout_s=START_TIMEOUT_S,
-                what=f"node {id_} ({node.log_file})",
-            )
+            node.await_start(self._jvm_of(node.version), self.dial, held=self._held, timeout_s=START_TIMEOUT_S)
 
     def stop(self, *ids: int) -> None:
         """SIGTERM, and waits for the clean end, for which a broker needs a quorum: it hands its leaderships over."""

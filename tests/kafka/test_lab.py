@@ -183,8 +183,9 @@ def test_voter_changes_are_asked_of_the_leader_and_refused_with_kafkas_own_error
     assert add_voter(follows, us, *known) == NOT_LEADER
 
     # A broker hands it to the leader that it last found. It looks again when it is told NOT_CONTROLLER, as this request
-    # never is and one for a topic is.
-    quorum.create_topic("asked-of-the-leader-of-now")
+    # never is and one for a topic is, be it refused.
+    with pytest.raises(LabError, match="Topic name is invalid"):
+        quorum.create_topic("no/name")
 
     def handed_on() -> None:
         assert add_voter(broker, us, *known) == DUPLICATE_VOTER, "the broker hands it to the leader"

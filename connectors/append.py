@@ -1,4 +1,4 @@
-"""An append: bytes at the end of a file, on the disk, or as if it had not been tried."""
+"""An append, or a file replaced: on the disk when it returns, or as if it had not been tried."""
 
 import os
 from contextlib import suppress
@@ -28,14 +28,25 @@ def replace_file(path: Path, content: bytes) -> None:
     Raises:
         OSError: it could not be written; what was before stands.
     """
+    os.close(replaced(path, content))
+
+
+def replaced(path: Path, content: bytes) -> int:
+    """The same, and the file's descriptor, open for appending.
+
+    Raises:
+        OSError: it could not be written; what was before stands.
+    """
     unfinished = path.with_name(path.name + ".new")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     try:
         append(descriptor, content, 0)
-    finally:
+        unfinished.replace(path)
+        sync_directory(path.parent)
+    except BaseException:
         os.close(descriptor)
-    unfinished.replace(path)
-    sync_directory(path.parent)
+        raise
+    return descriptor
 
 
 def sync_directory(path: str | os.PathLike[str]) -> None:

@@ -12,7 +12,19 @@ from enum import StrEnum
 
 from rules.finding import Thresholds
 from rules.progress import Liveness, liveness, same, silence_ms
-from rules.quorum import Answer, Connection, Endpoint, NodeId, Poll, Probe, Quorum, Resolution, Vantage, Voter
+from rules.quorum import (
+    Answer,
+    Connection,
+    Endpoint,
+    NodeId,
+    Poll,
+    Probe,
+    Quorum,
+    Resolution,
+    Vantage,
+    Voter,
+    probe_key,
+)
 from rules.sight import fresh_probe
 
 _SLACK_MS = 500
@@ -128,11 +140,6 @@ def _look(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Threshold
         flaws=_flaws(endpoint, registered, probe, fetched_since=fetched_since),
         blind=_blind(probe, quorum.vantage) or _undecided(probe, alive, fetched_since=fetched_since),
     )
-
-
-def probe_key(node: NodeId, endpoint: Endpoint) -> str:
-    """The key of `Quorum.probes`."""
-    return f"{node}@{endpoint}"
 
 
 def _registered(quorum: Quorum, node: NodeId, endpoint: Endpoint) -> Endpoint | None:

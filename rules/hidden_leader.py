@@ -3,10 +3,9 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from rules.quorum import Connection, Epoch, Failure, NodeId, Quorum, Reason, View, Voter
+from rules.quorum import Connection, Epoch, Failure, Millis, NodeId, Quorum, Reason, View, Voter, probe_key
+from rules.views import VIEW_AGE, views_within
 
-_WORD_MS = 30_000
-"""How old a controller's word on who leads may be: each is asked every 10 s."""
 _UNREACHED_MS = 60_000
 """How old a failed attempt to reach the leader may be: they are made ever more rarely."""
 _UNREACHED = frozenset(
@@ -39,7 +38,7 @@ def hidden_leader(quorum: Quorum, answered: Collection[str]) -> HiddenLeader | N
         quorum: with what each controller said, and what failed.
         answered: HOST:PORT of the nodes that answer that they are no leader.
     """
-    said = [view for view in quorum.views.values() if quorum.now_ms - view.observed_at_ms <= _WORD_MS]
+    said = views_within(quorum, Millis(round(VIEW_AGE.default * 1000)))
     epoch = max((view.leader_epoch for view in said if view.leader_epoch is not None), default=None)
     named = {view.leader_id for view in said if view.leader_epoch == epoch}
     leader = named.pop() if epoch is not None and len(named) == 1 else None
@@ -75,7 +74,7 @@ def _voting(quorum: Quorum, following: list[View]) -> set[NodeId | str]:
 
 
 def _accepts(quorum: Quorum, voter: Voter) -> bool:
-    looked = [quorum.probes.get(f"{voter.key.id}@{endpoint}") for endpoint in voter.endpoints[:1]]
+    looked = [quorum.probes.get(probe_key(voter.key.id, endpoint)) for endpoint in voter.endpoints[:1]]
     return all(probe is None or probe.connection is Connection.ACCEPTED for probe in looked)
 
 

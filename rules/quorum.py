@@ -423,6 +423,11 @@ class Probe:
     detail: str = ""
 
 
+def probe_key(node: NodeId, endpoint: Endpoint) -> str:
+    """The key of `Quorum.probes`."""
+    return f"{node}@{endpoint}"
+
+
 class Sight(StrEnum):
     """What the gatherer was trying to see."""
 
@@ -458,6 +463,10 @@ class Reason(StrEnum):
     """DivergingEpoch below an offset that was already committed: committed metadata is gone."""
     INTERRUPTED = "interrupted"
     """We ourselves were not looking: the gatherer was restarted."""
+
+
+LEADS_NOT = frozenset({Reason.NO_LEADER, Reason.NOT_READY})
+"""What a node answers that does not lead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

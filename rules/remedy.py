@@ -10,8 +10,9 @@ import shlex
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
-from rules.endpoints import elsewhere, probe_key
+from rules.endpoints import elsewhere
 from rules.quorum import (
+    LEADS_NOT,
     Answer,
     Connection,
     Endpoint,
@@ -24,6 +25,7 @@ from rules.quorum import (
     Sight,
     host_and_port,
     host_of,
+    probe_key,
 )
 
 UNKNOWN_BOOTSTRAP = "$BOOTSTRAP"
@@ -39,8 +41,7 @@ _REACH_CONTROLLERS = 15
 """The first metadata.version of Kafka 3.7, since which the tools know --bootstrap-controller (KIP-919)."""
 _ACLS_REACH_CONTROLLERS = 22
 """The first one of Kafka 4.0: only there does kafka-acls know it."""
-_ANSWERS = (Reason.NO_LEADER, Reason.NOT_READY)
-_WITHOUT_US = (*_ANSWERS, Reason.DENIED, Reason.NOT_AUTHENTICATED)
+_WITHOUT_US = (*LEADS_NOT, Reason.DENIED, Reason.NOT_AUTHENTICATED)
 """A node that says this does answer; that it has nothing for us says nothing of an administrator."""
 
 
@@ -241,7 +242,7 @@ def _probes_of(quorum: Quorum, host: str) -> list[Probe]:
 def _leaderless(quorum: Quorum) -> list[str]:
     """Where somebody answers that no leader is known, unless the name is gone since: no broker says that."""
     gone = _gone(quorum)
-    answers = {each.endpoint for each in quorum.failures if each.reason in _ANSWERS and each.endpoint}
+    answers = {each.endpoint for each in quorum.failures if each.reason in LEADS_NOT and each.endpoint}
     return sorted(address for address in answers if host_of(address) not in gone)
 
 

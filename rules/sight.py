@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rules.finding import CannotTell, NotApplicable, Threshold, Thresholds
 from rules.hidden_leader import HiddenLeader, hidden_leader
-from rules.quorum import Failure, Millis, Poll, Probe, Quorum, Reason, Sight
+from rules.quorum import LEADS_NOT, Failure, Millis, Poll, Probe, Quorum, Reason, Sight
 from rules.text import spelled
 
 POLL_AGE = Threshold(
@@ -42,8 +42,6 @@ says so all the time, and an idle quorum answers twice a second."""
 _NEWS_MS = 10_000
 """News that nobody leads is old after this: looks are repeated every few seconds. Older ones are from before we
 ourselves were away, and say nothing of now."""
-_SAYING = frozenset({Reason.NO_LEADER, Reason.NOT_READY})
-"""What a node answers that does not lead."""
 _BEHIND = 1_000
 """Records that may be missing between what we applied and the high watermark before we call it catching up."""
 
@@ -133,11 +131,11 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     that we cannot (`hidden`).
     """
     news = _news(quorum)
-    saying = [failure for failure in news if failure.reason in _SAYING]
+    saying = [failure for failure in news if failure.reason in LEADS_NOT]
     refusing = [failure for failure in news if failure.reason is Reason.REFUSED]
     answered = tuple(sorted({failure.endpoint for failure in saying}))
     refused = tuple(sorted({failure.endpoint for failure in refusing}))
-    if hidden(quorum) is not None:
+    if hidden_leader(quorum, answered) is not None:
         return None
     if answered:
         return Leaderless(answered=answered, refused=refused, failures=(*saying, *refusing))
@@ -154,7 +152,7 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
 
 def hidden(quorum: Quorum) -> HiddenLeader | None:
     """The leader that the nodes which answer us follow, and that does not answer us itself."""
-    return hidden_leader(quorum, {failure.endpoint for failure in _news(quorum) if failure.reason in _SAYING})
+    return hidden_leader(quorum, {failure.endpoint for failure in _news(quorum) if failure.reason in LEADS_NOT})
 
 
 def _news(quorum: Quorum) -> list[Failure]:

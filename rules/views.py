@@ -1,7 +1,7 @@
 """Views: what the controllers last said of who leads, while it is fresh enough to judge by."""
 
 from rules.finding import Threshold, Thresholds
-from rules.quorum import Quorum, View
+from rules.quorum import Millis, Quorum, View
 
 VIEW_AGE = Threshold(
     name="view_age",
@@ -14,6 +14,10 @@ VIEW_AGE = Threshold(
 
 def fresh_views(quorum: Quorum, thresholds: Thresholds) -> list[View]:
     """What each controller said, where that is recent, in the order of node id and endpoint."""
-    limit = thresholds.ms(VIEW_AGE.name)
-    fresh = [view for view in quorum.views.values() if quorum.now_ms - view.observed_at_ms <= limit]
+    fresh = views_within(quorum, thresholds.ms(VIEW_AGE.name))
     return sorted(fresh, key=lambda view: (view.node is None, view.node or 0, view.endpoint))
+
+
+def views_within(quorum: Quorum, age_ms: Millis) -> list[View]:
+    """What each controller said no longer ago than this."""
+    return [view for view in quorum.views.values() if quorum.now_ms - view.observed_at_ms <= age_ms]

@@ -13,7 +13,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from connectors.append import append, sync_directory
+from connectors.append import append, replaced
 from connectors.delivery import entry
 from connectors.delivery.entry import Closed, Entry, Heard, Opened, Told
 from connectors.delivery.shelf import Shelf
@@ -213,15 +213,7 @@ class Ledger:
     def _rewrite(self) -> None:
         """Replace the file by one that says the same in the fewest lines."""
         entries = list(self._shelf.entries())
-        unfinished = self._path.with_name(self._path.name + ".new")
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        try:
-            append(descriptor, b"".join(entry.to_line(each) for each in entries), 0)
-            unfinished.replace(self._path)
-            sync_directory(self._path.parent)
-        except BaseException:
-            os.close(descriptor)
-            raise
+        descriptor = replaced(self._path, b"".join(entry.to_line(each) for each in entries))
         self.close()
         self._descriptor, self._lines, self._torn = descriptor, len(entries), False
 

@@ -11,7 +11,7 @@ from apprise import Apprise as Sender
 from apprise import AppriseAsset, LogCapture, NotifyFormat, NotifyType
 
 from connectors.errors import UsageError
-from connectors.sinks.evidence import visible
+from connectors.sinks.evidence import beside, visible
 from connectors.sinks.http.answer import TOO_LATE, excerpt
 from connectors.sinks.links import Links
 from connectors.sinks.place import Apprise
@@ -97,15 +97,10 @@ def title(notice: Notice) -> str:
 
 def body(notice: Notice, links: Links) -> str:
     """The root cause in full, the others by a line each, the links."""
-    root, others = notice.root, notice.alerts[1:]
-    lines = [
-        f"{alert.state.value} {alert.severity.value} {'' if alert.cluster == root.cluster else alert.cluster + ' '}"
-        f"{alert.rule} {alert.subject}: {alert.summary}"
-        for alert in others[:_OTHERS]
-    ]
-    more = [f"and {len(others) - _OTHERS} more"] if len(others) > _OTHERS else []
+    root = notice.root
+    lines = beside(notice.alerts[1:], root.cluster, _OTHERS)
     urls = [url for url in (links.rule(root.rule), links.cluster(root.cluster)) if url is not None]
-    after = "\n".join([*(["With it"] if lines else []), *lines, *more, *urls])
+    after = "\n".join([*(["With it"] if lines else []), *lines, *urls])
     before = visible(rendered(root), keep="\n")
     if len(before) > _BODY:
         before = f"{before[: _BODY - 1]}…"

@@ -1,9 +1,10 @@
 """Evidence for people: names and values in aligned lines, times and durations as people say them."""
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from connectors.sinks.line import iso, sayable
+from rules.alert import Alert
 from rules.finding import Plain
 from rules.quorum import Millis
 
@@ -42,6 +43,19 @@ def visible(text: str, keep: str = "") -> str:
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 """Control, format (direction overrides among them), surrogate, private, line and paragraph separators."""
+
+
+def beside(alerts: Sequence[Alert], cluster: str, most: int) -> list[str]:
+    """What is told with a root cause of this cluster: a line for each of the first `most`, and how many more.
+
+    Those of another cluster say so: a storm is one message of many clusters.
+    """
+    lines = [
+        f"{alert.state.value} {alert.severity.value} {'' if alert.cluster == cluster else alert.cluster + ' '}"
+        f"{alert.rule} {alert.subject}: {alert.summary}"
+        for alert in alerts[:most]
+    ]
+    return [*lines, f"and {len(alerts) - most} more"] if len(alerts) > most else lines
 
 
 def _lines(name: str, value: Plain) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ from pagerduty import EventsApiV2Client
 from pagerduty.errors import Error
 
 from connectors.errors import UsageError
-from connectors.sinks.evidence import visible
+from connectors.sinks.evidence import beside, visible
 from connectors.sinks.http.answer import TOO_LATE, excerpt, failure, outcome
 from connectors.sinks.http.cutoff import Cutoff
 from connectors.sinks.line import iso, sayable
@@ -106,16 +106,11 @@ def event(notice: Notice, links: Links) -> dict[str, Any]:
 
 def _details(notice: Notice) -> dict[str, Plain]:
     root = notice.root
-    others = [
-        f"{alert.state.value} {alert.severity.value} {'' if alert.cluster == root.cluster else alert.cluster + ' '}"
-        f"{alert.rule} {alert.subject}: {alert.summary}"
-        for alert in notice.alerts[1:]
-    ]
-    more = [f"and {len(others) - _OTHERS} more"] if len(others) > _OTHERS else []
+    others = beside(notice.alerts[1:], root.cluster, _OTHERS)
     return {
         "what to do": _cut("\n".join(root.remedy), _TEXT, keep="\n"),
         "evidence": _bounded(sayable(root.evidence)),
-        "with it": _cut("\n".join([*others[:_OTHERS], *more]), _TEXT, keep="\n") or "nothing else",
+        "with it": _cut("\n".join(others), _TEXT, keep="\n") or "nothing else",
         "metadata offset": root.offset,
         "cluster id": _cut(root.cluster_id, _SHORT),
     }

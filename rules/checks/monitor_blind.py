@@ -78,14 +78,14 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         ages = {"metadata log": _age(quorum, quorum.log_seen_at_ms), **ages}
     stale = [name for name, age in ages.items() if age is None or age > thresholds.ms(SEEN_AGE.name)]
     sights = {"metadata log": Sight.LOG, "DescribeQuorum": Sight.QUORUM}
+    if not stale:
+        return
     behind = hidden(quorum)
     failures = [
         each
         for each in quorum.failures
         if each.sight in {sights[name] for name in stale} and (behind is None or each.reason is not Reason.NO_LEADER)
     ]
-    if not stale:
-        return
     if leaderless(quorum) is not None:
         # What keeps us out does so with and without a leader; all else that is stale, the want of one explains.
         if any(each.reason in _KEPT_OUT for each in failures):

@@ -10,7 +10,7 @@ from connectors.kafka.checkup import Checkup, Secured, Served
 from connectors.kafka.credentials import certificate_ends_at
 from connectors.kafka.messages import FetchAnswer
 from rules.evaluate import evaluate, thresholds_for
-from rules.quorum import Reason
+from rules.quorum import LEADS_NOT, Reason
 from rules.remedy import LEGEND, allow
 from streaming.config import ClusterSection
 from streaming.doctor.check import Check, Verdict
@@ -35,8 +35,6 @@ _MEND = {
     Reason.NOT_READY: "wait until a leader is elected; a user of super.users is answered even now",
     Reason.WRONG_CLUSTER: "correct the address or the cluster_id",
 }
-_ELSEWHERE = (Reason.NO_LEADER, Reason.NOT_READY)
-"""It answers, and may do so: who leads is another's to say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +125,7 @@ class Examined:
 
     def _right(self, request: str, operation: str, outcomes: Sequence[object], bad: Verdict, what: str) -> Check:
         denied = [one for one in outcomes if isinstance(one, UnseenError) and one.reason is Reason.DENIED]
-        failures = [one for one in outcomes if isinstance(one, UnseenError) and one.reason not in _ELSEWHERE]
+        failures = [one for one in outcomes if isinstance(one, UnseenError) and one.reason not in LEADS_NOT]
         if denied:
             said = f"{denied[0].detail}: {what} cannot be read"
             return self._check(request, "rights", bad, said, *self._acl(operation))
@@ -180,7 +178,7 @@ class Examined:
     def _quorum(self) -> Iterator[Check]:
         polls = [(one, one.polled) for one in self.checkups if isinstance(one.polled, QuorumPolled)]
         if not polls:
-            if any(isinstance(one.polled, UnseenError) and one.polled.reason in _ELSEWHERE for one in self.checkups):
+            if any(isinstance(one.polled, UnseenError) and one.polled.reason in LEADS_NOT for one in self.checkups):
                 yield self._check("quorum", "leader", Verdict.WARNING, "nobody that we can ask leads")
             return
         one, polled = max(polls, key=lambda each: each[1].leader_epoch)

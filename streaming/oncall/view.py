@@ -16,7 +16,7 @@ from connectors.kafka.whereabouts import Learned
 from connectors.observation import Observation
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Judgement, Thresholds
-from rules.quorum import PLAINTEXT, Access, Millis, Quorum, Vantage, host_and_port
+from rules.quorum import PLAINTEXT, Access, Millis, Quorum, Vantage, host_and_port, probe_key
 from rules.sight import leaderless
 from streaming.observed import events_of
 from streaming.oncall.glimpse import Glimpse
@@ -153,7 +153,7 @@ class View:
         if quorum.poll is None or quorum.poll.observed_at_ms < self._since_ms:
             yield "DescribeQuorum was not answered"
         for voter in quorum.committed.voters if quorum.committed and log else ():
-            probe = quorum.probes.get(f"{voter.key.id}@{voter.endpoints[0]}") if voter.endpoints else None
+            probe = quorum.probes.get(probe_key(voter.key.id, voter.endpoints[0])) if voter.endpoints else None
             if voter.endpoints and (probe is None or probe.observed_at_ms < self._since_ms):
                 yield f"voter {voter.key.id}'s endpoint {voter.endpoints[0]} was not probed"
 

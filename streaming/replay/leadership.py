@@ -6,14 +6,12 @@ epoch wins over a lower one. Against it stand nodes that say that they know no l
 
 from dataclasses import dataclass, field
 
-from rules.quorum import Epoch, Millis, NodeId, Offset, Reason
+from rules.quorum import LEADS_NOT, Epoch, Millis, NodeId, Offset, Reason
 
 OUTLIVED_MS = Millis(30_000)
 """After this long without a word from its epoch, evidence of a lower epoch is believed: epochs do go back when
 a quorum is restored from an older disk, and whoever reads no log is not told of it."""
-NO_LEADER = frozenset({Reason.NO_LEADER, Reason.NOT_READY})
-"""A node that answers so knows no leader."""
-NOBODY = NO_LEADER | {Reason.REFUSED}
+NOBODY = LEADS_NOT | {Reason.REFUSED}
 """A place that shows no leader: its node knows none, or no node runs there. A time-out shows nothing."""
 
 
@@ -52,7 +50,7 @@ class Leadership:
             places: how many places are asked by configuration.
         """
         none = len(self.doubts)
-        said = any(doubt.reason in NO_LEADER for doubt in self.doubts.values())
+        said = any(doubt.reason in LEADS_NOT for doubt in self.doubts.values())
         return None if said and none >= max(1, places // 2 + 1) else self.known
 
     def hear(self, *, leader: NodeId, epoch: Epoch, high_watermark: Offset | None, now_ms: Millis) -> bool:

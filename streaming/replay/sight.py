@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from connectors.event import EndpointProbed, Unseen, ViewSeen
-from rules.quorum import Failure, Millis, NodeId, Probe, Reason, Resolution, Sight, View, host_of
+from rules.quorum import Failure, Millis, NodeId, Probe, Reason, Resolution, Sight, View, host_of, probe_key
 
 FAILURE_MS = Millis(60_000)
 """A failure that was not seen again for this long is over: nobody looks there any more."""
@@ -72,7 +72,7 @@ class Looks:
             answered_by=event.answered_by,
             detail=event.detail,
         )
-        self.probes = {**self.probes, f"{event.node}@{event.endpoint}": probe}
+        self.probes = {**self.probes, probe_key(event.node, event.endpoint): probe}
         if event.resolution is Resolution.RESOLVED and self.addresses.get(event.endpoint.host) != event.addresses:
             self.addresses = {**self.addresses, event.endpoint.host: event.addresses}
         self._succeeded(Sight.PROBE, str(event.endpoint))

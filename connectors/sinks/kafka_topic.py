@@ -84,6 +84,9 @@ class KafkaTopicSink:
                 **given,
                 "enable.idempotence": True,
                 "acks": "all",
+                # One after the other: a broker that does not lead the partition yet may refuse the first message, take
+                # the second as the producer's first, and then answer "duplicate" to the first, which is lost.
+                "max.in.flight.requests.per.connection": 1,
                 # Never given up: were a message to fail where a later one is taken, the older word would be the last.
                 "message.timeout.ms": 0,
                 # A batch is refused as a whole: one alert that is too large would take others with it.
@@ -92,9 +95,11 @@ class KafkaTopicSink:
             }
         )
         error = self._topic_error(producer, until)
-        if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART and self._place.create:
+        if self._place.create and _missing(error):
             self._create_topic(given, until)
-            error = self._topic_error(producer, until)
+            # The controller has it at once, a broker a moment later.
+            while _missing(error := self._topic_error(producer, until)) and time.monotonic() < until:
+                producer.poll(_POLL_S)
         if error is not None:
             raise KafkaException(error)
         return producer
@@ -118,7 +123,12 @@ class KafkaTopicSink:
         # -1: as many replicas as the cluster gives by default.
         wanted = NewTopic(topic, num_partitions=1, replication_factor=-1, config={"cleanup.policy": "compact"})
         admin = AdminClient(given)  # named, because its requests die with it
-        admin.create_topics([wanted], operation_timeout=_left_s(until))[topic].result(_left_s(until))
+        try:
+            admin.create_topics([wanted], operation_timeout=_left_s(until))[topic].result(_left_s(until))
+        except KafkaException as problem:
+            if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+            return  # somebody else was faster
         _LOG.info("%s: created the topic %s with cleanup.policy=compact.", self.terms.name, topic)
 
     def _produce(self, alert: Alert, sent_at_ms: Millis) -> None:
@@ -177,6 +187,10 @@ class KafkaTopicSink:
             self._producer.poll(0)
             self._producer = None
         self._under_way.clear()
+
+
+def _missing(error: KafkaError | None) -> bool:
+    return error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def _left_s(until: float) -> float:

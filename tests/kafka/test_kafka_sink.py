@@ -21,6 +21,7 @@ from jsonschema import Draft202012Validator
 
 from connectors.delivery.delivery import Delivery
 from connectors.delivery.ledger import Ledger
+from connectors.sinks import librdkafka
 from connectors.sinks.opening import open_sink
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from deploy.lab.quorum import Lab
@@ -56,13 +57,13 @@ def admin(kafka: Lab) -> AdminClient:
 
 @pytest.fixture
 def topic(admin: AdminClient, request: pytest.FixtureRequest) -> str:
-    """A name of its own, of which the user may write topics."""
+    """A name of its own: the user may make and write topics that begin with it."""
     name = request.node.name.replace("[", "-").replace("]", "")
     acls = [
         AclBinding(
             ResourceType.TOPIC,
             name,
-            ResourcePatternType.LITERAL,
+            ResourcePatternType.PREFIXED,
             "User:alerts",
             "*",
             operation,
@@ -276,3 +277,23 @@ def test_a_user_who_may_not_write_is_said_to_need_what(
     admin.create_topics([NewTopic("others", num_partitions=1, replication_factor=1)])["others"].result(60)
     (outcome,) = told(opened({**entry, "topic": "others"}, tmp_path), alert())
     assert outcome == Retry(reason="the login may not write to the topic others: it needs DESCRIBE and WRITE on it")
+
+
+def test_the_first_words_to_a_topic_that_is_being_made_are_all_there(
+    kafka: Lab, admin: AdminClient, topic: str, entry: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Tried again at once, so that one try in a few meets the moment in which the broker comes to lead the partition.
+    hasty = {"retry.backoff.ms": 1, "retry.backoff.max.ms": 2}
+    settings = librdkafka.settings
+    monkeypatch.setattr(librdkafka, "settings", lambda place: {**settings(place), **hasty})
+    words = [alert(f"voter {number}") for number in range(20)]
+    for made in range(3):
+        # A broker knows a topic before it leads it, the longer the more are made in one request.
+        name = f"{topic}-{made}"
+        wanted = [NewTopic(one, 1, 1) for one in (*(f"{name}-beside-{number}" for number in range(400)), name)]
+        creations = admin.create_topics(wanted)
+        sink = opened({**entry, "topic": name}, tmp_path)
+        assert told(sink, *words) == [Delivered()] * len(words)
+        for creation in creations.values():
+            creation.result(60)
+        assert said(kafka, name) == [(one.subject, "firing") for one in words]

@@ -11,9 +11,9 @@ from connectors.gather.rows import wall_ms
 from connectors.kafka.budget import Budget
 from connectors.kafka.client import Address, Client
 from connectors.kafka.failure import classify
-from connectors.kafka.identity import ask_cluster_id
+from connectors.kafka.identity import ask_cluster
 from connectors.kafka.loop import Loop
-from connectors.kafka.messages import FetchAnswer, describe_quorum, fetched, knock, quorum_described
+from connectors.kafka.messages import ClusterDescribed, FetchAnswer, describe_quorum, fetched, knock, quorum_described
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import TlsTransport, connect, secure
 from connectors.kafka.whereabouts import Whereabouts
@@ -54,8 +54,8 @@ class Checkup:
     """DescribeQuorum; NO_LEADER of one that only does not lead."""
     fetched: Outcome[FetchAnswer] | None = None
     """Fetch of the metadata log; a follower's answer names the leader."""
-    identified: Outcome[str] | None = None
-    """DescribeCluster: the cluster id."""
+    identified: Outcome[ClusterDescribed] | None = None
+    """DescribeCluster: the cluster id, and every controller that is registered."""
     skew_ms: int | None = None
     """How far the leader's clock is ahead of ours."""
 
@@ -90,14 +90,17 @@ class _Round:
         configured = tuple(Address(host, port) for host, port in self._cluster.bootstrap)
         where = Whereabouts(configured=configured, cluster_id=self._cluster.cluster_id)
         found: dict[Address, Checkup] = {}
-        # A follower names the leader, the leader all others.
-        while new := [address for address in where.candidates() if address not in found]:
+        registered: list[Address] = []
+        # A follower names the leader, the leader all voters, each of them, where we may ask that, all controllers.
+        while new := [each for each in dict.fromkeys([*where.candidates(), *registered]) if each not in found]:
             for one in await self._loop.gather(self._check(each, configured=each in configured) for each in new):
                 found[one.address] = one
                 if isinstance(one.fetched, FetchAnswer):
                     where.heard(one.fetched)
                 if isinstance(one.polled, QuorumPolled):
                     where.learn(one.polled)
+                if isinstance(one.identified, ClusterDescribed):
+                    registered += one.identified.controllers
         return list(found.values())
 
     async def _check(self, address: Address, *, configured: bool) -> Checkup:
@@ -113,7 +116,7 @@ class _Round:
         polled = await _outcome(lambda: self._polled(address))
         answered_at_ms = wall_ms()
         fetched_ = await _outcome(lambda: self._fetched(address))
-        identified = await _outcome(lambda: ask_cluster_id(self._client, address))
+        identified = await _outcome(lambda: ask_cluster(self._client, address))
         return Checkup(
             address=address,
             configured=configured,

@@ -5,7 +5,7 @@ from connectors.errors import UnseenError
 from connectors.kafka.budget import Budget
 from connectors.kafka.client import Address, Client
 from connectors.kafka.loop import Loop
-from connectors.kafka.messages import cluster_described, describe_cluster, fetched, knock
+from connectors.kafka.messages import ClusterDescribed, cluster_described, describe_cluster, fetched, knock
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.sweep import Sweep
 from rules.quorum import Reason, Sight
@@ -57,8 +57,8 @@ def identify(cluster: Cluster, timeout_s: float) -> str:
         loop.close()
 
 
-async def ask_cluster_id(client: Client, address: Address) -> str:
-    """The id of the cluster a node belongs to, be it a controller or a broker.
+async def ask_cluster(client: Client, address: Address) -> ClusterDescribed:
+    """Which cluster a node belongs to, be it a controller or a broker; a controller names all others.
 
     Raises:
         UnseenError: it does not answer or may not tell; a controller tells only with ALTER on CLUSTER, and before
@@ -75,7 +75,7 @@ async def ask_cluster_id(client: Client, address: Address) -> str:
 async def _identify(loop: Loop, client: Client, cluster: Cluster, timeout_s: float) -> str:
     async def ask(address: Address) -> str:
         try:
-            return await ask_cluster_id(client, address)
+            return (await ask_cluster(client, address)).cluster_id
         except UnseenError as problem:
             if cluster.cluster_id is None or problem.reason not in (Reason.DENIED, Reason.UNSUPPORTED):
                 raise

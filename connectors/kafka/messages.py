@@ -27,6 +27,8 @@ TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
 _ANONYMOUS = -1
 _BROKER_RESOURCE = 4
+_BROKERS, _CONTROLLERS = 1, 2
+"""Whom DescribeCluster is asked for (KIP-919)."""
 _EXPECTED = re.compile(r"expected (\d+)")
 
 
@@ -218,19 +220,33 @@ def quorum_described(answer: Any, *, cluster_id: str | None, address: Address) -
 def describe_cluster(*, controllers: bool) -> Any:
     """A DescribeCluster: of the controllers (KIP-919), or of the brokers."""
     return DescribeClusterRequest(
-        include_cluster_authorized_operations=False, endpoint_type=2 if controllers else 1, include_fenced_brokers=False
+        include_cluster_authorized_operations=False,
+        endpoint_type=_CONTROLLERS if controllers else _BROKERS,
+        include_fenced_brokers=False,
     )
 
 
-def cluster_described(answer: Any) -> str:
-    """The cluster id.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDescribed:
+    """Which cluster a node belongs to, and whom else it knows."""
+
+    cluster_id: str
+    controllers: tuple[Address, ...]
+    """Every registered controller, voter or not, at the listener that was asked; empty where brokers were asked for."""
+
+
+def cluster_described(answer: Any) -> ClusterDescribed:
+    """What a node says of its cluster (KIP-919).
 
     Raises:
         UnseenError: it does not want to tell.
     """
     if answer.error_code:
         raise of_code(answer.error_code, "DescribeCluster")
-    return str(answer.cluster_id)
+    nodes = answer.brokers if getattr(answer, "endpoint_type", _BROKERS) == _CONTROLLERS else ()
+    return ClusterDescribed(
+        cluster_id=str(answer.cluster_id), controllers=tuple(Address(node.host, node.port) for node in nodes)
+    )
 
 
 def describe_node(node: int) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from connectors.errors import UnseenError
 from connectors.event import QuorumPolled, Unseen
 from connectors.kafka.client import Address, Client
-from connectors.kafka.identity import ask_cluster_id
+from connectors.kafka.identity import ask_cluster
 from connectors.kafka.loop import Loop
 from connectors.kafka.messages import describe_quorum, quorum_described
 from connectors.kafka.output import Output
@@ -93,7 +93,7 @@ class QuorumPoll:
     async def _ask(self, address: Address) -> QuorumPolled:
         if self._where.cluster_id is None and self._loop.now() >= self._identify_at:
             try:
-                self._where.cluster_id = await ask_cluster_id(self._client, address)
+                self._where.cluster_id = (await ask_cluster(self._client, address)).cluster_id
             except UnseenError as problem:
                 if problem.reason in (Reason.DENIED, Reason.UNSUPPORTED):
                     self._identify_at = self._loop.now() + _IDENTIFY_AGAIN_S

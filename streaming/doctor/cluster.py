@@ -8,7 +8,7 @@ from connectors.errors import UnseenError
 from connectors.event import QuorumPolled
 from connectors.kafka.checkup import Checkup, Secured, Served
 from connectors.kafka.credentials import certificate_ends_at
-from connectors.kafka.messages import FetchAnswer
+from connectors.kafka.messages import ClusterDescribed, FetchAnswer
 from rules.evaluate import evaluate, thresholds_for
 from rules.quorum import LEADS_NOT, Reason
 from rules.remedy import LEGEND, allow
@@ -148,7 +148,7 @@ class Examined:
         return (*hint, *commands, *((LEGEND,) if section.access.secured else ()))
 
     def _identity(self, asked: Sequence[Checkup]) -> Check:
-        told = sorted({one.identified for one in asked if isinstance(one.identified, str)})
+        told = sorted({one.identified.cluster_id for one in asked if isinstance(one.identified, ClusterDescribed)})
         known = {"cluster_id": self.section.cluster_id, "the checkpoint": self.recorded}
         for who, expected in known.items():
             if expected is not None and told and told != [expected]:

@@ -11,7 +11,7 @@ from connectors.errors import UnseenError
 from connectors.event import QuorumPolled
 from connectors.kafka.checkup import Checkup, Secured, Served
 from connectors.kafka.client import Address
-from connectors.kafka.messages import FetchAnswer
+from connectors.kafka.messages import ClusterDescribed, FetchAnswer
 from rules.quorum import Epoch, NodeId, Offset, Reason
 from streaming.config import ClusterSection, checked
 from streaming.doctor.check import Check, Verdict, worst
@@ -38,7 +38,7 @@ WELL = Checkup(
     served=Served(metadata_version=30),
     polled=POLLED,
     fetched=FetchAnswer(error=6, leader_id=2, leader_epoch=4, leader=None),
-    identified="id",
+    identified=ClusterDescribed(cluster_id="id", controllers=()),
     skew_ms=12,
 )
 DENIED_FETCH = UnseenError(Reason.DENIED, "Fetch needs CLUSTER_ACTION on CLUSTER")

@@ -77,7 +77,7 @@ def client_of(
 def ask(loop: Loop, client: Client, port: int, *, host: str = "localhost") -> str:
     async def once() -> str:
         request = describe_cluster(controllers=True)
-        return cluster_described(await client.ask(Address(host, port), request, lane=Sight.QUORUM))
+        return cluster_described(await client.ask(Address(host, port), request, lane=Sight.QUORUM)).cluster_id
 
     return loop.run(once)
 
@@ -263,7 +263,9 @@ def test_a_replaced_certificate_file_is_read_at_the_next_connection(loop: Loop, 
                 await loop.sleep(0.1)
                 try:
                     request = describe_cluster(controllers=True)
-                    return cluster_described(await client.ask(Address("localhost", port), request, lane=Sight.QUORUM))
+                    return cluster_described(
+                        await client.ask(Address("localhost", port), request, lane=Sight.QUORUM)
+                    ).cluster_id
                 except UnseenError:
                     continue
 

@@ -11,9 +11,9 @@ from connectors.gather.rows import wall_ms
 from connectors.kafka.budget import Budget
 from connectors.kafka.client import Address, Client
 from connectors.kafka.failure import classify
-from connectors.kafka.identity import ask_cluster
+from connectors.kafka.identity import ClusterDescribed, ask_cluster
 from connectors.kafka.loop import Loop
-from connectors.kafka.messages import ClusterDescribed, FetchAnswer, describe_quorum, fetched, knock, quorum_described
+from connectors.kafka.messages import FetchAnswer, describe_quorum, fetched, knock, quorum_described
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import TlsTransport, connect, secure
 from connectors.kafka.whereabouts import Whereabouts

@@ -1,16 +1,23 @@
 """Identity: which cluster is it that answers there? Asked once, before anything of it is recorded."""
 
+from dataclasses import dataclass
+from typing import Any
+
 from connectors.cluster import Cluster
 from connectors.errors import UnseenError
 from connectors.kafka.budget import Budget
 from connectors.kafka.client import Address, Client
+from connectors.kafka.failure import of_code
 from connectors.kafka.loop import Loop
-from connectors.kafka.messages import ClusterDescribed, cluster_described, describe_cluster, fetched, knock
+from connectors.kafka.messages import fetched, knock
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.sweep import Sweep
+from connectors.kafka.wire import DescribeClusterRequest
 from rules.quorum import Reason, Sight
 
 _AGAIN_S = 0.5
+_BROKERS, _CONTROLLERS = 1, 2
+"""Whom DescribeCluster is asked for (KIP-919)."""
 _TELLING = (
     Reason.WRONG_CLUSTER,
     Reason.DENIED,
@@ -31,6 +38,38 @@ _TELLING = (
 _FINAL = frozenset(
     {Reason.WRONG_CLUSTER, Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.UNSUPPORTED}
 )
+
+
+def describe_cluster(*, controllers: bool) -> Any:
+    """A DescribeCluster: of the controllers (KIP-919), or of the brokers."""
+    return DescribeClusterRequest(
+        include_cluster_authorized_operations=False,
+        endpoint_type=_CONTROLLERS if controllers else _BROKERS,
+        include_fenced_brokers=False,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDescribed:
+    """Which cluster a node belongs to, and whom else it knows."""
+
+    cluster_id: str
+    controllers: tuple[Address, ...]
+    """Every registered controller, voter or not, at the listener that was asked; empty where brokers were asked for."""
+
+
+def cluster_described(answer: Any) -> ClusterDescribed:
+    """What a node says of its cluster (KIP-919).
+
+    Raises:
+        UnseenError: it does not want to tell.
+    """
+    if answer.error_code:
+        raise of_code(answer.error_code, "DescribeCluster")
+    nodes = answer.brokers if getattr(answer, "endpoint_type", _BROKERS) == _CONTROLLERS else ()
+    return ClusterDescribed(
+        cluster_id=str(answer.cluster_id), controllers=tuple(Address(node.host, node.port) for node in nodes)
+    )
 
 
 def identify(cluster: Cluster, timeout_s: float) -> str:

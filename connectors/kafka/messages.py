@@ -15,7 +15,6 @@ from connectors.event import NodeEndpoints, QuorumPolled
 from connectors.kafka.client import Address
 from connectors.kafka.failure import of_code
 from connectors.kafka.wire import (
-    DescribeClusterRequest,
     DescribeConfigsRequest,
     DescribeQuorumRequest,
     FetchRequest,
@@ -27,8 +26,6 @@ TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
 _ANONYMOUS = -1
 _BROKER_RESOURCE = 4
-_BROKERS, _CONTROLLERS = 1, 2
-"""Whom DescribeCluster is asked for (KIP-919)."""
 _EXPECTED = re.compile(r"expected (\d+)")
 
 
@@ -214,38 +211,6 @@ def quorum_described(answer: Any, *, cluster_id: str | None, address: Address) -
         voters=tuple(map(_replica, partition.current_voters)),
         observers=tuple(map(_replica, partition.observers)),
         nodes=tuple(map(_node, answer.nodes or ())),
-    )
-
-
-def describe_cluster(*, controllers: bool) -> Any:
-    """A DescribeCluster: of the controllers (KIP-919), or of the brokers."""
-    return DescribeClusterRequest(
-        include_cluster_authorized_operations=False,
-        endpoint_type=_CONTROLLERS if controllers else _BROKERS,
-        include_fenced_brokers=False,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterDescribed:
-    """Which cluster a node belongs to, and whom else it knows."""
-
-    cluster_id: str
-    controllers: tuple[Address, ...]
-    """Every registered controller, voter or not, at the listener that was asked; empty where brokers were asked for."""
-
-
-def cluster_described(answer: Any) -> ClusterDescribed:
-    """What a node says of its cluster (KIP-919).
-
-    Raises:
-        UnseenError: it does not want to tell.
-    """
-    if answer.error_code:
-        raise of_code(answer.error_code, "DescribeCluster")
-    nodes = answer.brokers if getattr(answer, "endpoint_type", _BROKERS) == _CONTROLLERS else ()
-    return ClusterDescribed(
-        cluster_id=str(answer.cluster_id), controllers=tuple(Address(node.host, node.port) for node in nodes)
     )
 
 

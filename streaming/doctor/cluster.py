@@ -8,7 +8,8 @@ from connectors.errors import UnseenError
 from connectors.event import QuorumPolled
 from connectors.kafka.checkup import Checkup, Secured, Served
 from connectors.kafka.credentials import certificate_ends_at
-from connectors.kafka.messages import ClusterDescribed, FetchAnswer
+from connectors.kafka.identity import ClusterDescribed
+from connectors.kafka.messages import FetchAnswer
 from rules.evaluate import evaluate, thresholds_for
 from rules.quorum import LEADS_NOT, Reason
 from rules.remedy import LEGEND, allow

@@ -11,7 +11,8 @@ from connectors.errors import UnseenError
 from connectors.event import QuorumPolled
 from connectors.kafka.checkup import Checkup, Secured, Served
 from connectors.kafka.client import Address
-from connectors.kafka.messages import ClusterDescribed, FetchAnswer
+from connectors.kafka.identity import ClusterDescribed
+from connectors.kafka.messages import FetchAnswer
 from rules.quorum import Epoch, NodeId, Offset, Reason
 from streaming.config import ClusterSection, checked
 from streaming.doctor.check import Check, Verdict, worst

@@ -16,8 +16,9 @@ from connectors.errors import UnseenError, UsageError
 from connectors.event import QuorumPolled
 from connectors.kafka.budget import CEILING, Budget
 from connectors.kafka.client import Address, Client
+from connectors.kafka.identity import cluster_described, describe_cluster
 from connectors.kafka.loop import Loop
-from connectors.kafka.messages import cluster_described, describe_cluster, describe_quorum, quorum_described
+from connectors.kafka.messages import describe_quorum, quorum_described
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.wire import hush
 from rules.quorum import NodeId, Reason, ReplicaKey, Sight

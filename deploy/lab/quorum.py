@@ -1,15 +1,23 @@
 """The lab: a real Kafka quorum on loopback, and every way of hurting and mending it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from deploy.lab import topics
 from deploy.lab.disks import format_disk, wipe_disk
 from deploy.lab.errors import LabError
 from deploy.lab.node import Node
-from deploy.lab.running import RunningQuorum
+from deploy.lab.patience import until
+from deploy.lab.running import CHANGE_TIMEOUT_S, RunningQuorum
 from deploy.lab.stranding import Stranded, strand
 from deploy.lab.tools import Tools
+from deploy.lab.wire import QuorumState
+
+_TIMED_OUT = "TimeoutException"
+"""In what Kafka's tool prints when the leader answers REQUEST_TIMED_OUT."""
+SETTLED_WITHIN_S = 10.0
+"""How long a change of which that was said may take."""
 
 
 class Lab(RunningQuorum):
@@ -75,15 +83,18 @@ class Lab(RunningQuorum):
         """Makes a running observer a voter: `kafka-metadata-quorum add-controller` with that node's configuration."""
         node = self.node(id_)
         self._await_observer(node)
-        self.tools.add_controller(node)
-        self.await_state(lambda state: id_ in state.voter_ids, what=f"controller {id_} among the voters")
+        self._change(
+            lambda: self.tools.add_controller(node),
+            lambda state: id_ in state.voter_ids,
+            what=f"controller {id_} among the voters",
+        )
 
     def remove_controller(self, id_: int, directory_id: str | None = None) -> None:
         """Removes a voter; `directory_id` is the one its disk holds now unless given."""
         directory = directory_id or self.node(id_).directory_id
-        self.tools.remove_controller(id_, directory)
         gone = (id_, directory)
-        self.await_state(
+        self._change(
+            lambda: self.tools.remove_controller(id_, directory),
             lambda state: gone not in {(voter.id, voter.directory_id) for voter in state.voters},
             what=f"the removal of voter {id_}-{directory}",
         )
@@ -152,9 +163,29 @@ class Lab(RunningQuorum):
     def _await_observer(self, node: Node) -> None:
         key = (node.id, node.directory_id)
         self.await_state(
-            lambda state: key in {(one.id, one.directory_id) for one in state.observers if one.log_end_offset >= 0},
-            what=f"observer {node.id}-{node.directory_id} fetching",
+            lambda state: key in {(one.id, one.directory_id) for one in state.observers if one.caught_up},
+            what=f"observer {node.id}-{node.directory_id}, caught up",
         )
+
+    def _change(self, ask: Callable[[], None], made: Callable[[QuorumState], bool], *, what: str) -> None:
+        """Asks for a change of the voters until it is made."""
+
+        def asked() -> bool:
+            try:
+                ask()
+            except LabError as error:
+                if _TIMED_OUT not in str(error):
+                    raise
+                # Of a change that does not commit within two seconds and goes on, and of one that never began because
+                # the leader is too new: which of both, the voters tell.
+                with suppress(LabError):
+                    self.await_state(made, what=what, timeout_s=SETTLED_WITHIN_S)
+                    return True
+                return False
+            return True
+
+        until(asked, timeout_s=CHANGE_TIMEOUT_S, what=what)
+        self.await_state(made, what=what)
 
     def _stopped(self, ids: Sequence[int], what: str) -> None:
         for id_ in ids:

@@ -41,6 +41,8 @@ class ReplicaState:
     directory_id: str
     """Empty where it has none: in a static quorum, and before Kafka 3.9."""
     log_end_offset: int
+    caught_up: bool
+    """Whether it was ever level with this leader, which adds no voter before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +153,10 @@ def listens(port: int) -> bool:
 
 def _replica(row: Any) -> ReplicaState:
     return ReplicaState(
-        id=row.replica_id, directory_id=_uuid(row.replica_directory_id), log_end_offset=row.log_end_offset
+        id=row.replica_id,
+        directory_id=_uuid(row.replica_directory_id),
+        log_end_offset=row.log_end_offset,
+        caught_up=row.last_caught_up_timestamp > 0,
     )
 
 

@@ -169,6 +169,8 @@ def hurt(shared_lab: MakeLab) -> Hurt:
     quorum.strand_recovering("orders", partitions=2)
     quorum.stop(*quorum.controllers)
     quorum.start(*quorum.controllers)
+    # It takes connections before it leads, and is killed next: its second election is to be on its disk.
+    quorum.await_state(lambda state: state.high_watermark >= 0, what="a commit of the second epoch")
     served = api_keys(quorum.bootstrap[0])
     quorum.kill(*quorum.controllers)
     (controller,) = quorum.controllers

@@ -5,6 +5,8 @@ import socket
 import struct
 
 ADD, REMOVE = 80, 81
+NO_ANSWER = -2
+"""No code of Kafka's: nobody answered within ten seconds, or whoever was asked hung up."""
 NOT_LEADER, TIMED_OUT, INCONSISTENT_CLUSTER_ID, DUPLICATE_VOTER, VOTER_NOT_FOUND = 6, 7, 104, 126, 127
 
 
@@ -23,11 +25,14 @@ def remove_voter(port: int, cluster_id: str, node: int, directory_id: str) -> in
 
 def _asked(port: int, api: int, body: bytes) -> int:
     request = struct.pack(">hhih", api, 0, 7, -1) + b"\0" + body
-    with socket.create_connection(("127.0.0.1", port), 10) as connection:
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        with connection.makefile("rb") as answer:
-            (length,) = struct.unpack(">i", answer.read(4))
-            correlation, _, _, error = struct.unpack_from(">ibih", answer.read(length))
+    try:
+        with socket.create_connection(("127.0.0.1", port), 10) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            with connection.makefile("rb") as answer:
+                (length,) = struct.unpack(">i", answer.read(4))
+                correlation, _, _, error = struct.unpack_from(">ibih", answer.read(length))
+    except (OSError, struct.error):
+        return NO_ANSWER
     assert correlation == 7
     return int(error)
 

@@ -76,8 +76,15 @@ def said(verb: str, file: Path, *more: str) -> dict[str, Any]:
 
 
 def blind(checked: dict[str, Any]) -> dict[str, Any]:
-    (found,) = (one for one in checked["findings"] if one["rule"] == "monitor-blind")
-    return dict(found)
+    found = [one for one in checked["findings"] if one["rule"] == "monitor-blind"]
+    assert len(found) == 1, checked
+    return dict(found[0])
+
+
+def reasons(checked: dict[str, Any]) -> set[tuple[str, str]]:
+    """What fails, and why."""
+    failing = [each for found in checked["findings"] for each in found["evidence"].get("failing", [])]
+    return {(each["sight"], each["reason"]) for each in failing}
 
 
 def command(remedy: list[str], tool: str) -> str:
@@ -88,8 +95,14 @@ def command(remedy: list[str], tool: str) -> str:
 @pytest.fixture(scope="module")
 def denied(lab: Lab, folder: Path) -> dict[str, Any]:
     """What `check` says before anything is allowed."""
-    checked = said("check", config(folder / "denied.yaml", section(lab, FULL)), "--timeout", "8")
-    return blind(checked)
+    file = config(folder / "denied.yaml", section(lab, FULL))
+
+    def both() -> dict[str, Any]:
+        checked = said("check", file, "--timeout", "8")
+        assert reasons(checked) == {("log", "denied"), ("quorum", "denied")}
+        return blind(checked)
+
+    return eventually(both, within_s=30)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +139,10 @@ def checked(lab: Lab, folder: Path, allowed: None) -> dict[str, dict[str, Any]]:
         ended = kraftwatch("check", every, "--timeout", "8")
         assert not any(password in ended.output for password in lab.security.passwords.values())
         seen = {one["cluster"]: one for one in map(json.loads, ended.stdout.splitlines())}
-        assert seen[FULL]["missing"] == seen["polls-by-choice"]["missing"] == []
+        assert seen[FULL]["missing"] == seen[FULL]["cannot_tell"] == seen["polls-by-choice"]["missing"] == []
+        assert seen[POLLS]["missing"] == ["the metadata log was not answered"]
+        # An answer that is still on its way is no reason yet.
+        assert "timed-out" not in {reason for one in seen.values() for _, reason in reasons(one)}
         return seen
 
     return eventually(in_time, within_s=30)

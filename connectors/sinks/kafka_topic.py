@@ -4,14 +4,16 @@ The message is the object that jsonl writes (docs/alert.schema.json), with the h
 
 What was handed to librdkafka is its business until it is acknowledged, however long that takes: an idempotent
 producer writes it once and in its place, and whoever tells it again meanwhile waits for that same message. Only
-where this process ends in the midst may a transition be there twice, under the same key and in the same order.
+where this process ends in the midst, or another sink takes this one's place, may a transition be there twice, under
+the same key and in the same order.
 """
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
+from weakref import WeakMethod
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -91,7 +93,7 @@ class KafkaTopicSink:
                 "message.timeout.ms": 0,
                 # A batch is refused as a whole: one alert that is too large would take others with it.
                 "batch.num.messages": 1,
-                "error_cb": self._complain,
+                "error_cb": _while_there(self._complain),
             }
         )
         error = self._topic_error(producer, until)
@@ -136,8 +138,10 @@ class KafkaTopicSink:
         if key in self._under_way:
             return
 
+        hear = _while_there(self._hear)
+
         def heard(error: KafkaError | None, _: Message) -> None:
-            self._under_way[key] = self._outcome(error)
+            hear(key, error)
 
         headers = [("rule", alert.rule), ("severity", alert.severity.value), ("state", alert.state.value)]
         self._under_way[key] = None
@@ -146,6 +150,9 @@ class KafkaTopicSink:
             self._producer.produce(self._place.topic, value, alert.fingerprint, on_delivery=heard, headers=headers)
         except KafkaException as problem:
             self._under_way[key] = self._outcome(problem.args[0])
+
+    def _hear(self, key: Key, error: KafkaError | None) -> None:
+        self._under_way[key] = self._outcome(error)
 
     def _outcome(self, error: KafkaError | None) -> Outcome:
         if error is None:
@@ -187,6 +194,21 @@ class KafkaTopicSink:
             self._producer.poll(0)
             self._producer = None
         self._under_way.clear()
+
+
+def _while_there(method: Callable[..., None]) -> Callable[..., None]:
+    """A callback that does not keep its sink, so that the producer of one that was replaced ends, and what it holds.
+
+    Else it would write that whenever it can: an older word than what its successor has told since.
+    """
+    there = WeakMethod(method)
+
+    def call(*said: object) -> None:
+        hears = there()
+        if hears is not None:
+            hears(*said)
+
+    return call
 
 
 def _missing(error: KafkaError | None) -> bool:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -22,6 +22,7 @@ from jsonschema import Draft202012Validator
 from connectors.delivery.delivery import Delivery
 from connectors.delivery.ledger import Ledger
 from connectors.sinks import librdkafka
+from connectors.sinks.kafka_topic import KafkaTopicSink
 from connectors.sinks.opening import open_sink
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from deploy.lab.quorum import Lab
@@ -30,6 +31,7 @@ from rules.quorum import Millis
 from rules.telling.notice import each
 from streaming.config import checked
 from tests.eventually import eventually
+from tests.kafka.alert_topic import messages, reaching, said
 from tests.kafka.conftest import MakeLab
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -39,9 +41,11 @@ PROPERTIES = {
     # A broker that would make any topic that somebody asks for, and that looks for something to compact all the time.
     "auto.create.topics.enable": "true",
     "log.cleaner.backoff.ms": "100",
+    # Half of a lab's memory, else: a thousand topics more, and Java would find none.
+    "log.cleaner.dedupe.buffer.size": "4194304",
 }
 SCHEMA = Path(__file__).parents[2] / "docs" / "alert.schema.json"
-_DEADLINE_S = 30.0
+_DEADLINE_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -59,20 +63,14 @@ def admin(kafka: Lab) -> AdminClient:
 def topic(admin: AdminClient, request: pytest.FixtureRequest) -> str:
     """A name of its own: the user may make and write topics that begin with it."""
     name = request.node.name.replace("[", "-").replace("]", "")
-    acls = [
-        AclBinding(
-            ResourceType.TOPIC,
-            name,
-            ResourcePatternType.PREFIXED,
-            "User:alerts",
-            "*",
-            operation,
-            AclPermissionType.ALLOW,
-        )
-        for operation in (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
-    ]
+    whose = ResourceType.TOPIC, name, ResourcePatternType.PREFIXED, "User:alerts", "*"
+    operations = AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE
+    acls = [AclBinding(*whose, operation, AclPermissionType.ALLOW) for operation in operations]
     for done in admin.create_acls(acls).values():
         done.result(60)
+    there = AclBindingFilter(*whose, AclOperation.ANY, AclPermissionType.ANY)
+    # The controller has them at once, the broker a moment later.
+    eventually(lambda: len(admin.describe_acls(there).result(60)) == len(acls), within_s=30)
     return str(name)
 
 
@@ -98,10 +96,6 @@ def entry(kafka: Lab, topic: str, password_file: Path) -> dict[str, Any]:
     }
 
 
-def reaching(kafka: Lab) -> dict[str, Any]:
-    return {"bootstrap.servers": ",".join(kafka.broker_bootstrap), "log_level": 0, **kafka.security.client()}
-
-
 def opened(entry: dict[str, Any], tmp_path: Path) -> Sink:
     config = checked({"clusters": [{"name": "alpha", "bootstrap": ["c1:9093"]}], "sinks": [{"kafka": entry}]}, "test")
     (wanted,) = config.wanted()
@@ -115,31 +109,6 @@ def told(sink: Sink, *alerts: Alert) -> list[Outcome]:
 def patient(ledger: Ledger, sink: Sink) -> Delivery:
     """A batch waits for the answer: none is under way when the job ends, and none comes after the next one began."""
     return Delivery(ledger, [sink], deadline_s=_DEADLINE_S, patience_s=2 * _DEADLINE_S)
-
-
-def messages(kafka: Lab, topic: str) -> list[Any]:
-    """All that the topic holds, in order."""
-    consumer = Consumer({**reaching(kafka), "group.id": "test", "enable.auto.commit": False})
-    try:
-        there = TopicPartition(topic, 0, OFFSET_BEGINNING)
-        _, end = consumer.get_watermark_offsets(there, timeout=60)
-        consumer.assign([there])
-        held: list[Any] = []
-        position = 0
-        while position < end:
-            message = consumer.poll(10)
-            assert message is not None
-            assert message.error() is None, message.error()
-            held.append(message)
-            position = message.offset() + 1
-        return held
-    finally:
-        consumer.close()
-
-
-def said(kafka: Lab, topic: str) -> list[tuple[str, str]]:
-    bodies = [json.loads(message.value()) for message in messages(kafka, topic)]
-    return [(body["subject"], body["state"]) for body in bodies]
 
 
 def test_lines_arrive_in_order_in_a_compacted_topic_that_was_asked_for(
@@ -277,6 +246,31 @@ def test_a_user_who_may_not_write_is_said_to_need_what(
     admin.create_topics([NewTopic("others", num_partitions=1, replication_factor=1)])["others"].result(60)
     (outcome,) = told(opened({**entry, "topic": "others"}, tmp_path), alert())
     assert outcome == Retry(reason="the login may not write to the topic others: it needs DESCRIBE and WRITE on it")
+
+
+def test_a_sink_that_was_replaced_writes_nothing_any_more(
+    kafka: Lab, topic: str, entry: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (node,) = kafka.brokers
+    connected, settings = KafkaTopicSink._connected, librdkafka.settings
+
+    def and_then_it_goes(sink: KafkaTopicSink, until: float) -> Any:
+        producer = connected(sink, until)
+        kafka.stop(node)
+        return producer
+
+    replaced = opened(entry, tmp_path)
+    with monkeypatch.context() as patched:
+        # Else it would look for the broker every ten seconds.
+        patched.setattr(librdkafka, "settings", lambda place: {**settings(place), "reconnect.backoff.max.ms": 1_000})
+        patched.setattr(KafkaTopicSink, "_connected", and_then_it_goes)
+        (under_way,) = told(replaced, alert("a"))
+    assert isinstance(under_way, Retry)
+    del replaced
+    kafka.start(node)
+    for number in range(10):
+        assert told(opened(entry, tmp_path), alert(f"b{number}")) == [Delivered()]
+    assert said(kafka, topic) == [(f"b{number}", "firing") for number in range(10)]
 
 
 def test_the_first_words_to_a_topic_that_is_being_made_are_all_there(

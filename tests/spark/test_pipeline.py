@@ -51,7 +51,8 @@ class Pipeline:
 
     def go(self, *more: Sink) -> None:
         ledger = Ledger(self.checkpoint.ledger)
-        delivery = Delivery(ledger, [JsonlSink(self.folder / "alerts.jsonl"), *more])
+        # A place that a busy machine keeps waiting would be told again, and have it twice.
+        delivery = Delivery(ledger, [JsonlSink(self.folder / "alerts.jsonl"), *more], deadline_s=120)
         thresholds = thresholds_for({"data-contract-broken.stands": 10})
         settings = ClusterSettings(cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=thresholds)
         quarantine = Quarantine(self.checkpoint.quarantine)

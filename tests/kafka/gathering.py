@@ -52,6 +52,11 @@ class Gathering:
         """Every record batch, in order."""
         return b"".join(row.payload for row in self.rows(Kind.RECORDS))
 
+    @property
+    def told(self) -> bytes:
+        """All metadata: the snapshot that it began with, if the leader had one, and every record batch behind it."""
+        return b"".join(row.payload for row in self.rows(Kind.SNAPSHOT)) + self.log
+
     def stats(self) -> dict[str, Any]:
         read: dict[str, Any] = json.loads(self.stats_file.read_text())
         return read

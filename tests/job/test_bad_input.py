@@ -10,7 +10,8 @@ import pytest
 
 from deploy.lab.quorum import Lab
 from streaming.demo.watcher import Watcher
-from tests.job.conftest import holding
+from tests.eventually import eventually
+from tests.job.conftest import holding, nobody_in
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -68,10 +69,10 @@ def test_the_dns_incident_does_not_kill_the_monitor(lab: Lab, watcher: Watcher) 
     lab.names.drop(*names)
 
     watcher.start()
-    blind = watcher.wait_for("monitor-blind", since=since, within_s=180)
+    # Where the polls had failed for longer than the log it is a warning first.
+    watcher.wait_for("monitor-blind", severity="critical", since=since, within_s=180)
     stale = watcher.wait_for("stale-voter-endpoint", severity="critical", since=since, within_s=180)
 
-    assert blind.severity == "critical"
     assert stale.line["evidence"]["seen_there"] == "the name is gone"
     lab.names.add(*names)
     watcher.wait_until_calm(within_s=180)
@@ -79,6 +80,8 @@ def test_the_dns_incident_does_not_kill_the_monitor(lab: Lab, watcher: Watcher) 
 
 def test_another_cluster_at_the_same_address(lab: Lab, watcher: Watcher) -> None:
     watcher.stop()
+    # A Java that is still ending may yet tidy up.
+    eventually(lambda: nobody_in(watcher.folder), within_s=60)
     identity = watcher.checkpoint / "cluster.json"
     true_identity = identity.read_text()
     identity.write_text('{"test": "AnotherClusterIdXXXXXX"}')

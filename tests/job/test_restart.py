@@ -88,7 +88,7 @@ def test_told_to_stop_as_a_group_it_stops_in_good_order_and_says_nothing_of_it(w
     code = watcher.end_group()
 
     assert code == 0
-    assert watcher.log.read_text()[said:] == ""
+    assert watcher.log.read_bytes()[said:] == b""
     watcher.start()
 
 
@@ -105,7 +105,7 @@ def test_a_python_that_is_late_for_spark_is_started_again(watcher: Watcher, tmp_
 def late_once(folder: Path) -> Path:
     """A Python that takes longer to begin than the 10 s that Spark waits for the one that plans a stream; once."""
     python = folder / "python"
-    late = f'case "$*" in *streaming_source_runner*) mkdir {folder}/was-late 2>/dev/null && sleep 12;; esac'
+    late = f'case "$*" in *streaming_source_runner*) mkdir {folder}/was-late 2>/dev/null && sleep 20;; esac'
     python.write_text(f'#!/bin/sh\n{late}\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     return python

@@ -32,7 +32,7 @@ from streaming.leash import Gatherer
 from streaming.maintenance import AUTHOR, in_force
 from streaming.measures.own import Sources
 from streaming.measures.witness import Witness
-from streaming.preflight import identified
+from streaming.preflight import call_roll
 from streaming.query import JobError, Query, quietly
 from streaming.reload import ConfigFile, refuse_fixed
 from streaming.session import session
@@ -68,8 +68,8 @@ def run(config: Config, *, say: Say, file: ConfigFile | None = None) -> None:
         stack.enter_context(checkpoint.held())
         if file is not None:
             stack.enter_context(file)
-        job = Job(config, checkpoint, stack)
-        say(f"gathering from {_names(config)}; starting Spark")
+        job = Job(config, checkpoint, stack, file)
+        say(f"gathering from {_names(job.config)}; starting Spark")
         pulse = Pulse(last_batch_at=lambda: job.deliver.last_batch_at, gathers=lambda: job.gatherer.alive)
         heartbeat = stack.enter_context(Heartbeat(job.heartbeat, well=lambda: pulse.well))
         stack.enter_context(job.sampler())
@@ -82,7 +82,7 @@ def run(config: Config, *, say: Say, file: ConfigFile | None = None) -> None:
         # Spark's context took SIGINT for itself.
         stop.arm()
         job.watch(spark)
-        say(f"watching {_names(config)}")
+        say(f"watching {_names(job.config)}")
         while not stop.is_set():
             try:
                 job.query.wait(1)
@@ -102,20 +102,30 @@ class Job:
     query: Query
     """There once it watches."""
 
-    def __init__(self, config: Config, checkpoint: Checkpoint, stack: ExitStack) -> None:
+    def __init__(self, config: Config, checkpoint: Checkpoint, stack: ExitStack, file: ConfigFile | None) -> None:
         """Open everything but Spark; `stack` closes it.
+
+        A checkpoint that knows clusters already waits for none that is new: it comes in by the file's next look.
 
         Raises:
             UsageError: something given cannot be; nothing was overwritten.
         """
         self._checkpoint = checkpoint
-        self._config = config
+        self.config = config
         watched = Watched.of(config)
         # Opened before anything is written: a sink that cannot be is a mistake in the configuration.
         self._sinks = self._opened(config, ())
         recorded = checkpoint.cluster_ids()
         checkpoint.check_journal()
-        ids = {**recorded, **identified(watched.clusters, recorded, identify)}
+        called = call_roll(watched.clusters, recorded, identify)
+        if file is None or not (recorded and called.ids):
+            called.complete()
+        elif called.absent:
+            # The trouble of one is no reason to leave all others unwatched: nobody sits before it at a restart.
+            self.config = config = config.without(called.absent)
+            watched = Watched.of(config)
+            file.wait_for("; ".join(map(str, called.absent.values())), meanwhile="the others are watched")
+        ids = {**recorded, **called.ids}
         checkpoint.record_cluster_ids(ids)
         self._asked = watched
         self._watched = watched.identified(ids)
@@ -146,16 +156,16 @@ class Job:
             ledger=self._checkpoint.ledger,
             portraits=self.fleet.portraits,
             record=lambda cluster, audited: self.gatherer.record(cluster, audited),
-            every_s=lambda: self._config.audit_every,
+            every_s=lambda: self.config.audit_every,
         )
 
     def page_url(self) -> str | None:
         """How people reach the page, where that is configured."""
-        return self._config.page_url
+        return self.config.page_url
 
     def heartbeat(self) -> Rhythm | None:
         """The dead-man heartbeat that is configured now."""
-        section = self._config.heartbeat
+        section = self.config.heartbeat
         return None if section is None else section.rhythm()
 
     def sources(self, pulse: Pulse, heartbeat: Heartbeat, file: ConfigFile | None) -> Sources:
@@ -179,12 +189,12 @@ class Job:
         For the thread that delivers: the ledger is its alone.
         """
         firing = {alert.cluster for alert in self.ledger.firing()}
-        gone = firing - {section.name for section in self._config.watched} - {OWN}
+        gone = firing - {section.name for section in self.config.watched} - {OWN}
         return (*self.silences_of_watched(now_ms), *(_unwatched(cluster, now_ms) for cluster in sorted(gone)))
 
     def silences_of_watched(self, now_ms: Millis) -> Sequence[Silence]:
         """By `kraftwatch silence` and in maintenance; for any thread."""
-        return (*self._silences.newest(), *in_force(self._config.windows(), now_ms))
+        return (*self._silences.newest(), *in_force(self.config.windows(), now_ms))
 
     def watch(self, spark: SparkSession) -> None:
         """Start the query.
@@ -202,17 +212,17 @@ class Job:
             UsageError: something in it cannot be; the one before it stays in force, whole.
             JobError: what has to be started again does not start.
         """
-        before = self._config
+        before = self.config
         refuse_fixed(before, config)
         asked = Watched.of(config)
         recorded = self._checkpoint.cluster_ids()
-        ids = {**recorded, **identified(asked.besides(self._asked), recorded, identify)}
+        ids = {**recorded, **call_roll(asked.besides(self._asked), recorded, identify).complete()}
         sinks = self._opened(config, self._sinks)
         with self.deliver.between_batches():
             self._delivery.tell_these(_sinks(sinks))
         # From here on nothing is refused, except by the machine.
         self._checkpoint.record_cluster_ids(ids)
-        self._config, self._asked, self._sinks = config, asked, sinks
+        self.config, self._asked, self._sinks = config, asked, sinks
         self.fleet.watch([section.name for section in config.watched])
         self._watch_these(asked.identified(ids))
         return [key for key in Config.model_fields if getattr(before, key) != getattr(config, key)]

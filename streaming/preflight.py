@@ -1,11 +1,13 @@
 """Before anything starts: which clusters are these, and do they belong to this checkpoint.
 
 A checkpoint that already knows its clusters goes on when none can be reached: a monitor that dies in the DNS
-incident is worthless. A new one needs to reach each cluster once.
+incident is worthless. A new one needs to reach each cluster once; where it knows some already, one that is new and away
+is left out until it comes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from connectors.cluster import Cluster
 from connectors.errors import UnseenError, UsageError
@@ -25,18 +27,45 @@ Identify = Callable[[Cluster, float], str]
 """Asks a cluster for its id within so many seconds; raises UnseenError with the best reason."""
 
 
-def identified(clusters: Sequence[Cluster], recorded: Mapping[str, str], identify: Identify) -> dict[str, str]:
-    """The id of each cluster by name: asked for, or else remembered.
+class AbsentError(UsageError):
+    """Nobody answers for a cluster of which nothing is recorded: it may come yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollCall:
+    """Which clusters these are, by name."""
+
+    ids: Mapping[str, str]
+    """Asked for, or else remembered."""
+    absent: Mapping[str, AbsentError]
+    """Those without an id."""
+
+    def complete(self) -> Mapping[str, str]:
+        """The ids, when there is one of each.
+
+        Raises:
+            AbsentError: the first that is away.
+        """
+        for problem in self.absent.values():
+            raise problem
+        return self.ids
+
+
+def call_roll(clusters: Sequence[Cluster], recorded: Mapping[str, str], identify: Identify) -> RollCall:
+    """Ask each cluster which it is.
 
     Raises:
-        UsageError: another cluster answers than the one recorded, or nothing is recorded and nobody answers.
+        UsageError: another cluster answers than the one recorded, or one that nothing is recorded of does not tell.
     """
     with ThreadPoolExecutor(max_workers=16) as pool:
         answers = list(pool.map(lambda cluster: _ask(cluster, identify, known=cluster.name in recorded), clusters))
-    return {
-        cluster.name: _settled(cluster, recorded.get(cluster.name), answer)
-        for cluster, answer in zip(clusters, answers, strict=True)
-    }
+    ids, absent = dict[str, str](), dict[str, AbsentError]()
+    for cluster, answer in zip(clusters, answers, strict=True):
+        try:
+            ids[cluster.name] = _settled(cluster, recorded.get(cluster.name), answer)
+        except AbsentError as problem:
+            absent[cluster.name] = problem
+    return RollCall(ids=ids, absent=absent)
 
 
 def _ask(cluster: Cluster, identify: Identify, *, known: bool) -> str | UnseenError:
@@ -69,7 +98,7 @@ def _settled(cluster: Cluster, recorded: str | None, answer: str | UnseenError) 
             )
         case UnseenError():
             mend = _MEND.get(answer.reason, "check the addresses, or --resolve and --hosts-file")
-            raise UsageError(
+            raise AbsentError(
                 f"cluster {cluster.name}: none of {hosts} could be asked ({answer.detail}) and the checkpoint holds no "
                 f"recorded state of it; {mend}"
             )

@@ -63,7 +63,7 @@ class ConfigFile:
         try:
             keys = change(self._read())
         except UsageError as problem:
-            self._refuse(str(problem))
+            self.wait_for(str(problem), meanwhile="the configuration that was in force stays so")
             return
         self.error = None
         self.loaded_at_ms = _now()
@@ -71,15 +71,12 @@ class ConfigFile:
             "%s was read again: %s", self._path, f"it changes {', '.join(keys)}" if keys else "it changes nothing"
         )
 
-    def _refuse(self, why: str) -> None:
+    def wait_for(self, why: str, *, meanwhile: str) -> None:
+        """Not all that the file says is in force, and this is why: it is tried again in time, ever more rarely."""
         self._pause = min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
         self._rests = self._pause
         if why != self.error:
-            log.warning(
-                "%s; the configuration that was in force stays so, and the file is tried again in %d s",
-                why,
-                self._pause,
-            )
+            log.warning("%s; %s, and the file is tried again in %d s", why, meanwhile, self._pause)
         self.error = why
 
     def _due(self) -> bool:

@@ -44,7 +44,7 @@ def demo(
 ) -> None:
     """Hurt a real Kafka quorum in four ways, and watch it with the streaming job.
 
-    Takes about three minutes and needs nothing but Java; the first time it
+    Takes two to three minutes and needs nothing but Java; the first time it
     fetches Kafka's jars (45 MB). Each scene shows what was done, what
     kraftwatch told and when, and how it was mended.
 

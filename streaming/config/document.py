@@ -1,6 +1,6 @@
 """The whole configuration."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,10 @@ class Config(Section):
     def watched(self) -> tuple[ClusterSection, ...]:
         """The clusters that are watched, in the file's order."""
         return tuple(section for section in self.clusters if self.watch.takes(section.name))
+
+    def without(self, names: Collection[str]) -> "Config":
+        """The same, but for the clusters of these names."""
+        return self.model_copy(update={"clusters": tuple(each for each in self.clusters if each.name not in names)})
 
     def wanted(self) -> Sequence[Wanted]:
         """The sinks, as they are opened."""

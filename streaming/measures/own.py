@@ -116,7 +116,7 @@ WORK: tuple[Measure[Own], ...] = (
     ),
     Measure(
         name="config_refused",
-        words="1 while the newest configuration file is refused and the one before it is in force.",
+        words="1 while the newest configuration file is refused, or in force but for a new cluster that is away.",
         read=_refused,
     ),
     Measure(

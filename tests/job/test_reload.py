@@ -50,8 +50,8 @@ def lab(folder: Path) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def job(folder: Path, lab: Lab) -> Iterator[FromFile]:
-    job = FromFile(folder=folder / "reload", bootstrap=())
+def job(folder: Path, lab: Lab, request: pytest.FixtureRequest) -> Iterator[FromFile]:
+    job = FromFile(folder=folder / request.node.name, bootstrap=())
     job.say(clusters=[section("first", lab)], thresholds=QUIET)
     with job:
         yield job
@@ -97,6 +97,25 @@ def test_what_the_file_says_is_in_force_while_the_job_runs_on(lab: Lab, job: Fro
     assert told(job.jsonl) == told(more) == both
     assert (job.pid, java_of(job.pid)) == (pid, spark), "neither the job nor Spark was started again"
     assert [path for path, content in written(job.folder) if SECRET.encode() in content] == [job.file]
+
+
+def test_at_a_restart_a_new_cluster_that_is_away_keeps_no_other_unwatched(lab: Lab, job: FromFile) -> None:
+    job.stop()
+    hosts = job.folder / "hosts"
+    hosts.write_text("")
+    new = section("new", lab, bootstrap=[f"new.invalid:{lab.bootstrap[0].rpartition(':')[2]}"], hosts_file=str(hosts))
+    job.say(clusters=[new, section("first", lab)], thresholds=SHAPE)
+    began = len(job.log.read_text())
+
+    job.start()
+
+    assert "cluster new: none of new.invalid:" in job.log.read_text()[began:]
+    eventually(lambda: same(told(job.jsonl), {("first", "quorum-shape", "firing"): 1}), within_s=60)
+    hosts.write_text("127.0.0.1 new.invalid\n")
+    both = {("first", "quorum-shape", "firing"): 1, ("new", "quorum-shape", "firing"): 1}
+    # It is tried again after half a minute.
+    eventually(lambda: same(told(job.jsonl), both), within_s=120)
+    assert "was read again: it changes clusters" in job.log.read_text()[began:]
 
 
 def beaten(service: Service) -> None:

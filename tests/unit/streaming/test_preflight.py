@@ -3,7 +3,7 @@ import pytest
 from connectors.cluster import Cluster
 from connectors.errors import UnseenError, UsageError
 from rules.quorum import Reason
-from streaming.preflight import identified
+from streaming.preflight import call_roll
 
 PROD = Cluster(name="prod", bootstrap=(("c1", 9093),))
 
@@ -17,36 +17,45 @@ def is_silent(cluster: Cluster, timeout_s: float) -> str:
 
 
 def test_a_new_checkpoint_takes_the_id_that_answers() -> None:
-    assert identified([PROD], {}, answers("MkU3OEVBNTcwNTJENDM2Qg")) == {"prod": "MkU3OEVBNTcwNTJENDM2Qg"}  # type: ignore[arg-type]  # a lambda
+    assert call_roll([PROD], {}, answers("MkU3OEVBNTcwNTJENDM2Qg")).complete() == {"prod": "MkU3OEVBNTcwNTJENDM2Qg"}  # type: ignore[arg-type]  # a lambda
 
 
 def test_the_same_cluster_again() -> None:
-    assert identified([PROD], {"prod": "A"}, answers("A")) == {"prod": "A"}  # type: ignore[arg-type]  # a lambda
+    assert call_roll([PROD], {"prod": "A"}, answers("A")).complete() == {"prod": "A"}  # type: ignore[arg-type]  # a lambda
 
 
 def test_a_known_cluster_that_does_not_answer_is_watched_all_the_same() -> None:
-    assert identified([PROD], {"prod": "A"}, is_silent) == {"prod": "A"}
+    assert call_roll([PROD], {"prod": "A"}, is_silent).complete() == {"prod": "A"}
 
 
 def test_an_unknown_cluster_that_does_not_answer_is_refused_with_the_reason() -> None:
     with pytest.raises(
         UsageError, match=r"cluster prod: none of c1:9093 could be asked \(c1: no such name\) and .*no recorded"
     ):
-        identified([PROD], {}, is_silent)
+        call_roll([PROD], {}, is_silent).complete()
+
+
+def test_of_several_the_one_that_is_away_is_told_apart() -> None:
+    def one_is_away(cluster: Cluster, timeout_s: float) -> str:
+        return "A" if cluster is PROD else is_silent(cluster, timeout_s)
+
+    new = Cluster(name="new", bootstrap=(("n1", 9093),))
+    call = call_roll([new, PROD], {}, one_is_away)
+    assert (call.ids, list(call.absent)) == ({"prod": "A"}, ["new"])
 
 
 def test_a_controller_that_is_too_old_to_tell_its_cluster_wants_it_configured() -> None:
     def is_old(cluster: Cluster, timeout_s: float) -> str:
         raise UnseenError(Reason.UNSUPPORTED, "it does not offer this request")
 
-    assert identified([PROD], {"prod": "A"}, is_old) == {"prod": "A"}
+    assert call_roll([PROD], {"prod": "A"}, is_old).complete() == {"prod": "A"}
     with pytest.raises(UsageError, match=r"before Kafka 3\.7 never can\): write its cluster_id, .* --config file$"):
-        identified([PROD], {}, is_old)
+        call_roll([PROD], {}, is_old).complete()
 
 
 def test_another_cluster_at_the_same_address_is_refused() -> None:
     with pytest.raises(UsageError, match=r"answers as cluster B, but this checkpoint belongs to cluster A; nothing"):
-        identified([PROD], {"prod": "A"}, answers("B"))  # type: ignore[arg-type]  # a lambda
+        call_roll([PROD], {"prod": "A"}, answers("B")).complete()  # type: ignore[arg-type]  # a lambda
 
 
 @pytest.mark.parametrize(
@@ -63,4 +72,4 @@ def test_what_keeps_us_out_is_said_with_what_mends_it(reason: Reason, detail: st
         raise UnseenError(reason, detail)
 
     with pytest.raises(UsageError, match=mend):
-        identified([PROD], {}, kept_out)
+        call_roll([PROD], {}, kept_out).complete()

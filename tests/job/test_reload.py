@@ -115,7 +115,7 @@ def test_at_a_restart_a_new_cluster_that_is_away_keeps_no_other_unwatched(lab: L
     both = {("first", "quorum-shape", "firing"): 1, ("new", "quorum-shape", "firing"): 1}
     # It is tried again after half a minute.
     eventually(lambda: same(told(job.jsonl), both), within_s=120)
-    assert "was read again: it changes clusters" in job.log.read_text()[began:]
+    eventually(lambda: said(job, "was read again: it changes clusters"), within_s=60)
 
 
 def beaten(service: Service) -> None:

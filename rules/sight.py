@@ -135,9 +135,9 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     refusing = [failure for failure in news if failure.reason is Reason.REFUSED]
     answered = tuple(sorted({failure.endpoint for failure in saying}))
     refused = tuple(sorted({failure.endpoint for failure in refusing}))
-    if hidden_leader(quorum, answered) is not None:
-        return None
     if answered:
+        if hidden_leader(quorum, answered) is not None:
+            return None
         return Leaderless(answered=answered, refused=refused, failures=(*saying, *refusing))
     brokers = _broker_endpoints(quorum)
     asked = {failure.endpoint for failure in news if failure.endpoint} | set(quorum.bootstrap)

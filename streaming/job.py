@@ -111,7 +111,6 @@ class Job:
             UsageError: something given cannot be; nothing was overwritten.
         """
         self._checkpoint = checkpoint
-        self.config = config
         watched = Watched.of(config)
         # Opened before anything is written: a sink that cannot be is a mistake in the configuration.
         self._sinks = self._opened(config, ())
@@ -120,17 +119,20 @@ class Job:
         called = call_roll(watched.clusters, recorded, identify)
         if file is None or not (recorded and called.ids):
             called.complete()
-        elif called.absent:
+        if called.absent:
             # The trouble of one is no reason to leave all others unwatched: nobody sits before it at a restart.
-            self.config = config = config.without(called.absent)
+            config = config.without(called.absent)
             watched = Watched.of(config)
-            file.wait_for("; ".join(map(str, called.absent.values())), meanwhile="the others are watched")
+        self.config = config
+        """What is in force."""
         ids = {**recorded, **called.ids}
         checkpoint.record_cluster_ids(ids)
         self._asked = watched
         self._watched = watched.identified(ids)
         logs.direct(checkpoint.logs)
         stack.enter_context(logs.bounded(checkpoint.logs))
+        if called.absent and file is not None:
+            file.wait_for("; ".join(map(str, called.absent.values())), meanwhile="the others are watched")
         self.gatherer = self._gathering()
         stack.callback(lambda: self.gatherer.stop())
         self.ledger = Ledger(checkpoint.ledger)

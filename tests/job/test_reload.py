@@ -109,7 +109,8 @@ def test_at_a_restart_a_new_cluster_that_is_away_keeps_no_other_unwatched(lab: L
 
     job.start()
 
-    assert "cluster new: none of new.invalid:" in job.log.read_text()[began:]
+    assert "kraftwatch: cluster new: none of new.invalid:" in job.log.read_text()[began:]
+    assert "cluster new: none of new.invalid:" in (job.checkpoint / "log" / "driver.log").read_text()
     eventually(lambda: same(told(job.jsonl), {("first", "quorum-shape", "firing"): 1}), within_s=60)
     hosts.write_text("127.0.0.1 new.invalid\n")
     both = {("first", "quorum-shape", "firing"): 1, ("new", "quorum-shape", "firing"): 1}

@@ -1,6 +1,8 @@
 """The command line: one command, its verbs in modules of their own."""
 
+import contextlib
 import io
+import os
 import sys
 from importlib import metadata
 from typing import Annotated
@@ -96,15 +98,31 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")
     failed = _FAILED.get(next(iter(sys.argv[1:]), ""), 1)
     try:
-        app()
+        try:
+            app()
+        finally:
+            # Written here and not when Python exits, where an error of the disk could not be reported any more.
+            sys.stdout.flush()
     except UsageError as problem:
         say(problem)
         sys.exit(2)
     except KraftwatchError as problem:
         say(problem)
         sys.exit(failed)
+    except BrokenPipeError:
+        _discard_output()
+        sys.exit(failed)
     except OSError as problem:
-        # What the machine refuses (a full disk, a read-only folder) is no fault of ours to trace back.
+        # What the machine refuses (a full disk, a read-only folder) is not a fault of this program: no traceback.
+        _discard_output()
         place = "" if problem.filename is None else f"{problem.filename}: "
         say(f"{place}{(problem.strerror or str(problem)).lower()}")
         sys.exit(failed)
+
+
+def _discard_output() -> None:
+    """Sends what stdout still buffers to /dev/null, so that Python's own flush at exit cannot fail as well."""
+    with contextlib.suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)

@@ -69,16 +69,39 @@ def test_all_refuse_is_critical_and_only_json_goes_to_stdout(tmp_path: Path) -> 
     assert "still looking" in ended.stderr
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(("verb", "code"), [("check", 3), ("status", 1)])
-def test_an_answer_that_cannot_be_written_is_no_warning(verb: str, code: int, tmp_path: Path) -> None:
+def test_output_to_a_full_disk_is_one_sentence_and_no_warning(
+    verb: str, code: int, unbuffered: str, tmp_path: Path
+) -> None:
     command = [sys.executable, "-m", "streaming", verb, *A, "--timeout", "1"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path, timeout=180
+            command,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            timeout=180,
+            env=environment,
         )
 
     assert ended.returncode == code
     assert ended.stderr.splitlines()[-1] == "kraftwatch: no space left on device"
+
+
+def test_a_reader_that_stops_early_gets_no_traceback() -> None:
+    command = [sys.executable, "-m", "streaming", "explain", "no-leader"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as printing:
+        assert printing.stdout and printing.stderr
+        printing.stdout.close()
+        stderr = printing.stderr.read()
+
+    assert stderr == b""
+    assert printing.returncode == 1
 
 
 def test_a_terminal_that_knows_ascii_alone_misses_a_dash_and_not_the_answer(tmp_path: Path) -> None:

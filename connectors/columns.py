@@ -37,7 +37,7 @@ from connectors.event import (
     from_json,
     to_json,
 )
-from rules.quorum import Epoch, Millis, NodeId, Offset, TopicId
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 
 PARTITION_SET: Final = "partition-set"
 PARTITION_CHANGED: Final = "partition-changed"

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 
 
 class KraftwatchError(Exception):

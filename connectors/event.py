@@ -9,24 +9,11 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from rules.quorum import (
-    Answer,
-    Connection,
-    DirectoryId,
-    Endpoint,
-    Epoch,
-    FeatureRange,
-    LeaderLog,
-    Millis,
-    NodeId,
-    Offset,
-    Reason,
-    Replica,
-    Resolution,
-    Sight,
-    TopicId,
-    Voter,
-)
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, TopicId
+from rules.model.monitoring import Answer, Connection, LeaderLog, Reason, Resolution, Sight
+from rules.model.poll import Replica
+from rules.model.registration import FeatureRange
+from rules.model.voter_set import Voter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rules.quorum import Millis, Offset
+from rules.model.identifiers import Millis, Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from rules.finding import Plain, Severity
-from rules.quorum import Millis, Offset
+from rules.model.identifiers import Millis, Offset
 
 
 class AlertState(StrEnum):

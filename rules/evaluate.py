@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from rules import checks
 from rules.finding import CannotTell, Finding, Judgement, NotApplicable, Rule, Severity, Thresholds, Verdict
-from rules.quorum import Quorum
-from rules.remedy import with_legend
+from rules.model.quorum import Quorum
+from rules.remedy_commands import with_legend
 
 BLIND = "monitor-blind"
 """The rule that speaks of ourselves: a rule that fails is told under its name."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rules.quorum import Millis, Quorum
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
 
 if TYPE_CHECKING:
     Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | None"

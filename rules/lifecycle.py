@@ -18,8 +18,9 @@ from dataclasses import dataclass, field, replace
 
 from rules.alert import Alert, AlertState
 from rules.finding import CLEAR, HOLD, Finding, Judgement, Plain, Severity, Thresholds
-from rules.quorum import Millis, Quorum
-from rules.text import spelled
+from rules.formatting import spelled
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
 
 _WORSE = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
 _NEVER = _NONE = Millis(0)

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Row
 
 from connectors.delivery.delivery import Delivery
 from rules.alert import Alert
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.fleet import Fleet
 from streaming.measures.witness import Batch
 

@@ -8,7 +8,7 @@ from typing import Any
 from connectors.delivery.delivery import Report, Tally
 from rules.alert import Alert
 from rules.finding import Plain
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 
 EPISODES = 64
 """Recoveries that ended, the newest ones, that are remembered of each cluster."""

@@ -18,9 +18,9 @@ from connectors.kafka.identity import identify
 from connectors.sinks.opening import open_sink
 from connectors.sinks.place import Wanted
 from connectors.sinks.sink import Sink
-from rules.quorum import Millis
-from rules.telling.route import OWN
-from rules.telling.silence import Silence
+from rules.model.identifiers import Millis
+from rules.notifications.route import OWN
+from rules.notifications.silence import Silence
 from streaming import logs
 from streaming.checkpoint import Checkpoint
 from streaming.config import Config, host_port

@@ -24,7 +24,7 @@ from connectors.gather.said import Found, Wish
 from connectors.gather.said import to_line as said_to_line
 from connectors.gather.settings import Settings, to_line
 from connectors.journal.journal import Journal
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from datetime import datetime, time, timedelta
 from itertools import product
 from zoneinfo import ZoneInfo
 
-from rules.quorum import Millis
-from rules.telling.silence import Silence
+from rules.model.identifiers import Millis
+from rules.notifications.silence import Silence
 
 AUTHOR = "configuration"
 

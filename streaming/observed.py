@@ -6,7 +6,7 @@ from connectors.columns import EventColumns
 from connectors.event import Event, Undecodable, from_json
 from connectors.metadata.decode import decode
 from connectors.observation import Kind, Observation
-from rules.quorum import Offset
+from rules.model.identifiers import Offset
 
 
 def events_of(row: Observation) -> EventColumns:

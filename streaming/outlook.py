@@ -11,8 +11,8 @@ from rich.text import Text
 from connectors.sinks.line import iso
 from connectors.sinks.place import Console, Jsonl, KafkaTopic, Wanted
 from rules.finding import Plain, Severity
-from rules.quorum import Millis
-from rules.text import spelled
+from rules.formatting import spelled
+from rules.model.identifiers import Millis
 from streaming.config import ClusterSection, Config
 from streaming.config.maintenance import MaintenanceSection
 from streaming.trial import Tried

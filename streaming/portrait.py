@@ -8,11 +8,13 @@ answers and `journal` while none does.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from rules.analysis.freshness import leaderless
 from rules.evaluate import evaluate
 from rules.finding import Judgement, Plain, Thresholds
 from rules.lifecycle import Book
-from rules.quorum import Millis, Past, Quorum, Recovery
-from rules.sight import leaderless
+from rules.model.history import Past, Recovery
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
 from streaming.oncall import overview
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.recovering import recovery

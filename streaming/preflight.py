@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from connectors.cluster import Cluster
 from connectors.errors import UnseenError, UsageError
-from rules.quorum import Reason, host_and_port
+from rules.model.identifiers import host_and_port
+from rules.model.monitoring import Reason
 
 IDENTIFY_S = 10.0
 IDENTIFY_AGAIN_S = 3.0

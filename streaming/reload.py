@@ -10,7 +10,7 @@ from types import FrameType, TracebackType
 from typing import TypeAlias
 
 from connectors.errors import UsageError
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.config import Config
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,8 @@ from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.lifecycle import next_due
-from rules.quorum import PLAINTEXT, Access, Millis, Vantage
+from rules.model.identifiers import Millis
+from rules.model.monitoring import PLAINTEXT, Access, Vantage
 from streaming.deliver import ALERT, ALERT_KIND, DUE_KIND, PORTRAIT_KIND, QUARANTINE_KIND
 from streaming.portrait import portrait
 from streaming.replay.watch import Row, Watch

@@ -13,9 +13,9 @@ from connectors.sinks.redaction import redact
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
-from rules.quorum import Millis
-from rules.telling.notice import each
-from rules.telling.route import OWN
+from rules.model.identifiers import Millis
+from rules.notifications.notification import each
+from rules.notifications.route import OWN
 
 DEADLINE_S = 15.0
 RULE = "test"

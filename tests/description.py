@@ -2,7 +2,11 @@
 
 from collections.abc import Iterator
 
-from rules.quorum import Millis, Quorum, Recovery, Replica, ReplicaKey, Voter
+from rules.model.history import Recovery
+from rules.model.identifiers import Millis, ReplicaKey
+from rules.model.poll import Replica
+from rules.model.quorum import Quorum
+from rules.model.voter_set import Voter
 
 
 def describe(quorum: Quorum) -> str:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from rules.evaluate import RULES
 from rules.finding import HOLD, Rule, Severity
-from rules.page import default_of, page_of, silence_of, times_of
-from rules.quorum import Millis
-from rules.text import spelled
+from rules.formatting import spelled
+from rules.model.identifiers import Millis
+from rules.rule_page import default_of, page_of, silence_of, times_of
 from tests.scenes import SCENES
 
 ROOT = Path(__file__).parents[1]

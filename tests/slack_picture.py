@@ -16,8 +16,8 @@ from connectors.sinks.opening import open_sink
 from connectors.sinks.place import SlackBot, Wanted
 from connectors.sinks.secret import Secret
 from rules.alert import Alert, AlertState
-from rules.quorum import Millis
-from rules.telling.notice import Notice, NotifyReason
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice, NotifyReason
 from tests.browser.chromium import Browser, chromium
 from tests.contracts.server import serving
 from tests.contracts.slack_double import Message, Slack

@@ -11,8 +11,8 @@ from threading import Thread
 
 from connectors.sinks.redaction import redact
 from connectors.sinks.sink import Outcome, Retry, Sink
-from rules.quorum import Millis
-from rules.telling.notice import Notice
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice
 
 
 class Asking:

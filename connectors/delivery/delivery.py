@@ -14,11 +14,11 @@ from connectors.sinks.line import Key
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink, Style
 from rules.alert import Alert
 from rules.evaluate import RULES
-from rules.quorum import Millis
-from rules.telling.desk import Desk, Plan
-from rules.telling.life import lives
-from rules.telling.notice import Notice, each
-from rules.telling.silence import Silence
+from rules.model.identifiers import Millis
+from rules.notifications.alert_history import lives
+from rules.notifications.notification import Notice, each
+from rules.notifications.planner import Desk, Plan
+from rules.notifications.silence import Silence
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 500

@@ -10,7 +10,7 @@ from crc32c import crc32c
 from connectors.sinks.line import sayable
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 
 _CHECKSUM_DIGITS = 8
 
@@ -22,7 +22,7 @@ class Recorded:
     number: int
     recorded_at_ms: Millis
     incident: str
-    """The incident it belongs to (`rules.telling.incident`)."""
+    """The incident it belongs to (`rules.notifications.incident`)."""
     alert: Alert
 
 

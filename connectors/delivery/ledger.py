@@ -20,8 +20,8 @@ from connectors.delivery.shelf import Shelf
 from connectors.errors import LedgerError
 from connectors.sinks.line import Key
 from rules.alert import Alert
-from rules.quorum import Millis
-from rules.telling.life import Filed
+from rules.model.identifiers import Millis
+from rules.notifications.alert_history import Filed
 
 _LOG = logging.getLogger(__name__)
 _DAY_S = 86_400.0

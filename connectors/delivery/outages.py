@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from rules.alert import Alert, AlertState
 from rules.checks import monitor_blind
 from rules.finding import Severity
-from rules.quorum import Millis
-from rules.telling.route import OWN
-from rules.text import spelled
+from rules.formatting import spelled
+from rules.model.identifiers import Millis
+from rules.notifications.route import OWN
 
 HOLD_MS = Millis(300_000)
 """So long a sink may fail before the others tell of it."""

@@ -6,9 +6,9 @@ from connectors.delivery.entry import Closed, Entry, Heard, Opened, Recorded, To
 from connectors.sinks.line import Key
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
-from rules.quorum import Millis
-from rules.telling.incident import Incidents
-from rules.telling.life import Filed
+from rules.model.identifiers import Millis
+from rules.notifications.alert_history import Filed
+from rules.notifications.incident import Incidents
 
 
 class Shelf:

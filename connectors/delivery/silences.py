@@ -17,8 +17,8 @@ from connectors.append import replace_file
 from connectors.errors import UsageError
 from connectors.sinks.line import iso
 from rules.finding import Plain
-from rules.quorum import Millis
-from rules.telling.silence import Silence
+from rules.model.identifiers import Millis
+from rules.notifications.silence import Silence
 
 _LOG = logging.getLogger(__name__)
 _VERSION = 1

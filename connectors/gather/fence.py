@@ -9,7 +9,7 @@ from connectors.errors import KraftwatchError
 from connectors.event import Unseen
 from connectors.kafka.loop import Loop
 from connectors.kafka.output import Output
-from rules.quorum import Reason, Sight
+from rules.model.monitoring import Reason, Sight
 
 _LOG = logging.getLogger(__name__)
 _FIRST_S = 1.0

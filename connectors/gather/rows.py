@@ -15,7 +15,7 @@ from connectors.metadata.decode import decode
 from connectors.metadata.records import framed, head, is_noop
 from connectors.metadata.redaction import blanked
 from connectors.observation import Kind, Observation
-from rules.quorum import Sight
+from rules.model.monitoring import Sight
 
 _REGISTER_CONTROLLER = 27
 _SUCCESS = "seen"

@@ -15,7 +15,7 @@ from connectors.kafka.resolver import Resolver
 from connectors.kafka.tail import Resume
 from connectors.kafka.views import Views
 from connectors.kafka.whereabouts import Learned, Whereabouts
-from rules.quorum import Reason, Sight
+from rules.model.monitoring import Reason, Sight
 
 
 class Watch:

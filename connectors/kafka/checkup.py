@@ -18,7 +18,7 @@ from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import TlsTransport, connect, secure
 from connectors.kafka.whereabouts import Whereabouts
 from connectors.kafka.wire import ApiVersionsRequest
-from rules.quorum import Sight
+from rules.model.monitoring import Sight
 
 T = TypeVar("T")
 Outcome: TypeAlias = T | UnseenError

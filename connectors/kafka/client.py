@@ -18,7 +18,8 @@ from connectors.kafka.loop import Loop, Outcome
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect, secure
 from connectors.kafka.wire import KafkaConnection, kafka_errors
-from rules.quorum import Reason, Sight, host_and_port
+from rules.model.identifiers import host_and_port
+from rules.model.monitoring import Reason, Sight
 
 OPTIONS = frozenset(
     {

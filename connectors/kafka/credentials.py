@@ -21,7 +21,7 @@ from connectors.errors import UnseenError, UsageError
 from connectors.kafka.failure import OF_OUR_CERTIFICATE
 from connectors.kafka.wire import AbstractTokenProvider
 from connectors.sinks.secret import Secret
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 
 FILES = frozenset({"sasl_oauth_token_file", "sasl_plain_password_file", "ssl_password_file"})
 """Options of ours, which kafka-python does not know."""

@@ -1,4 +1,4 @@
-"""Every way a look can fail, put into one of `rules.quorum.Reason`, in words that hold no secret.
+"""Every way a look can fail, put into one of `rules.model.quorum.Reason`, in words that hold no secret.
 
 kafka-python wraps: the true cause may be the exception, its `__cause__`, its `__context__` or one of its
 arguments, so all of them are searched, the telling ones first. Each line of the table was seen on a real
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from connectors.errors import UnseenError
 from connectors.kafka.wire import kafka_errors
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 
 CLUSTER_AUTHORIZATION_FAILED = 31
 NOT_LEADER_OR_FOLLOWER = 6

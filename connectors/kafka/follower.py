@@ -31,7 +31,7 @@ from connectors.kafka.output import Output
 from connectors.kafka.sweep import Sweep
 from connectors.kafka.tail import Release, Resume, SnapshotTail, Tail
 from connectors.kafka.whereabouts import Whereabouts
-from rules.quorum import Reason, Sight
+from rules.model.monitoring import Reason, Sight
 
 START = Resume(offset=0, epoch=0)
 MAX_BYTES = 8 * 1024 * 1024

@@ -13,7 +13,7 @@ from connectors.kafka.messages import fetched, knock
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.sweep import Sweep
 from connectors.kafka.wire import DescribeClusterRequest
-from rules.quorum import Reason, Sight
+from rules.model.monitoring import Reason, Sight
 
 _AGAIN_S = 0.5
 _BROKERS, _CONTROLLERS = 1, 2

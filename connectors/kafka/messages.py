@@ -20,7 +20,9 @@ from connectors.kafka.wire import (
     FetchRequest,
     FetchSnapshotRequest,
 )
-from rules.quorum import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, Reason, Replica, ReplicaKey
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.monitoring import Reason
+from rules.model.poll import Replica
 
 TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)

@@ -16,7 +16,8 @@ from connectors.kafka.output import Output
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect
 from connectors.kafka.whereabouts import Place, Whereabouts
-from rules.quorum import Answer, Connection, NodeId, Reason, Resolution, Sight
+from rules.model.identifiers import NodeId
+from rules.model.monitoring import Answer, Connection, Reason, Resolution, Sight
 
 _ASK_EVERY_S = 60.0
 _ASK_AGAIN_S = 15.0

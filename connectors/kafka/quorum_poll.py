@@ -16,7 +16,7 @@ from connectors.kafka.output import Output
 from connectors.kafka.rest import Rest
 from connectors.kafka.sweep import Sweep
 from connectors.kafka.whereabouts import Whereabouts
-from rules.quorum import Reason, Sight
+from rules.model.monitoring import Reason, Sight
 
 _FIRST_SHARE = 0.5
 """Of the interval that the leader alone may take before the others are asked too."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from connectors.errors import UnseenError
 from connectors.kafka.loop import Loop, Outcome
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 
 Lookup = Callable[[str], tuple[str, ...]]
 _GONE = (socket.EAI_NONAME, socket.EAI_NODATA)

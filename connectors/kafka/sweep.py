@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 from connectors.errors import UnseenError
 from connectors.kafka.client import Address
 from connectors.kafka.loop import Loop, Outcome
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 
 T = TypeVar("T")
 _FRESH_S = 5.0

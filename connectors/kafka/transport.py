@@ -21,7 +21,7 @@ from connectors.kafka.credentials import tls_context
 from connectors.kafka.failure import of_errno
 from connectors.kafka.loop import Loop
 from connectors.kafka.wire import KafkaSSLTransport, KafkaTCPTransport, kafka_errors
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 
 _READ_BYTES = 256 * 1024
 _UNDER_WAY = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)

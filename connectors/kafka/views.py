@@ -16,7 +16,8 @@ from connectors.kafka.whereabouts import Whereabouts
 from connectors.metadata.batches import Batch, scan
 from connectors.metadata.decode import decode
 from connectors.observation import Kind
-from rules.quorum import Epoch, LeaderLog, Millis, NodeId, Offset, Reason, Sight, Snapshot
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.monitoring import LeaderLog, Reason, Sight, Snapshot
 
 _TELLS_ABSENCE = 16
 """The Fetch version that only a Kafka speaks which answers a Fetch of offset 0 with its snapshot (KAFKA-15078, 3.6;

@@ -11,8 +11,8 @@ from typing import TypeAlias
 from connectors.event import ControllerRegistered, Event, QuorumPolled, VotersSet
 from connectors.kafka.client import Address
 from connectors.kafka.messages import FetchAnswer
-from rules.endpoints import dialled_first
-from rules.quorum import Endpoint, NodeId
+from rules.analysis.endpoint_status import dialled_first
+from rules.model.identifiers import Endpoint, NodeId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

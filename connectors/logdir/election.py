@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rules.quorum import DirectoryId, Epoch, NodeId, ReplicaKey
+from rules.model.identifiers import DirectoryId, Epoch, NodeId, ReplicaKey
 
 QUORUM_STATE = "quorum-state"
 _NOBODY = -1

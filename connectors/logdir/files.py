@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from connectors.errors import UsageError
-from rules.quorum import Epoch, Offset
+from rules.model.identifiers import Epoch, Offset
 
 PARTITION = "__cluster_metadata-0"
 _SEGMENT = re.compile(r"(\d{20})\.log")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.logdir.files import PARTITION
-from rules.quorum import DirectoryId, NodeId, ReplicaKey
+from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
 
 META_PROPERTIES = "meta.properties"
 _PAIR = re.compile(r"\s*([^\s=:#!][^\s=:]*)\s*[=:]?\s*(.*)")

@@ -12,7 +12,8 @@ from connectors.logdir.files import Files, Segment, Snapshot
 from connectors.metadata.batches import Batch, scan
 from connectors.metadata.decode import decode
 from connectors.observation import Kind
-from rules.quorum import Epoch, Offset, VoterSet
+from rules.model.identifiers import Epoch, Offset
+from rules.model.voter_set import VoterSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from connectors.metadata.records import FRAME_VERSION, Framed, control_type, fra
 from connectors.metadata.redaction import BEARING
 from connectors.metadata.translation import CONTROL_TRANSLATORS, TRANSLATORS, Translator
 from connectors.observation import Kind
-from rules.quorum import Epoch, Millis, Offset
+from rules.model.identifiers import Epoch, Millis, Offset
 
 
 class Snapshot(NamedTuple):

@@ -28,7 +28,9 @@ from connectors.event import (
 )
 from connectors.metadata.fields import Values
 from connectors.metadata.partitions import UNCHANGED_LEADER, UNCHANGED_STATE, recovering
-from rules.quorum import Endpoint, FeatureRange, NodeId, ReplicaKey, TopicId, Voter
+from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, TopicId
+from rules.model.registration import FeatureRange
+from rules.model.voter_set import Voter
 
 Translator: TypeAlias = Callable[[At, Values], Event]
 

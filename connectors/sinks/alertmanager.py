@@ -21,8 +21,8 @@ from connectors.sinks.turn import in_turn
 from connectors.sinks.webhook import host_of
 from rules.alert import Alert, AlertState
 from rules.finding import Plain, Severity
-from rules.quorum import Millis
-from rules.telling.notice import Notice
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice
 
 REPEAT_S = 60.0
 """How often what stands is told again."""

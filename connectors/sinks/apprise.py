@@ -20,9 +20,9 @@ from connectors.sinks.sink import Delivered, Outcome, Retry, Terms
 from connectors.sinks.turn import in_turn
 from rules.alert import AlertState
 from rules.finding import Severity
-from rules.quorum import Millis
-from rules.telling.notice import Notice
-from rules.text import rendered
+from rules.formatting import rendered
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice
 
 _TITLE = 200
 _BODY = 3_000

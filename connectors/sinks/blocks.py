@@ -14,8 +14,8 @@ from connectors.sinks.line import iso
 from connectors.sinks.links import Links
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
-from rules.quorum import Millis
-from rules.telling.notice import Notice
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice
 
 Block: TypeAlias = dict[str, Any]
 

@@ -16,8 +16,8 @@ from connectors.sinks.line import iso
 from connectors.sinks.sink import Delivered, Outcome, Retry, Style, Terms
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
-from rules.quorum import Millis
-from rules.telling.notice import Notice
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice
 
 TERMS = Terms(name="console", style=Style.EACH)
 """Every transition, as it comes."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from connectors.sinks.line import iso, sayable
 from rules.alert import Alert
 from rules.finding import Plain
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 
 _INDENT = "  "
 _LONGEST_INLINE = 96

@@ -18,8 +18,8 @@ from connectors.errors import UsageError
 from connectors.sinks.line import Key, key_of, to_line
 from connectors.sinks.sink import Delivered, Outcome, Retry, Style, Terms
 from rules.alert import Alert
-from rules.quorum import Millis
-from rules.telling.notice import Notice
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice
 
 _READ_BYTES = 1 << 20
 _OURS = b'{"cluster":"'

@@ -24,8 +24,8 @@ from connectors.sinks.line import Key, to_line
 from connectors.sinks.place import KafkaTopic
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Terms
 from rules.alert import Alert
-from rules.quorum import Millis
-from rules.telling.notice import Notice
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.1

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from rules.alert import Alert
 from rules.finding import Plain
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 
 Key: TypeAlias = tuple[str, str, str, Millis, str, str, Millis]
 """`Alert.key`."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from rules.telling.route import OWN
+from rules.notifications.route import OWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,8 @@ from connectors.sinks.sink import Delivered, Outcome, Retry, Terms
 from connectors.sinks.turn import in_turn
 from rules.alert import AlertState
 from rules.finding import Plain
-from rules.quorum import Millis
-from rules.telling.notice import Notice
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice
 
 _SUMMARY = 1_024
 _SHORT = 255

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from connectors.sinks.links import Links
 from connectors.sinks.secret import Secret
-from rules.telling.route import Route
+from rules.notifications.route import Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from rules.quorum import Millis
-from rules.telling.notice import Notice
-from rules.telling.route import Route
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice
+from rules.notifications.route import Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

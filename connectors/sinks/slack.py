@@ -29,8 +29,8 @@ from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Terms
 from connectors.sinks.turn import in_turn
 from connectors.sinks.webhook import host_of
 from rules.finding import Severity
-from rules.quorum import Millis
-from rules.telling.notice import WEIGHT, Notice, NotifyReason
+from rules.model.identifiers import Millis
+from rules.notifications.notification import WEIGHT, Notice, NotifyReason
 
 _QUIET = logging.getLogger("kraftwatch.slack-sdk")
 """For the SDK, which logs what it sends and each failure: our own outcome says it once, without secrets."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from connectors.sinks.sink import Outcome, Retry
-from rules.telling.notice import Notice
+from rules.notifications.notification import Notice
 
 TellOne: TypeAlias = Callable[[Notice, float], Outcome]
 """Tells one notice within so many seconds."""

@@ -22,8 +22,8 @@ from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Outcome, Retry, Terms
 from connectors.sinks.turn import in_turn
 from rules.finding import Plain
-from rules.quorum import Millis
-from rules.telling.notice import Notice
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice
 
 SIGNATURE = "X-Kraftwatch-Signature"
 """`t=SECONDS,v1=HEX`: HMAC-SHA-256 over `SECONDS.BODY` with the signing key."""

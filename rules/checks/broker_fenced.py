@@ -28,12 +28,13 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.log_freshness import unread
 from rules.finding import Finding, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.quorum import BrokerRegistration, Quorum
-from rules.reading import unread
-from rules.remedy import describe_status
-from rules.sight import SEEN_AGE
-from rules.text import listed
+from rules.formatting import listed
+from rules.model.quorum import Quorum
+from rules.model.registration import BrokerRegistration
+from rules.remedy_commands import describe_status
 
 ID = "broker-fenced"
 

@@ -28,8 +28,9 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.finding import Finding, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.quorum import Failure, Quorum, Reason
-from rules.remedy import describe_status
+from rules.model.monitoring import Failure, Reason
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_status
 
 ID = "committed-metadata-lost"
 

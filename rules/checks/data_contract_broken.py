@@ -36,8 +36,9 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.finding import Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
-from rules.quorum import Breach, Quorum
-from rules.text import counted, spelled
+from rules.formatting import counted, spelled
+from rules.model.monitoring import Breach
+from rules.model.quorum import Quorum
 
 ID = "data-contract-broken"
 STANDS = Threshold(

@@ -32,12 +32,14 @@ Thresholds
 from collections import Counter
 from collections.abc import Iterable
 
+from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.log_freshness import unread
 from rules.finding import Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
-from rules.quorum import ControllerStart, Election, Millis, Quorum
-from rules.reading import unread
-from rules.remedy import describe_status
-from rules.sight import SEEN_AGE
-from rules.text import counted, listed, spelled
+from rules.formatting import counted, listed, spelled
+from rules.model.history import ControllerStart, Election
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_status
 
 ID = "epoch-churn"
 WINDOW = Threshold(

@@ -31,12 +31,13 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.freshness import POLL_AGE, SILENT, fresh_poll, no_fresh_poll
+from rules.analysis.voter_status import BEHIND, Part, Seat, keeping_up, seats
 from rules.finding import CannotTell, Finding, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.quorum import Poll, Quorum
-from rules.remedy import describe_status
-from rules.seats import BEHIND, Part, Seat, keeping_up, seats
-from rules.sight import POLL_AGE, SILENT, fresh_poll, no_fresh_poll
-from rules.text import listed
+from rules.formatting import listed
+from rules.model.poll import Poll
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_status
 
 ID = "failure-tolerance"
 

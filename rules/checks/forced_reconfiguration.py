@@ -25,11 +25,12 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.freshness import no_voters_record
 from rules.finding import Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
-from rules.quorum import Quorum, Reconfiguration
-from rules.remedy import describe_status
-from rules.sight import no_voters_record
-from rules.text import listed
+from rules.formatting import listed
+from rules.model.history import Reconfiguration
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_status
 
 ID = "forced-reconfiguration"
 TOLD_FOR = Threshold(

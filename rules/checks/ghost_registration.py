@@ -28,12 +28,15 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.freshness import POLL_AGE, SEEN_AGE, fresh_poll, no_fresh_poll
+from rules.analysis.log_freshness import unread
 from rules.finding import CannotTell, Finding, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.quorum import ControllerRegistration, Millis, NodeId, Poll, Quorum, ReplicaHistory
-from rules.reading import unread
-from rules.remedy import describe_status
-from rules.sight import POLL_AGE, SEEN_AGE, fresh_poll, no_fresh_poll
-from rules.text import listed, spelled
+from rules.formatting import listed, spelled
+from rules.model.identifiers import Millis, NodeId
+from rules.model.poll import Poll, ReplicaHistory
+from rules.model.quorum import Quorum
+from rules.model.registration import ControllerRegistration
+from rules.remedy_commands import describe_status
 
 ID = "ghost-registration"
 OBSERVER_SESSION_MS = 300_000

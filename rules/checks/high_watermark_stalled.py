@@ -28,12 +28,14 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.freshness import POLL_AGE, SILENT, fresh_poll, no_fresh_poll
+from rules.analysis.voter_status import BEHIND, Part, Seat, keeping_up, seats
 from rules.finding import CannotTell, Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
-from rules.quorum import Millis, Poll, Quorum
-from rules.remedy import describe_status
-from rules.seats import BEHIND, Part, Seat, keeping_up, seats
-from rules.sight import POLL_AGE, SILENT, fresh_poll, no_fresh_poll
-from rules.text import counted, spelled
+from rules.formatting import counted, spelled
+from rules.model.identifiers import Millis
+from rules.model.poll import Poll
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_status
 
 ID = "high-watermark-stalled"
 STILL = Threshold(

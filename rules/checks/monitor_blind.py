@@ -28,12 +28,14 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.freshness import PROBE_AGE, SEEN_AGE, hidden, leaderless
+from rules.analysis.unreachable_leader import HiddenLeader
 from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.hidden_leader import HiddenLeader
-from rules.quorum import Failure, Millis, Quorum, Reason, Resolution, Sight, Vantage
-from rules.remedy import allow, describe_status
-from rules.sight import PROBE_AGE, SEEN_AGE, hidden, leaderless
-from rules.text import listed, spelled
+from rules.formatting import listed, spelled
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Failure, Reason, Resolution, Sight, Vantage
+from rules.model.quorum import Quorum
+from rules.remedy_commands import allow, describe_status
 
 ID = "monitor-blind"
 

@@ -36,13 +36,14 @@ Thresholds
 
 from collections.abc import Iterable
 
-from rules.electability import electability, stands, without_the_refusing
-from rules.endpoints import Look, remembered, seen_there
+from rules.analysis.electability import electability, stands, without_the_refusing
+from rules.analysis.endpoint_status import Look, remembered, seen_there
+from rules.analysis.freshness import PROBE_AGE, SEEN_AGE, SILENT, Leaderless, hidden, last_seen_at_ms, leaderless
 from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.quorum import Quorum, Resolution
-from rules.remedy import describe_status
-from rules.sight import PROBE_AGE, SEEN_AGE, SILENT, Leaderless, hidden, last_seen_at_ms, leaderless
-from rules.text import listed, spelled
+from rules.formatting import listed, spelled
+from rules.model.monitoring import Resolution
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_status
 
 ID = "no-leader"
 

@@ -31,13 +31,16 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.disk_replacement import HALF_DONE, half_done
+from rules.analysis.freshness import POLL_AGE, SILENT, fresh_poll, no_fresh_poll, no_voters_record
+from rules.analysis.replica_lag import Liveness, Readiness, liveness, readiness
 from rules.finding import CannotTell, Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
-from rules.progress import Liveness, Readiness, liveness, readiness
-from rules.quorum import NodeId, Poll, Quorum, Replica, ReplicaKey, VoterSet
-from rules.remedy import add_controller
-from rules.replacement import HALF_DONE, half_done
-from rules.sight import POLL_AGE, SILENT, fresh_poll, no_fresh_poll, no_voters_record
-from rules.text import counted, listed, spelled
+from rules.formatting import counted, listed, spelled
+from rules.model.identifiers import NodeId, ReplicaKey
+from rules.model.poll import Poll, Replica
+from rules.model.quorum import Quorum
+from rules.model.voter_set import VoterSet
+from rules.remedy_commands import add_controller
 
 ID = "observer-could-be-voter"
 OBSERVER_SESSION_MS = 300_000

@@ -28,13 +28,15 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.freshness import POLL_AGE, SEEN_AGE, SILENT, fresh_poll, no_fresh_poll
+from rules.analysis.log_freshness import unread
+from rules.analysis.replica_lag import Liveness, Readiness, lag_ms, liveness, readiness, silence_ms
 from rules.finding import CannotTell, Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
-from rules.progress import Liveness, Readiness, lag_ms, liveness, readiness, silence_ms
-from rules.quorum import Millis, Poll, Quorum, Replica
-from rules.reading import unread
-from rules.remedy import describe_status
-from rules.sight import POLL_AGE, SEEN_AGE, SILENT, fresh_poll, no_fresh_poll
-from rules.text import spelled
+from rules.formatting import spelled
+from rules.model.identifiers import Millis
+from rules.model.poll import Poll, Replica
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_status
 
 ID = "observer-lagging"
 LAG = Threshold(

@@ -27,12 +27,14 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.log_freshness import unread
 from rules.finding import Finding, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.quorum import Millis, OpenTransaction, Quorum
-from rules.reading import unread
-from rules.remedy import describe_status
-from rules.sight import SEEN_AGE
-from rules.text import counted, spelled
+from rules.formatting import counted, spelled
+from rules.model.history import OpenTransaction
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_status
 
 ID = "open-transaction"
 

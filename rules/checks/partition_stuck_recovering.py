@@ -35,13 +35,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
+from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.log_freshness import unread
 from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.formatting import counted, listed, spelled
 from rules.internal_topics import HOLDS
-from rules.quorum import Millis, NodeId, Quorum, Recovery
-from rules.reading import unread
-from rules.remedy import describe_topic
-from rules.sight import SEEN_AGE
-from rules.text import counted, listed, spelled
+from rules.model.history import Recovery
+from rules.model.identifiers import Millis, NodeId
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_topic
 
 ID = "partition-stuck-recovering"
 JOIN = Threshold(

@@ -27,11 +27,12 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.freshness import POLL_AGE, fresh_poll, no_fresh_poll
 from rules.finding import Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
-from rules.quorum import NodeId, Quorum
-from rules.remedy import describe_status
-from rules.sight import POLL_AGE, fresh_poll, no_fresh_poll
-from rules.text import counted, listed
+from rules.formatting import counted, listed
+from rules.model.identifiers import NodeId
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_status
 
 ID = "quorum-shape"
 MOST = Threshold(

@@ -32,9 +32,10 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.finding import CannotTell, Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
-from rules.quorum import Invariant, Quorum, Reason, Violation
-from rules.remedy import against_raft
-from rules.text import spelled
+from rules.formatting import spelled
+from rules.model.monitoring import Invariant, Reason, Violation
+from rules.model.quorum import Quorum
+from rules.remedy_commands import against_raft
 
 ID = "raft-invariant-broken"
 EXPLAINED = Threshold(

@@ -31,12 +31,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
+from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.log_freshness import unread
 from rules.finding import Finding, Plain, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
-from rules.quorum import ElectedRecovered, NodeId, Offset, Quorum, Recovery, TopicId
-from rules.reading import unread
-from rules.remedy import describe_topic
-from rules.sight import SEEN_AGE
-from rules.text import counted, listed
+from rules.formatting import counted, listed
+from rules.model.history import ElectedRecovered, Recovery
+from rules.model.identifiers import NodeId, Offset, TopicId
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_topic
 
 ID = "recovery-invariant-broken"
 TOLD_FOR = Threshold(

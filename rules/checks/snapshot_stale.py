@@ -30,6 +30,9 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.leader_views import VIEW_AGE, fresh_views
+from rules.analysis.log_freshness import unread
 from rules.finding import (
     CannotTell,
     Finding,
@@ -42,12 +45,11 @@ from rules.finding import (
     clear,
     hold,
 )
-from rules.quorum import LeaderLog, Millis, NodeId, Quorum, View
-from rules.reading import unread
-from rules.remedy import describe_status
-from rules.sight import SEEN_AGE
-from rules.text import spelled
-from rules.views import VIEW_AGE, fresh_views
+from rules.formatting import spelled
+from rules.model.identifiers import Millis, NodeId
+from rules.model.monitoring import LeaderLog, View
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_status
 
 ID = "snapshot-stale"
 SUBJECT = "metadata log"

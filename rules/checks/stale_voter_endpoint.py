@@ -34,13 +34,23 @@ Thresholds
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rules.electability import Electability, electability, stands
-from rules.endpoints import Flaw, Look, elsewhere, looks, remembered, seen_there
+from rules.analysis.electability import Electability, electability, stands
+from rules.analysis.endpoint_status import Flaw, Look, elsewhere, looks, remembered, seen_there
+from rules.analysis.freshness import (
+    POLL_AGE,
+    PROBE_AGE,
+    SILENT,
+    fresh_poll,
+    last_seen_at_ms,
+    leaderless,
+    no_voters_record,
+)
 from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.quorum import Answer, NodeId, Quorum, Vantage
-from rules.remedy import describe_status
-from rules.sight import POLL_AGE, PROBE_AGE, SILENT, fresh_poll, last_seen_at_ms, leaderless, no_voters_record
-from rules.text import listed
+from rules.formatting import listed
+from rules.model.identifiers import NodeId
+from rules.model.monitoring import Answer, Vantage
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_status
 
 ID = "stale-voter-endpoint"
 _ELECTION_MS = 5_000

@@ -27,12 +27,14 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.log_freshness import unread
 from rules.finding import Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
-from rules.quorum import Millis, Quorum, UncleanElections
-from rules.reading import unread
-from rules.remedy import describe_topic
-from rules.sight import SEEN_AGE
-from rules.text import counted, listed, spelled
+from rules.formatting import counted, listed, spelled
+from rules.model.history import UncleanElections
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
+from rules.remedy_commands import describe_topic
 
 ID = "unclean-election"
 TOLD_FOR = Threshold(

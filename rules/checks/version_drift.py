@@ -34,12 +34,14 @@ Thresholds
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.log_freshness import unread
 from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
-from rules.quorum import BrokerRegistration, ControllerRegistration, FeatureRange, Millis, NodeId, Quorum
-from rules.reading import unread
-from rules.remedy import describe_features, upgrade_feature
-from rules.sight import SEEN_AGE
-from rules.text import counted, listed, spelled
+from rules.formatting import counted, listed, spelled
+from rules.model.identifiers import Millis, NodeId
+from rules.model.quorum import Quorum
+from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
+from rules.remedy_commands import describe_features, upgrade_feature
 
 ID = "version-drift"
 METADATA_VERSION = "metadata.version"

@@ -32,12 +32,14 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.freshness import POLL_AGE, fresh_poll, polls_alone
+from rules.analysis.leader_views import VIEW_AGE, fresh_views
 from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.quorum import Epoch, Millis, NodeId, Quorum, View
-from rules.remedy import against_raft, describe_status
-from rules.sight import POLL_AGE, fresh_poll, polls_alone
-from rules.text import listed, spelled
-from rules.views import VIEW_AGE, fresh_views
+from rules.formatting import listed, spelled
+from rules.model.identifiers import Epoch, Millis, NodeId
+from rules.model.monitoring import View
+from rules.model.quorum import Quorum
+from rules.remedy_commands import against_raft, describe_status
 
 ID = "views-disagree"
 

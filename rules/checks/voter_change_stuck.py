@@ -29,14 +29,17 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.freshness import POLL_AGE, SEEN_AGE, SILENT, fresh_poll, no_fresh_poll, no_voters_record
+from rules.analysis.log_freshness import unread
+from rules.analysis.replica_lag import same
+from rules.analysis.voter_status import BEHIND, Part, Seat, keeping_up, seats
 from rules.finding import Finding, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.progress import same
-from rules.quorum import Poll, Quorum, ReplicaKey, VoterSet
-from rules.reading import unread
-from rules.remedy import describe_status
-from rules.seats import BEHIND, Part, Seat, keeping_up, seats
-from rules.sight import POLL_AGE, SEEN_AGE, SILENT, fresh_poll, no_fresh_poll, no_voters_record
-from rules.text import listed
+from rules.formatting import listed
+from rules.model.identifiers import ReplicaKey
+from rules.model.poll import Poll
+from rules.model.quorum import Quorum
+from rules.model.voter_set import VoterSet
+from rules.remedy_commands import describe_status
 
 ID = "voter-change-stuck"
 

@@ -30,13 +30,16 @@ Thresholds
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rules.analysis.disk_replacement import HALF_DONE, half_done
+from rules.analysis.freshness import POLL_AGE, SILENT, fresh_poll, no_fresh_poll, no_voters_record
+from rules.analysis.replica_lag import Liveness, lag_ms, liveness, same, silence_ms
 from rules.finding import CannotTell, Finding, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.progress import Liveness, lag_ms, liveness, same, silence_ms
-from rules.quorum import Millis, Poll, Quorum, Replica, ReplicaKey, Voter, VoterSet
-from rules.remedy import add_controller, remove_controller
-from rules.replacement import HALF_DONE, half_done
-from rules.sight import POLL_AGE, SILENT, fresh_poll, no_fresh_poll, no_voters_record
-from rules.text import spelled
+from rules.formatting import spelled
+from rules.model.identifiers import Millis, ReplicaKey
+from rules.model.poll import Poll, Replica
+from rules.model.quorum import Quorum
+from rules.model.voter_set import Voter, VoterSet
+from rules.remedy_commands import add_controller, remove_controller
 
 ID = "voter-disk-replaced"
 _LAGGING_MS = 2_000

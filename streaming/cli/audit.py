@@ -15,7 +15,7 @@ from connectors.journal.journal import Journal
 from connectors.observation import Observation
 from connectors.sinks.evidence import visible
 from rules.finding import Plain
-from rules.text import counted
+from rules.formatting import counted
 from streaming.checkpoint import Checkpoint
 from streaming.cli.given import AsJson, print_json
 from streaming.contracts.site import make_ours

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.cli import given
 from streaming.cli.terminal import printed, say
 from streaming.config import Config, load, mistakes, schema

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rules.text import counted
+from rules.formatting import counted
 from streaming.cli import given
 from streaming.cli.given import Asked
 from streaming.cli.terminal import printed

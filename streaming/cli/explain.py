@@ -12,7 +12,7 @@ from rich.text import Text
 from connectors.errors import UsageError
 from rules.evaluate import RULES
 from rules.finding import Rule
-from rules.page import default_of, page_of, silence_of, times_of
+from rules.rule_page import default_of, page_of, silence_of, times_of
 from streaming.cli.terminal import printed
 
 

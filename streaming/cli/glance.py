@@ -12,7 +12,7 @@ from rich.live import Live
 from connectors.errors import UsageError
 from connectors.kafka.wire import hush
 from rules.finding import Plain
-from rules.quorum import Vantage
+from rules.model.monitoring import Vantage
 from streaming.cli import given
 from streaming.cli.given import Asked, Offline, Shown
 from streaming.cli.terminal import note, printed

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from connectors.errors import UsageError
 from connectors.moment import AtOffset, AtTime, Moment
-from rules.quorum import Millis, Offset
+from rules.model.identifiers import Millis, Offset
 
 
 def moment(text: str) -> Moment:

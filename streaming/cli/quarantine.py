@@ -16,7 +16,7 @@ from connectors.journal.journal import Journal
 from connectors.sinks.evidence import visible
 from connectors.sinks.line import iso
 from rules.finding import Plain
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.checkpoint import Checkpoint
 from streaming.cli.given import AsJson, print_json
 from streaming.cli.terminal import printed, say

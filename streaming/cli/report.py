@@ -7,7 +7,7 @@ import typer
 
 from connectors.errors import UsageError
 from connectors.sinks.line import iso
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.cli import given
 from streaming.cli.moment import instant
 from streaming.cli.terminal import note

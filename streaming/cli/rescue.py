@@ -45,7 +45,7 @@ def plan(
 
       kraftwatch rescue plan --log-dir c1/metadata --log-dir c2/metadata
     """
-    from rules.override import Outcome
+    from rules.rescue.voter_override import Outcome
     from streaming.oncall.disk import on_disk
     from streaming.oncall.plan import plan as planned
     from streaming.oncall.plan import shown

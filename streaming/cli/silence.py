@@ -21,9 +21,9 @@ from connectors.sinks.evidence import visible
 from connectors.sinks.line import iso
 from rules.evaluate import RULES
 from rules.finding import Severity
-from rules.quorum import Millis
-from rules.telling.silence import Silence
-from rules.text import spelled
+from rules.formatting import spelled
+from rules.model.identifiers import Millis
+from rules.notifications.silence import Silence
 from streaming.checkpoint import Checkpoint
 from streaming.cli import given
 from streaming.cli.moment import instant

@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from connectors.cluster import Cluster
 from connectors.errors import UsageError
 from connectors.sinks.secret import Secret
-from rules.quorum import Access, Vantage
+from rules.model.monitoring import Access, Vantage
 from streaming.config.login import BY_PASSWORD, LoginSection
 from streaming.config.section import readable
 

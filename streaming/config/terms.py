@@ -8,7 +8,7 @@ from connectors.sinks.links import Links
 from connectors.sinks.place import Place, Wanted
 from connectors.sinks.secret import Secret
 from rules.finding import Severity
-from rules.telling.route import Route
+from rules.notifications.route import Route
 from streaming.config.section import Duration, Section
 
 _FILE = "_file"

@@ -14,7 +14,7 @@ from connectors.sinks.line import from_iso, to_object
 from rules.alert import AlertState, fingerprint
 from rules.evaluate import RULES
 from rules.finding import Severity
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.contracts.contract import (
     EARLIEST_MS,
     LATEST_MS,

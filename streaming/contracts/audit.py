@@ -10,7 +10,8 @@ from typing import Protocol
 from connectors.errors import JournalError
 from connectors.observation import Observation
 from rules.evaluate import thresholds_for
-from rules.quorum import Millis, Vantage
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Vantage
 from streaming.contracts.alerts import Alerts, Line
 from streaming.contracts.contract import Suite
 from streaming.contracts.events import Events

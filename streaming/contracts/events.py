@@ -17,7 +17,8 @@ from connectors.event import (
 )
 from connectors.observation import Kind, Observation
 from rules.finding import Severity
-from rules.quorum import NodeId, Reason
+from rules.model.identifiers import NodeId
+from rules.model.monitoring import Reason
 from streaming.contracts.contract import (
     EARLIEST_MS,
     LATEST_MS,

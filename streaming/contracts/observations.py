@@ -9,7 +9,7 @@ from connectors.kafka.tail import HELD_BYTES_MAX
 from connectors.metadata.redaction import blanked
 from connectors.observation import Kind, Observation
 from rules.finding import Severity
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 from streaming.contracts.contract import (
     EARLIEST_MS,
     LATEST_MS,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from rules.quorum import DirectoryId, Endpoint
+from rules.model.identifiers import DirectoryId, Endpoint
 from streaming.contracts.contract import UUID
 
 _WELL_FORMED = re.compile(UUID)

@@ -11,8 +11,8 @@ from connectors.kafka.credentials import certificate_ends_at
 from connectors.kafka.identity import ClusterDescribed
 from connectors.kafka.messages import FetchAnswer
 from rules.evaluate import evaluate, thresholds_for
-from rules.quorum import LEADS_NOT, Reason
-from rules.remedy import LEGEND, allow
+from rules.model.monitoring import LEADS_NOT, Reason
+from rules.remedy_commands import LEGEND, allow
 from streaming.config import ClusterSection
 from streaming.doctor.check import Check, Verdict
 from streaming.replay.machine import Machine

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from connectors.errors import UsageError
-from rules.text import counted
+from rules.formatting import counted
 from streaming.checkpoint import Checkpoint
 from streaming.config import Config
 from streaming.config.named import unreadable

@@ -5,10 +5,10 @@ from rich.text import Text
 from connectors.errors import UsageError
 from connectors.sinks.evidence import visible
 from connectors.sinks.line import iso, sayable
+from rules.analysis.safe_to_restart import Restart, judge, known
 from rules.finding import HOLD, Finding, Plain, Thresholds
-from rules.quorum import NodeId
-from rules.restart import Restart, judge, known
-from rules.text import listed
+from rules.formatting import listed
+from rules.model.identifiers import NodeId
 from streaming.oncall import tables
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.overview import RULE

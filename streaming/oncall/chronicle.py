@@ -9,7 +9,10 @@ from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.lifecycle import Book, advance
-from rules.quorum import Millis, Past, Quorum, Recovery, Vantage
+from rules.model.history import Past, Recovery
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Vantage
+from rules.model.quorum import Quorum
 from streaming.fleet import Recovered
 from streaming.replay.machine import Machine
 

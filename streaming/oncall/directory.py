@@ -9,8 +9,9 @@ from connectors.logdir.voters import Recorded
 from connectors.sinks.evidence import visible
 from connectors.sinks.line import iso
 from rules.finding import Plain
-from rules.quorum import ReplicaKey, Voter
-from rules.text import listed
+from rules.formatting import listed
+from rules.model.identifiers import ReplicaKey
+from rules.model.voter_set import Voter
 from streaming.oncall.disk import Disk
 
 _SETS = 4

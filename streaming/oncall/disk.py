@@ -16,7 +16,8 @@ from connectors.logdir.reading import Begun, Beyond, Break, read
 from connectors.logdir.voters import Recorded, voter_sets
 from connectors.moment import AtTime, Moment
 from connectors.observation import Observation
-from rules.quorum import Epoch, Millis, Offset, Vantage
+from rules.model.identifiers import Epoch, Millis, Offset
+from rules.model.monitoring import Vantage
 from streaming.oncall.past import Extent, events_upto, within
 from streaming.replay.machine import Machine
 

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from rich.text import Text
 
 from connectors.sinks.evidence import duration, visible
-from rules.text import counted
+from rules.formatting import counted
 
 Shown: TypeAlias = Mapping[str, Any]
 """What a function of `streaming.oncall.overview` returned."""

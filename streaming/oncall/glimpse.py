@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rules.finding import Judgement, Thresholds
-from rules.quorum import Millis, Quorum
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
 from streaming.oncall.disk import Disk
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from connectors.sinks.line import iso
 from rules.finding import Plain
-from rules.quorum import Quorum, ReplicaKey
+from rules.model.identifiers import ReplicaKey
+from rules.model.quorum import Quorum
 
 
 def history(quorum: Quorum) -> dict[str, Plain]:

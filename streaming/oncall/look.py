@@ -15,7 +15,7 @@ from connectors.gather.recording import Recording
 from connectors.kafka.identity import identify
 from connectors.kafka.loop import Loop
 from connectors.observation import Observation
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.view import Target, View
 

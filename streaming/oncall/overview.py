@@ -8,13 +8,17 @@ in snake_case and its meaning (MetadataQuorumCommand); -1 there is null here.
 from collections.abc import Iterable
 
 from connectors.sinks.line import iso
-from rules.electability import electability, stands
-from rules.endpoints import Look, looks, remembered, seen_there
+from rules.analysis.electability import electability, stands
+from rules.analysis.endpoint_status import Look, looks, remembered, seen_there
+from rules.analysis.freshness import fresh_poll, leaderless
+from rules.analysis.replica_lag import Liveness, fetch_age_ms, lag_ms, liveness
 from rules.finding import Plain, Thresholds
-from rules.override import initial_controllers
-from rules.progress import Liveness, fetch_age_ms, lag_ms, liveness
-from rules.quorum import Endpoint, Poll, Quorum, Recovery, Replica, ReplicaKey, Sight
-from rules.sight import fresh_poll, leaderless
+from rules.model.history import Recovery
+from rules.model.identifiers import Endpoint, ReplicaKey
+from rules.model.monitoring import Sight
+from rules.model.poll import Poll, Replica
+from rules.model.quorum import Quorum
+from rules.rescue.voter_override import initial_controllers
 from streaming.oncall.directory import described
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.history import history

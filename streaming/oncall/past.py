@@ -8,7 +8,7 @@ from connectors.event import Event, LogAdvanced
 from connectors.moment import AtOffset, AtTime, Moment
 from connectors.observation import Kind, Observation
 from connectors.sinks.line import iso
-from rules.quorum import Millis, Offset
+from rules.model.identifiers import Millis, Offset
 from streaming.observed import events_of
 
 

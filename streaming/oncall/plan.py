@@ -10,10 +10,19 @@ from connectors.errors import UsageError
 from connectors.logdir.files import checkpoint_name
 from connectors.sinks.line import iso
 from rules.finding import Plain
-from rules.override import Difference, Outcome, compare, controllers, initial_controllers, renamed_suffix, spelled
-from rules.quorum import Epoch, NodeId, ReplicaKey, Voter, VoterSet
-from rules.survivors import Survival, Survivor, overridden, survival
-from rules.text import counted, listed
+from rules.formatting import counted, listed
+from rules.model.identifiers import Epoch, NodeId, ReplicaKey
+from rules.model.voter_set import Voter, VoterSet
+from rules.rescue.surviving_disks import Survival, Survivor, overridden, survival
+from rules.rescue.voter_override import (
+    Difference,
+    Outcome,
+    compare,
+    controllers,
+    initial_controllers,
+    renamed_suffix,
+    spelled,
+)
 from streaming.oncall.disk import Disk, OnDisk
 
 

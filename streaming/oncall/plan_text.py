@@ -4,8 +4,8 @@ from rich.text import Text
 
 from connectors.sinks.evidence import visible
 from connectors.sinks.line import iso
-from rules.override import Outcome, initial_controllers
-from rules.text import listed
+from rules.formatting import listed
+from rules.rescue.voter_override import Outcome, initial_controllers
 from streaming.oncall.plan import Assessed, Plan, steps, transcript
 
 _WORDS = {

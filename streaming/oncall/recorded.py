@@ -20,7 +20,7 @@ from connectors.moment import AtOffset, AtTime, Moment
 from connectors.observation import Kind, Observation
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.oncall.disk import Disk
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.past import Extent, events_upto, within

@@ -2,7 +2,9 @@
 
 from connectors.sinks.line import iso
 from rules.finding import Plain
-from rules.quorum import Millis, NodeId, Quorum, Recovery
+from rules.model.history import Recovery
+from rules.model.identifiers import Millis, NodeId
+from rules.model.quorum import Quorum
 
 
 def recovery(quorum: Quorum, one: Recovery) -> dict[str, Plain]:

@@ -16,7 +16,7 @@ from connectors.sinks.line import iso
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.checkpoint import Checkpoint
 from streaming.fleet import Seen
 from streaming.oncall.chronicle import Chronicle

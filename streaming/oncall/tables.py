@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.sinks.evidence import duration, visible
-from rules.text import listed
+from rules.formatting import listed
 from streaming.oncall.directory import facts
 from streaming.oncall.figures import NONE, Shown, figures, ids, span, worded
 from streaming.oncall.verdict import Health

@@ -14,10 +14,12 @@ from connectors.kafka.loop import Loop
 from connectors.kafka.tail import Resume
 from connectors.kafka.whereabouts import Learned
 from connectors.observation import Observation
+from rules.analysis.freshness import leaderless
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Judgement, Thresholds
-from rules.quorum import PLAINTEXT, Access, Millis, Quorum, Vantage, host_and_port, probe_key
-from rules.sight import leaderless
+from rules.model.identifiers import Millis, host_and_port
+from rules.model.monitoring import PLAINTEXT, Access, Vantage, probe_key
+from rules.model.quorum import Quorum
 from streaming.observed import events_of
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.recorded import Recorded

@@ -1,1 +1,1 @@
-"""Replay: events of one cluster, in order, become a `rules.quorum.Quorum`. Pure: time is an input."""
+"""Replay: events of one cluster, in order, become a `rules.model.quorum.Quorum`. Pure: time is an input."""

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from connectors.event import Audited, Undecodable
-from rules.quorum import Breach, Millis
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Breach
 
 DECODES = "every-record-decodes"
 """The contract that replay itself sees broken."""

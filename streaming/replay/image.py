@@ -6,19 +6,10 @@ Kafka's own word for it is MetadataImage. A change makes a new image, so the one
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rules.quorum import (
-    BrokerRegistration,
-    ControllerRegistration,
-    Endpoint,
-    Epoch,
-    Millis,
-    NodeId,
-    Offset,
-    Past,
-    Recovery,
-    ReplicaKey,
-    VoterSet,
-)
+from rules.model.history import Past, Recovery
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.registration import BrokerRegistration, ControllerRegistration
+from rules.model.voter_set import VoterSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ does not know yet that it was replaced is legal, and so is a log that is read be
 from dataclasses import dataclass, field
 
 from connectors.event import QuorumPolled
-from rules.quorum import Epoch, Invariant, Millis, NodeId, Offset, Violation
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.monitoring import Invariant, Violation
 
 REMEMBERED_MS = Millis(3_600_000)
 """A broken promise is no state that ends: it is remembered this long, as the loss of metadata is."""

@@ -6,7 +6,8 @@ epoch wins over a lower one. Against it stand nodes that say that they know no l
 
 from dataclasses import dataclass, field
 
-from rules.quorum import LEADS_NOT, Epoch, Millis, NodeId, Offset, Reason
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.monitoring import LEADS_NOT, Reason
 
 OUTLIVED_MS = Millis(30_000)
 """After this long without a word from its epoch, evidence of a lower epoch is believed: epochs do go back when

@@ -23,7 +23,7 @@ from connectors.event import (
     TransactionEnded,
     VotersSet,
 )
-from rules.quorum import Epoch, Millis, Offset
+from rules.model.identifiers import Epoch, Millis, Offset
 from streaming.replay import past, registrations, voters
 from streaming.replay.image import Image
 from streaming.replay.partitions import Origin, Partitions

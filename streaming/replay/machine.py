@@ -1,4 +1,4 @@
-"""The Machine: one cluster's events, in order, become a `rules.quorum.Quorum`.
+"""The Machine: one cluster's events, in order, become a `rules.model.quorum.Quorum`.
 
 Rule 1: everything that changes what is known of a quorum happens in this package, by `Machine.apply`.
 Rule 2: nothing here knows a clock, a socket or Spark. Time is `observed_at_ms`; the same observations give the
@@ -50,7 +50,10 @@ from connectors.event import (
     Unseen,
     ViewSeen,
 )
-from rules.quorum import PLAINTEXT, Epoch, Millis, Offset, Quorum, Reason, Sight, Vantage, VoterRemoval
+from rules.model.identifiers import Epoch, Millis, Offset
+from rules.model.monitoring import PLAINTEXT, Reason, Sight, Vantage
+from rules.model.quorum import Quorum
+from rules.model.voter_set import VoterRemoval
 from streaming.replay import memory, registrations, view, voters
 from streaming.replay.contracts import Contracts
 from streaming.replay.image import Image

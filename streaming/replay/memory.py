@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from connectors.errors import UsageError
-from rules.quorum import Epoch, Millis, Offset, VoterRemoval
+from rules.model.identifiers import Epoch, Millis, Offset
+from rules.model.voter_set import VoterRemoval
 from streaming.replay.contracts import Contracts
 from streaming.replay.image import Image
 from streaming.replay.invariants import Invariants

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from connectors.event import At, PartitionChanged, PartitionSet
-from rules.quorum import ElectedRecovered, Epoch, Millis, NodeId, Offset, Recovery, TopicId
+from rules.model.history import ElectedRecovered, Recovery
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from streaming.replay import topics
 from streaming.replay.past import UncleanElection
 from streaming.replay.topics import Assignment, Topic

@@ -8,21 +8,18 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from connectors.event import At, ControllerRegistered, LeaderChanged
-from rules.quorum import (
-    ControllerRegistration,
+from rules.model.history import (
     ControllerStart,
     ElectedRecovered,
     Election,
-    Millis,
-    NodeId,
-    Offset,
     Past,
     Reconfiguration,
-    TopicId,
     UncleanElections,
-    VoterSet,
     VoterSetChange,
 )
+from rules.model.identifiers import Millis, NodeId, Offset, TopicId
+from rules.model.registration import ControllerRegistration
+from rules.model.voter_set import VoterSet
 
 REMEMBERED_MS = Millis(3_600_000)
 """How long before the newest record of its kind an entry may lie."""

@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from connectors.event import QuorumPolled
-from rules.quorum import Epoch, LagSample, Millis, NodeId, Poll, Replica, ReplicaHistory
+from rules.model.identifiers import Epoch, Millis, NodeId
+from rules.model.poll import LagSample, Poll, Replica, ReplicaHistory
 
 WINDOW_MS = Millis(60_000)
 """How far back the samples of a replica reach."""

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from connectors.event import At, BrokerChanged, BrokerRegistered, ControllerRegistered, FeatureLevelSet
-from rules.quorum import BrokerRegistration, ControllerRegistration, FeatureRange, Millis, NodeId, Offset
+from rules.model.identifiers import Millis, NodeId, Offset
+from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
 from streaming.replay.partitions import Origin
 
 _Registration = TypeVar("_Registration", BrokerRegistration, ControllerRegistration)

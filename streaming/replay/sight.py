@@ -4,7 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from connectors.event import EndpointProbed, Unseen, ViewSeen
-from rules.quorum import Failure, Millis, NodeId, Probe, Reason, Resolution, Sight, View, host_of, probe_key
+from rules.model.identifiers import Millis, NodeId, host_of
+from rules.model.monitoring import Failure, Probe, Reason, Resolution, Sight, View, probe_key
 
 FAILURE_MS = Millis(60_000)
 """A failure that was not seen again for this long is over: nobody looks there any more."""

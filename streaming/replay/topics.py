@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from rules.quorum import NodeId, TopicId
+from rules.model.identifiers import NodeId, TopicId
 
 
 class Assignment(NamedTuple):

@@ -3,8 +3,12 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rules.endpoints import dialled_first
-from rules.quorum import Endpoint, Millis, NodeId, Offset, OpenTransaction, Poll, Quorum, VoterSet
+from rules.analysis.endpoint_status import dialled_first
+from rules.model.history import OpenTransaction
+from rules.model.identifiers import Endpoint, Millis, NodeId, Offset
+from rules.model.poll import Poll
+from rules.model.quorum import Quorum
+from rules.model.voter_set import VoterSet
 from streaming.replay.image import Image
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from connectors.event import At, VotersSet
-from rules.quorum import Epoch, Millis, Offset, ReplicaKey, VoterRemoval, VoterSet
+from rules.model.identifiers import Epoch, Millis, Offset, ReplicaKey
+from rules.model.voter_set import VoterRemoval, VoterSet
 from streaming.replay.image import Gone, Image
 from streaming.replay.partitions import Origin
 

@@ -17,7 +17,9 @@ from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Judgement, Severity, Thresholds
 from rules.lifecycle import Book, Standing, advance
-from rules.quorum import PLAINTEXT, Access, Millis, Quorum, Vantage
+from rules.model.identifiers import Millis
+from rules.model.monitoring import PLAINTEXT, Access, Vantage
+from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 
 MAGIC = b"kww"

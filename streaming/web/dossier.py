@@ -17,9 +17,9 @@ from connectors.sinks.line import iso, to_object
 from rules.alert import Alert, AlertState
 from rules.evaluate import BLIND
 from rules.finding import Plain, Severity
-from rules.quorum import Millis
-from rules.telling.notice import WEIGHT
-from rules.telling.silence import Silence
+from rules.model.identifiers import Millis
+from rules.notifications.notification import WEIGHT
+from rules.notifications.silence import Silence
 from streaming.fleet import Recovered, Seen
 from streaming.oncall.verdict import Health
 

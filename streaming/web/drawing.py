@@ -18,8 +18,8 @@ from markupsafe import Markup
 from connectors.sinks.evidence import duration, visible, written
 from connectors.sinks.line import from_iso, iso
 from rules.evaluate import RULES
-from rules.page import default_of, page_of, silence_of, times_of
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
+from rules.rule_page import default_of, page_of, silence_of, times_of
 from streaming.web.lanes import changed
 
 _FIELD = re.compile(r" *[a-z][a-z0-9_]*")

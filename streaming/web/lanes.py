@@ -8,8 +8,8 @@ from typing import Any
 from connectors.sinks.evidence import duration, visible
 from connectors.sinks.line import from_iso
 from rules.alert import Alert, AlertState
-from rules.quorum import Millis
-from rules.text import counted, listed
+from rules.formatting import counted, listed
+from rules.model.identifiers import Millis
 from streaming.web.dossier import Dossier
 
 TOPICS_SHOWN = 6

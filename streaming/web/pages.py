@@ -12,7 +12,7 @@ from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
 
 from rules.evaluate import RULES
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.oncall.verdict import Health
 from streaming.web.dossier import Dossier
 from streaming.web.dossiers import Dossiers

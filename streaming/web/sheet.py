@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.web.dossier import Dossier
 from streaming.web.drawing import draw
 from streaming.web.timeline import timeline

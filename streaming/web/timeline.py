@@ -9,7 +9,7 @@ behind may as well be idle, so nothing is added.
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.web.dossier import Dossier
 from streaming.web.lanes import Lane, Mark, Span, of_alerts, of_silences, of_the_log
 

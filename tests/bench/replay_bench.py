@@ -19,7 +19,9 @@ from connectors.event import (
     SnapshotEnded,
     TopicCreated,
 )
-from rules.quorum import DirectoryId, Epoch, Millis, NodeId, Offset, Replica, ReplicaKey, TopicId, Vantage
+from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.monitoring import Vantage
+from rules.model.poll import Replica
 from streaming.replay.machine import Machine
 
 PARTITIONS_A_TOPIC = 10

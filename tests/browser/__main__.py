@@ -4,8 +4,8 @@ import tempfile
 from pathlib import Path
 
 from connectors.delivery.delivery import Report, Tally
-from rules.quorum import Millis
-from rules.telling.silence import Silence
+from rules.model.identifiers import Millis
+from rules.notifications.silence import Silence
 from tests.browser.chromium import PHONE, Browser, chromium
 from tests.browser.stage import Stage
 

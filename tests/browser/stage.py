@@ -13,8 +13,9 @@ from connectors.sinks.sink import Sink
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.finding import Plain
-from rules.quorum import Millis, Vantage
-from rules.telling.silence import Silence
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Vantage
+from rules.notifications.silence import Silence
 from streaming.fleet import Fleet
 from streaming.portrait import portrait
 from streaming.replay.watch import Watch

@@ -7,8 +7,8 @@ import pytest
 import requests
 
 from rules.evaluate import thresholds_for
-from rules.quorum import Millis
-from rules.telling.silence import Silence
+from rules.model.identifiers import Millis
+from rules.notifications.silence import Silence
 from streaming.portrait import portrait
 from tests.browser.chromium import DESKTOP, PHONE, Browser
 from tests.browser.stage import Stage

@@ -15,7 +15,8 @@ from connectors.journal import segment
 from connectors.journal.recorder import Recorder
 from connectors.observation import Kind, Observation
 from connectors.sinks.line import to_line
-from rules.quorum import Millis, Reason, Sight
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Reason, Sight
 from streaming.cli import app
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 

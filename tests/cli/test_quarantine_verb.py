@@ -12,7 +12,7 @@ from connectors.journal.journal import Journal
 from connectors.journal.recorder import Recorder
 from connectors.metadata.redaction import blanked
 from connectors.observation import Kind, Observation
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.checkpoint import Checkpoint
 from streaming.cli import app
 from streaming.deliver import Quarantine

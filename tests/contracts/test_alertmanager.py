@@ -15,7 +15,7 @@ from connectors.sinks.sink import Sink
 from deploy.lab.security import Security
 from rules.alert import Alert
 from rules.finding import Severity
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.config import checked
 from tests.contracts.real_alertmanager import RealAlertmanager
 from tests.eventually import eventually

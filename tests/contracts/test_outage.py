@@ -25,7 +25,7 @@ from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Sink, Style
 from rules.alert import Alert
 from rules.finding import Severity
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from tests.contracts.real_alertmanager import RealAlertmanager
 from tests.contracts.server import Answer, Behaviour, Request, Reset, Server, serving
 from tests.contracts.subjects import SUBJECTS, Subject

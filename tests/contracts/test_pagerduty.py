@@ -15,8 +15,8 @@ from connectors.sinks.place import Wanted
 from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Delivered, Outcome, Retry
 from rules.finding import Severity
-from rules.quorum import Millis
-from rules.telling.notice import Notice, NotifyReason
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice, NotifyReason
 from tests.contracts.pagerduty_double import Pagerduty
 from tests.contracts.server import Answer, serving
 from tests.unit.connectors.kafka.certificates import Authority, authority

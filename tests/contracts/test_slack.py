@@ -16,8 +16,8 @@ from connectors.sinks.place import SlackBot, SlackWebhook, Wanted
 from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from rules.finding import Severity
-from rules.quorum import Millis
-from rules.telling.notice import Notice, NotifyReason
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice, NotifyReason
 from tests.contracts.server import Answer, Reset, Server, serving
 from tests.contracts.slack_double import CHANNEL, Slack, check, said
 from tests.unit.connectors.kafka.certificates import Authority, authority

@@ -14,7 +14,7 @@ from connectors.sinks.opening import open_sink
 from connectors.sinks.place import Wanted, Webhook
 from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Delivered, Retry, Sink
-from rules.telling.notice import Notice, NotifyReason
+from rules.notifications.notification import Notice, NotifyReason
 from tests.contracts.server import Answer, Drip, Server, serving
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 

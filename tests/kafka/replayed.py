@@ -8,7 +8,10 @@ from typing import Any, TypeAlias
 from connectors.columns import events_of
 from connectors.metadata.batches import Batch, scan
 from connectors.metadata.decode import decode
-from rules.quorum import Endpoint, FeatureRange, Millis, TopicId, Vantage, VoterSet
+from rules.model.identifiers import Endpoint, Millis, TopicId
+from rules.model.monitoring import Vantage
+from rules.model.registration import FeatureRange
+from rules.model.voter_set import VoterSet
 from streaming.replay.machine import Machine
 from streaming.replay.topics import Assignment
 

@@ -28,7 +28,7 @@ from connectors.metadata.batches import Batch, scan
 from connectors.metadata.redaction import blanked
 from connectors.observation import Kind, Observation
 from deploy.lab.quorum import Lab
-from rules.quorum import Answer, Connection, Reason, Resolution, Sight
+from rules.model.monitoring import Answer, Connection, Reason, Resolution, Sight
 from tests.eventually import eventually
 from tests.kafka.gathering import NAME, Gathering, cluster_of, gathering
 

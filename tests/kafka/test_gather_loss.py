@@ -9,7 +9,7 @@ import pytest
 from connectors.event import Unseen
 from connectors.observation import Kind
 from deploy.lab.quorum import Lab
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 from tests.eventually import eventually
 from tests.kafka.gathering import Gathering, cluster_of, gathering
 

@@ -27,8 +27,8 @@ from connectors.sinks.opening import open_sink
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from deploy.lab.quorum import Lab
 from rules.alert import Alert
-from rules.quorum import Millis
-from rules.telling.notice import each
+from rules.model.identifiers import Millis
+from rules.notifications.notification import each
 from streaming.config import checked
 from tests.eventually import eventually
 from tests.kafka.alert_topic import messages, reaching, said

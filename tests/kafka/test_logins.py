@@ -32,7 +32,7 @@ from deploy.lab.node import Listener
 from deploy.lab.quorum import Lab
 from deploy.lab.security import BEARER, IN_THE_CLEAR, MUTUAL_TLS, SCRAM
 from deploy.lab.tokens import TokenIssuer
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 from streaming.cli import app
 from streaming.config import load
 from tests.eventually import eventually

@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from connectors.errors import UsageError
 from connectors.observation import Kind
 from deploy.lab.quorum import Lab
-from rules.restart import Restart
+from rules.analysis.safe_to_restart import Restart
 from streaming.cli import app, given, glance
 from streaming.oncall import answers, overview
 from streaming.oncall.glimpse import Glimpse

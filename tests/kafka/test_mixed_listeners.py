@@ -8,8 +8,9 @@ import pytest
 
 from deploy.lab.node import BROKER, CONTROLLER
 from deploy.lab.quorum import Lab
-from rules.quorum import NodeId, Quorum
-from rules.remedy import LEGEND, describe_status, describe_topic, with_legend
+from rules.model.identifiers import NodeId
+from rules.model.quorum import Quorum
+from rules.remedy_commands import LEGEND, describe_status, describe_topic, with_legend
 from streaming.config import ClusterSection
 from streaming.oncall.look import look
 from streaming.oncall.view import Target

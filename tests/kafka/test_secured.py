@@ -19,7 +19,7 @@ from connectors.event import Unseen
 from connectors.observation import Kind
 from deploy.lab.quorum import Lab
 from deploy.lab.security import Security
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 from streaming.cli import app
 from streaming.config import load
 from streaming.demo.watcher import Watcher

@@ -12,7 +12,8 @@ from connectors.observation import Kind, Observation
 from deploy.lab.quorum import Lab
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding, Severity
-from rules.quorum import Millis, Vantage
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Vantage
 from streaming.cli import app
 from streaming.observed import events_of
 from streaming.replay.machine import Machine

@@ -19,7 +19,7 @@ from connectors.kafka.messages import FetchAnswer, fetch, fetched
 from connectors.kafka.resolver import Resolver
 from connectors.observation import Kind
 from deploy.lab.quorum import Lab
-from rules.quorum import Reason, Sight
+from rules.model.monitoring import Reason, Sight
 from streaming.cli import app
 from streaming.observed import events_of
 from tests.eventually import eventually

@@ -16,7 +16,8 @@ from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, thresholds_for
 from rules.finding import Thresholds
 from rules.lifecycle import Book
-from rules.quorum import Millis, Vantage
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Vantage
 from streaming.observed import events_of
 from streaming.replay.machine import Machine
 from streaming.replay.watch import Row, Watch

@@ -6,7 +6,9 @@ import pytest
 
 from connectors.metadata.batches import BadBatch, Batch, scan
 from rules.evaluate import evaluate, thresholds_for
-from rules.quorum import Answer, NodeId, Quorum
+from rules.model.identifiers import NodeId
+from rules.model.monitoring import Answer
+from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
 from tests.unit.rules.situation import (

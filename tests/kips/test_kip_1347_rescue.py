@@ -12,7 +12,9 @@ from connectors.metadata.batches import Batch, scan, sealed
 from connectors.metadata.transcript import Transcribed, transcript
 from connectors.moment import AtOffset
 from rules.evaluate import evaluate, thresholds_for
-from rules.quorum import Offset, Quorum, Reason
+from rules.model.identifiers import Offset
+from rules.model.monitoring import Reason
+from rules.model.quorum import Quorum
 from streaming.oncall import plan as planning
 from streaming.oncall.disk import on_disk
 from streaming.oncall.plan import Plan, plan, shown, steps

@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from rules.quorum import DirectoryId, Endpoint, NodeId, ReplicaKey, Voter
+from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
+from rules.model.voter_set import Voter
 from tests.simulation.controller import Controller
 from tests.simulation.log import Entry, MetadataLog
 from tests.simulation.messages import Fetch, Fetched, Message, Vote, Voted

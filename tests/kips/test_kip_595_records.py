@@ -19,7 +19,7 @@ from connectors.kafka.tail import Release, Resume, Tail
 from connectors.metadata.decode import decode
 from connectors.metadata.layout import layouts
 from connectors.metadata.transcript import Transcribed, transcript
-from rules.quorum import Epoch, Millis
+from rules.model.identifiers import Epoch, Millis
 from streaming.replay.machine import Machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, text
 from tests.unit.connectors.metadata.metadata_layouts import written

@@ -12,7 +12,7 @@ from connectors.kafka.messages import fetched
 from connectors.kafka.tail import Resume, Tail
 from connectors.kafka.wire import FetchResponse
 from rules.evaluate import evaluate, thresholds_for
-from rules.quorum import Answer, Reason, Sight
+from rules.model.monitoring import Answer, Reason, Sight
 from tests.kips.test_kip_595_fetch import answer
 from tests.unit.connectors.kafka.log_bytes import batch
 from tests.unit.rules.situation import behind, findings, healthy, probed

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from rules.quorum import Answer, Millis, Offset, Quorum, Reason
+from rules.model.identifiers import Millis, Offset
+from rules.model.monitoring import Answer, Reason
+from rules.model.quorum import Quorum
 from streaming.oncall import overview
 from streaming.replay.machine import Machine
 from tests.kips.test_kip_856_gauges import glimpse, status

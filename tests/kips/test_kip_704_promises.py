@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rules.finding import Finding
-from rules.quorum import Quorum
+from rules.model.quorum import Quorum
 from streaming.oncall.overview import partitions
 from streaming.replay.machine import Machine
 from tests.kips.test_kip_856_gauges import glimpse

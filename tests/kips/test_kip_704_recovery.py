@@ -6,7 +6,7 @@ from connectors.columns import events_of
 from connectors.event import Event, PartitionChanged, PartitionSet, TopicCreated, TopicRemoved, Undecodable
 from connectors.metadata.decode import decode
 from connectors.metadata.layout import layouts
-from rules.quorum import Millis, TopicId
+from rules.model.identifiers import Millis, TopicId
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, ints, tagged
 from tests.unit.connectors.metadata.metadata_layouts import written
 from tests.unit.streaming.replay.ledger import Ledger, apply, machine

@@ -8,10 +8,11 @@ import pytest
 from connectors.event import VotersSet
 from connectors.metadata.layout import layouts
 from connectors.metadata.transcript import Transcribed, transcript
-from rules.endpoints import looks
+from rules.analysis.endpoint_status import looks
 from rules.evaluate import thresholds_for
-from rules.quorum import Endpoint, Quorum, ReplicaKey
-from rules.remedy import controller_bootstrap
+from rules.model.identifiers import Endpoint, ReplicaKey
+from rules.model.quorum import Quorum
+from rules.remedy_commands import controller_bootstrap
 from streaming.oncall.overview import verdict
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data

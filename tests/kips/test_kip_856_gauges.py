@@ -7,8 +7,11 @@ import pytest
 
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import Book, advance
-from rules.quorum import Millis, NodeId, Quorum, Reason, Replica
-from rules.remedy import add_controller, describe_status, remove_controller
+from rules.model.identifiers import Millis, NodeId
+from rules.model.monitoring import Reason
+from rules.model.poll import Replica
+from rules.model.quorum import Quorum
+from rules.remedy_commands import add_controller, describe_status, remove_controller
 from streaming.oncall import overview
 from streaming.oncall.glimpse import Glimpse
 from tests.unit.rules.situation import NOW, failing, healthy, key, leaderless, observer, refuses, row, silent

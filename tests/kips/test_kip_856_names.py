@@ -13,7 +13,7 @@ from connectors.logdir.election import ElectionState, election_state
 from connectors.logdir.files import PARTITION
 from connectors.logdir.identity import identity
 from connectors.metadata.layout import layouts
-from rules.quorum import DirectoryId, NodeId, ReplicaKey
+from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
 from streaming.oncall.disk import on_disk
 from streaming.oncall.plan import plan
 from tests.kips.test_kip_595_records import events, voters_record

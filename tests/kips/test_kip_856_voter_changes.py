@@ -8,7 +8,8 @@ from connectors.event import QuorumPolled
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.lifecycle import Book
-from rules.quorum import Quorum, Replica
+from rules.model.poll import Replica
+from rules.model.quorum import Quorum
 from streaming.replay.watch import Watch
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.rules.situation import adding, findings, healthy, observer, silent

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from connectors.event import QuorumPolled
-from rules.electability import electability, stands
-from rules.endpoints import looks
+from rules.analysis.electability import electability, stands
+from rules.analysis.endpoint_status import looks
 from rules.evaluate import thresholds_for
-from rules.quorum import Epoch, Offset, Quorum, Voter, VoterSet
-from rules.survivors import Survival, Survivor, survival
+from rules.model.identifiers import Epoch, Offset
+from rules.model.quorum import Quorum
+from rules.model.voter_set import Voter, VoterSet
+from rules.rescue.surviving_disks import Survival, Survivor, survival
 from streaming.oncall.disk import on_disk
 from tests.kips.test_kip_595_records import voters_record
 from tests.unit.connectors.logdir.disks import leading, noops, written

@@ -6,7 +6,7 @@ import pytest
 
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import Book, advance
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from tests.unit.rules.situation import NOW, healthy, leaderless
 
 FETCH_TIMEOUT_MS, ELECTION_TIMEOUT_MS, BACKOFF_MAX_MS = 2_000, 1_000, 1_000

@@ -7,7 +7,7 @@ import pytest
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.lifecycle import Book
-from rules.quorum import Quorum
+from rules.model.quorum import Quorum
 from streaming.replay.watch import Watch
 from tests.unit.rules.situation import findings
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica

@@ -24,7 +24,7 @@ from connectors.event import (
     TransactionEnded,
     VotersSet,
 )
-from rules.quorum import Epoch, Millis, Offset
+from rules.model.identifiers import Epoch, Millis, Offset
 
 
 def snapshot(log: Iterable[LogEvent], *, end_offset: int, epoch: int, timestamp_ms: int) -> list[LogEvent]:

@@ -16,7 +16,8 @@ from connectors.event import Audited, BrokenContract, Undecodable, Unseen
 from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import Book
-from rules.quorum import Millis, Offset, Reason, Sight, Vantage
+from rules.model.identifiers import Millis, Offset
+from rules.model.monitoring import Reason, Sight, Vantage
 from streaming.replay.machine import Machine
 from streaming.replay.watch import Row, Watch
 from tests.description import describe

@@ -31,26 +31,11 @@ from connectors.event import (
     ViewSeen,
     VotersSet,
 )
-from rules.quorum import (
-    Answer,
-    Connection,
-    DirectoryId,
-    Endpoint,
-    Epoch,
-    FeatureRange,
-    LeaderLog,
-    Millis,
-    NodeId,
-    Offset,
-    Reason,
-    Replica,
-    ReplicaKey,
-    Resolution,
-    Sight,
-    Snapshot,
-    TopicId,
-    Voter,
-)
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.monitoring import Answer, Connection, LeaderLog, Reason, Resolution, Sight, Snapshot
+from rules.model.poll import Replica
+from rules.model.registration import FeatureRange
+from rules.model.voter_set import Voter
 from streaming.replay.watch import Row
 from tests.scripts.compaction import snapshot
 

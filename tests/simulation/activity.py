@@ -12,7 +12,7 @@ from connectors.event import (
     TransactionEnded,
     VotersSet,
 )
-from rules.quorum import NodeId
+from rules.model.identifiers import NodeId
 from tests.simulation.controller import Controller
 from tests.simulation.metadata import Metadata
 from tests.simulation.oracle import Oracle

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from connectors.event import KRaftVersionSet, LeaderChanged, LogEvent, VotersSet
-from rules.quorum import NodeId, ReplicaKey, Voter
+from rules.model.identifiers import NodeId, ReplicaKey
+from rules.model.voter_set import Voter
 from tests.simulation.log import Entry
 from tests.simulation.messages import BeginQuorumEpoch, EndQuorumEpoch, Fetch, Fetched, Message, Vote, Voted
 from tests.simulation.progress import Progress

@@ -9,20 +9,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from connectors.event import EndpointProbed, Event, LogAdvanced, LogEvent, NodeEndpoints, QuorumPolled, Unseen, ViewSeen
-from rules.quorum import (
-    Answer,
-    Connection,
-    Endpoint,
-    Epoch,
-    Millis,
-    NodeId,
-    Offset,
-    Reason,
-    Replica,
-    ReplicaKey,
-    Resolution,
-    Sight,
-)
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.monitoring import Answer, Connection, Reason, Resolution, Sight
+from rules.model.poll import Replica
 from streaming.replay.watch import Row
 from tests.scripts.compaction import snapshot
 from tests.simulation.controller import Controller

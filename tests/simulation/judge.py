@@ -12,7 +12,7 @@ from random import Random
 from rules.alert import Alert, AlertState
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
-from rules.quorum import Vantage
+from rules.model.monitoring import Vantage
 from streaming.replay.topics import Assignment
 from streaming.replay.watch import Row, Watch
 from tests.simulation.conditions import JUDGED, Condition

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from connectors.event import LogEvent, TransactionBegan, TransactionEnded, VotersSet
-from rules.quorum import ReplicaKey, Voter
+from rules.model.identifiers import ReplicaKey
+from rules.model.voter_set import Voter
 
 
 class Entry(NamedTuple):

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, TypeAlias
 
-from rules.quorum import ReplicaKey
+from rules.model.identifiers import ReplicaKey
 from tests.simulation.log import Entry
 
 

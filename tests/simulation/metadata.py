@@ -17,7 +17,7 @@ from connectors.event import (
     TopicCreated,
     TopicRemoved,
 )
-from rules.quorum import Endpoint, NodeId, TopicId
+from rules.model.identifiers import Endpoint, NodeId, TopicId
 from tests.simulation.oracle import Oracle, Partition
 
 BROKERS = (101, 102, 103)

@@ -5,7 +5,7 @@ from enum import Enum
 from random import Random
 from typing import NamedTuple
 
-from rules.quorum import Endpoint
+from rules.model.identifiers import Endpoint
 from tests.simulation.messages import Message
 
 

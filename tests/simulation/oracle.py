@@ -21,7 +21,7 @@ from connectors.event import (
     TransactionEnded,
     VotersSet,
 )
-from rules.quorum import Endpoint, ReplicaKey
+from rules.model.identifiers import Endpoint, ReplicaKey
 
 
 @dataclass(slots=True)

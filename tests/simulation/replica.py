@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from connectors.event import At
-from rules.quorum import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, Voter
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.voter_set import Voter
 from tests.simulation.log import MetadataLog
 from tests.simulation.messages import Fetch, Fetched, Message
 from tests.simulation.network import Network

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from rules.quorum import ReplicaKey
+from rules.model.identifiers import ReplicaKey
 from tests.simulation.activity import Phase
 from tests.simulation.controller import Controller
 from tests.simulation.gatherer import ME

@@ -7,7 +7,8 @@ look of the gatherer. The same seed gives the same steps.
 import heapq
 from random import Random
 
-from rules.quorum import DirectoryId, Endpoint, NodeId, ReplicaKey, Voter
+from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
+from rules.model.voter_set import Voter
 from tests.simulation.activity import Activity, Phase
 from tests.simulation.chaos import Chaos
 from tests.simulation.conditions import in_sight, possible, standing

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from connectors.event import BrokerChanged, TransactionBegan, TransactionEnded
-from rules.quorum import NodeId
+from rules.model.identifiers import NodeId
 from tests.simulation.judge import EARLY_MS, SLACK_MS
 from tests.simulation.network import Place
 from tests.simulation.scene import Scene

@@ -5,7 +5,7 @@ Each test plays on the simulated quorum, whose laws and whose monitor are judged
 
 import pytest
 
-from rules.quorum import NodeId
+from rules.model.identifiers import NodeId
 from tests.simulation.controller import CHECK_QUORUM_MS
 from tests.simulation.messages import BeginQuorumEpoch, Fetched, Vote
 from tests.simulation.replica import FETCH_TIMEOUT_MS

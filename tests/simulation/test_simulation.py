@@ -10,7 +10,8 @@ from connectors.event import Event
 from rules import lifecycle
 from rules.evaluate import RULES, thresholds_for
 from rules.finding import Finding, Rule, Thresholds, Verdict
-from rules.quorum import Millis, Quorum
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
 from streaming.replay import registrations, watch
 from streaming.replay.log import Log
 from streaming.replay.machine import Machine

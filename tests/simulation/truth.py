@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from connectors.event import VotersSet
-from rules.quorum import ReplicaKey, Voter
+from rules.model.identifiers import ReplicaKey
+from rules.model.voter_set import Voter
 from tests.simulation.log import Entry, MetadataLog
 from tests.simulation.oracle import Oracle
 

@@ -18,7 +18,9 @@ from connectors.sinks.place import SlackBot, Wanted, Webhook
 from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Sink
 from rules.evaluate import thresholds_for
-from rules.quorum import Epoch, NodeId, Offset, Reason, Replica, ReplicaKey, Sight, Vantage
+from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
+from rules.model.monitoring import Reason, Sight, Vantage
+from rules.model.poll import Replica
 from streaming.checkpoint import Checkpoint
 from streaming.deliver import Deliver, Quarantine
 from streaming.fleet import Fleet

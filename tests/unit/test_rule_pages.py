@@ -7,7 +7,7 @@ import pytest
 
 from rules.evaluate import RULES
 from rules.finding import Rule, Threshold
-from rules.page import page_of, silence_of, times_of
+from rules.rule_page import page_of, silence_of, times_of
 from tests.rule_pages import PAGES, linked, markdown, pages
 
 WANTED = pages()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from connectors.columns import COLUMNS, EventColumns, events_of
 from connectors.event import Event, LogAdvanced, PartitionChanged, PartitionSet, to_json
-from rules.quorum import Epoch, Offset
+from rules.model.identifiers import Epoch, Offset
 
 # What a column can hold: 64 bits, of which pandas keeps 53 where a neighbour is absent; text that is UTF-8.
 st.register_type_strategy(int, st.integers(-(2**53), 2**53))

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rules.evaluate import RULES
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 from streaming.measures.measure import Kind, Measure
 from streaming.measures.witness import BATCH_DURATION
 from streaming.web.metrics import OF_QUORUMS, OWN

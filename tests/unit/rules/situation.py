@@ -9,46 +9,27 @@ from typing import TypeVar
 
 from rules.evaluate import BLIND, evaluate, thresholds_for
 from rules.finding import Finding, Judgement
-from rules.quorum import (
+from rules.model.history import ControllerStart, Election, OpenTransaction, Reconfiguration, Recovery, UncleanElections
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.monitoring import (
     Answer,
     Breach,
-    BrokerRegistration,
     Connection,
-    ControllerRegistration,
-    ControllerStart,
-    DirectoryId,
-    Election,
-    Endpoint,
-    Epoch,
     Failure,
-    FeatureRange,
     Invariant,
-    LagSample,
     LeaderLog,
-    Millis,
-    NodeId,
-    Offset,
-    OpenTransaction,
-    Poll,
     Probe,
-    Quorum,
     Reason,
-    Reconfiguration,
-    Recovery,
-    Replica,
-    ReplicaHistory,
-    ReplicaKey,
     Resolution,
     Sight,
     Snapshot,
-    TopicId,
-    UncleanElections,
     View,
     Violation,
-    Voter,
-    VoterRemoval,
-    VoterSet,
 )
+from rules.model.poll import LagSample, Poll, Replica, ReplicaHistory
+from rules.model.quorum import Quorum
+from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
+from rules.model.voter_set import Voter, VoterRemoval, VoterSet
 
 NOW = Millis(1_790_000_000_000)
 LOG_END = Offset(10_000)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from rules.finding import Severity
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 from tests.unit.rules.situation import all_refuse, failing, findings, healthy, told
 
 RULE = "committed-metadata-lost"

@@ -10,7 +10,9 @@ import pytest
 from rules import checks
 from rules.evaluate import RULES, ThresholdError, evaluate, thresholds_for
 from rules.finding import CannotTell, Finding, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.quorum import Offset, Quorum, Reason
+from rules.model.identifiers import Offset
+from rules.model.monitoring import Reason
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     failing,
     healthy,

@@ -13,9 +13,11 @@ import pytest
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.finding import Judgement, Rule
+from rules.formatting import rendered
 from rules.lifecycle import Book, advance
-from rules.quorum import Answer, Invariant, Millis, Quorum, Reason, Sight, Vantage
-from rules.text import rendered
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Answer, Invariant, Reason, Sight, Vantage
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     DAY_MS,
     adding,

@@ -8,7 +8,8 @@ from pydantic import TypeAdapter
 from rules.alert import Alert, AlertState
 from rules.finding import CannotTell, Finding, Judgement, Severity, Thresholds
 from rules.lifecycle import Book, advance, next_due
-from rules.quorum import Millis, Offset, Quorum
+from rules.model.identifiers import Millis, Offset
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import healthy
 
 START = 1_790_000_000_000

@@ -7,7 +7,8 @@ import pytest
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.lifecycle import Book, advance
-from rules.quorum import Millis, NodeId, Quorum
+from rules.model.identifiers import Millis, NodeId
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     broker,
     broker_behind,

@@ -6,7 +6,8 @@ import pytest
 
 from rules.checks.observer_could_be_voter import tolerated
 from rules.finding import Severity
-from rules.quorum import Millis, Quorum
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import NOW, findings, healthy, history, key, observer, removed, silent, told, unknown
 
 RULE = "observer-could-be-voter"

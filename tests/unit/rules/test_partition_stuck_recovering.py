@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rules.finding import Severity
-from rules.quorum import Millis, NodeId, Quorum, TopicId
+from rules.model.identifiers import Millis, NodeId, TopicId
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
     findings,

@@ -1,4 +1,4 @@
-from rules.quorum import Invariant, Reason
+from rules.model.monitoring import Invariant, Reason
 from tests.unit.rules.situation import broken, failing, findings, healthy, told, unknown
 
 

@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from rules.quorum import Millis, Quorum
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import NOW, findings, healthy, recovering, unknown
 
 RULE = "recovery-invariant-broken"

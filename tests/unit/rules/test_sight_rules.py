@@ -7,8 +7,9 @@ import pytest
 from rules.checks.monitor_blind import ADVICE
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
-from rules.quorum import Access, Answer, Quorum, Reason, Sight, Vantage
-from rules.text import listed
+from rules.formatting import listed
+from rules.model.monitoring import Access, Answer, Reason, Sight, Vantage
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     EPOCH,
     all_refuse,

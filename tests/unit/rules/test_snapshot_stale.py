@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from rules.quorum import LeaderLog, Millis, NodeId, Quorum
+from rules.model.identifiers import Millis, NodeId
+from rules.model.monitoring import LeaderLog
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     EPOCH,
     NOW,

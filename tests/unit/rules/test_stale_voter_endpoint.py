@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from rules.finding import Finding, Severity
-from rules.quorum import Answer, Connection, Endpoint, Quorum, Reason, Vantage
+from rules.model.identifiers import Endpoint
+from rules.model.monitoring import Answer, Connection, Reason, Vantage
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     all_refuse,
     endpoint,

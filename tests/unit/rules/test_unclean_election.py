@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.quorum import TopicId
+from rules.model.identifiers import TopicId
 from tests.unit.rules.situation import findings, healthy, judged, recovering, told, unclean, unknown, unseen_for
 
 RULE = "unclean-election"

@@ -6,7 +6,8 @@ import pytest
 
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import Book, advance
-from rules.quorum import NodeId, Quorum
+from rules.model.identifiers import NodeId
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     DAY_MS,
     findings,

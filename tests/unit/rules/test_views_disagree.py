@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from rules.quorum import Epoch, Millis, Quorum, View
+from rules.model.identifiers import Epoch, Millis
+from rules.model.monitoring import View
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import NOW, findings, foreign, healthy, judged, told, unknown, view, views
 from tests.unit.rules.situation import leaderless as nobody_leads
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rules.finding import Severity
-from rules.quorum import Millis, Quorum
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import NOW, findings, healthy, key, observer, removed, silent, told, unknown
 
 RULE = "voter-disk-replaced"

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from rules.quorum import LagSample, Millis, Offset, Quorum
+from rules.model.identifiers import Millis, Offset
+from rules.model.poll import LagSample
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
     adding,

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from rules.analysis.voter_status import Part, seats
 from rules.evaluate import thresholds_for
-from rules.quorum import Epoch, Millis, Quorum
-from rules.seats import Part, seats
+from rules.model.identifiers import Epoch, Millis
+from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
     behind,

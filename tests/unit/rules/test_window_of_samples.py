@@ -2,8 +2,9 @@
 
 import pytest
 
-from rules.progress import Readiness, readiness
-from rules.quorum import LagSample, Millis
+from rules.analysis.replica_lag import Readiness, readiness
+from rules.model.identifiers import Millis
+from rules.model.poll import LagSample
 
 LIMIT_MS = Millis(2_000)
 

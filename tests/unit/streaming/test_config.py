@@ -5,7 +5,7 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.sinks.place import Console, Wanted
-from rules.quorum import Access, Vantage
+from rules.model.monitoring import Access, Vantage
 from streaming.config import ClusterSection, Config, checked, host_port, load
 
 BAD = sorted((Path(__file__).parent / "bad_config").glob("*.yaml"))

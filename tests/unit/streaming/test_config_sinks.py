@@ -21,7 +21,7 @@ from connectors.sinks.place import (
 )
 from connectors.sinks.secret import Secret
 from rules.finding import Severity
-from rules.telling.route import Route
+from rules.notifications.route import Route
 from streaming.config import Config, checked
 
 HOURS_S = 3_600.0

@@ -13,7 +13,8 @@ from connectors.kafka.checkup import Checkup, Secured, Served
 from connectors.kafka.client import Address
 from connectors.kafka.identity import ClusterDescribed
 from connectors.kafka.messages import FetchAnswer
-from rules.quorum import Epoch, NodeId, Offset, Reason
+from rules.model.identifiers import Epoch, NodeId, Offset
+from rules.model.monitoring import Reason
 from streaming.config import ClusterSection, checked
 from streaming.doctor.check import Check, Verdict, worst
 from streaming.doctor.cluster import Examined

@@ -3,7 +3,7 @@
 from typing import Any
 
 from connectors.delivery.delivery import Report
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.fleet import Fleet
 
 NOW = 1_795_150_862_345

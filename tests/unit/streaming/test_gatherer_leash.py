@@ -13,7 +13,7 @@ from connectors.event import Audited, BrokenContract, from_json
 from connectors.gather.said import Found, from_line
 from connectors.journal.journal import Journal
 from connectors.observation import Kind
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming import leash
 from streaming.leash import Gatherer, found_line
 from tests.eventually import eventually

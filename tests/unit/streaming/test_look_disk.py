@@ -9,7 +9,7 @@ from connectors.errors import UsageError
 from connectors.logdir.files import PARTITION
 from connectors.moment import AtOffset, AtTime
 from rules.evaluate import thresholds_for
-from rules.quorum import Millis, Offset
+from rules.model.identifiers import Millis, Offset
 from streaming.oncall import answers, overview
 from streaming.oncall.disk import OnDisk, on_disk
 from streaming.oncall.glimpse import Glimpse

@@ -9,7 +9,10 @@ import pytest
 from rich.console import Console
 
 from rules.evaluate import evaluate, thresholds_for
-from rules.quorum import Election, Epoch, Millis, NodeId, Offset, Past, Quorum, Reason, Sight, VoterSetChange
+from rules.model.history import Election, Past, VoterSetChange
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.monitoring import Reason, Sight
+from rules.model.quorum import Quorum
 from streaming.oncall import overview, tables
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.verdict import Health, health, worst

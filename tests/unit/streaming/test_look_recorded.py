@@ -13,7 +13,8 @@ from connectors.journal.recorder import Recorder
 from connectors.moment import AtOffset, AtTime, Moment
 from connectors.observation import Kind, Observation
 from rules.evaluate import thresholds_for
-from rules.quorum import Epoch, Millis, NodeId, Offset, Reason, Sight, Vantage
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.monitoring import Reason, Sight, Vantage
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.recorded import Recorded, has_journal, recorded, remembered
 from streaming.oncall.view import Target, View

@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rules.quorum import Millis
-from rules.telling.silence import Silence
+from rules.model.identifiers import Millis
+from rules.notifications.silence import Silence
 from streaming.config import checked
 from streaming.maintenance import in_force
 

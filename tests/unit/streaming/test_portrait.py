@@ -6,7 +6,9 @@ from typing import Any
 
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import Book, advance
-from rules.quorum import Election, Epoch, Millis, NodeId, Offset, Past, Quorum
+from rules.model.history import Election, Past
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.quorum import Quorum
 from streaming.portrait import RECOVERING_AT_MOST, portrait
 from tests.unit.rules.situation import NOW, TOPIC, healthy, leaderless, recovering, silent
 

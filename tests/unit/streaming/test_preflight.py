@@ -2,7 +2,7 @@ import pytest
 
 from connectors.cluster import Cluster
 from connectors.errors import UnseenError, UsageError
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 from streaming.preflight import call_roll
 
 PROD = Cluster(name="prod", bootstrap=(("c1", 9093),))

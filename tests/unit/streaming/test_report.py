@@ -13,8 +13,9 @@ from connectors.journal.recorder import Recorder
 from connectors.observation import Observation
 from connectors.sinks.line import iso
 from rules.evaluate import thresholds_for
-from rules.quorum import Millis, Reason, Sight
-from rules.telling.silence import Silence
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Reason, Sight
+from rules.notifications.silence import Silence
 from streaming.cli import app
 from streaming.oncall.report import Incident, Report, report
 from streaming.web.drawing import asset, digest

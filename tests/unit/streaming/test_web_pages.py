@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from connectors.delivery.delivery import Report, Tally
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from tests.browser.stage import Stage
 
 EVIL = "<script>alert(1)</script>"

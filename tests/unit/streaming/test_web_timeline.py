@@ -5,7 +5,7 @@ from typing import Any
 
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from streaming.fleet import Recovered, Seen
 from streaming.web.dossier import Dossier
 from streaming.web.lanes import Shape

@@ -17,10 +17,10 @@ from connectors.errors import LedgerError, UsageError
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink, Style
 from rules.alert import AlertState
 from rules.finding import Severity
-from rules.quorum import Millis
-from rules.telling.notice import Notice
-from rules.telling.route import OWN, Route
-from rules.telling.silence import Silence
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice
+from rules.notifications.route import OWN, Route
+from rules.notifications.silence import Silence
 from tests.eventually import eventually
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
 

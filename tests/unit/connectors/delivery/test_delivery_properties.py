@@ -17,10 +17,10 @@ from connectors.sinks.sink import Outcome, Retry, Style
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.finding import Severity
-from rules.quorum import Millis
-from rules.telling.notice import Notice, NotifyReason
-from rules.telling.route import Route
-from rules.telling.silence import Silence
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice, NotifyReason
+from rules.notifications.route import Route
+from rules.notifications.silence import Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
 
 THINGS = (

@@ -10,8 +10,8 @@ from connectors.delivery.delivery import Delivery
 from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
 from connectors.sinks.sink import Delivered, Outcome
-from rules.quorum import Millis
-from rules.telling.notice import Notice
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notice
 from tests.eventually import eventually
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
 

@@ -13,7 +13,7 @@ from connectors.delivery.entry import Closed, Heard, Opened, Recorded, Told
 from connectors.delivery.ledger import Ledger
 from connectors.errors import LedgerError
 from rules.finding import Severity
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 FIRST, SECOND, OVER = alert("one"), alert("two"), alert("one", resolved=True)

@@ -7,8 +7,8 @@ import pytest
 
 from connectors.delivery.silences import SilenceFile
 from connectors.errors import UsageError
-from rules.quorum import Millis
-from rules.telling.silence import Silence
+from rules.model.identifiers import Millis
+from rules.notifications.silence import Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS
 
 HOUR_MS = 3_600_000

@@ -2,7 +2,7 @@ from connectors.errors import KraftwatchError
 from connectors.event import Unseen
 from connectors.gather.fence import fenced, told
 from connectors.kafka.loop import Loop
-from rules.quorum import Reason, Sight
+from rules.model.monitoring import Reason, Sight
 
 SECRET = "never-to-be-seen"
 

@@ -7,7 +7,7 @@ import pytest
 
 from connectors.gather.memory import NAME, Memory
 from connectors.kafka.whereabouts import Learned, Place, Whereabouts
-from rules.quorum import Endpoint, NodeId
+from rules.model.identifiers import Endpoint, NodeId
 
 C1 = Endpoint(listener="CONTROLLER", host="c1", port=9093)
 C2 = Endpoint(listener="CONTROLLER", host="c2", port=9093)

@@ -11,7 +11,7 @@ from connectors.gather.settings import Settings, to_line
 from connectors.journal.journal import Journal
 from connectors.journal.recorder import Recorder
 from connectors.observation import Kind
-from rules.quorum import Reason, Sight
+from rules.model.monitoring import Reason, Sight
 from tests.eventually import eventually
 
 SECRET = "never-to-be-seen"

@@ -14,19 +14,9 @@ from connectors.kafka.tail import Release
 from connectors.kafka.whereabouts import Whereabouts
 from connectors.metadata.records import NOOP
 from connectors.observation import Kind, Observation
-from rules.quorum import (
-    Answer,
-    Connection,
-    Endpoint,
-    Epoch,
-    NodeId,
-    Offset,
-    Reason,
-    Replica,
-    ReplicaKey,
-    Resolution,
-    Sight,
-)
+from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey
+from rules.model.monitoring import Answer, Connection, Reason, Resolution, Sight
+from rules.model.poll import Replica
 
 _HEADER = Struct(">qiibIhiqqqhii")
 CONFIG_RECORD = 4

@@ -21,7 +21,8 @@ from connectors.kafka.loop import Loop
 from connectors.kafka.messages import describe_quorum, quorum_described
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.wire import hush
-from rules.quorum import NodeId, Reason, ReplicaKey, Sight
+from rules.model.identifiers import NodeId, ReplicaKey
+from rules.model.monitoring import Reason, Sight
 from tests.eventually import eventually
 from tests.unit.connectors.kafka.certificates import Authority, authority
 from tests.unit.connectors.kafka.fake_node import (

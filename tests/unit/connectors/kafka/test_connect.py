@@ -9,7 +9,7 @@ import pytest
 from connectors.errors import UnseenError
 from connectors.kafka.loop import Loop
 from connectors.kafka.transport import connect
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 
 
 def test_no_file_descriptor_left_says_nothing_of_the_node(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from connectors.errors import UnseenError
 from connectors.kafka.credentials import TokenFile, at_fault, certificate_ends_at, password, tls_context, token_ends_at
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 from tests.unit.connectors.kafka.certificates import Authority, authority
 
 KEY_PASSWORD = "never-to-be-seen"

@@ -16,7 +16,7 @@ from connectors.kafka.messages import SnapshotId
 from connectors.kafka.tail import Release, Resume
 from connectors.kafka.whereabouts import Whereabouts
 from connectors.kafka.wire import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
-from rules.quorum import Reason, Sight
+from rules.model.monitoring import Reason, Sight
 from tests.unit.connectors.kafka.log_bytes import batch
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)

@@ -5,7 +5,7 @@ import pytest
 from connectors.cluster import Cluster
 from connectors.errors import UnseenError
 from connectors.kafka.identity import identify
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 from tests.eventually import eventually
 from tests.unit.connectors.kafka.fake_node import FakeNode, closing, describing_cluster, describing_quorum_v0, silent
 

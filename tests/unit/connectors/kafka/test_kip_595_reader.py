@@ -16,7 +16,7 @@ from connectors.kafka.tail import Resume
 from connectors.kafka.whereabouts import Whereabouts
 from connectors.kafka.wire import FetchRequest
 from rules.evaluate import evaluate, thresholds_for
-from rules.quorum import Reason, Sight
+from rules.model.monitoring import Reason, Sight
 from tests.unit.connectors.kafka import test_quorum_poll as describing
 from tests.unit.connectors.kafka.log_bytes import batch
 from tests.unit.connectors.kafka.test_follower import LOG, PARTITION, Controllers, Seen, answer, follow, leading

@@ -24,7 +24,8 @@ from connectors.kafka.wire import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
 )
-from rules.quorum import Endpoint, Reason
+from rules.model.identifiers import Endpoint
+from rules.model.monitoring import Reason
 
 WHERE = Address("c1", 9093)
 

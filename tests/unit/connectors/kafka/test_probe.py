@@ -16,19 +16,9 @@ from connectors.kafka.probe import Probe
 from connectors.kafka.resolver import Lookup, Resolver
 from connectors.kafka.tail import Release
 from connectors.kafka.whereabouts import Whereabouts
-from rules.quorum import (
-    Answer,
-    Connection,
-    Endpoint,
-    Epoch,
-    Millis,
-    NodeId,
-    Offset,
-    Reason,
-    ReplicaKey,
-    Resolution,
-    Voter,
-)
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.monitoring import Answer, Connection, Reason, Resolution
+from rules.model.voter_set import Voter
 from tests.unit.connectors.kafka.fake_node import Behaviour, FakeNode, closing, refusing_login, saying, silent
 
 AT = At(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))

@@ -15,7 +15,7 @@ from connectors.kafka.quorum_poll import QuorumPoll
 from connectors.kafka.tail import Release
 from connectors.kafka.whereabouts import Whereabouts
 from connectors.kafka.wire import DescribeQuorumRequest, DescribeQuorumResponse
-from rules.quorum import Reason, Sight
+from rules.model.monitoring import Reason, Sight
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
 INTERVAL_MS = 100

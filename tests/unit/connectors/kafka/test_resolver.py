@@ -8,7 +8,7 @@ import pytest
 from connectors.errors import UnseenError
 from connectors.kafka.loop import Loop
 from connectors.kafka.resolver import Lookup, Resolver, lookup_dns
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 
 
 def known(names: Mapping[str, str]) -> Lookup:

@@ -4,7 +4,7 @@ from connectors.errors import UnseenError
 from connectors.kafka.client import Address
 from connectors.kafka.loop import Loop
 from connectors.kafka.sweep import Sweep
-from rules.quorum import Reason
+from rules.model.monitoring import Reason
 
 A = Address("a", 1)
 

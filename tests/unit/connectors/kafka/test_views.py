@@ -15,7 +15,9 @@ from connectors.kafka.tail import Release
 from connectors.kafka.views import Views
 from connectors.kafka.whereabouts import Whereabouts
 from connectors.kafka.wire import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
-from rules.quorum import Endpoint, Epoch, LeaderLog, Millis, NodeId, Offset, Reason, ReplicaKey, Sight, Snapshot, Voter
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.monitoring import LeaderLog, Reason, Sight, Snapshot
+from rules.model.voter_set import Voter
 from tests.unit.connectors.kafka.test_follower import answer
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, noop
 

@@ -2,7 +2,8 @@ from connectors.event import At, ControllerRegistered, NodeEndpoints, QuorumPoll
 from connectors.kafka.client import Address
 from connectors.kafka.messages import FetchAnswer
 from connectors.kafka.whereabouts import Whereabouts
-from rules.quorum import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, Voter
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.voter_set import Voter
 
 AT = At(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 

@@ -10,7 +10,7 @@ from connectors.logdir.election import ElectionState, election_state
 from connectors.logdir.files import PARTITION, checkpoint_name, opened, partition_of
 from connectors.logdir.identity import identity
 from connectors.logdir.voters import voter_sets
-from rules.quorum import DirectoryId, Epoch, NodeId, ReplicaKey
+from rules.model.identifiers import DirectoryId, Epoch, NodeId, ReplicaKey
 from tests.unit.connectors.logdir.disks import noops, quorum_state, stopped_quorum, written
 
 OF_2 = ReplicaKey(id=NodeId(2), directory_id=DirectoryId("wPvHPGZoRSmdGaO9smPpMQ"))

@@ -10,7 +10,7 @@ from connectors.logdir.reading import Begun, Beyond, Break, Read, read
 from connectors.metadata.batches import Batch, scan
 from connectors.moment import AtOffset, AtTime, Moment
 from connectors.observation import Kind, Observation
-from rules.quorum import Millis, Offset
+from rules.model.identifiers import Millis, Offset
 from tests.unit.connectors.logdir.disks import AT, noops, stopped_quorum, written
 
 

@@ -23,7 +23,7 @@ from connectors.event import (
 from connectors.metadata.batches import Batch, scan
 from connectors.metadata.decode import decode
 from connectors.metadata.redaction import blanked
-from rules.quorum import Epoch, Offset
+from rules.model.identifiers import Epoch, Offset
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
     batch_of,

@@ -14,7 +14,7 @@ from connectors.metadata.fields import compiled, read
 from connectors.metadata.layout import layouts
 from connectors.metadata.partitions import READERS, Unusual
 from connectors.metadata.translation import TRANSLATORS
-from rules.quorum import Epoch, Millis, Offset
+from rules.model.identifiers import Epoch, Millis, Offset
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
 from tests.unit.connectors.metadata.metadata_layouts import values, written
 

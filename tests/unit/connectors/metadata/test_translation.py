@@ -31,7 +31,9 @@ from connectors.metadata.decode import decode
 from connectors.metadata.layout import FieldType, layouts
 from connectors.metadata.redaction import BEARING
 from connectors.metadata.translation import TRANSLATORS
-from rules.quorum import DirectoryId, Endpoint, Epoch, FeatureRange, Millis, NodeId, Offset, ReplicaKey, TopicId, Voter
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.registration import FeatureRange
+from rules.model.voter_set import Voter
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
 from tests.unit.connectors.metadata.metadata_layouts import EVERY_RECORD, values, written
 

@@ -7,9 +7,9 @@ from typing import Any
 from connectors.sinks.sink import Delivered, Outcome, Retry, Style, Terms
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
-from rules.quorum import Millis, Offset
-from rules.telling.notice import Notice
-from rules.telling.route import Route
+from rules.model.identifiers import Millis, Offset
+from rules.notifications.notification import Notice
+from rules.notifications.route import Route
 
 NOON_MS = Millis(1_795_150_862_345)
 """2026-11-20T05:01:02.345Z."""

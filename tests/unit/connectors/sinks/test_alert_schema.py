@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from connectors.sinks.line import to_line, to_object
 from rules.alert import AlertState
 from rules.finding import Severity
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 from tests.unit.rules.test_goldens import CASES, the_alert
 

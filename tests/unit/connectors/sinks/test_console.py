@@ -10,7 +10,7 @@ from connectors.sinks.console import ConsoleSink
 from connectors.sinks.sink import Delivered, Retry
 from rules.alert import Alert
 from rules.finding import Severity
-from rules.telling.notice import each
+from rules.notifications.notification import each
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 LONG_COMMAND = "bin/kafka-metadata-quorum.sh --bootstrap-controller c1:9093 " + "--controller-id 2 " * 20

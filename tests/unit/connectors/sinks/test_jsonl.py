@@ -12,7 +12,7 @@ from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.line import key_of, to_line
 from connectors.sinks.sink import Delivered, Outcome, Retry
 from rules.alert import Alert
-from rules.telling.notice import each
+from rules.notifications.notification import each
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 FIRST, SECOND, THIRD = alert("one"), alert("two"), alert("one", resolved=True)

@@ -10,7 +10,7 @@ from connectors.sinks.place import Console, Jsonl, Place, Wanted, Webhook
 from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Sink, Style
 from rules.finding import Severity
-from rules.telling.route import Route
+from rules.notifications.route import Route
 
 
 def opened(place: Place, tmp_path: Path, name: str | None = None) -> Sink:

@@ -6,7 +6,7 @@ import typer
 from typer.testing import CliRunner
 
 from connectors.moment import AtOffset
-from rules.quorum import Offset
+from rules.model.identifiers import Offset
 from streaming.cli import given
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.moment import AtOffset, AtTime, Moment
-from rules.quorum import Millis, Offset
+from rules.model.identifiers import Millis, Offset
 from streaming.cli.moment import moment
 
 

@@ -21,20 +21,10 @@ from connectors.event import (
 from connectors.observation import Kind, Observation
 from connectors.sinks.line import to_object
 from rules.evaluate import thresholds_for
-from rules.quorum import (
-    DirectoryId,
-    Endpoint,
-    Epoch,
-    Millis,
-    NodeId,
-    Offset,
-    Reason,
-    Replica,
-    ReplicaKey,
-    Sight,
-    TopicId,
-    Voter,
-)
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.monitoring import Reason, Sight
+from rules.model.poll import Replica
+from rules.model.voter_set import Voter
 from streaming.contracts.alerts import FIELDS, PATIENCE_MS, Alerts, Line, of_the_ledger
 from streaming.contracts.contract import Suite
 from streaming.contracts.events import SKEW_MS, Events

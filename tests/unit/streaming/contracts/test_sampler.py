@@ -11,7 +11,7 @@ from connectors.journal.recorder import Recorder
 from connectors.observation import Kind, Observation
 from rules.evaluate import thresholds_for
 from rules.finding import Plain
-from rules.quorum import Reason, Sight
+from rules.model.monitoring import Reason, Sight
 from streaming.contracts import sampler
 from streaming.contracts.sampler import Sampler
 from streaming.portrait import portrait

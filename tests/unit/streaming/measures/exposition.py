@@ -10,7 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from connectors.delivery.delivery import Report, Tally
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
-from rules.quorum import Millis, Quorum
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
 from streaming.fleet import Fleet
 from streaming.heartbeat import Beats
 from streaming.measures.own import Sources

@@ -12,7 +12,8 @@ import requests
 from connectors.delivery.delivery import Tally
 from connectors.errors import UsageError
 from rules.finding import Severity
-from rules.quorum import Millis, Offset, Reason
+from rules.model.identifiers import Millis, Offset
+from rules.model.monitoring import Reason
 from streaming.config import Config
 from streaming.heartbeat import Beats
 from streaming.measures.measure import Kind, Measure, Origin

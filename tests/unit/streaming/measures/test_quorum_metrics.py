@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from rules.quorum import Election, Epoch, Millis, NodeId, Offset, Past, Quorum
+from rules.model.history import Election, Past
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.quorum import Quorum
 from streaming.measures.kips import HIDDEN, OF_KIPS
 from streaming.measures.measure import Origin
 from streaming.measures.pace import ELECTIONS_MS, WINDOW_MS, Pace

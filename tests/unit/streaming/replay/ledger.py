@@ -27,23 +27,12 @@ from connectors.event import (
     Unseen,
     VotersSet,
 )
-from rules.quorum import (
-    DirectoryId,
-    Endpoint,
-    Epoch,
-    FeatureRange,
-    Millis,
-    NodeId,
-    Offset,
-    Quorum,
-    Reason,
-    Replica,
-    ReplicaKey,
-    Sight,
-    TopicId,
-    Vantage,
-    Voter,
-)
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.monitoring import Reason, Sight, Vantage
+from rules.model.poll import Replica
+from rules.model.quorum import Quorum
+from rules.model.registration import FeatureRange
+from rules.model.voter_set import Voter
 from streaming.replay.machine import Machine
 from streaming.replay.watch import Row
 

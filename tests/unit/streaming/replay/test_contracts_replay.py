@@ -1,7 +1,8 @@
 """Broken data contracts, as replay remembers them."""
 
 from connectors.event import Audited, BrokenContract, Undecodable
-from rules.quorum import Breach, Millis, Offset
+from rules.model.identifiers import Millis, Offset
+from rules.model.monitoring import Breach
 from streaming.replay.contracts import REMEMBERED, REMEMBERED_MS, Contracts
 from tests.unit.streaming.replay.ledger import again, machine
 

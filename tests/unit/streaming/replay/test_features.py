@@ -3,7 +3,8 @@
 import pytest
 
 from connectors.event import LogEvent
-from rules.quorum import FeatureRange, NodeId
+from rules.model.identifiers import NodeId
+from rules.model.registration import FeatureRange
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine
 
 OLD = (FeatureRange(name="metadata.version", lowest=7, highest=29),)

@@ -9,7 +9,8 @@ import pytest
 from connectors.delivery.ledger import Ledger
 from connectors.journal.journal import Journal
 from rules.evaluate import thresholds_for
-from rules.quorum import Millis, NodeId, Vantage
+from rules.model.identifiers import Millis, NodeId
+from rules.model.monitoring import Vantage
 from streaming.observed import events_of
 from streaming.replay.watch import Row, Watch
 

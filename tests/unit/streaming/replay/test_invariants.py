@@ -3,7 +3,8 @@
 import pytest
 
 from connectors.event import QuorumPolled
-from rules.quorum import Epoch, Invariant, Millis, NodeId, Offset
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.monitoring import Invariant
 from streaming.replay.invariants import EPOCHS, REMEMBERED, REMEMBERED_MS, Invariants
 
 NOW = Millis(1_700_000_000_000)

@@ -10,7 +10,7 @@ import pytest
 from connectors.columns import events_of
 from connectors.metadata.batches import Batch, scan
 from connectors.metadata.decode import decode
-from rules.quorum import Millis
+from rules.model.identifiers import Millis
 from tests.unit.streaming.replay.ledger import machine
 
 DATA = Path(__file__).parents[3] / "data" / "metadata"

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from connectors.event import BrokerUnregistered, Undecodable
-from rules.quorum import Millis, NodeId, Offset, Reason
+from rules.model.identifiers import Millis, NodeId, Offset
+from rules.model.monitoring import Reason
 from streaming.replay.watch import Row
 from tests.unit.streaming.replay.ledger import (
     START,

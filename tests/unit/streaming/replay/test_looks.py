@@ -3,7 +3,9 @@
 import pytest
 
 from connectors.event import EndpointProbed, VotersSet
-from rules.quorum import Answer, Connection, Endpoint, Millis, NodeId, Reason, Resolution, Sight, Vantage, Voter
+from rules.model.identifiers import Endpoint, Millis, NodeId
+from rules.model.monitoring import Answer, Connection, Reason, Resolution, Sight, Vantage
+from rules.model.voter_set import Voter
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.ledger import (
     START,

@@ -5,7 +5,8 @@ import zlib
 from dataclasses import replace
 
 from connectors.event import ControllerRegistered, VotersSet
-from rules.quorum import NodeId, Past
+from rules.model.history import Past
+from rules.model.identifiers import NodeId
 from streaming.replay import memory
 from streaming.replay.machine import Machine
 from streaming.replay.past import REMEMBERED, REMEMBERED_MS

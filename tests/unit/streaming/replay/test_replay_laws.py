@@ -15,7 +15,9 @@ from connectors.event import (
     LogEvent,
     TopicRemoved,
 )
-from rules.quorum import Millis, NodeId, Quorum, Reason, Sight, TopicId
+from rules.model.identifiers import Millis, NodeId, TopicId
+from rules.model.monitoring import Reason, Sight
+from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
 from streaming.replay.watch import Row
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica, unseen

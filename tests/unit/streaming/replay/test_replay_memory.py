@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from connectors.errors import UsageError
-from rules.quorum import Reason, TopicId, Vantage
+from rules.model.identifiers import TopicId
+from rules.model.monitoring import Reason, Vantage
 from streaming.replay import memory
 from streaming.replay.machine import Machine
 from tests.description import describe

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.event import ElrCleared, LogEvent, PartitionChanged, PartitionSet, TopicCreated, TopicRemoved
-from rules.quorum import Recovery, TopicId
+from rules.model.history import Recovery
+from rules.model.identifiers import TopicId
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.ledger import START, Ledger, again, apply, machine
 

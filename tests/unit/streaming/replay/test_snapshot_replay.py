@@ -3,7 +3,8 @@
 import pytest
 
 from connectors.event import SnapshotEnded
-from rules.quorum import NodeId, Reason, Sight
+from rules.model.identifiers import NodeId
+from rules.model.monitoring import Reason, Sight
 from streaming.replay.machine import Machine
 from streaming.replay.watch import Row
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, key, machine, poll, replica, unseen

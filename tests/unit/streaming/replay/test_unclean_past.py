@@ -3,7 +3,8 @@
 import pytest
 
 from connectors.event import LogEvent
-from rules.quorum import Quorum, UncleanElections
+from rules.model.history import UncleanElections
+from rules.model.quorum import Quorum
 from streaming.replay.past import PARTITIONS, REMEMBERED, REMEMBERED_MS
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, ids, machine
 

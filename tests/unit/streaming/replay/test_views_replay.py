@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from connectors.event import ControllerRegistered, NodeEndpoints, ViewSeen, VotersSet
-from rules.quorum import Endpoint, Epoch, LeaderLog, Millis, NodeId, Offset, Snapshot
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
+from rules.model.monitoring import LeaderLog, Snapshot
 from streaming.replay.sight import PROBE_MS
 from tests.unit.streaming.replay.ledger import START, Ledger, again, apply, machine, poll, replica, voter
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from connectors.errors import UsageError
 from rules.alert import Alert, AlertState
 from rules.evaluate import thresholds_for
-from rules.quorum import Reason, Vantage
+from rules.model.monitoring import Reason, Vantage
 from streaming.replay import watch as module
 from streaming.replay.watch import Row, Watch
 from tests.unit.streaming.replay.ledger import Ledger, poll, replica, unseen

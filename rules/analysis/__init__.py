@@ -1,0 +1,1 @@
+"""Facts about a quorum that several rules share."""

@@ -1,0 +1,150 @@
+"""KIP-1347's override, as far as it can be judged without writing: the list of controllers, and what it would change.
+
+The KIP is under discussion and in no Kafka; `--override-voters` would write a snapshot with a new VotersRecord. What it
+compares, refuses and prints is here in its own words (class VoterSetDiff of its text), so that the same is known before
+anybody touches a disk.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
+from rules.model.voter_set import Voter
+
+_ITEM = re.compile(r"(?P<id>\d+)@(?P<host>\[[^\]]+\]|[^:\[\]@,\s]+):(?P<port>\d{1,5}):(?P<directory>[A-Za-z0-9_-]{22})")
+_PORT_MAX = 65535
+
+
+class Outcome(StrEnum):
+    """What the override would do with a list."""
+
+    NO_CHANGE = "no-change"
+    PASSED = "passed"
+    """Only endpoints change."""
+    REJECTED = "rejected"
+    """Node ids or directory ids change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """KIP-1347's VoterSetDiff: a recorded voter set against the list that is given."""
+
+    has_voter_id_changes: bool
+    has_directory_id_changes: bool
+    endpoint_changes: Mapping[NodeId, Endpoint]
+    """The new endpoint of each voter whose host or port differs, as text; only of voters that are in both."""
+    lost_listeners: Mapping[NodeId, tuple[Endpoint, ...]]
+    """The list has one listener a voter: these recorded ones would be gone."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Refused, nothing to do, or safe by the KIP's rules."""
+        if self.has_voter_id_changes or self.has_directory_id_changes:
+            return Outcome.REJECTED
+        return Outcome.PASSED if self.endpoint_changes else Outcome.NO_CHANGE
+
+    def __str__(self) -> str:
+        """As the KIP prints it."""
+        changes = ", ".join(f"{node}={endpoint}" for node, endpoint in sorted(self.endpoint_changes.items()))
+        ids, directories = (str(flag).lower() for flag in (self.has_voter_id_changes, self.has_directory_id_changes))
+        flags = f"hasVoterIdChanges={ids}, hasDirectoryIdChanges={directories}"
+        return f"VoterSetDiff{{{flags}, endpointChanges={{{changes}}}}}"
+
+
+def controllers(text: str, listener: str) -> tuple[Voter, ...]:
+    """The voters of a list as `--initial-controllers` takes it: ID@HOST:PORT:DIRECTORY_ID, comma separated.
+
+    Args:
+        text: the list; an IPv6 address stands in brackets.
+        listener: the name of the controllers' listener, which the list does not say.
+
+    Raises:
+        ValueError: one sentence for the first thing that cannot be.
+    """
+    voters: dict[NodeId, Voter] = {}
+    for item in (part.strip() for part in text.split(",")):
+        match = _ITEM.fullmatch(item)
+        if match is None:
+            raise ValueError(f"'{item}' is not ID@HOST:PORT:DIRECTORY_ID (a directory id has 22 characters)")
+        node, port = NodeId(int(match["id"])), int(match["port"])
+        if not 0 < port <= _PORT_MAX:
+            raise ValueError(f"'{item}': {port} is no port")
+        if node in voters:
+            raise ValueError(f"controller {node} stands twice in the list")
+        endpoint = Endpoint(listener=listener, host=match["host"].strip("[]"), port=port)
+        key = ReplicaKey(id=node, directory_id=DirectoryId(match["directory"]))
+        voters[node] = Voter(key=key, endpoints=(endpoint,))
+    return tuple(voters[node] for node in sorted(voters))
+
+
+def initial_controllers(voters: Iterable[Voter]) -> str | None:
+    """The list that says these voters, for `--initial-controllers`; None where one has no endpoint or directory id.
+
+    Whoever rescues a quorum that is down needs this, and then nobody else can tell it.
+    """
+    items = []
+    for voter in sorted(voters, key=lambda voter: voter.key.id):
+        if not voter.endpoints or voter.key.directory_id is None:
+            return None
+        items.append(f"{voter.key.id}@{voter.endpoints[0]}:{voter.key.directory_id}")
+    return ",".join(items)
+
+
+def compare(persisted: Iterable[Voter], provided: Iterable[Voter]) -> Difference:
+    """What the list would change in a recorded voter set. Hosts are compared as text, as the KIP does."""
+    before = {voter.key.id: voter for voter in persisted}
+    after = {voter.key.id: voter for voter in provided}
+    both = sorted(before.keys() & after.keys())
+    changes: dict[NodeId, Endpoint] = {}
+    lost: dict[NodeId, tuple[Endpoint, ...]] = {}
+    for node in both:
+        new = after[node].endpoints[0]
+        recorded = [one for one in before[node].endpoints if one.listener.upper() == new.listener.upper()]
+        if [(one.host, one.port) for one in recorded] != [(new.host, new.port)]:
+            changes[node] = new
+        others = tuple(one for one in before[node].endpoints if one not in recorded)
+        if others:
+            lost[node] = others
+    return Difference(
+        has_voter_id_changes=before.keys() != after.keys(),
+        has_directory_id_changes=any(before[node].key != after[node].key for node in both),
+        endpoint_changes=changes,
+        lost_listeners=lost,
+    )
+
+
+def renamed_suffix(persisted: Iterable[Voter], now: Mapping[NodeId, Endpoint]) -> tuple[str, str] | None:
+    """The domain that every voter's name lost and the one it got, where all first labels stayed; else None.
+
+    A DNS suffix that was renamed (`cluster.local` to `cluster-new.local`) changes all names at once: one cause, and one
+    cure, however many endpoints are stale.
+    """
+    pairs = [(voter.endpoints[0].host, now[voter.key.id].host) for voter in persisted if voter.key.id in now]
+    suffixes = {_suffixes(old, new) for old, new in pairs}
+    if len(pairs) < 2 or len(suffixes) != 1:
+        return None
+    return suffixes.pop()
+
+
+def _suffixes(old: str, new: str) -> tuple[str, str] | None:
+    """What differs behind the labels that both names begin with."""
+    before, after = old.split("."), new.split(".")
+    same = 0
+    while same < min(len(before), len(after)) and before[same] == after[same]:
+        same += 1
+    if same == 0 or before == after:
+        return None
+    return ".".join(before[same:]), ".".join(after[same:])
+
+
+def spelled(voters: Iterable[Voter]) -> str:
+    """A voter set as the KIP prints it, which leaves out the kraft.versions that a voter supports as well."""
+    nodes = ", ".join(
+        f"VoterNode(voterKey=ReplicaKey(id={voter.key.id}, directoryId={voter.key.directory_id}), "
+        f"listeners=Endpoints({', '.join(f'{one.listener}://{one}' for one in voter.endpoints)}), "
+        "supportedKRaftVersion=SupportedVersionRange(...))"
+        for voter in sorted(voters, key=lambda voter: voter.key.id)
+    )
+    return f"VoterSet(voters=[{nodes}])"

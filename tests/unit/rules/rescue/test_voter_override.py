@@ -1,0 +1,130 @@
+"""KIP-1347's list of controllers, its difference, and what it says in text."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.model.identifiers import Endpoint, NodeId
+from rules.model.voter_set import Voter
+from rules.rescue.voter_override import Outcome, compare, controllers, initial_controllers, renamed_suffix, spelled
+from tests.unit.rules.situation import endpoint, key
+
+HERE = tuple(Voter(key=key(node), endpoints=(endpoint(node),)) for node in (1, 2, 3))
+LIST = ",".join(f"{node}@c{node}.test:9093:{key(node).directory_id}" for node in (1, 2, 3))
+
+
+def elsewhere(*nodes: int, host: str = "moved.test", port: int = 9093) -> tuple[Voter, ...]:
+    """The same voters, these at another place."""
+    moved = {node: (endpoint(node, host, port),) for node in nodes}
+    return tuple(replace(one, endpoints=moved.get(one.key.id, one.endpoints)) for one in HERE)
+
+
+@pytest.mark.kip("E019")
+def test_the_list_of_controllers_is_read_and_written() -> None:
+    assert controllers(LIST, "CONTROLLER") == HERE
+    assert initial_controllers(HERE) == LIST
+    assert controllers(" , ".join(reversed(LIST.split(","))), "CONTROLLER") == HERE, "in any order"
+
+
+@pytest.mark.kip("E019")
+def test_two_controllers_may_share_a_host_and_an_address_of_ipv6_stands_in_brackets() -> None:
+    text = f"1@[::1]:9093:{key(1).directory_id},2@[::1]:9094:{key(2).directory_id}"
+
+    voters = controllers(text, "CONTROLLER")
+
+    assert [(one.endpoints[0].host, one.endpoints[0].port) for one in voters] == [("::1", 9093), ("::1", 9094)]
+    assert initial_controllers(voters) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "'' is not ID@HOST:PORT:DIRECTORY_ID"),
+        ("1@c1:9093", "'1@c1:9093' is not ID@HOST:PORT:DIRECTORY_ID"),
+        ("c1:9093:AAAAAAAAAAAAAAAAAAAAAB", "is not ID@HOST"),
+        ("1@c1:9093:short", "a directory id has 22 characters"),
+        ("1@c1:70000:AAAAAAAAAAAAAAAAAAAAAB", "70000 is no port"),
+        (f"{LIST},{LIST.split(',')[0]}", "controller 1 stands twice"),
+        (f"{LIST},", "'' is not"),
+    ],
+)
+def test_a_list_that_is_none_is_one_sentence(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        controllers(text, "CONTROLLER")
+
+
+def test_a_set_that_no_list_can_say() -> None:
+    assert initial_controllers([replace(HERE[0], endpoints=())]) is None
+    assert initial_controllers([replace(HERE[0], key=replace(HERE[0].key, directory_id=None))]) is None
+
+
+@pytest.mark.kip("E023")
+def test_what_differs_as_the_kip_prints_it() -> None:
+    same, moved = compare(HERE, HERE), compare(HERE, elsewhere(1, 3, host="c.new-domain.com", port=9095))
+
+    assert (same.outcome, moved.outcome) == (Outcome.NO_CHANGE, Outcome.PASSED)
+    assert str(moved) == (
+        "VoterSetDiff{hasVoterIdChanges=false, hasDirectoryIdChanges=false, "
+        "endpointChanges={1=c.new-domain.com:9095, 3=c.new-domain.com:9095}}"
+    )
+    assert str(compare(HERE, HERE[:2])) == (
+        "VoterSetDiff{hasVoterIdChanges=true, hasDirectoryIdChanges=false, endpointChanges={}}"
+    )
+
+
+@pytest.mark.parametrize(
+    "provided",
+    [
+        HERE[:2],
+        (*HERE, Voter(key=key(4), endpoints=(endpoint(4),))),
+        (*HERE[:2], Voter(key=key(3, "other"), endpoints=(endpoint(3),))),
+    ],
+    ids=["one less", "one more", "another directory"],
+)
+def test_who_votes_may_not_change(provided: tuple[Voter, ...]) -> None:
+    assert compare(HERE, provided).outcome is Outcome.REJECTED
+
+
+@pytest.mark.kip("E041")
+def test_only_the_controllers_listener_is_compared_and_what_else_would_be_lost_is_named() -> None:
+    other = Endpoint(listener="REPLICA", host="r1.test", port=9999)
+    both = (replace(HERE[0], endpoints=(*HERE[0].endpoints, other)), *HERE[1:])
+
+    change = compare(both, HERE)
+
+    assert change.outcome is Outcome.NO_CHANGE, "the other listener is not looked at"
+    assert change.lost_listeners == {NodeId(1): (other,)}
+    assert compare(HERE, HERE).lost_listeners == {}
+
+
+@pytest.mark.kip("E022")
+def test_a_voter_set_in_text() -> None:
+    directory = key(1).directory_id
+    assert spelled(HERE[:1]) == (
+        f"VoterSet(voters=[VoterNode(voterKey=ReplicaKey(id=1, directoryId={directory}), "
+        "listeners=Endpoints(CONTROLLER://c1.test:9093), supportedKRaftVersion=SupportedVersionRange(...))])"
+    )
+    assert directory is not None
+    assert len(directory) == 22
+
+
+@pytest.mark.kip("E009")
+@pytest.mark.parametrize(
+    ("names", "suffix"),
+    [
+        (
+            {node: f"c{node}.kafka.svc.cluster-new.local" for node in (1, 2, 3)},
+            ("cluster.local", "cluster-new.local"),
+        ),
+        ({node: f"c{node}.other" for node in (1, 2, 3)}, ("kafka.svc.cluster.local", "other")),
+        ({1: "c1.kafka.svc.cluster-new.local", 2: "c2.kafka.svc.cluster-new.local", 3: "d3.kafka.svc"}, None),
+        ({node: f"c{node}.kafka.svc.cluster.local" for node in (1, 2, 3)}, None),
+        ({1: "c1.kafka.svc.cluster-new.local"}, None),
+    ],
+)
+def test_one_renamed_domain_is_told_from_many_moves(names: dict[int, str], suffix: tuple[str, str] | None) -> None:
+    old = tuple(
+        replace(one, endpoints=(endpoint(one.key.id, f"c{one.key.id}.kafka.svc.cluster.local"),)) for one in HERE
+    )
+
+    assert renamed_suffix(old, {NodeId(node): endpoint(node, host) for node, host in names.items()}) == suffix

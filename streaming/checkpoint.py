@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.errors import UsageError
-from connectors.journal.journal import Journal
+from connectors.journal.reader import Journal
 
 LOCK_WAIT_S = 10.0
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from connectors.decode_observation import events_of
 from connectors.observation import Kind, Observation
-from streaming.observed import events_of
 from streaming.schema import EVENT
 from streaming.worker import settle
 

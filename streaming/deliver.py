@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, Row
 
-from connectors.delivery.delivery import Delivery
+from connectors.delivery.dispatcher import Delivery
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from streaming.fleet import Fleet

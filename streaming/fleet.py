@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.delivery.delivery import Report, Tally
+from connectors.delivery.dispatcher import Report, Tally
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.model.identifiers import Millis

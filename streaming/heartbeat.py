@@ -14,7 +14,7 @@ from types import TracebackType
 import requests
 
 from connectors.errors import UsageError
-from connectors.sinks.secret import Secret
+from connectors.secret import Secret
 
 log = logging.getLogger(__name__)
 

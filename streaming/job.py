@@ -10,14 +10,14 @@ from contextlib import ExitStack
 
 from pyspark.sql import SparkSession
 
-from connectors.delivery.delivery import Delivery
+from connectors.delivery.dispatcher import Delivery
 from connectors.delivery.ledger import Ledger
-from connectors.delivery.silences import SilenceFile
+from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
-from connectors.kafka.identity import identify
-from connectors.sinks.opening import open_sink
-from connectors.sinks.place import Wanted
+from connectors.kafka.cluster_id_lookup import identify
 from connectors.sinks.sink import Sink
+from connectors.sinks.sink_config import Wanted
+from connectors.sinks.sink_factory import open_sink
 from rules.model.identifiers import Millis
 from rules.notifications.route import OWN
 from rules.notifications.silence import Silence

@@ -17,13 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from connectors.cluster import Cluster
+from connectors.cluster_connection import Cluster
 from connectors.errors import JournalError, UsageError
 from connectors.event import Audited
-from connectors.gather.said import Found, Wish
-from connectors.gather.said import to_line as said_to_line
-from connectors.gather.settings import Settings, to_line
-from connectors.journal.journal import Journal
+from connectors.gather.control_messages import Found, Wish
+from connectors.gather.control_messages import to_line as said_to_line
+from connectors.gather.gatherer_settings import Settings, to_line
+from connectors.journal.reader import Journal
 from rules.model.identifiers import Millis
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from connectors.sinks.line import iso
-from connectors.sinks.place import Console, Jsonl, KafkaTopic, Wanted
+from connectors.sinks.alert_json import iso
+from connectors.sinks.sink_config import Console, Jsonl, KafkaTopic, Wanted
 from rules.finding import Plain, Severity
 from rules.formatting import spelled
 from rules.model.identifiers import Millis

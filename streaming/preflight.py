@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from connectors.cluster import Cluster
+from connectors.cluster_connection import Cluster
 from connectors.errors import UnseenError, UsageError
 from rules.model.identifiers import host_and_port
 from rules.model.monitoring import Reason

@@ -1,7 +1,7 @@
 """Every shape that crosses Spark: the observation row, the event row, the step's output, the state.
 
-The observation row is `connectors.observation.Observation`, the event row `connectors.columns.EventColumns` behind
-its keys: a test holds them equal. State is one binary column, a versioned blob: array and map
+The observation row is `connectors.observation.Observation`, the event row `connectors.event_columns.EventColumns`
+behind its keys: a test holds them equal. State is one binary column, a versioned blob: array and map
 columns in state crash Spark 4.2, and a retyped column is refused on restart.
 """
 

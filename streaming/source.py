@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
 from connectors.errors import JournalError
-from connectors.journal.journal import Journal
+from connectors.journal.reader import Journal
 from connectors.observation import Observation
 from streaming.schema import OBSERVATION
 

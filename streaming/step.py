@@ -13,8 +13,8 @@ from typing import ClassVar
 import pandas as pd
 from pyspark.sql.streaming.state import GroupState
 
-from connectors.columns import events_of
 from connectors.event import Event, Undecodable
+from connectors.event_columns import events_of
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.errors import UsageError
-from connectors.sinks.opening import open_sink
-from connectors.sinks.place import Jsonl, Wanted
-from connectors.sinks.redaction import redact
+from connectors.sinks.error_redaction import redact
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
+from connectors.sinks.sink_config import Jsonl, Wanted
+from connectors.sinks.sink_factory import open_sink
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis

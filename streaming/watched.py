@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from connectors.cluster import Cluster
+from connectors.cluster_connection import Cluster
 from streaming.config import Config
 from streaming.step import ClusterSettings
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from connectors.secret import Secret
 from connectors.sinks.links import Links
-from connectors.sinks.opening import open_sink
-from connectors.sinks.place import SlackBot, Wanted
-from connectors.sinks.secret import Secret
+from connectors.sinks.sink_config import SlackBot, Wanted
+from connectors.sinks.sink_factory import open_sink
 from rules.alert import Alert, AlertState
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notice, NotifyReason

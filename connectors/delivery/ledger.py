@@ -13,12 +13,12 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from connectors.append import append, replaced
-from connectors.delivery import entry
-from connectors.delivery.entry import Closed, Entry, Heard, Opened, Told
-from connectors.delivery.shelf import Shelf
+from connectors.delivery import ledger_record
+from connectors.delivery.ledger_index import Shelf
+from connectors.delivery.ledger_record import Closed, Entry, Heard, Opened, Told
+from connectors.durable_file import append, replaced
 from connectors.errors import LedgerError
-from connectors.sinks.line import Key
+from connectors.sinks.alert_json import Key
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.alert_history import Filed
@@ -35,8 +35,8 @@ def remembered(path: Path) -> Sequence[Alert]:
     Raises:
         OSError: it is not there, or cannot be read.
     """
-    entries = map(entry.from_line, path.read_bytes().splitlines())
-    return tuple({one.number: one.alert for one in entries if isinstance(one, entry.Recorded)}.values())
+    entries = map(ledger_record.from_line, path.read_bytes().splitlines())
+    return tuple({one.number: one.alert for one in entries if isinstance(one, ledger_record.Recorded)}.values())
 
 
 class Ledger:
@@ -158,7 +158,7 @@ class Ledger:
             return
         bad = 0
         for line in content.splitlines():
-            found = entry.from_line(line)
+            found = ledger_record.from_line(line)
             if found is None:
                 bad += 1
             else:
@@ -175,7 +175,7 @@ class Ledger:
     def _append(self, entries: Sequence[Entry]) -> None:
         if not entries:
             return
-        content = b"".join(entry.to_line(each) for each in entries)
+        content = b"".join(ledger_record.to_line(each) for each in entries)
         try:
             if self._torn:
                 self._rewrite()
@@ -213,7 +213,7 @@ class Ledger:
     def _rewrite(self) -> None:
         """Replace the file by one that says the same in the fewest lines."""
         entries = list(self._shelf.entries())
-        descriptor = replaced(self._path, b"".join(entry.to_line(each) for each in entries))
+        descriptor = replaced(self._path, b"".join(ledger_record.to_line(each) for each in entries))
         self.close()
         self._descriptor, self._lines, self._torn = descriptor, len(entries), False
 

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from connectors.gather.process import main
+from connectors.gather.gatherer import main
 
 code = main(sys.stdin.buffer, sys.stdout)
 sys.stderr.flush()

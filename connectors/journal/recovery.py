@@ -13,11 +13,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from connectors.errors import JournalError
-from connectors.journal import frame, mark, segment
+from connectors.journal import frame, position_file, segment
+from connectors.journal.follow_position import Progress, advance
 from connectors.journal.frame import BadFrameError
-from connectors.journal.journal import PUBLISHED, committed, new_journal_id
-from connectors.journal.mark import Mark
-from connectors.journal.progress import Progress, advance
+from connectors.journal.position_file import Mark
+from connectors.journal.reader import PUBLISHED, committed, new_journal_id
 from connectors.journal.retention import Sealed
 
 
@@ -52,7 +52,7 @@ def recover(directory: Path) -> Recovered:
     firsts = segment.listing(directory)
     if not firsts:
         _clear_unborn(directory / PUBLISHED)
-    published = mark.read(directory / PUBLISHED)
+    published = position_file.read(directory / PUBLISHED)
     if published is None:
         if firsts:
             raise JournalError(
@@ -60,7 +60,7 @@ def recover(directory: Path) -> Recovered:
                 f"restore it, or move the whole journal folder away and start with a new checkpoint."
             )
         published = Mark(journal_id=new_journal_id(), sequence=0)
-        mark.write(directory / PUBLISHED, published, sync=True)
+        position_file.write(directory / PUBLISHED, published, sync=True)
         segment.sync_directory(directory)
     if not firsts:
         if published.sequence > 0:
@@ -128,7 +128,7 @@ def _active(directory: Path, first: int, published: Mark, sealed: Sequence[Seale
         raise segment.damaged(path, position, torn.reason if torn is not None else f"row {end} is missing")
     torn_bytes = path.stat().st_size - position
     _settle(path, position)
-    mark.write(directory / PUBLISHED, Mark(journal_id=published.journal_id, sequence=end), sync=True)
+    position_file.write(directory / PUBLISHED, Mark(journal_id=published.journal_id, sequence=end), sync=True)
     return Recovered(
         journal_id=published.journal_id,
         sealed=sealed,

@@ -17,9 +17,9 @@ from typing import BinaryIO
 from crc32c import crc32c
 
 from connectors.errors import JournalError
-from connectors.journal import frame, progress
+from connectors.journal import follow_position, frame
+from connectors.journal.follow_position import Progress
 from connectors.journal.frame import BadFrameError
-from connectors.journal.progress import Progress
 from connectors.observation import Observation
 
 SUFFIX = ".seg"
@@ -66,7 +66,7 @@ def create(directory: Path, journal_id: str, first: int, before: Mapping[str, Pr
     stated = {
         "journal_id": journal_id,
         "first": first,
-        "progress": {cluster: progress.to_json(of) for cluster, of in before.items()},
+        "progress": {cluster: follow_position.to_json(of) for cluster, of in before.items()},
     }
     body = json.dumps(stated, separators=(",", ":")).encode()
     path = path_of(directory, first)
@@ -102,7 +102,7 @@ def read_header(file: BinaryIO, path: Path) -> Header:
             return Header(
                 journal_id=stated["journal_id"],
                 first=stated["first"],
-                progress={name: progress.from_json(of) for name, of in stated["progress"].items()},
+                progress={name: follow_position.from_json(of) for name, of in stated["progress"].items()},
                 rows_at=_PREFIX.size + length,
             )
     raise damaged(path, 0, "the header is damaged")

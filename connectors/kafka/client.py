@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from connectors.cluster import Cluster
+from connectors.cluster_connection import Cluster
 from connectors.errors import UnseenError, UsageError
-from connectors.kafka.budget import Budget
 from connectors.kafka.credentials import FILES, at_fault, for_kafka, password
-from connectors.kafka.failure import classify
-from connectors.kafka.loop import Loop, Outcome
+from connectors.kafka.error_classification import classify
+from connectors.kafka.event_loop import Loop, Outcome
+from connectors.kafka.kafka_python import KafkaConnection, kafka_errors
+from connectors.kafka.rate_limiter import Budget
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect, secure
-from connectors.kafka.wire import KafkaConnection, kafka_errors
 from rules.model.identifiers import host_and_port
 from rules.model.monitoring import Reason, Sight
 

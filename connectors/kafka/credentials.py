@@ -18,9 +18,9 @@ from typing import Any
 from cryptography import x509
 
 from connectors.errors import UnseenError, UsageError
-from connectors.kafka.failure import OF_OUR_CERTIFICATE
-from connectors.kafka.wire import AbstractTokenProvider
-from connectors.sinks.secret import Secret
+from connectors.kafka.error_classification import OF_OUR_CERTIFICATE
+from connectors.kafka.kafka_python import AbstractTokenProvider
+from connectors.secret import Secret
 from rules.model.monitoring import Reason
 
 FILES = frozenset({"sasl_oauth_token_file", "sasl_plain_password_file", "ssl_password_file"})

@@ -13,8 +13,8 @@ from uuid import UUID
 from connectors.errors import UnseenError
 from connectors.event import NodeEndpoints, QuorumPolled
 from connectors.kafka.client import Address
-from connectors.kafka.failure import of_code
-from connectors.kafka.wire import (
+from connectors.kafka.error_classification import of_code
+from connectors.kafka.kafka_python import (
     DescribeConfigsRequest,
     DescribeQuorumRequest,
     FetchRequest,

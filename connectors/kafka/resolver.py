@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from connectors.errors import UnseenError
-from connectors.kafka.loop import Loop, Outcome
+from connectors.kafka.event_loop import Loop, Outcome
 from rules.model.monitoring import Reason
 
 Lookup = Callable[[str], tuple[str, ...]]

@@ -18,9 +18,9 @@ from typing import Any
 
 from connectors.errors import UnseenError
 from connectors.kafka.credentials import tls_context
-from connectors.kafka.failure import of_errno
-from connectors.kafka.loop import Loop
-from connectors.kafka.wire import KafkaSSLTransport, KafkaTCPTransport, kafka_errors
+from connectors.kafka.error_classification import of_errno
+from connectors.kafka.event_loop import Loop
+from connectors.kafka.kafka_python import KafkaSSLTransport, KafkaTCPTransport, kafka_errors
 from rules.model.monitoring import Reason
 
 _READ_BYTES = 256 * 1024

@@ -25,9 +25,9 @@ from connectors.metadata.batches import (
     scan,
     sealed,
 )
-from connectors.metadata.fields import Reader, Span, compiled, read
-from connectors.metadata.layout import forms
-from connectors.metadata.records import FRAME_VERSION, Framed, control_type, framed, head, is_noop
+from connectors.metadata.field_readers import Reader, Span, compiled, read
+from connectors.metadata.record_framing import FRAME_VERSION, Framed, control_type, framed, head, is_noop
+from connectors.metadata.record_schemas import forms
 
 BEARING: Final = {
     "ConfigRecord": frozenset({"value"}),

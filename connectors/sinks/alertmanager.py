@@ -10,14 +10,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from connectors.errors import UsageError
-from connectors.sinks.evidence import written
-from connectors.sinks.http.post import submitted
-from connectors.sinks.line import iso
+from connectors.secret import Secret
+from connectors.sinks.alert_json import iso
+from connectors.sinks.evidence_format import written
+from connectors.sinks.http.request import submitted
 from connectors.sinks.links import Links
-from connectors.sinks.place import Alertmanager
-from connectors.sinks.secret import Secret
+from connectors.sinks.sequential_send import in_turn
 from connectors.sinks.sink import Delivered, Outcome, Retry, Terms
-from connectors.sinks.turn import in_turn
+from connectors.sinks.sink_config import Alertmanager
 from connectors.sinks.webhook import host_of
 from rules.alert import Alert, AlertState
 from rules.finding import Plain, Severity

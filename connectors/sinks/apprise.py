@@ -11,13 +11,13 @@ from apprise import Apprise as Sender
 from apprise import AppriseAsset, LogCapture, NotifyFormat, NotifyType
 
 from connectors.errors import UsageError
-from connectors.sinks.evidence import beside, visible
-from connectors.sinks.http.answer import TOO_LATE, excerpt
+from connectors.secret import Secret
+from connectors.sinks.evidence_format import beside, visible
+from connectors.sinks.http.response_outcome import TOO_LATE, excerpt
 from connectors.sinks.links import Links
-from connectors.sinks.place import Apprise
-from connectors.sinks.secret import Secret
+from connectors.sinks.sequential_send import in_turn
 from connectors.sinks.sink import Delivered, Outcome, Retry, Terms
-from connectors.sinks.turn import in_turn
+from connectors.sinks.sink_config import Apprise
 from rules.alert import AlertState
 from rules.finding import Severity
 from rules.formatting import rendered

@@ -11,8 +11,8 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from connectors.sinks.evidence import duration, visible, written
-from connectors.sinks.line import iso
+from connectors.sinks.alert_json import iso
+from connectors.sinks.evidence_format import duration, visible, written
 from connectors.sinks.sink import Delivered, Outcome, Retry, Style, Terms
 from rules.alert import Alert, AlertState
 from rules.finding import Severity

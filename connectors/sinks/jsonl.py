@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 
-from connectors.append import append, sync_directory
+from connectors.durable_file import append, sync_directory
 from connectors.errors import UsageError
-from connectors.sinks.line import Key, key_of, to_line
+from connectors.sinks.alert_json import Key, key_of, to_line
 from connectors.sinks.sink import Delivered, Outcome, Retry, Style, Terms
 from rules.alert import Alert
 from rules.model.identifiers import Millis

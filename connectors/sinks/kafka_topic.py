@@ -20,9 +20,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from connectors.errors import UsageError
 from connectors.sinks import librdkafka
-from connectors.sinks.line import Key, to_line
-from connectors.sinks.place import KafkaTopic
+from connectors.sinks.alert_json import Key, to_line
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Terms
+from connectors.sinks.sink_config import KafkaTopic
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notice

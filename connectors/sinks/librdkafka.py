@@ -6,10 +6,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from connectors.sinks.http.answer import excerpt
-from connectors.sinks.place import KafkaTopic
-from connectors.sinks.redaction import redact
-from connectors.sinks.secret import Secret
+from connectors.secret import Secret
+from connectors.sinks.error_redaction import redact
+from connectors.sinks.http.response_outcome import excerpt
+from connectors.sinks.sink_config import KafkaTopic
 
 _LOG = logging.getLogger(__name__)
 _TOKEN_LASTS_S = 300.0

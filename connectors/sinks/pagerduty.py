@@ -18,14 +18,14 @@ from pagerduty import EventsApiV2Client
 from pagerduty.errors import Error
 
 from connectors.errors import UsageError
-from connectors.sinks.evidence import beside, visible
-from connectors.sinks.http.answer import TOO_LATE, excerpt, failure, outcome
-from connectors.sinks.http.cutoff import Cutoff
-from connectors.sinks.line import iso, sayable
+from connectors.sinks.alert_json import iso, sayable
+from connectors.sinks.evidence_format import beside, visible
+from connectors.sinks.http.deadline import Cutoff
+from connectors.sinks.http.response_outcome import TOO_LATE, excerpt, failure, outcome
 from connectors.sinks.links import Links
-from connectors.sinks.place import Pagerduty
+from connectors.sinks.sequential_send import in_turn
 from connectors.sinks.sink import Delivered, Outcome, Retry, Terms
-from connectors.sinks.turn import in_turn
+from connectors.sinks.sink_config import Pagerduty
 from rules.alert import AlertState
 from rules.finding import Plain
 from rules.model.identifiers import Millis

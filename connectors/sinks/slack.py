@@ -19,14 +19,14 @@ from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
 from connectors.errors import UsageError
-from connectors.sinks import blocks
-from connectors.sinks.http.answer import excerpt, outcome
-from connectors.sinks.http.post import post, submitted
+from connectors.sinks import slack_blocks
+from connectors.sinks.http.request import post, submitted
+from connectors.sinks.http.response_outcome import excerpt, outcome
 from connectors.sinks.links import Links
-from connectors.sinks.place import SlackBot, SlackWebhook
-from connectors.sinks.posted import Posted, Posting
+from connectors.sinks.sequential_send import in_turn
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Terms
-from connectors.sinks.turn import in_turn
+from connectors.sinks.sink_config import SlackBot, SlackWebhook
+from connectors.sinks.slack_message_store import Posted, Posting
 from connectors.sinks.webhook import host_of
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -103,7 +103,7 @@ class SlackSink:
             worse = notice.firing and WEIGHT[notice.severity] > WEIGHT[Severity(known.severity)]
             shown = bool(worse) or notice.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
             slack.chat_postMessage(
-                channel=known.channel, thread_ts=known.ts, reply_broadcast=shown, **blocks.reply(notice)
+                channel=known.channel, thread_ts=known.ts, reply_broadcast=shown, **slack_blocks.reply(notice)
             )
         severity = notice.severity.value
         self._posted.note(notice.incident, Posting(channel=known.channel, ts=known.ts, severity=severity, told=now))
@@ -114,7 +114,7 @@ class SlackSink:
         except SlackApiError as refusal:
             if _code(refusal) not in _UNFIT:
                 raise
-            answer = slack.chat_postMessage(channel=self._place.channel, **blocks.plain(notice, self._links))
+            answer = slack.chat_postMessage(channel=self._place.channel, **slack_blocks.plain(notice, self._links))
         # Noted at once: what fails after this must not post it a second time.
         posting = Posting(channel=answer["channel"], ts=answer["ts"], severity=notice.severity.value, told=told)
         self._posted.note(notice.incident, posting)
@@ -129,11 +129,11 @@ class SlackSink:
                 return None
             if _code(refusal) not in _UNFIT:
                 raise
-            slack.chat_update(channel=known.channel, ts=known.ts, **blocks.plain(notice, self._links))
+            slack.chat_update(channel=known.channel, ts=known.ts, **slack_blocks.plain(notice, self._links))
         return known
 
     def _body(self, notice: Notice) -> dict[str, Any]:
-        return blocks.message(notice, self._links).body()
+        return slack_blocks.message(notice, self._links).body()
 
 
 class SlackWebhookSink:
@@ -156,9 +156,9 @@ class SlackWebhookSink:
 
     def _told(self, notice: Notice, left_s: float) -> Outcome:
         until = time.monotonic() + left_s
-        told = self._post(blocks.message(notice, self._links).body(), until)
+        told = self._post(slack_blocks.message(notice, self._links).body(), until)
         if isinstance(told, Rejected):
-            return self._post(blocks.plain(notice, self._links), until)
+            return self._post(slack_blocks.plain(notice, self._links), until)
         return told
 
     def _post(self, body: dict[str, Any], until: float) -> Outcome:
@@ -185,7 +185,7 @@ class _NoAnswer(Exception):
 
 
 class _Client(WebClient):
-    """Slack's client for one notice, with our own transport below it: see `connectors.sinks.http.post`."""
+    """Slack's client for one notice, with our own transport below it: see `connectors.sinks.http.request`."""
 
     def __init__(self, token: str, place: SlackBot, seconds: float) -> None:
         super().__init__(token=token, base_url=place.api_url, logger=_QUIET, retry_handlers=[])

@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from connectors.errors import UsageError
-from connectors.sinks.http.post import submitted
-from connectors.sinks.line import iso, to_object
+from connectors.secret import Secret
+from connectors.sinks.alert_json import iso, to_object
+from connectors.sinks.http.request import submitted
 from connectors.sinks.links import Links
-from connectors.sinks.place import Webhook
-from connectors.sinks.secret import Secret
+from connectors.sinks.sequential_send import in_turn
 from connectors.sinks.sink import Outcome, Retry, Terms
-from connectors.sinks.turn import in_turn
+from connectors.sinks.sink_config import Webhook
 from rules.finding import Plain
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notice

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from connectors.errors import UsageError
-from connectors.journal.journal import Journal
+from connectors.journal.reader import Journal
 from connectors.observation import Observation
-from connectors.sinks.evidence import visible
+from connectors.sinks.evidence_format import visible
 from rules.finding import Plain
 from rules.formatting import counted
 from streaming.checkpoint import Checkpoint

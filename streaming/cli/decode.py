@@ -17,8 +17,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.style import Style
 
 from connectors.errors import UsageError
-from connectors.metadata.layout import kafkas
-from connectors.metadata.transcript import Gap, Reached, Transcribed, begins_as_log, transcript
+from connectors.metadata.dump_log import Gap, Reached, Transcribed, begins_as_log, transcript
+from connectors.metadata.record_schemas import kafkas
 
 SUFFIXES = (".log", ".checkpoint")
 PATIENCE_S = 2.0

@@ -39,7 +39,7 @@ def doctor(wanted: Asked) -> None:
       kraftwatch doctor --config kraftwatch.yaml
     """
     # Kafka's client takes a second to import: help and mistakes should not wait for it.
-    from connectors.kafka.wire import hush
+    from connectors.kafka.kafka_python import hush
     from streaming.doctor.machine import machine_checks, telling_checks
 
     hush()
@@ -54,7 +54,7 @@ def doctor(wanted: Asked) -> None:
 
 
 def _clusters(config: Config, timeout_s: float) -> Iterator[Check]:
-    from connectors.kafka.checkup import checkups
+    from connectors.gather.connectivity_check import checkups
     from streaming.doctor.cluster import Examined
     from streaming.doctor.machine import recorded_ids
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import typer
 
 from connectors.errors import UsageError
-from connectors.moment import Moment
+from connectors.point_in_time import Moment
 from rules.finding import Plain
 from streaming.cli.moment import moment
 from streaming.config import Config, checked, host_port, load

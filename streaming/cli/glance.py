@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from connectors.errors import UsageError
-from connectors.kafka.wire import hush
+from connectors.kafka.kafka_python import hush
 from rules.finding import Plain
 from rules.model.monitoring import Vantage
 from streaming.cli import given

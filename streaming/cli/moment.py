@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from connectors.errors import UsageError
-from connectors.moment import AtOffset, AtTime, Moment
+from connectors.point_in_time import AtOffset, AtTime, Moment
 from rules.model.identifiers import Millis, Offset
 
 

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.errors import UsageError
-from connectors.journal.journal import Journal
-from connectors.sinks.evidence import visible
-from connectors.sinks.line import iso
+from connectors.journal.reader import Journal
+from connectors.sinks.alert_json import iso
+from connectors.sinks.evidence_format import visible
 from rules.finding import Plain
 from rules.model.identifiers import Millis
 from streaming.checkpoint import Checkpoint

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from connectors.errors import UsageError
-from connectors.sinks.line import iso
+from connectors.sinks.alert_json import iso
 from rules.model.identifiers import Millis
 from streaming.cli import given
 from streaming.cli.moment import instant

@@ -15,10 +15,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from connectors.delivery.silences import SilenceFile, shown
+from connectors.delivery.silence_store import SilenceFile, shown
 from connectors.errors import UsageError
-from connectors.sinks.evidence import visible
-from connectors.sinks.line import iso
+from connectors.sinks.alert_json import iso
+from connectors.sinks.evidence_format import visible
 from rules.evaluate import RULES
 from rules.finding import Severity
 from rules.formatting import spelled

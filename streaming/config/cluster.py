@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from connectors.cluster import Cluster
+from connectors.cluster_connection import Cluster
 from connectors.errors import UsageError
-from connectors.sinks.secret import Secret
+from connectors.secret import Secret
 from rules.model.monitoring import Access, Vantage
 from streaming.config.login import BY_PASSWORD, LoginSection
 from streaming.config.section import readable

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from connectors.sinks.links import Links
-from connectors.sinks.place import Wanted
+from connectors.sinks.sink_config import Wanted
 from rules.finding import Thresholds
 from streaming.config.cluster import ClusterDefaults, ClusterSection, host_port
 from streaming.config.heartbeat import HeartbeatSection

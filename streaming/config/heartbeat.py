@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import SecretStr, field_validator, model_validator
 
-from connectors.sinks.secret import Secret
+from connectors.secret import Secret
 from streaming.config.section import Duration, Section
 from streaming.heartbeat import Rhythm
 

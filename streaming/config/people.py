@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from connectors.sinks import place
-from connectors.sinks.place import Place
+from connectors.sinks import sink_config
+from connectors.sinks.sink_config import Place
 from streaming.config.terms import PeopleSection
 
 _PAGERDUTY = {"us": "https://events.pagerduty.com", "eu": "https://events.eu.pagerduty.com"}
@@ -41,9 +41,9 @@ class SlackSection(PeopleSection):
         """Where it is."""
         token, url = self.secret("token"), self.secret("webhook_url")
         if token is not None and self.channel is not None:
-            return place.SlackBot(channel=self.channel, token=token, api_url=self.api_url)
+            return sink_config.SlackBot(channel=self.channel, token=token, api_url=self.api_url)
         assert url is not None
-        return place.SlackWebhook(url=url)
+        return sink_config.SlackWebhook(url=url)
 
 
 class PagerdutySection(PeopleSection):
@@ -64,7 +64,7 @@ class PagerdutySection(PeopleSection):
         """Where it is."""
         key = self.secret("routing_key")
         assert key is not None
-        return place.Pagerduty(routing_key=key, api_url=_PAGERDUTY[self.region])
+        return sink_config.Pagerduty(routing_key=key, api_url=_PAGERDUTY[self.region])
 
 
 class AppriseSection(PeopleSection):
@@ -83,4 +83,4 @@ class AppriseSection(PeopleSection):
         """Where it is."""
         url = self.secret("url")
         assert url is not None
-        return place.Apprise(url=url)
+        return sink_config.Apprise(url=url)

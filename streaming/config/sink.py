@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from pydantic import Field, GetJsonSchemaHandler, SecretStr, field_validator, model_validator
 from pydantic_core import CoreSchema
 
-from connectors.sinks import place
+from connectors.secret import Secret
+from connectors.sinks import sink_config
 from connectors.sinks.links import Links
-from connectors.sinks.place import Place, Wanted
-from connectors.sinks.secret import Secret
+from connectors.sinks.sink_config import Place, Wanted
 from streaming.config.people import AppriseSection, PagerdutySection, SlackSection
 from streaming.config.section import Section
 from streaming.config.terms import PeopleSection, SinkSection
@@ -38,7 +38,7 @@ class ConsoleSection(SinkSection):
 
     def place(self) -> Place:
         """Where it is."""
-        return place.Console()
+        return sink_config.Console()
 
 
 class JsonlSection(SinkSection):
@@ -53,7 +53,7 @@ class JsonlSection(SinkSection):
 
     def place(self) -> Place:
         """Where it is."""
-        return place.Jsonl(path=self.path)
+        return sink_config.Jsonl(path=self.path)
 
 
 class WebhookSection(PeopleSection):
@@ -85,7 +85,7 @@ class WebhookSection(PeopleSection):
         url = self.secret("url")
         assert url is not None
         given = ((name, Secret(text=text.get_secret_value())) for name, text in self.headers.items())
-        return place.Webhook(
+        return sink_config.Webhook(
             url=url,
             headers=(*given, *((name, Secret(file=file)) for name, file in self.header_files.items())),
             signing_key=self.secret("signing_key"),
@@ -123,7 +123,7 @@ class AlertmanagerSection(SinkSection):
         """Where it is."""
         url = self.secret("url")
         assert url is not None
-        return place.Alertmanager(
+        return sink_config.Alertmanager(
             url=url,
             username=self.username,
             password=self.secret("password"),

@@ -4,9 +4,9 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from connectors.secret import Secret
 from connectors.sinks.links import Links
-from connectors.sinks.place import Place, Wanted
-from connectors.sinks.secret import Secret
+from connectors.sinks.sink_config import Place, Wanted
 from rules.finding import Severity
 from rules.notifications.route import Route
 from streaming.config.section import Duration, Section

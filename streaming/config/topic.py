@@ -2,8 +2,8 @@
 
 from pydantic import Field, field_validator, model_validator
 
-from connectors.sinks.place import KafkaTopic, Place
-from connectors.sinks.secret import Secret
+from connectors.secret import Secret
+from connectors.sinks.sink_config import KafkaTopic, Place
 from streaming.config.cluster import host_port
 from streaming.config.login import LoginSection
 from streaming.config.terms import SinkSection

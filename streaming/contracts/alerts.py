@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from connectors.delivery import entry
-from connectors.delivery.entry import Recorded
-from connectors.sinks.line import from_iso, to_object
+from connectors.delivery import ledger_record
+from connectors.delivery.ledger_record import Recorded
+from connectors.sinks.alert_json import from_iso, to_object
 from rules.alert import AlertState, fingerprint
 from rules.evaluate import RULES
 from rules.finding import Severity
@@ -48,7 +48,7 @@ FIELDS: Mapping[str, type | tuple[type, ...]] = {
     "offset": (int, type(None)),
     "fingerprint": str,
 }
-"""The fields of a line and what each is, as `connectors.sinks.line` writes them and docs/alert.schema.json says."""
+"""The fields of a line and the type of each: `connectors.sinks.alert_json` and docs/alert.schema.json."""
 _PLACEHOLDER = re.compile(r"\$(?!BOOTSTRAP\b|NODE_PROPERTIES\b)\{?[A-Z_]{3,}")
 _ONE_LINE = r"^[^\n\r]+$"
 
@@ -59,7 +59,7 @@ CONTRACTS: tuple[Contract, ...] = (
         name="alert-has-its-fields",
         promise="a told alert has exactly the fields of the line, each of its type",
         why="Other programs read them: pagers, runbooks, dashboards.",
-        source="connectors.sinks.line",
+        source="connectors.sinks.alert_json",
         severity=Severity.WARNING,
         check=Absent(column="odd_fields"),
     ),
@@ -123,7 +123,7 @@ CONTRACTS: tuple[Contract, ...] = (
         name="sent-after-it-was-observed",
         promise="an alert is sent no more than five minutes before it was observed",
         why="The gatherer's clock never goes back, the driver's may: beyond minutes one of them is wrong.",
-        source="connectors.sinks.line",
+        source="connectors.sinks.alert_json",
         severity=Severity.WARNING,
         check=NotBelow(column="latest_observed_at_ms", floor="observed_at_ms"),
     ),
@@ -228,7 +228,7 @@ def of_the_ledger(path: Path) -> Iterator[Line]:
         return
     with path.open("rb") as file:
         for content in file:
-            found = entry.from_line(content.rstrip(b"\n"))
+            found = ledger_record.from_line(content.rstrip(b"\n"))
             if isinstance(found, Recorded):
                 yield Line(number=found.number, told=to_object(found.alert, found.recorded_at_ms))
 

@@ -7,6 +7,7 @@ a journal into tables changes nothing of what is found.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
+from connectors.decode_observation import events_of
 from connectors.errors import JournalError
 from connectors.observation import Observation
 from rules.evaluate import thresholds_for
@@ -18,7 +19,6 @@ from streaming.contracts.events import Events
 from streaming.contracts.observations import Observations
 from streaming.contracts.states import States
 from streaming.contracts.table import Table
-from streaming.observed import events_of
 from streaming.portrait import portrait
 from streaming.replay.machine import Machine
 

@@ -45,7 +45,7 @@ CONTRACTS: tuple[Contract, ...] = (
         name=DECODES,
         promise="every batch, record and look that is recorded decodes",
         why="What does not decode is not judged: a Kafka newer than this kraftwatch wrote it, or bytes are damaged.",
-        source="connectors.metadata.decode; KIP-631",
+        source="connectors.metadata.decoder; KIP-631",
         severity=Severity.WARNING,
         check=Absent(column="undecodable"),
     ),

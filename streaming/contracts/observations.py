@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from connectors.event import Audited, EndpointProbed, Event, QuorumPolled, Undecodable, Unseen, ViewSeen
-from connectors.kafka.follower import MAX_BYTES
-from connectors.kafka.tail import HELD_BYTES_MAX
+from connectors.gather.commit_buffer import HELD_BYTES_MAX
+from connectors.gather.log_follower import MAX_BYTES
 from connectors.metadata.redaction import blanked
 from connectors.observation import Kind, Observation
 from rules.finding import Severity
@@ -70,7 +70,7 @@ CONTRACTS: tuple[Contract, ...] = (
         name="observed-at-plausible",
         promise="every row was observed after Kafka was born and before the year 2100",
         why="Holds and ages are counted by this clock: a wild one fires or resolves everything at once.",
-        source="connectors.gather.rows",
+        source="connectors.gather.observation_writer",
         severity=Severity.CRITICAL,
         check=Between(column="observed_at_ms", lowest=EARLIEST_MS, highest=LATEST_MS),
     ),
@@ -95,7 +95,7 @@ CONTRACTS: tuple[Contract, ...] = (
         promise="the log's rows go on behind the offset where the row before them ended",
         why="What is committed is read once and in order; a row that goes back was written by two gatherers, or the "
         "journal was put back. After a loss of metadata or a pause the log may be read anew.",
-        source="KIP-595, section Fetch; connectors.kafka.tail",
+        source="KIP-595, section Fetch; connectors.gather.commit_buffer",
         severity=Severity.CRITICAL,
         check=NotBelow(column="base_offset_of_log", floor="next_offset"),
     ),
@@ -103,7 +103,7 @@ CONTRACTS: tuple[Contract, ...] = (
         name="no-offset-is-passed-over",
         promise="no offset between two rows of the log is left out",
         why="KRaft's log has no gaps: what is left out was never judged. A snapshot closes the gap before its end.",
-        source="KIP-595; KIP-630; connectors.kafka.tail",
+        source="KIP-595; KIP-630; connectors.gather.commit_buffer",
         severity=Severity.CRITICAL,
         check=NotBelow(column="next_offset", floor="base_offset_of_log"),
     ),
@@ -143,7 +143,7 @@ CONTRACTS: tuple[Contract, ...] = (
         name="snapshot-pieces-in-order",
         promise="a snapshot's pieces are counted from 0 without a gap",
         why="Replay takes a snapshot whole: a piece that is missing is partitions that are missing.",
-        source="KIP-630; connectors.kafka.tail.SnapshotTail",
+        source="KIP-630; connectors.gather.commit_buffer.SnapshotTail",
         severity=Severity.CRITICAL,
         check=NotBelow(column="expected_piece", floor="piece"),
     ),
@@ -151,7 +151,7 @@ CONTRACTS: tuple[Contract, ...] = (
         name="payload-within-bounds",
         promise="a payload is no larger than what one answer and the tail held back can bring",
         why="A row is held in memory whole, by the gatherer, by Spark's source and by the decoder.",
-        source="connectors.kafka.follower.MAX_BYTES, connectors.kafka.tail.HELD_BYTES_MAX",
+        source="connectors.gather.log_follower.MAX_BYTES, connectors.gather.commit_buffer.HELD_BYTES_MAX",
         severity=Severity.WARNING,
         check=Between(column="payload_bytes", lowest=0, highest=PAYLOAD_BYTES_MAX),
     ),

@@ -10,15 +10,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from connectors.decode_observation import events_of
 from connectors.errors import JournalError, UndecodableError
 from connectors.event import At, Event, Undecodable
-from connectors.journal.journal import Journal
+from connectors.journal.reader import Journal
 from connectors.metadata.batches import Batch, scan
-from connectors.metadata.layout import forms
-from connectors.metadata.records import Framed, framed, head
+from connectors.metadata.record_framing import Framed, framed, head
+from connectors.metadata.record_schemas import forms
 from connectors.observation import Kind, Observation
 from rules.finding import Plain
-from streaming.observed import events_of
 
 _ADVICE = (
     (

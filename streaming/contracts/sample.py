@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from connectors.event import Audited
-from connectors.journal.journal import Journal
+from connectors.journal.reader import Journal
 from streaming.contracts.alerts import of_the_ledger
 from streaming.contracts.audit import Audit
 from streaming.contracts.contract import Suite

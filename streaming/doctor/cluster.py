@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from connectors.errors import UnseenError
 from connectors.event import QuorumPolled
-from connectors.kafka.checkup import Checkup, Secured, Served
+from connectors.gather.connectivity_check import Checkup, Secured, Served
+from connectors.kafka.cluster_id_lookup import ClusterDescribed
 from connectors.kafka.credentials import certificate_ends_at
-from connectors.kafka.identity import ClusterDescribed
 from connectors.kafka.messages import FetchAnswer
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import LEADS_NOT, Reason

@@ -32,7 +32,7 @@ class Sources:
     journal: Path
     quarantine: Path
     stats: Path
-    """The file of `connectors.gather.stats`."""
+    """The file of `connectors.gather.gatherer_stats`."""
     beats: Callable[[], Beats | None] = lambda: None
     """Of the dead-man heartbeat, where one is configured."""
     config: ConfigFile | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from prometheus_client import Histogram
 
-from connectors.delivery.delivery import Report, Tally
+from connectors.delivery.dispatcher import Report, Tally
 from rules.alert import Alert
 from streaming.measures.measure import PREFIX
 from streaming.measures.pace import Pace

@@ -3,8 +3,8 @@
 from rich.text import Text
 
 from connectors.errors import UsageError
-from connectors.sinks.evidence import visible
-from connectors.sinks.line import iso, sayable
+from connectors.sinks.alert_json import iso, sayable
+from connectors.sinks.evidence_format import visible
 from rules.analysis.safe_to_restart import Restart, judge, known
 from rules.finding import HOLD, Finding, Plain, Thresholds
 from rules.formatting import listed

@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.text import Text
 
-from connectors.logdir.voters import Recorded
-from connectors.sinks.evidence import visible
-from connectors.sinks.line import iso
+from connectors.logdir.voter_set_history import Recorded
+from connectors.sinks.alert_json import iso
+from connectors.sinks.evidence_format import visible
 from rules.finding import Plain
 from rules.formatting import listed
 from rules.model.identifiers import ReplicaKey

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.event import Event
-from connectors.logdir.election import ElectionState, election_state
-from connectors.logdir.files import Files, opened, partition_of
-from connectors.logdir.identity import Identity, identity
-from connectors.logdir.reading import Begun, Beyond, Break, read
-from connectors.logdir.voters import Recorded, voter_sets
-from connectors.moment import AtTime, Moment
+from connectors.logdir.log_dir_files import Files, opened, partition_of
+from connectors.logdir.log_dir_reader import Begun, Beyond, Break, read
+from connectors.logdir.meta_properties import Identity, identity
+from connectors.logdir.quorum_state import ElectionState, election_state
+from connectors.logdir.voter_set_history import Recorded, voter_sets
 from connectors.observation import Observation
+from connectors.point_in_time import AtTime, Moment
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.monitoring import Vantage
 from streaming.oncall.past import Extent, events_upto, within

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from rich.text import Text
 
-from connectors.sinks.evidence import duration, visible
+from connectors.sinks.evidence_format import duration, visible
 from rules.formatting import counted
 
 Shown: TypeAlias = Mapping[str, Any]

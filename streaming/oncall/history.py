@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from connectors.sinks.line import iso
+from connectors.sinks.alert_json import iso
 from rules.finding import Plain
 from rules.model.identifiers import ReplicaKey
 from rules.model.quorum import Quorum

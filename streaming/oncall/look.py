@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from connectors.errors import UnseenError, UsageError
-from connectors.gather.recording import Recording
-from connectors.kafka.identity import identify
-from connectors.kafka.loop import Loop
+from connectors.gather.publisher import Recording
+from connectors.kafka.cluster_id_lookup import identify
+from connectors.kafka.event_loop import Loop
 from connectors.observation import Observation
 from rules.model.monitoring import Reason
 from streaming.oncall.glimpse import Glimpse

@@ -7,7 +7,7 @@ in snake_case and its meaning (MetadataQuorumCommand); -1 there is null here.
 
 from collections.abc import Iterable
 
-from connectors.sinks.line import iso
+from connectors.sinks.alert_json import iso
 from rules.analysis.electability import electability, stands
 from rules.analysis.endpoint_status import Look, looks, remembered, seen_there
 from rules.analysis.freshness import fresh_poll, leaderless

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from connectors.decode_observation import events_of
 from connectors.errors import UsageError
 from connectors.event import Event, LogAdvanced
-from connectors.moment import AtOffset, AtTime, Moment
 from connectors.observation import Kind, Observation
-from connectors.sinks.line import iso
+from connectors.point_in_time import AtOffset, AtTime, Moment
+from connectors.sinks.alert_json import iso
 from rules.model.identifiers import Millis, Offset
-from streaming.observed import events_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

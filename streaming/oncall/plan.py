@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from connectors.errors import UsageError
-from connectors.logdir.files import checkpoint_name
-from connectors.sinks.line import iso
+from connectors.logdir.log_dir_files import checkpoint_name
+from connectors.sinks.alert_json import iso
 from rules.finding import Plain
 from rules.formatting import counted, listed
 from rules.model.identifiers import Epoch, NodeId, ReplicaKey

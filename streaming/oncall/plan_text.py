@@ -2,8 +2,8 @@
 
 from rich.text import Text
 
-from connectors.sinks.evidence import visible
-from connectors.sinks.line import iso
+from connectors.sinks.alert_json import iso
+from connectors.sinks.evidence_format import visible
 from rules.formatting import listed
 from rules.rescue.voter_override import Outcome, initial_controllers
 from streaming.oncall.plan import Assessed, Plan, steps, transcript

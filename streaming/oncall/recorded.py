@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.errors import UsageError
-from connectors.gather.memory import Memory
-from connectors.gather.rows import wall_ms
-from connectors.journal.journal import Journal
-from connectors.kafka.whereabouts import Learned
-from connectors.moment import AtOffset, AtTime, Moment
+from connectors.gather.endpoint_cache import Memory
+from connectors.gather.node_directory import Learned
+from connectors.gather.observation_writer import wall_ms
+from connectors.journal.reader import Journal
 from connectors.observation import Kind, Observation
+from connectors.point_in_time import AtOffset, AtTime, Moment
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis

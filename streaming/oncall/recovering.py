@@ -1,6 +1,6 @@
 """A partition that is recovering from an unclean election (KIP-704), as plain data."""
 
-from connectors.sinks.line import iso
+from connectors.sinks.alert_json import iso
 from rules.finding import Plain
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, NodeId

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.delivery.ledger import remembered
-from connectors.delivery.silences import SilenceFile
+from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
-from connectors.moment import AtTime
-from connectors.sinks.line import iso
+from connectors.point_in_time import AtTime
+from connectors.sinks.alert_json import iso
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Thresholds

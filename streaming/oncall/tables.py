@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from connectors.sinks.evidence import duration, visible
+from connectors.sinks.evidence_format import duration, visible
 from rules.formatting import listed
 from streaming.oncall.directory import facts
 from streaming.oncall.figures import NONE, Shown, figures, ids, span, worded

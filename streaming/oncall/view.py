@@ -4,15 +4,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from connectors.cluster import Cluster
-from connectors.gather.recording import Recording
-from connectors.gather.rows import wall_ms
-from connectors.gather.watch import Watch
-from connectors.kafka.budget import Budget
-from connectors.kafka.follower import START
-from connectors.kafka.loop import Loop
-from connectors.kafka.tail import Resume
-from connectors.kafka.whereabouts import Learned
+from connectors.cluster_connection import Cluster
+from connectors.decode_observation import events_of
+from connectors.gather.cluster_gatherer import Watch
+from connectors.gather.commit_buffer import Resume
+from connectors.gather.log_follower import START
+from connectors.gather.node_directory import Learned
+from connectors.gather.observation_writer import wall_ms
+from connectors.gather.publisher import Recording
+from connectors.kafka.event_loop import Loop
+from connectors.kafka.rate_limiter import Budget
 from connectors.observation import Observation
 from rules.analysis.freshness import leaderless
 from rules.evaluate import evaluate, thresholds_for
@@ -20,7 +21,6 @@ from rules.finding import Judgement, Thresholds
 from rules.model.identifiers import Millis, host_and_port
 from rules.model.monitoring import PLAINTEXT, Access, Vantage, probe_key
 from rules.model.quorum import Quorum
-from streaming.observed import events_of
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.recorded import Recorded
 from streaming.replay.machine import Machine

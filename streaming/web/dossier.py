@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from connectors.delivery.silences import shown
-from connectors.sinks.evidence import duration
-from connectors.sinks.line import iso, to_object
+from connectors.delivery.silence_store import shown
+from connectors.sinks.alert_json import iso, to_object
+from connectors.sinks.evidence_format import duration
 from rules.alert import Alert, AlertState
 from rules.evaluate import BLIND
 from rules.finding import Plain, Severity

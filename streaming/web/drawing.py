@@ -15,8 +15,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from connectors.sinks.evidence import duration, visible, written
-from connectors.sinks.line import from_iso, iso
+from connectors.sinks.alert_json import from_iso, iso
+from connectors.sinks.evidence_format import duration, visible, written
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, page_of, silence_of, times_of

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from connectors.sinks.evidence import duration, visible
-from connectors.sinks.line import from_iso
+from connectors.sinks.alert_json import from_iso
+from connectors.sinks.evidence_format import duration, visible
 from rules.alert import Alert, AlertState
 from rules.formatting import counted, listed
 from rules.model.identifiers import Millis

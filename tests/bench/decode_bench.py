@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from connectors.columns import EventColumns
+from connectors.event_columns import EventColumns
 from connectors.metadata.batches import Batch, scan
-from connectors.metadata.decode import decode
+from connectors.metadata.decoder import decode
 from connectors.metadata.redaction import blanked
 
 DATA = Path(__file__).parents[1] / "data" / "metadata"

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from connectors.delivery.delivery import Report, Tally
+from connectors.delivery.dispatcher import Report, Tally
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
 from tests.browser.chromium import PHONE, Browser, chromium

@@ -7,7 +7,7 @@ Spark and Kafka are left out, so that a scene is set in milliseconds and time go
 from collections.abc import Sequence
 from pathlib import Path
 
-from connectors.delivery.delivery import Delivery
+from connectors.delivery.dispatcher import Delivery
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import Sink
 from rules.alert import Alert

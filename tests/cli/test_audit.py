@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from connectors.errors import UsageError
 from connectors.event import Unseen, to_json
 from connectors.journal import segment
-from connectors.journal.recorder import Recorder
+from connectors.journal.writer import Recorder
 from connectors.observation import Kind, Observation
-from connectors.sinks.line import to_line
+from connectors.sinks.alert_json import to_line
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason, Sight
 from streaming.cli import app

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.metadata.layout import kafkas
+from connectors.metadata.record_schemas import kafkas
 from tests.unit.connectors.metadata.metadata_bytes import DATA, batch, data, noop, tagged, text
 
 SECRET = "hunter2-hunter2"

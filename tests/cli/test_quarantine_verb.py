@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from connectors.decode_observation import events_of
 from connectors.errors import UsageError
 from connectors.event import Event
-from connectors.journal.journal import Journal
-from connectors.journal.recorder import Recorder
+from connectors.journal.reader import Journal
+from connectors.journal.writer import Recorder
 from connectors.metadata.redaction import blanked
 from connectors.observation import Kind, Observation
 from rules.model.identifiers import Millis
 from streaming.checkpoint import Checkpoint
 from streaming.cli import app
 from streaming.deliver import Quarantine
-from streaming.observed import events_of
 from streaming.replay.watch import Row
 from streaming.step import _quarantined
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text

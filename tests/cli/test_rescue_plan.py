@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from connectors.errors import UsageError
 from streaming.cli import app
-from tests.unit.connectors.logdir.disks import stopped_quorum
+from tests.unit.connectors.logdir.log_dirs import stopped_quorum
 
 NEW = "1@c1.new:9093:AaorEeDFTeqhbYUKWjaZFw,2@c2.new:9093:wPvHPGZoRSmdGaO9smPpMQ,3@c3.new:9093:Q6ZWoxLOS3O_aT7VKTK-sg"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors.delivery.silences import SilenceFile
+from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
 from streaming.cli import app
 

@@ -6,10 +6,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from connectors.sinks.opening import open_sink
-from connectors.sinks.place import Alertmanager, Apprise, Pagerduty, Place, SlackBot, SlackWebhook, Wanted, Webhook
-from connectors.sinks.secret import Secret
+from connectors.secret import Secret
 from connectors.sinks.sink import Sink
+from connectors.sinks.sink_config import (
+    Alertmanager,
+    Apprise,
+    Pagerduty,
+    Place,
+    SlackBot,
+    SlackWebhook,
+    Wanted,
+    Webhook,
+)
+from connectors.sinks.sink_factory import open_sink
 from tests.contracts import pagerduty_double, slack_double
 from tests.contracts.server import Answer, Request
 

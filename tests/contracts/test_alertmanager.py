@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from connectors.delivery.delivery import Delivery
+from connectors.delivery.dispatcher import Delivery
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.alertmanager import REPEAT_S
-from connectors.sinks.opening import open_sink
 from connectors.sinks.sink import Sink
+from connectors.sinks.sink_factory import open_sink
 from deploy.lab.security import Security
 from rules.alert import Alert
 from rules.finding import Severity

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from connectors.append import append
-from connectors.delivery.delivery import Delivery
+from connectors.delivery.dispatcher import Delivery
 from connectors.delivery.ledger import Ledger
+from connectors.durable_file import append
+from connectors.secret import Secret
 from connectors.sinks import jsonl
-from connectors.sinks.line import key_of
-from connectors.sinks.opening import open_sink
-from connectors.sinks.place import Alertmanager, Jsonl, Wanted
-from connectors.sinks.secret import Secret
+from connectors.sinks.alert_json import key_of
 from connectors.sinks.sink import Sink, Style
+from connectors.sinks.sink_config import Alertmanager, Jsonl, Wanted
+from connectors.sinks.sink_factory import open_sink
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis

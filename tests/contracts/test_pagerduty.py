@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from connectors.secret import Secret
 from connectors.sinks.links import Links
-from connectors.sinks.opening import open_sink
-from connectors.sinks.place import Pagerduty as Place
-from connectors.sinks.place import Wanted
-from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Delivered, Outcome, Retry
+from connectors.sinks.sink_config import Pagerduty as Place
+from connectors.sinks.sink_config import Wanted
+from connectors.sinks.sink_factory import open_sink
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notice, NotifyReason

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from connectors.sinks.blocks import escaped, message
+from connectors.secret import Secret
 from connectors.sinks.links import Links
-from connectors.sinks.opening import open_sink
-from connectors.sinks.place import SlackBot, SlackWebhook, Wanted
-from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
+from connectors.sinks.sink_config import SlackBot, SlackWebhook, Wanted
+from connectors.sinks.sink_factory import open_sink
+from connectors.sinks.slack_blocks import escaped, message
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notice, NotifyReason

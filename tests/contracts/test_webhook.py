@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from connectors.delivery.asking import Asking
+from connectors.delivery.sink_call import Asking
+from connectors.secret import Secret
 from connectors.sinks.links import Links
-from connectors.sinks.opening import open_sink
-from connectors.sinks.place import Wanted, Webhook
-from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Delivered, Retry, Sink
+from connectors.sinks.sink_config import Wanted, Webhook
+from connectors.sinks.sink_factory import open_sink
 from rules.notifications.notification import Notice, NotifyReason
 from tests.contracts.server import Answer, Drip, Server, serving
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.cluster import Cluster
+from connectors.cluster_connection import Cluster
 from connectors.event import Event, from_json
-from connectors.gather.settings import Settings, to_line
-from connectors.journal.journal import Journal
+from connectors.gather.gatherer_settings import Settings, to_line
+from connectors.journal.reader import Journal
 from connectors.observation import Kind, Observation
 from deploy.lab.quorum import Lab
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from connectors.columns import events_of
+from connectors.event_columns import events_of
 from connectors.metadata.batches import Batch, scan
-from connectors.metadata.decode import decode
+from connectors.metadata.decoder import decode
 from rules.model.identifiers import Endpoint, Millis, TopicId
 from rules.model.monitoring import Vantage
 from rules.model.registration import FeatureRange

@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
 
 from connectors.errors import UnseenError
 from connectors.event import EndpointProbed, QuorumPolled, Unseen, from_json
-from connectors.gather.settings import Settings, to_line
-from connectors.kafka.identity import identify
+from connectors.gather.gatherer_settings import Settings, to_line
+from connectors.kafka.cluster_id_lookup import identify
 from connectors.metadata.batches import Batch, scan
 from connectors.metadata.redaction import blanked
 from connectors.observation import Kind, Observation

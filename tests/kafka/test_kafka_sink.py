@@ -19,12 +19,12 @@ from confluent_kafka.admin import (
 )
 from jsonschema import Draft202012Validator
 
-from connectors.delivery.delivery import Delivery
+from connectors.delivery.dispatcher import Delivery
 from connectors.delivery.ledger import Ledger
 from connectors.sinks import librdkafka
 from connectors.sinks.kafka_topic import KafkaTopicSink
-from connectors.sinks.opening import open_sink
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
+from connectors.sinks.sink_factory import open_sink
 from deploy.lab.quorum import Lab
 from rules.alert import Alert
 from rules.model.identifiers import Millis

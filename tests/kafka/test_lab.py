@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from connectors.metadata.transcript import Transcribed, transcript
+from connectors.metadata.dump_log import Transcribed, transcript
 from deploy.lab.errors import LabError
 from deploy.lab.quorum import Lab
 from deploy.lab.standing import down, up

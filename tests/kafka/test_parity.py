@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from connectors.metadata.layout import layouts
-from connectors.metadata.transcript import CONTROL_NAMES
+from connectors.metadata.dump_log import CONTROL_NAMES
+from connectors.metadata.record_schemas import layouts
 from deploy.lab.jars import KAFKA_VERSION
 from tests.kafka.conftest import MakeLab
 from tests.kafka.parity import SEGMENT, Compared, Record, decoded, everything, files, made_files

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from connectors.decode_observation import events_of
 from connectors.observation import Kind, Observation
 from deploy.lab.quorum import Lab
 from rules.evaluate import evaluate, thresholds_for
@@ -15,7 +16,6 @@ from rules.finding import Finding, Severity
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
 from streaming.cli import app
-from streaming.observed import events_of
 from streaming.replay.machine import Machine
 from tests.eventually import eventually
 from tests.kafka.gathering import NAME, cluster_of, gathering

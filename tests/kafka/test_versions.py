@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from connectors.decode_observation import events_of
 from connectors.event import Unseen, from_json
-from connectors.kafka.budget import Budget
 from connectors.kafka.client import Address, Client
-from connectors.kafka.loop import Loop
+from connectors.kafka.event_loop import Loop
 from connectors.kafka.messages import FetchAnswer, fetch, fetched
+from connectors.kafka.rate_limiter import Budget
 from connectors.kafka.resolver import Resolver
 from connectors.observation import Kind
 from deploy.lab.quorum import Lab
 from rules.model.monitoring import Reason, Sight
 from streaming.cli import app
-from streaming.observed import events_of
 from tests.eventually import eventually
 from tests.kafka.gathering import NAME, cluster_of, gathering
 from tests.kafka.versions import (

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from connectors.decode_observation import events_of
 from connectors.observation import Kind
 from deploy.lab.quorum import Lab
 from rules.alert import Alert, AlertState
@@ -18,7 +19,6 @@ from rules.finding import Thresholds
 from rules.lifecycle import Book
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
-from streaming.observed import events_of
 from streaming.replay.machine import Machine
 from streaming.replay.watch import Row, Watch
 from tests.eventually import eventually

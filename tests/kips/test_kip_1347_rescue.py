@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from connectors.errors import UsageError
-from connectors.logdir.files import PARTITION, checkpoint_name
+from connectors.logdir.log_dir_files import PARTITION, checkpoint_name
 from connectors.metadata.batches import Batch, scan, sealed
-from connectors.metadata.transcript import Transcribed, transcript
-from connectors.moment import AtOffset
+from connectors.metadata.dump_log import Transcribed, transcript
+from connectors.point_in_time import AtOffset
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Offset
 from rules.model.monitoring import Reason
@@ -18,7 +18,7 @@ from rules.model.quorum import Quorum
 from streaming.oncall import plan as planning
 from streaming.oncall.disk import on_disk
 from streaming.oncall.plan import Plan, plan, shown, steps
-from tests.unit.connectors.logdir.disks import leading, stopped_quorum, written
+from tests.unit.connectors.logdir.log_dirs import leading, stopped_quorum, written
 from tests.unit.rules.situation import failing, findings, healthy, leaderless, name_gone, with_broker
 
 DIRECTORIES = {1: "AaorEeDFTeqhbYUKWjaZFw", 2: "wPvHPGZoRSmdGaO9smPpMQ", 3: "Q6ZWoxLOS3O_aT7VKTK-sg"}

@@ -5,11 +5,11 @@ from uuid import UUID
 
 import pytest
 
+from connectors.gather.commit_buffer import Resume, Tail
+from connectors.gather.node_directory import Whereabouts
 from connectors.kafka.client import Address
+from connectors.kafka.kafka_python import DescribeQuorumResponse, FetchRequest, FetchResponse
 from connectors.kafka.messages import SnapshotId, describe_quorum, fetch, fetched, quorum_described
-from connectors.kafka.tail import Resume, Tail
-from connectors.kafka.whereabouts import Whereabouts
-from connectors.kafka.wire import DescribeQuorumResponse, FetchRequest, FetchResponse
 from tests.unit.connectors.kafka.log_bytes import batch
 
 PARTITION = FetchResponse.FetchableTopicResponse.PartitionData

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.columns import events_of
 from connectors.event import (
     Event,
     KRaftVersionSet,
@@ -14,16 +13,17 @@ from connectors.event import (
     Undecodable,
     VotersSet,
 )
+from connectors.event_columns import events_of
+from connectors.gather.commit_buffer import Release, Resume, Tail
 from connectors.kafka.messages import FetchAnswer, SnapshotId
-from connectors.kafka.tail import Release, Resume, Tail
-from connectors.metadata.decode import decode
-from connectors.metadata.layout import layouts
-from connectors.metadata.transcript import Transcribed, transcript
+from connectors.metadata.decoder import decode
+from connectors.metadata.dump_log import Transcribed, transcript
+from connectors.metadata.record_schemas import layouts
 from rules.model.identifiers import Epoch, Millis
 from streaming.replay.machine import Machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, text
-from tests.unit.connectors.metadata.metadata_layouts import written
-from tests.unit.connectors.metadata.test_translation import UUID, filled, raft
+from tests.unit.connectors.metadata.metadata_record_schemas import written
+from tests.unit.connectors.metadata.test_record_to_event import UUID, filled, raft
 from tests.unit.streaming.replay.ledger import Ledger, apply, key, machine
 
 TOPIC = data(2, 0, text("orders") + UUID + b"\0")

@@ -7,10 +7,10 @@ import pytest
 
 from connectors.errors import UnseenError
 from connectors.event import Unseen
-from connectors.kafka.failure import of_code
+from connectors.gather.commit_buffer import Resume, Tail
+from connectors.kafka.error_classification import of_code
+from connectors.kafka.kafka_python import FetchResponse
 from connectors.kafka.messages import fetched
-from connectors.kafka.tail import Resume, Tail
-from connectors.kafka.wire import FetchResponse
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import Answer, Reason, Sight
 from tests.kips.test_kip_595_fetch import answer

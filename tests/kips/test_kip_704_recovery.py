@@ -2,13 +2,13 @@
 
 import pytest
 
-from connectors.columns import events_of
 from connectors.event import Event, PartitionChanged, PartitionSet, TopicCreated, TopicRemoved, Undecodable
-from connectors.metadata.decode import decode
-from connectors.metadata.layout import layouts
+from connectors.event_columns import events_of
+from connectors.metadata.decoder import decode
+from connectors.metadata.record_schemas import layouts
 from rules.model.identifiers import Millis, TopicId
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, ints, tagged
-from tests.unit.connectors.metadata.metadata_layouts import written
+from tests.unit.connectors.metadata.metadata_record_schemas import written
 from tests.unit.streaming.replay.ledger import Ledger, apply, machine
 
 TOPIC = bytes(range(16))

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from connectors.event import VotersSet
-from connectors.metadata.layout import layouts
-from connectors.metadata.transcript import Transcribed, transcript
+from connectors.metadata.dump_log import Transcribed, transcript
+from connectors.metadata.record_schemas import layouts
 from rules.analysis.endpoint_status import looks
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Endpoint, ReplicaKey
@@ -16,8 +16,8 @@ from rules.remedy_commands import controller_bootstrap
 from streaming.oncall.overview import verdict
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
-from tests.unit.connectors.metadata.metadata_layouts import written
-from tests.unit.connectors.metadata.test_translation import UUID, raft
+from tests.unit.connectors.metadata.metadata_record_schemas import written
+from tests.unit.connectors.metadata.test_record_to_event import UUID, raft
 from tests.unit.rules.situation import findings, healthy, registered_elsewhere, registration, told, unknown
 
 RULE = "stale-voter-endpoint"

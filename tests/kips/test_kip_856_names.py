@@ -9,18 +9,18 @@ import pytest
 from connectors.errors import UsageError
 from connectors.event import VotersSet
 from connectors.kafka.messages import fetch
-from connectors.logdir.election import ElectionState, election_state
-from connectors.logdir.files import PARTITION
-from connectors.logdir.identity import identity
-from connectors.metadata.layout import layouts
+from connectors.logdir.log_dir_files import PARTITION
+from connectors.logdir.meta_properties import identity
+from connectors.logdir.quorum_state import ElectionState, election_state
+from connectors.metadata.record_schemas import layouts
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
 from streaming.oncall.disk import on_disk
 from streaming.oncall.plan import plan
 from tests.kips.test_kip_595_records import events, voters_record
 from tests.kips.test_kip_853_voter_endpoints import shown
-from tests.unit.connectors.logdir.disks import stopped_quorum
+from tests.unit.connectors.logdir.log_dirs import stopped_quorum
 from tests.unit.connectors.metadata.metadata_bytes import batch, control
-from tests.unit.connectors.metadata.metadata_layouts import written
+from tests.unit.connectors.metadata.metadata_record_schemas import written
 
 TWO = "AgICAgICAgICAgICAgICAg"
 """16 times the byte 2, as Kafka writes it: URL-safe base64."""

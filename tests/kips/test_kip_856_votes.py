@@ -15,7 +15,7 @@ from rules.model.voter_set import Voter, VoterSet
 from rules.rescue.surviving_disks import Survival, Survivor, survival
 from streaming.oncall.disk import on_disk
 from tests.kips.test_kip_595_records import voters_record
-from tests.unit.connectors.logdir.disks import leading, noops, written
+from tests.unit.connectors.logdir.log_dirs import leading, noops, written
 from tests.unit.connectors.metadata.metadata_bytes import batch
 from tests.unit.rules.situation import endpoint, healthy, key, observer, silent
 from tests.unit.streaming.replay.ledger import Ledger, apply, machine, poll, replica

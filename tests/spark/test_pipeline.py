@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from connectors.delivery.delivery import Delivery
+from connectors.delivery.dispatcher import Delivery
 from connectors.delivery.ledger import Ledger
 from connectors.event import Audited, BrokenContract, QuorumPolled, Unseen, to_json
-from connectors.journal.recorder import Recorder
+from connectors.journal.writer import Recorder
 from connectors.observation import Kind, Observation
+from connectors.secret import Secret
 from connectors.sinks.jsonl import JsonlSink
-from connectors.sinks.opening import open_sink
-from connectors.sinks.place import SlackBot, Wanted, Webhook
-from connectors.sinks.secret import Secret
 from connectors.sinks.sink import Sink
+from connectors.sinks.sink_config import SlackBot, Wanted, Webhook
+from connectors.sinks.sink_factory import open_sink
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Reason, Sight, Vantage

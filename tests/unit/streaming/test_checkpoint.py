@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.journal import mark
-from connectors.journal.journal import PUBLISHED, Journal
-from connectors.journal.mark import Mark
-from connectors.journal.recorder import Recorder
+from connectors.journal import position_file
+from connectors.journal.position_file import Mark
+from connectors.journal.reader import PUBLISHED, Journal
+from connectors.journal.writer import Recorder
 from connectors.observation import Kind, Observation
 from streaming.checkpoint import Checkpoint
 
@@ -72,7 +72,7 @@ def test_rows_whose_publication_a_power_cut_took_are_still_there(tmp_path: Path)
     checkpoint = Checkpoint(folder=tmp_path)
     journal_id = record(checkpoint.journal, rows=9)
     planned(checkpoint, journal=journal_id, sequence=9)
-    mark.write(checkpoint.journal / PUBLISHED, Mark(journal_id=journal_id, sequence=4))
+    position_file.write(checkpoint.journal / PUBLISHED, Mark(journal_id=journal_id, sequence=4))
     (segment,) = checkpoint.journal.glob("*.seg")
     with segment.open("ab") as file:
         file.write(b"torn")

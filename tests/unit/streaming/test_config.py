@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.sinks.place import Console, Wanted
+from connectors.sinks.sink_config import Console, Wanted
 from rules.model.monitoring import Access, Vantage
 from streaming.config import ClusterSection, Config, checked, host_port, load
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from connectors.errors import UsageError
+from connectors.secret import Secret
 from connectors.sinks.links import Links
-from connectors.sinks.place import (
+from connectors.sinks.sink_config import (
     Alertmanager,
     Apprise,
     Console,
@@ -19,7 +20,6 @@ from connectors.sinks.place import (
     Wanted,
     Webhook,
 )
-from connectors.sinks.secret import Secret
 from rules.finding import Severity
 from rules.notifications.route import Route
 from streaming.config import Config, checked

@@ -9,9 +9,9 @@ import pytest
 
 from connectors.errors import UnseenError
 from connectors.event import QuorumPolled
-from connectors.kafka.checkup import Checkup, Secured, Served
+from connectors.gather.connectivity_check import Checkup, Secured, Served
 from connectors.kafka.client import Address
-from connectors.kafka.identity import ClusterDescribed
+from connectors.kafka.cluster_id_lookup import ClusterDescribed
 from connectors.kafka.messages import FetchAnswer
 from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.monitoring import Reason

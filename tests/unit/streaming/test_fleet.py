@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from connectors.delivery.delivery import Report
+from connectors.delivery.dispatcher import Report
 from rules.model.identifiers import Millis
 from streaming.fleet import Fleet
 

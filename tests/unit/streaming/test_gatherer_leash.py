@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cluster import Cluster
+from connectors.cluster_connection import Cluster
 from connectors.event import Audited, BrokenContract, from_json
-from connectors.gather.said import Found, from_line
-from connectors.journal.journal import Journal
+from connectors.gather.control_messages import Found, from_line
+from connectors.journal.reader import Journal
 from connectors.observation import Kind
 from rules.model.identifiers import Millis
 from streaming import leash

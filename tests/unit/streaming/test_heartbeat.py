@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.sinks.secret import Secret
+from connectors.secret import Secret
 from streaming import heartbeat
 from streaming.config import checked
 from streaming.heartbeat import Heartbeat, Rhythm, asked

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from connectors.errors import UsageError
-from connectors.logdir.files import PARTITION
-from connectors.moment import AtOffset, AtTime
+from connectors.logdir.log_dir_files import PARTITION
+from connectors.point_in_time import AtOffset, AtTime
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, Offset
 from streaming.oncall import answers, overview
@@ -15,7 +15,7 @@ from streaming.oncall.disk import OnDisk, on_disk
 from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.recorded import remembered
 from streaming.oncall.verdict import Health, health
-from tests.unit.connectors.logdir.disks import AT, leading, noops, quorum_state, stopped_quorum, written
+from tests.unit.connectors.logdir.log_dirs import AT, leading, noops, quorum_state, stopped_quorum, written
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cluster import Cluster
+from connectors.cluster_connection import Cluster
 from connectors.errors import UsageError
 from connectors.event import Event, QuorumPolled, Unseen, to_json
-from connectors.gather.rows import wall_ms
-from connectors.journal.recorder import Recorder
-from connectors.moment import AtOffset, AtTime, Moment
+from connectors.gather.observation_writer import wall_ms
+from connectors.journal.writer import Recorder
 from connectors.observation import Kind, Observation
+from connectors.point_in_time import AtOffset, AtTime, Moment
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Reason, Sight, Vantage
@@ -19,7 +19,7 @@ from streaming.oncall.glimpse import Glimpse
 from streaming.oncall.recorded import Recorded, has_journal, recorded, remembered
 from streaming.oncall.view import Target, View
 from streaming.replay.machine import Machine
-from tests.unit.connectors.logdir.disks import leading, noops
+from tests.unit.connectors.logdir.log_dirs import leading, noops
 from tests.unit.rules.situation import key, row
 
 AT = 1_790_000_000_000

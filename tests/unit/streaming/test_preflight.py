@@ -1,6 +1,6 @@
 import pytest
 
-from connectors.cluster import Cluster
+from connectors.cluster_connection import Cluster
 from connectors.errors import UnseenError, UsageError
 from rules.model.monitoring import Reason
 from streaming.preflight import call_roll

@@ -7,11 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 from connectors.delivery.ledger import Ledger
-from connectors.delivery.silences import SilenceFile
+from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
-from connectors.journal.recorder import Recorder
+from connectors.journal.writer import Recorder
 from connectors.observation import Observation
-from connectors.sinks.line import iso
+from connectors.sinks.alert_json import iso
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Reason, Sight
@@ -19,7 +19,7 @@ from rules.notifications.silence import Silence
 from streaming.cli import app
 from streaming.oncall.report import Incident, Report, report
 from streaming.web.drawing import asset, digest
-from tests.unit.connectors.logdir.disks import AT
+from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.connectors.sinks.sink_alerts import alert
 from tests.unit.streaming.test_look_recorded import journal, observed, polled, records, unseen
 

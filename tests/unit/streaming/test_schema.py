@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from connectors.columns import COLUMNS
+from connectors.event_columns import COLUMNS
 from connectors.observation import Kind, Observation
 from streaming.decode import EVENT_ARROW, decode_batches
 from streaming.schema import EVENT, OBSERVATION

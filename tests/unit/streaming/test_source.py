@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from connectors.journal.recorder import Recorder
+from connectors.journal.writer import Recorder
 from connectors.observation import Kind, Observation
 from streaming import source
 from streaming.source import JournalStreamReader

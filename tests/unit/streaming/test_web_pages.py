@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from connectors.delivery.delivery import Report, Tally
+from connectors.delivery.dispatcher import Report, Tally
 from rules.model.identifiers import Millis
 from tests.browser.stage import Stage
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.delivery import entry
-from connectors.delivery.entry import Closed, Heard, Opened, Recorded, Told
+from connectors.delivery import ledger_record
 from connectors.delivery.ledger import Ledger
+from connectors.delivery.ledger_record import Closed, Heard, Opened, Recorded, Told
 from connectors.errors import LedgerError
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -47,11 +47,11 @@ def test_an_entry_reads_back_as_it_was(text: str, number: float, offset: int | N
         Closed(sink=text),
     )
     for each in entries:
-        line = entry.to_line(each)
+        line = ledger_record.to_line(each)
         assert line.count(b"\n") == 1
-        assert entry.from_line(line[:-1]) == each
+        assert ledger_record.from_line(line[:-1]) == each
         for cut in range(len(line) - 1):
-            assert entry.from_line(line[:cut]) is None
+            assert ledger_record.from_line(line[:cut]) is None
 
 
 def test_every_sink_is_told_in_order_and_once(tmp_path: Path) -> None:

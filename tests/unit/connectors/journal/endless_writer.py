@@ -7,7 +7,7 @@ import random
 import sys
 from pathlib import Path
 
-from connectors.journal.recorder import Recorder
+from connectors.journal.writer import Recorder
 from tests.unit.connectors.journal.journal_rows import batch, poll, records
 
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from connectors.journal import frame
-from connectors.journal.journal import Journal
-from connectors.journal.recorder import Recorder
+from connectors.journal.reader import Journal
+from connectors.journal.writer import Recorder
 from connectors.observation import Kind, Observation
 from tests.eventually import eventually
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka import loop as our_loop
-from connectors.kafka import wire
-from connectors.kafka.loop import Loop
+from connectors.kafka import event_loop as our_loop
+from connectors.kafka import kafka_python
+from connectors.kafka.event_loop import Loop
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def leaping_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
 
     monkeypatch.setattr(our_loop, "time", time)
     monkeypatch.setattr("kafka.net.selector.time", time)
-    monkeypatch.setitem(wire.NetworkSelector.DEFAULT_CONFIG, "selector", Leaping)
+    monkeypatch.setitem(kafka_python.NetworkSelector.DEFAULT_CONFIG, "selector", Leaping)
     made = Loop()
     yield made
     made.close()

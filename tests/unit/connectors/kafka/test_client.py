@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cluster import Cluster
+from connectors.cluster_connection import Cluster
 from connectors.errors import UnseenError, UsageError
 from connectors.event import QuorumPolled
-from connectors.kafka.budget import CEILING, Budget
 from connectors.kafka.client import Address, Client
-from connectors.kafka.identity import cluster_described, describe_cluster
-from connectors.kafka.loop import Loop
+from connectors.kafka.cluster_id_lookup import cluster_described, describe_cluster
+from connectors.kafka.event_loop import Loop
+from connectors.kafka.kafka_python import hush
 from connectors.kafka.messages import describe_quorum, quorum_described
+from connectors.kafka.rate_limiter import CEILING, Budget
 from connectors.kafka.resolver import Resolver
-from connectors.kafka.wire import hush
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.monitoring import Reason, Sight
 from tests.eventually import eventually

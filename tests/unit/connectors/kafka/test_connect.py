@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from connectors.errors import UnseenError
-from connectors.kafka.loop import Loop
+from connectors.kafka.event_loop import Loop
 from connectors.kafka.transport import connect
 from rules.model.monitoring import Reason
 

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from connectors.event import QuorumPolled, Unseen
+from connectors.gather.commit_buffer import Resume
+from connectors.gather.log_follower import Follower
+from connectors.gather.node_directory import Whereabouts
 from connectors.kafka.client import Address
-from connectors.kafka.follower import Follower
-from connectors.kafka.loop import Loop
-from connectors.kafka.tail import Resume
-from connectors.kafka.whereabouts import Whereabouts
-from connectors.kafka.wire import FetchRequest
+from connectors.kafka.event_loop import Loop
+from connectors.kafka.kafka_python import FetchRequest
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import Reason, Sight
 from tests.unit.connectors.kafka import test_quorum_poll as describing
 from tests.unit.connectors.kafka.log_bytes import batch
-from tests.unit.connectors.kafka.test_follower import LOG, PARTITION, Controllers, Seen, answer, follow, leading
-from tests.unit.connectors.kafka.test_follower import pointing as following
+from tests.unit.connectors.kafka.test_log_follower import LOG, PARTITION, Controllers, Seen, answer, follow, leading
+from tests.unit.connectors.kafka.test_log_follower import pointing as following
 from tests.unit.streaming.replay.ledger import Ledger, apply, machine
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)

@@ -8,6 +8,13 @@ import pytest
 
 from connectors.errors import UnseenError
 from connectors.kafka.client import Address
+from connectors.kafka.kafka_python import (
+    DescribeQuorumResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+)
 from connectors.kafka.messages import (
     SnapshotId,
     describe_quorum,
@@ -16,13 +23,6 @@ from connectors.kafka.messages import (
     fetched,
     quorum_described,
     snapshot_fetched,
-)
-from connectors.kafka.wire import (
-    DescribeQuorumResponse,
-    FetchRequest,
-    FetchResponse,
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
 )
 from rules.model.identifiers import Endpoint
 from rules.model.monitoring import Reason

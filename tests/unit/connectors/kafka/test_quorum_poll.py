@@ -8,13 +8,13 @@ import pytest
 
 from connectors.errors import UnseenError
 from connectors.event import EndpointProbed, QuorumPolled, Unseen, ViewSeen
+from connectors.gather.commit_buffer import Release
+from connectors.gather.node_directory import Whereabouts
+from connectors.gather.quorum_poll import QuorumPoll
 from connectors.kafka.client import Address
-from connectors.kafka.loop import Loop
+from connectors.kafka.event_loop import Loop
+from connectors.kafka.kafka_python import DescribeQuorumRequest, DescribeQuorumResponse
 from connectors.kafka.messages import SnapshotId
-from connectors.kafka.quorum_poll import QuorumPoll
-from connectors.kafka.tail import Release
-from connectors.kafka.whereabouts import Whereabouts
-from connectors.kafka.wire import DescribeQuorumRequest, DescribeQuorumResponse
 from rules.model.monitoring import Reason, Sight
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)

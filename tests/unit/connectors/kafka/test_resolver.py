@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UnseenError
-from connectors.kafka.loop import Loop
+from connectors.kafka.event_loop import Loop
 from connectors.kafka.resolver import Lookup, Resolver, lookup_dns
 from rules.model.monitoring import Reason
 

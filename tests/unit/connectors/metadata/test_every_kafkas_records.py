@@ -3,11 +3,11 @@
 import pytest
 
 from connectors.event import Event, Undecodable
-from connectors.metadata.decode import decode
-from connectors.metadata.layout import FieldType, forms, kafkas, layouts
+from connectors.metadata.decoder import decode
+from connectors.metadata.record_schemas import FieldType, forms, kafkas, layouts
 from connectors.metadata.redaction import BEARING, blanked
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
-from tests.unit.connectors.metadata.metadata_layouts import written
+from tests.unit.connectors.metadata.metadata_record_schemas import written
 
 SECRET = "hunter2-in-plain-text"
 OPEN = {"name", "resource_name", "topic_name"}

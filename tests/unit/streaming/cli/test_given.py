@@ -5,7 +5,7 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
-from connectors.moment import AtOffset
+from connectors.point_in_time import AtOffset
 from rules.model.identifiers import Offset
 from streaming.cli import given
 

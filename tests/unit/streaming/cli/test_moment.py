@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.errors import UsageError
-from connectors.moment import AtOffset, AtTime, Moment
+from connectors.point_in_time import AtOffset, AtTime, Moment
 from rules.model.identifiers import Millis, Offset
 from streaming.cli.moment import moment
 

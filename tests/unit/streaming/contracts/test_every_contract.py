@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from connectors.decode_observation import events_of
 from connectors.delivery.ledger import Ledger
 from connectors.event import (
     At,
@@ -19,7 +20,7 @@ from connectors.event import (
     to_json,
 )
 from connectors.observation import Kind, Observation
-from connectors.sinks.line import to_object
+from connectors.sinks.alert_json import to_object
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.monitoring import Reason, Sight
@@ -32,7 +33,6 @@ from streaming.contracts.expectations import CONTRACTS, Validator
 from streaming.contracts.observations import JOURNAL, PAYLOAD_BYTES_MAX, Observations
 from streaming.contracts.states import States
 from streaming.contracts.table import Table
-from streaming.observed import events_of
 from streaming.portrait import portrait
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert

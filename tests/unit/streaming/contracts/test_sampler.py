@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from connectors.event import Audited, Unseen, to_json
-from connectors.journal.recorder import Recorder
+from connectors.journal.writer import Recorder
 from connectors.observation import Kind, Observation
 from rules.evaluate import thresholds_for
 from rules.finding import Plain

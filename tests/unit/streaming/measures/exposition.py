@@ -7,7 +7,7 @@ from pathlib import Path
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from connectors.delivery.delivery import Report, Tally
+from connectors.delivery.dispatcher import Report, Tally
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import requests
 
-from connectors.delivery.delivery import Tally
+from connectors.delivery.dispatcher import Tally
 from connectors.errors import UsageError
 from rules.finding import Severity
 from rules.model.identifiers import Millis, Offset

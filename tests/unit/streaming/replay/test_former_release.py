@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from connectors.decode_observation import events_of
 from connectors.delivery.ledger import Ledger
-from connectors.journal.journal import Journal
+from connectors.journal.reader import Journal
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import Vantage
-from streaming.observed import events_of
 from streaming.replay.watch import Row, Watch
 
 WRITTEN = Path(__file__).parents[3] / "data" / "checkpoint" / "former-release.tar.xz"

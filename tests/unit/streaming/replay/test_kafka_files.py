@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from connectors.columns import events_of
+from connectors.event_columns import events_of
 from connectors.metadata.batches import Batch, scan
-from connectors.metadata.decode import decode
+from connectors.metadata.decoder import decode
 from rules.model.identifiers import Millis
 from tests.unit.streaming.replay.ledger import machine
 

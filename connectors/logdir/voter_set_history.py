@@ -1,0 +1,71 @@
+"""Every voter set that a log directory still holds: each VotersRecord of its log, and the one of each snapshot.
+
+Only control batches are decoded, so this costs one pass over the files. A snapshot's set is said to stand at the last
+offset that the snapshot stands for, as in Kafka's KRaftControlRecordStateMachine.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from connectors.event import VotersSet
+from connectors.logdir.log_dir_files import Files, Segment, Snapshot
+from connectors.metadata.batches import Batch, scan
+from connectors.metadata.decoder import decode
+from connectors.observation import Kind
+from rules.model.identifiers import Epoch, Offset
+from rules.model.voter_set import VoterSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One voter set, and the file that holds it."""
+
+    voters: VoterSet
+    file: str
+    in_snapshot: bool
+
+
+def voter_sets(files: Files) -> tuple[Recorded, ...]:
+    """In order of offsets; at the same one the log's before a snapshot's."""
+    found = [*_of_snapshots(files.snapshots), *_of_segments(files.segments)]
+    return tuple(sorted(found, key=lambda one: (one.voters.offset, one.in_snapshot)))
+
+
+def _of_snapshots(snapshots: tuple[Snapshot, ...]) -> Iterator[Recorded]:
+    for snapshot in snapshots:
+        for event, _ in _in_control_batches(snapshot, end_offset=snapshot.end_offset):
+            # Each node writes its snapshots itself, at a time that says nothing of the voters.
+            last = Offset(snapshot.end_offset - 1)
+            voters = VoterSet(voters=event.voters, offset=last, leader_epoch=snapshot.epoch, timestamp_ms=None)
+            yield Recorded(voters=voters, file=snapshot.name, in_snapshot=True)
+
+
+def _of_segments(segments: tuple[Segment, ...]) -> Iterator[Recorded]:
+    for segment in segments:
+        for event, epoch in _in_control_batches(segment):
+            at = event.at
+            voters = VoterSet(
+                voters=event.voters, offset=at.offset, leader_epoch=Epoch(epoch), timestamp_ms=at.timestamp_ms
+            )
+            yield Recorded(voters=voters, file=segment.name, in_snapshot=False)
+
+
+def _in_control_batches(file: Segment | Snapshot, end_offset: int | None = None) -> Iterator[tuple[VotersSet, int]]:
+    file.file.seek(0)
+    content = file.file.read()
+    for batch in scan(content):
+        if not isinstance(batch, Batch):
+            return
+        if not batch.is_control:
+            continue
+        table = decode(
+            content[batch.position : batch.end],
+            kind=Kind.RECORDS if end_offset is None else Kind.SNAPSHOT,
+            base_offset=batch.base_offset if end_offset is None else end_offset,
+            last_offset=batch.last_offset,
+            leader_epoch=batch.leader_epoch,
+            high_watermark=None,
+        )
+        for event in table.events():
+            if isinstance(event, VotersSet):
+                yield event, batch.leader_epoch

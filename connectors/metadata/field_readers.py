@@ -1,0 +1,222 @@
+"""Readers of a record's fields, compiled from its layout: flexible encoding (KIP-482), tagged fields included.
+
+A reader takes a body and a position and gives the value and the position behind it. Absent is None: the
+zero UUID and null. Readers trust nothing: what runs over the end of the body or cannot be raises.
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from struct import Struct
+from struct import error as StructError
+from typing import Any, Final, TypeAlias
+
+from connectors.errors import UndecodableError
+from connectors.metadata.record_schemas import Field, FieldType
+
+Values: TypeAlias = dict[str, Any]
+"""A struct's fields by name: numbers, strings, bytes, bools, UUIDs as Kafka prints them, lists and structs."""
+Span: TypeAlias = tuple[int, int]
+"""Where a string's or byte string's content begins and ends in the body."""
+Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
+
+UNKNOWN_TAGS: Final = "unknown tags"
+"""The key under which a reader made with `spans` keeps the spans of tagged fields its layout does not know."""
+_ZERO_UUID: Final = bytes(16)
+_UUID_SIZE: Final = 16
+_VARINT_BITS: Final = 35
+_FIXED: Final = {
+    "boolean": Struct(">?"),
+    "int8": Struct(">b"),
+    "int16": Struct(">h"),
+    "uint16": Struct(">H"),
+    "int32": Struct(">i"),
+    "unsigned_int32": Struct(">I"),
+    "int64": Struct(">q"),
+    "float64": Struct(">d"),
+}
+
+
+def read(reader: Reader, body: bytes) -> Values:
+    """The fields of a body that must be used up to its last byte.
+
+    Raises:
+        UndecodableError: the body is not what the layout says; the reason holds none of its values.
+    """
+    try:
+        values, end = reader(body, 0)
+    except (IndexError, StructError):
+        raise UndecodableError("ends in the middle of a field") from None
+    except UnicodeDecodeError:
+        raise UndecodableError("holds a string that is not UTF-8") from None
+    if end != len(body):
+        raise UndecodableError(f"has {len(body) - end} bytes more than its fields")
+    assert isinstance(values, dict)
+    return values
+
+
+def uvarint(data: bytes, position: int) -> tuple[int, int]:
+    """An unsigned varint of at most five bytes, and the position behind it.
+
+    Raises:
+        IndexError: the data ends inside it.
+        UndecodableError: it does not end after five bytes.
+    """
+    value = shift = 0
+    while shift < _VARINT_BITS:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    raise UndecodableError("has a varint of more than five bytes")
+
+
+def uuid(raw: bytes) -> str | None:
+    """A UUID as Kafka prints it, 22 characters of URL-safe base64; None for the zero UUID."""
+    return None if raw == _ZERO_UUID else urlsafe_b64encode(raw)[:22].decode("ascii")
+
+
+def compiled(type_: FieldType, *, spans: frozenset[str] | None = None) -> Reader:
+    """A reader of one type.
+
+    Args:
+        type_: what stands there.
+        spans: the names of a struct's fields whose strings and byte strings are given as Span, not as values;
+            tagged fields that the layout does not know are then given as spans too. None gives values only.
+    """
+    match type_.name:
+        case "struct":
+            return _struct(type_, spans)
+        case "compact_array" | "compact_nullable_array":
+            assert type_.of is not None
+            return _array(compiled(type_.of, spans=spans), nullable="nullable" in type_.name)
+        case "compact_string" | "compact_nullable_string" | "compact_bytes" | "compact_nullable_bytes":
+            return _content(_text if "string" in type_.name else _raw, nullable="nullable" in type_.name)
+        case "uuid":
+            return _read_uuid
+        case name:
+            return _fixed(_FIXED[name])
+
+
+def _marked(type_: FieldType) -> Reader:
+    """A reader that gives the spans of strings and byte strings, in whatever they stand."""
+    match type_.name:
+        case "compact_array" | "compact_nullable_array":
+            assert type_.of is not None
+            return _array(_marked(type_.of), nullable="nullable" in type_.name)
+        case "compact_string" | "compact_nullable_string" | "compact_bytes" | "compact_nullable_bytes":
+            return _content(_span, nullable="nullable" in type_.name)
+        case _:
+            return compiled(type_)
+
+
+def _struct(type_: FieldType, spans: frozenset[str] | None) -> Reader:
+    def reader_of(field: Field) -> Reader:
+        if spans is not None and field.name in spans:
+            return _marked(field.type)
+        return compiled(field.type, spans=spans)
+
+    plain = [(field.name, reader_of(field)) for field in type_.fields if field.tag is None]
+    tags = {field.tag: (field.name, reader_of(field)) for field in type_.fields if field.tag is not None}
+    defaults = dict(type_.defaults)
+
+    def read_struct(body: bytes, position: int) -> tuple[Values, int]:
+        values: Values = defaults.copy()
+        for name, reader in plain:
+            values[name], position = reader(body, position)
+        count = body[position]
+        if count == 0:
+            return values, position + 1
+        return values, _tagged(values, tags, body, position, keep_unknown=spans is not None)
+
+    return read_struct
+
+
+def _tagged(
+    values: Values, tags: Mapping[int, tuple[str, Reader]], body: bytes, position: int, *, keep_unknown: bool
+) -> int:
+    """Read the tagged fields into `values`; the position behind them."""
+    count, position = uvarint(body, position)
+    last = -1
+    for _ in range(count):
+        tag, position = uvarint(body, position)
+        if tag <= last:
+            # A tag that came twice would hide its first value from whoever reads the second.
+            raise UndecodableError("has tagged fields out of order")
+        last = tag
+        size, position = uvarint(body, position)
+        end = position + size
+        if end > len(body):
+            raise UndecodableError("ends in the middle of a tagged field")
+        known = tags.get(tag)
+        if known is not None:
+            name, reader = known
+            values[name], at = reader(body, position)
+            if at != end:
+                raise UndecodableError(f"has the tagged field {name} with {size} bytes where {at - position} belong")
+        elif keep_unknown:
+            values.setdefault(UNKNOWN_TAGS, []).append((position, end))
+        position = end
+    return position
+
+
+def _array(element: Reader, *, nullable: bool) -> Reader:
+    def read_array(body: bytes, position: int) -> tuple[list[Any] | None, int]:
+        count, position = uvarint(body, position)
+        if count == 0:
+            return _null(position, nullable=nullable)
+        if count - 1 > len(body) - position:
+            raise UndecodableError(f"has an array of {count - 1} elements that cannot be in it")
+        values = []
+        for _ in range(count - 1):
+            value, position = element(body, position)
+            values.append(value)
+        return values, position
+
+    return read_array
+
+
+def _content(convert: Callable[[bytes, int, int], Any], *, nullable: bool) -> Reader:
+    def read_content(body: bytes, position: int) -> tuple[Any, int]:
+        length, position = uvarint(body, position)
+        if length == 0:
+            return _null(position, nullable=nullable)
+        end = position + length - 1
+        if end > len(body):
+            raise UndecodableError("ends in the middle of a string")
+        return convert(body, position, end), end
+
+    return read_content
+
+
+def _null(position: int, *, nullable: bool) -> tuple[None, int]:
+    if not nullable:
+        raise UndecodableError("has null where a value belongs")
+    return None, position
+
+
+def _text(body: bytes, start: int, end: int) -> str:
+    return body[start:end].decode("utf-8")
+
+
+def _raw(body: bytes, start: int, end: int) -> bytes:
+    return body[start:end]
+
+
+def _span(body: bytes, start: int, end: int) -> Span:
+    return start, end
+
+
+def _read_uuid(body: bytes, position: int) -> tuple[str | None, int]:
+    end = position + _UUID_SIZE
+    if end > len(body):
+        raise UndecodableError("ends in the middle of a UUID")
+    return uuid(body[position:end]), end
+
+
+def _fixed(struct: Struct) -> Reader:
+    def read_fixed(body: bytes, position: int) -> tuple[Any, int]:
+        return struct.unpack_from(body, position)[0], position + struct.size
+
+    return read_fixed

@@ -1,0 +1,184 @@
+"""Records of a batch: where each one's key and value stand, and which type and version a value says it is.
+
+A metadata record's value is a frame version (1), the api key and the version as unsigned varints, then the
+body (`MetadataRecordSerde`); it has no key and no headers. A control record's key is two int16: version, type.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from connectors.errors import UndecodableError
+from connectors.metadata.batches import HEADER, Batch
+from connectors.metadata.field_readers import uvarint
+
+FRAME_VERSION: Final = 1
+NOOP_SIZE: Final = 72
+"""Size of a batch that holds one NoOpRecord: all but a few batches of an idle log."""
+NOOP: Final = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, 20, 0, 0, 0))
+"""What stands behind the header of such a batch: length, attributes, timestamp and offset delta, no key, value."""
+_LONGEST_VARINT: Final = 10
+_LONGEST_HEAD: Final = 15
+_LARGEST_DELTA: Final = 2**61
+_CONTROL_KEY: Final = 4
+
+
+class Framed(NamedTuple):
+    """One record of a batch, by positions in the chunk."""
+
+    start: int
+    """Where it begins, its length field included."""
+    end: int
+    """Where the next begins."""
+    delta: int
+    """Offset minus the batch's base offset."""
+    timestamp_delta: int
+    key: tuple[int, int] | None
+    value: tuple[int, int] | None
+    inside: int
+    """Where the bytes begin that are neither length, attributes nor deltas."""
+    fault: str | None = None
+    """Why it cannot be read; the positions then say only which bytes are passed over."""
+
+
+def is_noop(chunk: bytes, batch: Batch) -> bool:
+    """Whether the batch holds one NoOpRecord and nothing else."""
+    return batch.length == NOOP_SIZE - 12 and chunk[batch.position + HEADER.size : batch.end] == NOOP
+
+
+def framed(chunk: bytes, batch: Batch) -> Iterator[Framed]:
+    """The records of a batch in order; never raises.
+
+    Every byte behind the batch's header belongs to exactly one of the records: where a record's length cannot
+    be believed, or bytes are left behind the last record, one record with a fault covers the rest.
+    """
+    position = batch.body
+    end = batch.end
+    for delta in range(batch.record_count):
+        try:
+            record = _usual(chunk, position, end, delta) or _record(chunk, position, end, delta)
+        except (IndexError, UndecodableError):
+            record = None
+        if record is None or record.end > end:
+            fault = f"record {delta} of {batch.record_count} does not end within its batch"
+            yield Framed(position, end, delta, 0, None, None, position, fault)
+            return
+        yield record
+        position = record.end
+    if position < end:
+        fault = f"{end - position} bytes stand behind the last record of the batch"
+        yield Framed(position, end, batch.record_count - 1, 0, None, None, position, fault)
+
+
+def head(chunk: bytes, start: int, end: int) -> tuple[int, int, int]:
+    """Type and version of a metadata record's value, and where its body begins.
+
+    Raises:
+        UndecodableError: the value does not begin as a metadata record does.
+    """
+    value = chunk[start : min(end, start + _LONGEST_HEAD)]
+    try:
+        frame, position = uvarint(value, 0)
+        if frame != FRAME_VERSION:
+            raise UndecodableError(f"frame version {frame} where {FRAME_VERSION} belongs")
+        api_key, position = uvarint(value, position)
+        version, position = uvarint(value, position)
+    except IndexError:
+        raise UndecodableError("the value ends before its type and version") from None
+    return api_key, version, start + position
+
+
+def control_type(chunk: bytes, key: tuple[int, int] | None) -> int:
+    """The type of a control record (`ControlRecordType`).
+
+    Raises:
+        UndecodableError: it has no key, or one that is too short.
+    """
+    if key is None or key[1] - key[0] < _CONTROL_KEY:
+        raise UndecodableError("a control record without a type")
+    return int.from_bytes(chunk[key[0] + 2 : key[0] + 4], "big", signed=True)
+
+
+def _usual(chunk: bytes, start: int, batch_end: int, delta: int) -> Framed | None:
+    """A metadata record as Kafka's writers shape it, read without a call a varint; None for any other shape."""
+    position = start + 1
+    length = chunk[start]
+    if length >= 0x80:
+        length += (chunk[position] - 1) << 7
+        position += 1
+    end = position + (length >> 1)
+    usual = _usual_start(delta)
+    at = position + len(usual)
+    if length > 0x3FFF or chunk[position:at] != usual:
+        return None
+    inside = at - 1
+    size = chunk[at]
+    at += 1
+    if size >= 0x80:
+        size += (chunk[at] - 1) << 7
+        at += 1
+    stop = at + (size >> 1)
+    if size > 0x3FFF or (length | size) & 1 or stop != end - 1 or end > batch_end or chunk[stop] != 0:
+        return None
+    return Framed(start, end, delta, 0, None, (at, stop), inside)
+
+
+def _usual_start(delta: int) -> bytes:
+    """No attributes, the batch's own timestamp, the offset delta, no key."""
+    if delta < 0x40:
+        return b"\0\0%c\1" % (delta << 1)
+    if delta < 0x2000:
+        return b"\0\0%c%c\1" % (delta << 1 & 0x7F | 0x80, delta >> 6)
+    if delta < 0x100000:
+        return b"\0\0%c%c%c\1" % (delta << 1 & 0x7F | 0x80, delta >> 6 & 0x7F | 0x80, delta >> 13)
+    return b"\xff"
+
+
+def _record(chunk: bytes, start: int, batch_end: int, delta: int) -> Framed:
+    length, position = _varint(chunk, start)
+    end = position + length
+    if length < 0 or end > batch_end:
+        raise UndecodableError("the length cannot be")
+    try:
+        return _inside(chunk, start, position, end, delta)
+    except (IndexError, UndecodableError) as error:
+        reason = str(error) if isinstance(error, UndecodableError) else "it ends early"
+        return Framed(start, end, delta, 0, None, None, position, f"not a record: {reason}")
+
+
+def _inside(chunk: bytes, start: int, position: int, end: int, delta: int) -> Framed:
+    """What stands between a record's length and its end."""
+    timestamp_delta, position = _varint(chunk, position + 1)
+    said, inside = _varint(chunk, position)
+    key_length, position = _varint(chunk, inside)
+    key = None if key_length < 0 else (position, position + key_length)
+    position += max(key_length, 0)
+    if position >= end:
+        raise UndecodableError("its key does not end within it")
+    value_length, position = _varint(chunk, position)
+    value = None if value_length < 0 else (position, position + value_length)
+    position += max(value_length, 0)
+    if position >= end:
+        raise UndecodableError("its value does not end within it")
+    headers, position = _varint(chunk, position)
+    fault = None
+    if headers != 0 or position != end:
+        fault = "not a record: headers or bytes behind the value, where KRaft writes none"
+    elif not -_LARGEST_DELTA <= timestamp_delta <= _LARGEST_DELTA:
+        fault = f"not a record: a timestamp delta of {timestamp_delta}"
+    elif said != delta:
+        fault = f"not a record: offset delta {said} where {delta} belongs"
+    return Framed(start, end, delta, 0 if fault else timestamp_delta, key, value, inside, fault)
+
+
+def _varint(chunk: bytes, position: int) -> tuple[int, int]:
+    """A zigzag varint of at most ten bytes, and the position behind it."""
+    byte = chunk[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    value = byte & 0x7F
+    for at in range(1, _LONGEST_VARINT):
+        byte = chunk[position + at]
+        value |= (byte & 0x7F) << (7 * at)
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position + at + 1
+    raise UndecodableError("a varint does not end")

@@ -1,0 +1,233 @@
+"""Translation: the fields of one record, by Kafka's names, to the Event it says. One function a record.
+
+Kafka's ways of saying "absent" (-1, the zero UUID, empty) and "unchanged" (-1, -2, 0) end here.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from connectors.errors import UndecodableError
+from connectors.event import (
+    At,
+    BrokerChanged,
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerRegistered,
+    ElrCleared,
+    Event,
+    FeatureLevelSet,
+    KRaftVersionSet,
+    LeaderChanged,
+    PartitionChanged,
+    PartitionSet,
+    TopicCreated,
+    TopicRemoved,
+    TransactionBegan,
+    TransactionEnded,
+    VotersSet,
+)
+from connectors.metadata.field_readers import Values
+from connectors.metadata.partition_fast_path import UNCHANGED_LEADER, UNCHANGED_STATE, recovering
+from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, TopicId
+from rules.model.registration import FeatureRange
+from rules.model.voter_set import Voter
+
+Translator: TypeAlias = Callable[[At, Values], Event]
+
+
+def _leader_changed(at: At, values: Values) -> Event:
+    voters = tuple(NodeId(voter["voter_id"]) for voter in values["voters"])
+    return LeaderChanged(at=at, leader_id=NodeId(values["leader_id"]), voter_ids=voters)
+
+
+def _kraft_version_set(at: At, values: Values) -> Event:
+    return KRaftVersionSet(at=at, version=values["kraft_version"])
+
+
+def _voters_set(at: At, values: Values) -> Event:
+    voters = tuple(
+        Voter(
+            key=ReplicaKey(id=NodeId(voter["voter_id"]), directory_id=voter["voter_directory_id"]),
+            endpoints=_endpoints(voter["endpoints"]),
+        )
+        for voter in values["voters"]
+    )
+    return VotersSet(at=at, voters=voters)
+
+
+def _feature_level_set(at: At, values: Values) -> Event:
+    return FeatureLevelSet(at=at, name=values["name"], level=values["feature_level"])
+
+
+def _controller_registered(at: At, values: Values) -> Event:
+    return ControllerRegistered(
+        at=at,
+        id=NodeId(values["controller_id"]),
+        incarnation_id=values["incarnation_id"] or "",
+        endpoints=_endpoints(values["end_points"]),
+        features=_features(values["features"]),
+    )
+
+
+def _broker_registered(at: At, values: Values) -> Event:
+    return BrokerRegistered(
+        at=at,
+        id=NodeId(values["broker_id"]),
+        incarnation_id=values["incarnation_id"] or "",
+        endpoints=_endpoints(values["end_points"]),
+        fenced=values["fenced"],
+        in_controlled_shutdown=values["in_controlled_shutdown"],
+        features=_features(values["features"]),
+    )
+
+
+_PROTOCOLS: Final[Mapping[int | None, str]] = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+"""Kafka's SecurityProtocol, by its id."""
+_FENCED: Final[Mapping[int, bool | None]] = {-1: False, 0: None, 1: True}
+"""BrokerRegistrationFencingChange: UNFENCE, NONE, FENCE."""
+_SHUTTING_DOWN: Final[Mapping[int, bool | None]] = {0: None, 1: True}
+"""BrokerRegistrationInControlledShutdownChange: NONE, IN_CONTROLLED_SHUTDOWN."""
+
+
+def _broker_changed(at: At, values: Values) -> Event:
+    fenced, shutdown = values["fenced"], values["in_controlled_shutdown"]
+    if fenced not in _FENCED or shutdown not in _SHUTTING_DOWN:
+        raise UndecodableError(f"has fenced {fenced} and inControlledShutdown {shutdown}, which mean nothing")
+    return BrokerChanged(
+        at=at,
+        id=NodeId(values["broker_id"]),
+        fenced=_FENCED[fenced],
+        in_controlled_shutdown=_SHUTTING_DOWN[shutdown],
+    )
+
+
+def _broker_fenced(at: At, values: Values) -> Event:
+    return BrokerChanged(at=at, id=NodeId(values["id"]), fenced=True, in_controlled_shutdown=None)
+
+
+def _broker_unfenced(at: At, values: Values) -> Event:
+    return BrokerChanged(at=at, id=NodeId(values["id"]), fenced=False, in_controlled_shutdown=None)
+
+
+def _broker_unregistered(at: At, values: Values) -> Event:
+    return BrokerUnregistered(at=at, id=NodeId(values["broker_id"]))
+
+
+def _topic_created(at: At, values: Values) -> Event:
+    return TopicCreated(at=at, topic_id=_topic(values), name=values["name"])
+
+
+def _topic_removed(at: At, values: Values) -> Event:
+    return TopicRemoved(at=at, topic_id=_topic(values))
+
+
+def _partition_set(at: At, values: Values) -> Event:
+    state = recovering(values["leader_recovery_state"], absent=None)
+    assert state is not None
+    return PartitionSet(
+        at=at,
+        topic_id=_topic(values),
+        partition=values["partition_id"],
+        replicas=tuple(values["replicas"]),
+        isr=tuple(values["isr"]),
+        elr=tuple(values.get("eligible_leader_replicas") or ()),
+        last_known_elr=tuple(values.get("last_known_elr") or ()),
+        leader=_node(values["leader"]),
+        partition_leader_epoch=values["leader_epoch"],
+        partition_epoch=values["partition_epoch"],
+        recovering=state,
+    )
+
+
+def _partition_changed(at: At, values: Values) -> Event:
+    leader = values["leader"]
+    return PartitionChanged(
+        at=at,
+        topic_id=_topic(values),
+        partition=values["partition_id"],
+        replicas=_nodes(values["replicas"]),
+        isr=_nodes(values["isr"]),
+        elr=_nodes(values["eligible_leader_replicas"]),
+        last_known_elr=_nodes(values["last_known_elr"]),
+        leader=_node(leader),
+        leader_set=leader != UNCHANGED_LEADER,
+        recovering=recovering(values["leader_recovery_state"], absent=UNCHANGED_STATE),
+    )
+
+
+def _elr_cleared(at: At, values: Values) -> Event:
+    return ElrCleared(at=at, topic=values["topic_name"] or None)
+
+
+def _transaction_began(at: At, values: Values) -> Event:
+    return TransactionBegan(at=at, name=values["name"] or None)
+
+
+def _transaction_ended(at: At, values: Values) -> Event:
+    return TransactionEnded(at=at, aborted=False)
+
+
+def _transaction_aborted(at: At, values: Values) -> Event:
+    return TransactionEnded(at=at, aborted=True)
+
+
+def _topic(values: Values) -> TopicId:
+    topic = values["topic_id"]
+    if topic is None:
+        raise UndecodableError("has the zero UUID for a topic id")
+    return TopicId(topic)
+
+
+def _node(value: int) -> NodeId | None:
+    return None if value < 0 else NodeId(value)
+
+
+def _nodes(values: list[int] | None) -> tuple[NodeId, ...] | None:
+    return None if values is None else tuple(NodeId(value) for value in values)
+
+
+def _endpoints(values: list[Values]) -> tuple[Endpoint, ...]:
+    return tuple(
+        Endpoint(
+            listener=value["name"],
+            host=value["host"],
+            port=value["port"],
+            protocol=_PROTOCOLS.get(value.get("security_protocol")),
+        )
+        for value in values
+    )
+
+
+def _features(values: list[Values]) -> tuple[FeatureRange, ...]:
+    ranges = (
+        FeatureRange(name=value["name"], lowest=value["min_supported_version"], highest=value["max_supported_version"])
+        for value in values
+    )
+    return tuple(sorted(ranges))
+
+
+TRANSLATORS: Final[Mapping[str, Translator]] = {
+    "RegisterBrokerRecord": _broker_registered,
+    "UnregisterBrokerRecord": _broker_unregistered,
+    "TopicRecord": _topic_created,
+    "PartitionRecord": _partition_set,
+    "PartitionChangeRecord": _partition_changed,
+    "FenceBrokerRecord": _broker_fenced,
+    "UnfenceBrokerRecord": _broker_unfenced,
+    "RemoveTopicRecord": _topic_removed,
+    "FeatureLevelRecord": _feature_level_set,
+    "BrokerRegistrationChangeRecord": _broker_changed,
+    "BeginTransactionRecord": _transaction_began,
+    "EndTransactionRecord": _transaction_ended,
+    "AbortTransactionRecord": _transaction_aborted,
+    "RegisterControllerRecord": _controller_registered,
+    "ClearElrRecord": _elr_cleared,
+}
+"""By Kafka's class: the metadata records that are needed. The others are passed over by length."""
+
+CONTROL_TRANSLATORS: Final[Mapping[str, Translator]] = {
+    "LeaderChangeMessage": _leader_changed,
+    "KRaftVersionRecord": _kraft_version_set,
+    "VotersRecord": _voters_set,
+}
+"""Likewise KRaft's own records; a snapshot's header and footer need its name besides."""

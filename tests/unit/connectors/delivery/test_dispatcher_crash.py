@@ -1,0 +1,112 @@
+"""A crash at any step of delivery, any number of times: the jsonl file holds each transition once, in order.
+
+The process dies at the n-th call that changes a file: before it, after it, or, where bytes are written, after
+some of them. Then everything is opened again and the batch comes again, as Spark sends it.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.delivery.dispatcher import Delivery
+from connectors.delivery.ledger import Ledger
+from connectors.sinks.alert_json import key_of
+from connectors.sinks.jsonl import JsonlSink
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
+
+BATCHES = [
+    [alert("one"), alert("two")],
+    [],
+    [alert("one", resolved=True)],
+    [alert("three"), alert("two", resolved=True), alert("one", started_at_ms=NOON_MS + 60_000)],
+]
+EXPECTED = [each.key for batch in BATCHES for each in batch]
+
+
+class Crash(BaseException):
+    """The process is gone: nothing may catch it."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where it dies."""
+
+    call: int
+    after: bool
+    part: float
+    """How much of a write is done before it dies."""
+
+
+points = st.builds(Point, call=st.integers(0, 30), after=st.booleans(), part=st.floats(0, 1))
+
+
+@contextmanager
+def dying_at(point: Point) -> Iterator[None]:
+    calls = 0
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **named: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls - 1 < point.call:
+                return real(*args, **named)
+            if calls - 1 > point.call:
+                raise Crash
+            if real is os_write:
+                real(args[0], args[1][: int(len(args[1]) * point.part)])
+            elif point.after:
+                real(*args, **named)
+            raise Crash
+
+        return call
+
+    os_write = os.write
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("write", "fsync", "ftruncate"):
+            patch.setattr(os, name, counted(getattr(os, name)))
+        patch.setattr(Path, "replace", counted(Path.replace))
+        yield
+
+
+def run(directory: Path, done: int) -> Iterator[int]:
+    """Deliver the batches from `done` on; yields how many are committed."""
+    ledger = Ledger(directory / "ledger")
+    try:
+        telling = Delivery(ledger, [JsonlSink(directory / "alerts.jsonl"), Recording()], deadline_s=60, patience_s=60)
+        for batch in BATCHES[done:]:
+            telling.deliver(batch, NOON_MS)
+            done += 1
+            yield done
+    finally:
+        ledger.close()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(points, min_size=1, max_size=5), st.booleans())
+def test_each_transition_stands_once_and_in_order(crashes: list[Point], new_checkpoint: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
+        done = 0
+        for point in crashes:
+            try:
+                with dying_at(point):
+                    for committed in run(directory, done):
+                        done = committed
+            except Crash:
+                # A crash between delivery and Spark's commit: the batch comes again.
+                done = max(0, done - 1)
+        if new_checkpoint:
+            (directory / "ledger").unlink(missing_ok=True)
+            done = 0
+        assert list(run(directory, done))[-1:] in ([], [len(BATCHES)])
+        assert list(run(directory, len(BATCHES) - 1)) == [len(BATCHES)]
+        lines = (directory / "alerts.jsonl").read_bytes().splitlines()
+        assert [key_of(line) for line in lines] == EXPECTED

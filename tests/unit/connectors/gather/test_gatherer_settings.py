@@ -1,0 +1,41 @@
+import json
+
+import pytest
+
+from connectors.cluster_connection import Cluster
+from connectors.errors import UsageError
+from connectors.gather.commit_buffer import Resume
+from connectors.gather.gatherer_settings import Settings, from_line, to_line
+
+SECRET = "never-to-be-seen"
+SETTINGS = Settings(
+    clusters=(
+        Cluster(
+            name="a",
+            bootstrap=(("c1", 9093), ("c2", 9093)),
+            options={"sasl_plain_password": SECRET, "ssl_check_hostname": False},
+            resolve={"c1": "10.0.0.1"},
+        ),
+    ),
+    journal="somewhere",
+    resume={"a": Resume(offset=7, epoch=2)},
+)
+
+
+def test_settings_travel_as_one_line() -> None:
+    line = to_line(SETTINGS)
+    assert line.count(b"\n") == 1
+    assert from_line(line) == SETTINGS
+
+
+def test_a_wrong_field_is_named_without_any_value() -> None:
+    broken = json.loads(to_line(SETTINGS))
+    broken["clusters"][0]["options"] = {"sasl_plain_password": [SECRET]}
+    with pytest.raises(UsageError, match=r"clusters\.0\.options\.sasl_plain_password") as problem:
+        from_line(json.dumps(broken).encode())
+    assert SECRET not in str(problem.value)
+
+
+def test_no_line_at_all_is_said() -> None:
+    with pytest.raises(UsageError, match="settings"):
+        from_line(b"")

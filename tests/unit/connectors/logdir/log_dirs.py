@@ -1,0 +1,48 @@
+"""Log directories for tests: those of a real quorum that was stopped, and some written by hand."""
+
+import json
+import tarfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from connectors.logdir.log_dir_files import PARTITION
+from tests.unit.connectors.metadata.metadata_bytes import batch, control, noop
+
+STOPPED = Path(__file__).parents[3] / "data" / "logdir" / "stopped-quorum.tar.xz"
+AT = 1_790_000_000_000
+"""The time of a log's first record; each record is written a second after the one before."""
+
+
+def stopped_quorum(folder: Path) -> Path:
+    """The directories node-1, node-2, node-3 and node-101: see the README beside the file."""
+    with tarfile.open(STOPPED) as packed:
+        packed.extractall(folder, filter="data")
+    return folder
+
+
+def noops(first: int, count: int, *, epoch: int = 1) -> bytes:
+    """Batches of one NoOpRecord each, from this offset on."""
+    return b"".join(
+        batch([noop()], base_offset=offset, epoch=epoch, timestamp=AT + 1_000 * offset)
+        for offset in range(first, first + count)
+    )
+
+
+def leading(leader: int = 1, *, timestamp: int = AT) -> bytes:
+    """The batch that a log begins with: a LeaderChangeMessage at offset 0."""
+    return batch([control(2, b"\0\0" + leader.to_bytes(4, "big") + b"\1\1\0")], timestamp=timestamp)
+
+
+def written(folder: Path, segments: dict[int, bytes], snapshots: Iterable[tuple[str, bytes]] = ()) -> Path:
+    """A log directory of these segments, by base offset, and snapshots, by name."""
+    partition = folder / PARTITION
+    partition.mkdir(parents=True)
+    for base_offset, content in segments.items():
+        (partition / f"{base_offset:020d}.log").write_bytes(content)
+    for name, content in snapshots:
+        (partition / name).write_bytes(content)
+    return folder
+
+
+def quorum_state(folder: Path, **said: object) -> None:
+    (folder / PARTITION / "quorum-state").write_text(json.dumps(said))

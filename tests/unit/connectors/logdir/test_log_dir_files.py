@@ -1,0 +1,154 @@
+"""What the files of a log directory say of themselves: which count, whose they are, and the last election."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from connectors.errors import UsageError
+from connectors.logdir.log_dir_files import PARTITION, checkpoint_name, opened, partition_of
+from connectors.logdir.meta_properties import identity
+from connectors.logdir.quorum_state import ElectionState, election_state
+from connectors.logdir.voter_set_history import voter_sets
+from rules.model.identifiers import DirectoryId, Epoch, NodeId, ReplicaKey
+from tests.unit.connectors.logdir.log_dirs import noops, quorum_state, stopped_quorum, written
+
+OF_2 = ReplicaKey(id=NodeId(2), directory_id=DirectoryId("wPvHPGZoRSmdGaO9smPpMQ"))
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Path:
+    return stopped_quorum(tmp_path)
+
+
+def test_the_log_lies_under_the_metadata_log_dir_or_is_named_itself(stopped: Path) -> None:
+    partition = stopped / "node-1" / PARTITION
+
+    assert partition_of(stopped / "node-1") == partition
+    assert partition_of(partition) == partition
+    for other in (stopped, stopped / "nowhere", stopped / "node-1" / "meta.properties"):
+        with pytest.raises(UsageError, match=r"no metadata log is in .* name a controller's metadata\.log\.dir"):
+            partition_of(other)
+
+
+@pytest.mark.kip("E049")
+def test_a_snapshot_is_named_by_end_offset_and_epoch_and_what_kafka_is_still_writing_or_deleting_does_not_count(
+    stopped: Path,
+) -> None:
+    partition = stopped / "node-2" / PARTITION
+    for name in (
+        "00000000000000000099-0000000001.checkpoint.part",
+        "00000000000000000098-0000000001.checkpoint.deleted",
+    ):
+        (partition / name).write_bytes(b"half")
+    (partition / "00000000000000000099.log.deleted").write_bytes(b"gone")
+
+    with opened(partition) as files:
+        assert [(one.end_offset, one.epoch) for one in files.snapshots] == [(0, 0), (37, 1)]
+        assert [one.name for one in files.snapshots] == [checkpoint_name(0, 0), checkpoint_name(37, 1)]
+        assert [one.base_offset for one in files.segments] == [0]
+    assert checkpoint_name(4601, 9) == "00000000000000004601-0000000009.checkpoint", "the KIP's own example"
+
+
+def test_a_file_that_kafka_deletes_while_it_is_read_is_read_to_its_end(tmp_path: Path) -> None:
+    partition = written(tmp_path, {0: noops(0, 3)}) / PARTITION
+
+    with opened(partition) as files:
+        (partition / "00000000000000000000.log").unlink()
+        assert files.segments[0].file.read() == noops(0, 3)
+
+
+def test_files_that_are_gone_at_every_look_are_said_to_be(tmp_path: Path) -> None:
+    partition = written(tmp_path, {0: noops(0, 3)}) / PARTITION
+    (partition / "00000000000000000003.log").symlink_to("gone")
+
+    with pytest.raises(UsageError, match="are replaced faster than they can be read"), opened(partition):
+        pass
+
+
+@pytest.mark.kip("A013", "K001", "K002")
+def test_whose_directory_it_is_stands_in_its_meta_properties(stopped: Path) -> None:
+    who = identity(stopped / "node-2" / PARTITION)
+
+    assert who is not None
+    assert (who.version, who.cluster_id, who.key) == (1, "vUKL8329QBu98AEWDcwiEw", OF_2)
+
+
+def test_the_properties_of_a_kafka_that_called_itself_a_broker_and_java_s_escapes(tmp_path: Path) -> None:
+    folder = written(tmp_path, {0: b""})
+    (folder / "meta.properties").write_text("#\n#Mon\nversion=0\nbroker.id = 7\ncluster.id:a\\=b\\:c\n\n")
+
+    who = identity(folder / PARTITION)
+
+    assert who is not None
+    assert (who.version, who.node_id, who.cluster_id, who.directory_id) == (0, 7, "a=b:c", None)
+    (folder / "meta.properties").unlink()
+    assert identity(folder / PARTITION) is None
+
+
+@pytest.mark.kip("A062", "A063", "A064", "K002")
+def test_the_last_election_stands_in_quorum_state_version_1_with_the_directory_that_was_voted_for(
+    stopped: Path,
+) -> None:
+    assert election_state(stopped / "node-1" / PARTITION) == ElectionState(
+        version=1, leader_epoch=Epoch(1), leader_id=NodeId(2), voted=OF_2, static_voters=()
+    )
+
+
+@pytest.mark.kip("D020", "D023")
+def test_version_0_lists_the_voters_of_a_static_quorum(tmp_path: Path, stopped: Path) -> None:
+    folder = written(tmp_path / "static", {0: b""})
+    voters = [{"voterId": 1}, {"voterId": 2}]
+    quorum_state(
+        folder,
+        clusterId="",
+        leaderId=-1,
+        leaderEpoch=3,
+        votedId=2,
+        appliedOffset=0,
+        currentVoters=voters,
+        data_version=0,
+    )
+
+    state = election_state(folder / PARTITION)
+
+    assert isinstance(state, ElectionState)
+    assert (state.version, state.leader_id, state.leader_epoch, state.static_voters) == (0, None, 3, (1, 2))
+    assert state.voted == ReplicaKey(id=NodeId(2))
+    broker = election_state(stopped / "node-101" / PARTITION)
+    assert isinstance(broker, ElectionState)
+    assert (broker.version, broker.leader_id, broker.voted, broker.static_voters) == (0, 2, None, ())
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("", "is damaged"),
+        ('{"leaderId": 1', "is damaged"),
+        ("[]", "is damaged"),
+        (json.dumps({"leaderId": 1, "data_version": 1}), "is damaged"),
+        (json.dumps({"data_version": 2}), "has version 2"),
+    ],
+)
+def test_a_quorum_state_that_is_none_is_said_to_be(tmp_path: Path, content: str, why: str) -> None:
+    partition = written(tmp_path, {0: b""}) / PARTITION
+    assert "there is no quorum-state" in str(election_state(partition))
+
+    (partition / "quorum-state").write_text(content)
+
+    assert why in str(election_state(partition))
+
+
+def test_every_voter_set_on_the_disk_the_logs_and_the_snapshots(stopped: Path) -> None:
+    with opened(stopped / "node-2" / PARTITION) as files:
+        sets = voter_sets(files)
+
+    assert [(one.voters.offset, one.voters.leader_epoch, one.in_snapshot) for one in sets] == [
+        (-1, 0, True),
+        (2, 1, False),
+        (36, 1, False),
+        (36, 1, True),
+    ]
+    ports = [[voter.endpoints[0].port for voter in one.voters.voters] for one in sets]
+    assert ports == [[23627, 26108, 25578]] * 2 + [[28223, 26108, 25578]] * 2, "controller 1 came back elsewhere"
+    assert all(OF_2 in one.voters.keys for one in sets)

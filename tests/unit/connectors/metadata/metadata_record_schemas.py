@@ -1,0 +1,86 @@
+"""A writer of records from their layouts, and strategies that make any record Kafka could write."""
+
+from struct import Struct
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from connectors.metadata.record_schemas import FieldType, layouts
+from tests.unit.connectors.metadata.metadata_bytes import uvarint
+
+EVERY_RECORD = [
+    pytest.param(layout.name, layout.type, version, fields, id=f"{layout.name} v{version}")
+    for layout in layouts().records.values()
+    for version, fields in layout.versions.items()
+]
+_FIXED = {
+    "boolean": Struct(">?"),
+    "int8": Struct(">b"),
+    "int16": Struct(">h"),
+    "uint16": Struct(">H"),
+    "int32": Struct(">i"),
+    "int64": Struct(">q"),
+    "float64": Struct(">d"),
+}
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+
+
+def _ints(low: int, high: int) -> st.SearchStrategy[int]:
+    return st.integers(max(low, -2), 5) | st.integers(low, high)
+
+
+_PLAIN: dict[str, st.SearchStrategy[Any]] = {
+    "boolean": st.booleans(),
+    "int8": st.sampled_from([-1, 0, 1, 2]),
+    "int16": _ints(-(2**15), 2**15 - 1),
+    "uint16": _ints(0, 2**16 - 1),
+    "int32": _ints(-(2**31), 2**31 - 1),
+    "int64": _ints(-(2**63), 2**63 - 1),
+    "float64": st.floats(allow_nan=False),
+    "uuid": st.sampled_from([bytes(range(16)), bytes([255] * 16), b"\0" * 15 + b"\1"]),
+    "compact_string": _TEXT,
+    "compact_nullable_string": st.none() | _TEXT,
+    "compact_bytes": st.binary(max_size=12),
+}
+_UNKNOWN_TAGS = st.lists(
+    st.tuples(st.integers(40, 300), st.binary(max_size=9)), max_size=2, unique_by=lambda tag: tag[0]
+)
+
+
+def written(type_: FieldType, value: Any) -> bytes:
+    """The bytes of a value; a tagged field that is missing from a struct is not written."""
+    if type_.name == "struct":
+        plain = b"".join(written(field.type, value[field.name]) for field in type_.fields if field.tag is None)
+        tags = [
+            (field.tag, written(field.type, value[field.name]))
+            for field in type_.fields
+            if field.tag is not None and field.name in value
+        ]
+        extra = value.get("extra", [])
+        parts = [uvarint(tag) + uvarint(len(body)) + body for tag, body in sorted([*tags, *extra])]
+        return plain + uvarint(len(parts)) + b"".join(parts)
+    if type_.name in _FIXED:
+        return _FIXED[type_.name].pack(value)
+    if type_.name == "uuid":
+        return bytes(value)
+    if value is None:
+        return b"\0"
+    if "array" in type_.name:
+        assert type_.of is not None
+        return uvarint(len(value) + 1) + b"".join(written(type_.of, element) for element in value)
+    content = value.encode() if isinstance(value, str) else value
+    return uvarint(len(content) + 1) + content
+
+
+def values(type_: FieldType) -> st.SearchStrategy[Any]:
+    """Any value of a type, small ones and the special ones often; tagged fields there or not."""
+    if type_.name in _PLAIN:
+        return _PLAIN[type_.name]
+    if type_.name == "struct":
+        plain = {field.name: values(field.type) for field in type_.fields if field.tag is None}
+        tagged = {field.name: values(field.type) for field in type_.fields if field.tag is not None}
+        return st.fixed_dictionaries(plain, optional={**tagged, "extra": _UNKNOWN_TAGS})
+    assert type_.of is not None
+    elements = st.lists(values(type_.of), max_size=4)
+    return st.none() | elements if "nullable" in type_.name else elements

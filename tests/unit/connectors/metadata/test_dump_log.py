@@ -1,0 +1,286 @@
+"""Transcript: every record of a file; what cannot be read is told where it stands, and nothing raises."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.metadata.dump_log import Entry, Gap, Reached, Transcribed, begins_as_log, transcript
+from connectors.metadata.json_rendering import BLANK
+from connectors.metadata.record_schemas import FieldType, kafkas, layouts
+from tests.unit.connectors.metadata.metadata_bytes import (
+    batch,
+    control,
+    data,
+    ints,
+    noop,
+    tagged,
+    text,
+    tinylog,
+    tinysnapshot,
+)
+from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, values, written
+
+
+def records(segment: bytes, kafka: str | None = None, *, secrets: bool = False) -> list[Transcribed]:
+    return [entry for entry in transcript(segment, kafka=kafka, secrets=secrets) if isinstance(entry, Transcribed)]
+
+
+def one(value: bytes | tuple[bytes, bytes], kafka: str | None = None, *, secrets: bool = False) -> Transcribed:
+    (found,) = records(batch([value]), kafka, secrets=secrets)
+    return found
+
+
+def gaps(entries: Sequence[Entry]) -> list[tuple[int, int, str]]:
+    return [(entry.position, entry.size, entry.reason) for entry in entries if isinstance(entry, Gap)]
+
+
+def feature(level: int) -> bytes:
+    return data(12, 0, text("metadata.version") + level.to_bytes(2, "big") + tagged())
+
+
+def test_a_record_is_named_as_kafka_names_it() -> None:
+    (_, second) = records(batch([noop(), feature(30)], base_offset=40, epoch=7, timestamp=5))
+
+    assert second == Transcribed(
+        offset=41,
+        epoch=7,
+        timestamp=5,
+        type="FEATURE_LEVEL_RECORD",
+        version=0,
+        data={"name": "metadata.version", "featureLevel": 30},
+        length=len(feature(30)),
+    )
+
+
+@pytest.mark.kip("A104")
+def test_a_control_record_is_named_as_the_dump_names_it_and_says_its_version_itself() -> None:
+    found = one(control(5, b"\0\0" + b"\0\1" + tagged()))
+
+    assert (found.type, found.version, found.data) == ("KRaftVersion", 0, {"version": 0, "kRaftVersion": 1})
+
+
+def test_a_tagged_field_that_says_what_its_absence_says_is_not_shown() -> None:
+    start = (3).to_bytes(4, "big") + bytes(range(16))
+    absent, unchanged, new = (
+        one(data(5, 0, start + tags)).data
+        for tags in (tagged(), tagged(t1=b"\xff\xff\xff\xfe"), tagged(t1=b"\0\0\0\2", t3=ints([])))
+    )
+
+    assert absent == unchanged == {"partitionId": 3, "topicId": "AAECAwQFBgcICQoLDA0ODw"}
+    assert new == {**absent, "leader": 2, "removingReplicas": []}
+
+
+def test_the_zero_uuid_is_written_out() -> None:
+    found = one(data(9, 0, bytes(16) + tagged()))
+
+    assert found.data == {"topicId": "AAAAAAAAAAAAAAAAAAAAAA"}
+
+
+def test_a_type_that_nobody_knows_is_carried_with_its_length() -> None:
+    found = one(data(99, 1, b"a secret?"))
+
+    assert (found.type, found.number, found.version, found.data) == ("UNKNOWN", 99, 1, None)
+    assert (found.length, found.damaged) == (12, False)
+    assert found.reason == f"record type 99 is not known to any Kafka up to {kafkas()[-1]}"
+
+
+def test_a_version_that_nobody_knows_is_carried_under_its_name() -> None:
+    found = one(data(3, 9, b"?"))
+
+    assert (found.type, found.version, found.data, found.damaged) == ("PARTITION_RECORD", 9, None, False)
+    assert found.reason == f"version 9 of PARTITION_RECORD is not known to any Kafka up to {kafkas()[-1]}"
+
+
+def test_a_control_record_that_nobody_knows_is_carried_as_well() -> None:
+    found = one(control(44, b"\0\3"))
+
+    assert (found.type, found.number, found.version) == ("UNKNOWN", 44, 3)
+
+
+def test_what_a_named_kafka_did_not_know_yet_is_unknown_to_it() -> None:
+    found = one(noop(), "3.3.2"), one(data(28, 0, tagged()), "3.9.2")
+
+    assert found[0].data == {}
+    assert (found[1].type, found[1].reason) == ("UNKNOWN", "record type 28 is not known to Kafka 3.9.2")
+
+
+def test_a_record_that_ends_early_says_so_under_its_name() -> None:
+    found = one(data(12, 0, text("metadata.version")))
+
+    assert (found.type, found.version, found.data, found.damaged) == ("FEATURE_LEVEL_RECORD", 0, None, True)
+    assert found.reason == "the record ends in the middle of a field"
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"", "the value ends before its type and version"),
+        (data(12, 0, b"", frame=2), "frame version 2 where 1 belongs"),
+        (control(5, b"\0"), "a control record without a version"),
+        ((b"\0", b"\0\0"), "a control record without a type"),
+    ],
+)
+def test_a_record_that_does_not_say_what_it_is(value: bytes | tuple[bytes, bytes], reason: str) -> None:
+    found = one(value)
+
+    assert (found.type, found.version if isinstance(value, bytes) else None, found.damaged) == (None, None, True)
+    assert found.reason == reason
+
+
+def test_a_version_that_was_laid_out_anew_is_read_as_the_kafka_did_that_wrote_it() -> None:
+    layout = layouts("3.3.2").records[11].versions[0]
+    (infos,) = (field for field in layout.fields if field.name == "credential_infos")
+    assert infos.type.of is not None
+    filled = {"name": "alice", "credential_infos": [filled_with(infos.type.of)]}
+    found = one(data(11, 0, written(layout, filled)), secrets=True)
+
+    assert found.data is not None and found.data["name"] == "alice"
+    assert one(data(11, 0, written(layout, filled)), "4.3.1").damaged
+
+
+def filled_with(type_: FieldType) -> dict[str, object]:
+    return {field.name: b"hidden" if "bytes" in field.type.name else 1 for field in type_.fields}
+
+
+@pytest.mark.parametrize("kafka", kafkas())
+def test_no_credential_is_shown_unless_it_is_asked_for(kafka: str) -> None:
+    for api_key in (4, 10, 11, 26):
+        layout = layouts(kafka).records.get(api_key)
+        for version, fields in ({} if layout is None else layout.versions).items():
+            segment = batch([data(api_key, version, written(fields, marked(fields)))])
+            (shown,), (hidden,) = records(segment, kafka, secrets=True), records(segment, kafka)
+            for secret in ("c2VjcmV0", "secret-value"):
+                assert secret not in json.dumps(hidden.data)
+            assert BLANK in json.dumps(hidden.data)
+            assert shown.data is not None and hidden.data is not None and list(shown.data) == list(hidden.data)
+            assert "secret" in json.dumps(shown.data) or "c2VjcmV0" in json.dumps(shown.data)
+
+
+def marked(type_: FieldType) -> dict[str, object]:
+    """A struct whose every string but a name says that it is secret."""
+    plain = {"name", "resource_name"}
+
+    def value(name: str, of: FieldType) -> object:
+        if of.name == "struct":
+            return marked(of)
+        if of.of is not None:
+            return [value(name, of.of)]
+        if "bytes" in of.name:
+            return b"secret"
+        if "string" in of.name:
+            return "a-name" if name in plain else "secret-value"
+        return 1
+
+    return {field.name: value(field.name, field.type) for field in type_.fields}
+
+
+def test_that_nothing_is_there_is_no_secret() -> None:
+    def config(value: str | None) -> bytes:
+        return data(4, 0, b"\2" + text("orders") + text("retention.ms") + text(value) + tagged())
+
+    shown = [one(config(value)).data for value in (None, "", "86400000")]
+
+    assert [found["value"] for found in shown if found is not None] == [None, "", BLANK]
+
+
+def test_a_damaged_batch_is_passed_over_and_the_rest_is_read() -> None:
+    first, second, third = (batch([noop()], base_offset=offset) for offset in range(3))
+    damaged = second[:-1] + bytes((second[-1] ^ 1,))
+    entries = list(transcript(first + damaged + third))
+
+    assert [entry.offset for entry in entries if isinstance(entry, Transcribed)] == [0, 2]
+    assert gaps(entries) == [(len(first), len(second), "the CRC-32C does not match: the batch is damaged")]
+
+
+def test_a_compressed_batch_is_said() -> None:
+    assert gaps(list(transcript(batch([noop()], attributes=2)))) == [
+        (0, 72, "compressed with snappy, which KRaft never writes: not read")
+    ]
+
+
+def test_a_torn_tail_is_said() -> None:
+    whole = batch([noop()])
+
+    assert gaps(list(transcript(whole + whole[:30]))) == [
+        (72, 30, "the file is torn: 42 bytes of its last batch are not there")
+    ]
+
+
+def test_after_a_hole_the_rest_is_read_and_the_hole_is_said_once() -> None:
+    entries = list(transcript(b"".join(batch([noop()], base_offset=offset) for offset in (0, 5, 6, 7))))
+
+    assert [entry.offset for entry in entries if isinstance(entry, Transcribed)] == [0, 5, 6, 7]
+    assert gaps(entries) == [(72, 0, "base offset 5 where 1 follows")]
+
+
+def test_a_batch_stamped_by_the_log_has_one_time() -> None:
+    (found,) = records(batch([noop()], attributes=8, timestamp=9))
+
+    assert found.timestamp == 9
+
+
+@pytest.mark.parametrize(
+    ("content", "log"),
+    [
+        (batch([noop()]), True),
+        (batch([noop()])[:40], True),
+        (batch([noop()])[:-1] + b"?", True),
+        (b"", False),
+        (b"\0" * 200, False),
+        (b"# a text of many lines\n" * 20, False),
+        (b"PK\3\4" + bytes(range(200)), False),
+    ],
+)
+def test_what_a_log_is(content: bytes, log: bool) -> None:
+    assert begins_as_log(content) is log
+
+
+def test_files_of_kafkas_own_writers_are_read_whole() -> None:
+    for segment, made in (tinylog(), tinysnapshot()):
+        counted: dict[str, int] = {}
+        for entry in transcript(segment):
+            match entry:
+                case Transcribed(data=dict()):
+                    counted[str(entry.type)] = counted.get(str(entry.type), 0) + 1
+                case Reached():
+                    pass
+                case _:
+                    pytest.fail(str(entry))
+        assert {name: count for name, count in counted.items() if name in made["by_type"]} == made["by_type"]
+        assert sum(counted.values()) == made["data_records"] + made["control_records"]
+
+
+@pytest.mark.parametrize(("name", "api_key", "version", "fields"), EVERY_RECORD)
+@settings(max_examples=10)
+@given(drawn=st.data())
+def test_every_record_that_kafka_could_write_can_be_written_as_json(
+    name: str, api_key: int, version: int, fields: FieldType, drawn: st.DataObject
+) -> None:
+    value = drawn.draw(values(fields))
+    found = one(data(api_key, version, written(fields, value)))
+
+    assert found.reason is None and found.data is not None
+    untagged = [field.json for field in fields.fields if field.tag is None]
+    assert [key for key in found.data if key in untagged] == untagged
+    json.dumps(found.data, allow_nan=False)
+
+
+@settings(max_examples=60)
+@given(drawn=st.data())
+def test_no_bytes_make_it_raise(drawn: st.DataObject) -> None:
+    start = drawn.draw(st.integers(0, 20_000))
+    segment = bytearray(tinylog()[0][start : start + 3000])
+    for _ in range(drawn.draw(st.integers(0, 4))):
+        segment[drawn.draw(st.integers(0, len(segment) - 1))] = drawn.draw(st.integers(0, 255))
+
+    for entry in transcript(bytes(segment)):
+        assert isinstance(entry, Transcribed | Gap | Reached)
+
+
+@given(st.binary(max_size=80))
+def test_no_body_makes_it_raise(body: bytes) -> None:
+    for api_key in layouts().records:
+        assert one(data(api_key, 0, body)).length == len(body) + 3

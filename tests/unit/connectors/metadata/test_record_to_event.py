@@ -1,0 +1,228 @@
+"""Translation: each record that is needed says what it says, and absent is None."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.event import (
+    At,
+    BrokerChanged,
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerRegistered,
+    ElrCleared,
+    Event,
+    FeatureLevelSet,
+    KRaftVersionSet,
+    LeaderChanged,
+    LogAdvanced,
+    PartitionChanged,
+    PartitionSet,
+    TopicCreated,
+    TopicRemoved,
+    TransactionBegan,
+    Undecodable,
+    VotersSet,
+)
+from connectors.metadata.decoder import decode
+from connectors.metadata.record_schemas import FieldType, layouts
+from connectors.metadata.record_to_event import TRANSLATORS
+from connectors.metadata.redaction import BEARING
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.registration import FeatureRange
+from rules.model.voter_set import Voter
+from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
+from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, values, written
+
+AT = At(offset=Offset(8), leader_epoch=Epoch(3), timestamp_ms=Millis(1000))
+UUID = bytes(range(16))
+PRINTED = "AAECAwQFBgcICQoLDA0ODw"
+LISTENER = {"name": "CONTROLLER", "host": "c1.test", "port": 9093, "security_protocol": 1}
+ENDPOINT = Endpoint(listener="CONTROLLER", host="c1.test", port=9093)
+FEATURE = {"name": "metadata.version", "min_supported_version": 7, "max_supported_version": 30}
+SUPPORTED = FeatureRange(name="metadata.version", lowest=7, highest=30)
+
+
+def one(value: bytes | tuple[bytes, bytes]) -> Event:
+    """The event of a log that holds one record."""
+    payload = batch([value], base_offset=8, epoch=3, timestamp=1000)
+    table = decode(payload, kind="records", base_offset=8, last_offset=8, leader_epoch=3, high_watermark=9)
+    event, _ = table.events()
+    return event
+
+
+def filled(type_: FieldType, given: Mapping[str, Any]) -> bytes:
+    """A body with the fields that matter; the others are zero, empty or absent."""
+    empty: dict[str, Any] = {"uuid": bytes(16), "boolean": False, "compact_nullable_string": None}
+    rest = {
+        field.name: empty.get(field.type.name, [] if "array" in field.type.name else 0)
+        for field in type_.fields
+        if field.tag is None and field.name not in given
+    }
+    return written(type_, {**rest, **given})
+
+
+def metadata(api_key: int, version: int, **given: Any) -> Event:
+    return one(data(api_key, version, filled(layouts().records[api_key].versions[version], given)))
+
+
+def raft(kind: int, version: int, **given: Any) -> Event:
+    body = filled(layouts().control[kind].versions[version], {"version": version, **given})
+    return one(control(kind, body))
+
+
+NODES = (NodeId(1), NodeId(2))
+
+
+@pytest.mark.kip("B029", "B032")
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (
+            raft(2, 0, leader_id=2, voters=[{"voter_id": 1}, {"voter_id": 2}]),
+            LeaderChanged(at=AT, leader_id=NodeId(2), voter_ids=NODES),
+        ),
+        (raft(5, 0, kraft_version=1), KRaftVersionSet(at=AT, version=1)),
+        (
+            metadata(12, 0, name="metadata.version", feature_level=29),
+            FeatureLevelSet(at=AT, name="metadata.version", level=29),
+        ),
+        (
+            metadata(27, 0, controller_id=1, incarnation_id=UUID, end_points=[LISTENER], features=[FEATURE]),
+            ControllerRegistered(
+                at=AT, id=NodeId(1), incarnation_id=PRINTED, endpoints=(ENDPOINT,), features=(SUPPORTED,)
+            ),
+        ),
+        (
+            metadata(0, 0, broker_id=4, incarnation_id=UUID, end_points=[LISTENER], fenced=True),
+            BrokerRegistered(
+                at=AT,
+                id=NodeId(4),
+                incarnation_id=PRINTED,
+                endpoints=(ENDPOINT,),
+                fenced=True,
+                in_controlled_shutdown=False,
+                features=(),
+            ),
+        ),
+        (
+            metadata(
+                0, 4, broker_id=4, in_controlled_shutdown=True, log_dirs=[UUID], cordoned_log_dirs=None,
+                features=[FEATURE],
+            ),
+            BrokerRegistered(
+                at=AT, id=NodeId(4), incarnation_id="", endpoints=(), fenced=False, in_controlled_shutdown=True,
+                features=(SUPPORTED,),
+            ),
+        ),
+        (
+            metadata(17, 0, broker_id=4, fenced=-1),
+            BrokerChanged(at=AT, id=NodeId(4), fenced=False, in_controlled_shutdown=None),
+        ),
+        (
+            metadata(17, 1, broker_id=4, in_controlled_shutdown=1),
+            BrokerChanged(at=AT, id=NodeId(4), fenced=None, in_controlled_shutdown=True),
+        ),
+        (metadata(7, 0, id=4), BrokerChanged(at=AT, id=NodeId(4), fenced=True, in_controlled_shutdown=None)),
+        (metadata(8, 0, id=4), BrokerChanged(at=AT, id=NodeId(4), fenced=False, in_controlled_shutdown=None)),
+        (metadata(1, 0, broker_id=4), BrokerUnregistered(at=AT, id=NodeId(4))),
+        (metadata(2, 0, name="t", topic_id=UUID), TopicCreated(at=AT, topic_id=TopicId(PRINTED), name="t")),
+        (metadata(9, 0, topic_id=UUID), TopicRemoved(at=AT, topic_id=TopicId(PRINTED))),
+        (metadata(28, 0, topic_name="t"), ElrCleared(at=AT, topic="t")),
+        (metadata(28, 0, topic_name=""), ElrCleared(at=AT, topic=None)),
+        (metadata(23, 0), TransactionBegan(at=AT, name=None)),
+        (
+            metadata(
+                3, 2, topic_id=UUID, partition_id=6, replicas=[1, 2], isr=[2], leader=2, leader_epoch=9,
+                partition_epoch=11, leader_recovery_state=1, eligible_leader_replicas=[1], last_known_elr=[2],
+            ),
+            PartitionSet(
+                at=AT, topic_id=TopicId(PRINTED), partition=6, replicas=NODES, isr=(NodeId(2),), elr=(NodeId(1),),
+                leader=NodeId(2), partition_leader_epoch=9, recovering=True,
+                last_known_elr=(NodeId(2),), partition_epoch=11,
+            ),
+        ),
+        (
+            metadata(3, 0, topic_id=UUID, replicas=[1, 2], leader=-1),
+            PartitionSet(
+                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=NODES, isr=(), elr=(),
+                leader=None, partition_leader_epoch=0, recovering=False, partition_epoch=0,
+            ),
+        ),
+        (
+            metadata(
+                5, 2, topic_id=UUID, isr=[2], leader=2, leader_recovery_state=1, eligible_leader_replicas=[],
+                last_known_elr=[1],
+            ),
+            PartitionChanged(
+                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=None, isr=(NodeId(2),), elr=(),
+                leader=NodeId(2), leader_set=True, recovering=True, last_known_elr=(NodeId(1),),
+            ),
+        ),
+        (
+            metadata(5, 0, topic_id=UUID, leader=-1, leader_recovery_state=0),
+            PartitionChanged(
+                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=None, isr=None, elr=None,
+                leader=None, leader_set=True, recovering=False,
+            ),
+        ),
+        (
+            metadata(5, 1, topic_id=UUID, replicas=[1, 2]),
+            PartitionChanged(
+                at=AT, topic_id=TopicId(PRINTED), partition=0, replicas=NODES, isr=None, elr=None,
+                leader=None, leader_set=False, recovering=None,
+            ),
+        ),
+    ],
+    ids=lambda value: value.type,
+)  # fmt: skip
+def test_a_record_says(event: Event, expected: Event) -> None:
+    assert event == expected
+
+
+@pytest.mark.kip("C002", "E003")
+def test_a_voters_record_says_the_whole_set_and_a_voter_may_have_no_directory_id() -> None:
+    feature = {"min_supported_version": 0, "max_supported_version": 1}
+    voters = [
+        {"voter_id": 1, "voter_directory_id": UUID, "endpoints": [LISTENER], "kraft_version_feature": feature},
+        {"voter_id": 2, "voter_directory_id": bytes(16), "endpoints": [], "kraft_version_feature": feature},
+    ]
+
+    assert raft(6, 0, voters=voters) == VotersSet(
+        at=AT,
+        voters=(
+            Voter(key=ReplicaKey(id=NodeId(1), directory_id=DirectoryId(PRINTED)), endpoints=(ENDPOINT,)),
+            Voter(key=ReplicaKey(id=NodeId(2), directory_id=None), endpoints=()),
+        ),
+    )
+
+
+@pytest.mark.kip("A054")
+def test_a_leader_change_of_version_1_is_read_by_its_own_layout() -> None:
+    voters = [{"voter_id": 1, "voter_directory_id": UUID}]
+
+    assert raft(2, 1, leader_id=1, voters=voters, granting_voters=voters) == LeaderChanged(
+        at=AT, leader_id=NodeId(1), voter_ids=(NodeId(1),)
+    )
+
+
+@pytest.mark.parametrize(("name", "api_key", "version", "fields"), EVERY_RECORD)
+@settings(max_examples=30)
+@given(drawn=st.data())
+def test_any_record_that_kafka_could_write_is_said_or_passed_over(
+    name: str, api_key: int, version: int, fields: FieldType, drawn: st.DataObject
+) -> None:
+    value = data(api_key, version, written(fields, drawn.draw(values(fields))))
+    table = decode(batch([value]), kind="records", base_offset=0, last_offset=0, leader_epoch=1, high_watermark=1)
+
+    *said, end = table.events()
+
+    assert isinstance(end, LogAdvanced)
+    assert len(said) == (name in TRANSLATORS)
+    meaningless = [event for event in said if isinstance(event, Undecodable)]
+    # Only states that Kafka gives no meaning to: the strategies draw them from -1, 0, 1 and 2.
+    assert all("state" in event.reason or "mean nothing" in event.reason for event in meaningless)
+    assert not (meaningless and name in BEARING)

@@ -1,0 +1,49 @@
+"""The jsonl object is a contract: other programs rely on it."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.sinks.alert_json import from_iso, iso, key_of, to_line
+from rules.model.identifiers import Millis
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
+
+
+def test_the_object_is_exactly_this() -> None:
+    assert to_line(alert(), Millis(NOON_MS + 6_000)).decode() == (
+        '{"cluster":"alpha","cluster_id":"kP1x","rule":"no-leader","subject":"voter 2","severity":"critical",'
+        '"state":"firing","summary":"Nobody leads.","evidence":{"leader_epoch":7,"asked":["c1:9093","c2:9093"]},'
+        '"remedy":["# Start a controller.","bin/kafka-server-start.sh $NODE_PROPERTIES"],'
+        '"started_at":"2026-11-20T05:01:02.345Z","observed_at":"2026-11-20T05:01:07.345Z",'
+        '"sent_at":"2026-11-20T05:01:08.345Z","offset":991,"fingerprint":"83f33bc26ad4ce07"}\n'
+    )
+
+
+@given(st.text(), st.text(), st.integers(0, 4_000_000_000_000), st.booleans())
+def test_a_line_is_one_line_and_tells_its_alert_by_key(subject: str, rule: str, at_ms: int, over: bool) -> None:
+    told = alert(subject, rule=rule, started_at_ms=at_ms, resolved=over)
+    line = to_line(told, NOON_MS)
+    assert line.count(b"\n") == 1
+    assert key_of(line) == told.key
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", b"[]", b"null", b'{"cluster":"alpha"', b'{"started_at":3}', b"\xff"])
+def test_what_is_no_line_of_ours_has_no_key(line: bytes) -> None:
+    assert key_of(line) is None
+
+
+def test_a_lone_surrogate_and_a_number_that_json_cannot_say_do_not_lose_the_alert() -> None:
+    told = alert(
+        summary="broken \udc80 name", evidence={"age_s": float("nan"), "deep": [{"x": float("inf")}], "ok": 1.5}
+    )
+    line = json.loads(to_line(told, NOON_MS))
+    assert line["evidence"] == {"age_s": None, "deep": [{"x": None}], "ok": 1.5}
+    assert line["summary"] == "broken \udc80 name"
+    assert key_of(to_line(told, NOON_MS)) == told.key
+
+
+@given(st.integers(0, 100_000_000_000_000))
+def test_times_keep_every_millisecond(at_ms: int) -> None:
+    assert from_iso(iso(Millis(at_ms))) == at_ms

@@ -1,0 +1,25 @@
+"""What an error may say of where it came from."""
+
+import pytest
+
+from connectors.sinks.error_redaction import redact
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("POST https://hooks.slack.com/services/T0/B1/xyz: 500", "POST https://hooks.slack.com/*** 500"),
+        ("https://me:pw@host:8443/path?key=1", "https://host:8443/***"),
+        ("https://host", "https://host"),
+        ("https://me:p@ss@host/path", "https://host/***"),
+        ("https://host?token=a@b", "https://***"),
+        ("https://me:p/ss@host/path", "https://***/***"),
+        ("password=hunter2, port=3", "password=***, port=3"),
+        ("{'routing_key': 'abc def', 'n': 1}", "{'routing_key': ***, 'n': 1}"),
+        ("Authorization: Bearer abc.def failed", "Authorization: *** failed"),
+        ("sasl.plain.password: x", "sasl.plain.password: ***"),
+        ("connection refused by c1:9093", "connection refused by c1:9093"),
+    ],
+)
+def test_secrets_are_not_repeated(text: str, said: str) -> None:
+    assert redact(text) == said

@@ -1,0 +1,80 @@
+"""EventColumns: every event comes back from the table, through Arrow and through pandas, as it was."""
+
+import pandas as pd
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.event import Event, LogAdvanced, PartitionChanged, PartitionSet, to_json
+from connectors.event_columns import COLUMNS, EventColumns, events_of
+from rules.model.identifiers import Epoch, Offset
+
+# What a column can hold: 64 bits, of which pandas keeps 53 where a neighbour is absent; text that is UTF-8.
+st.register_type_strategy(int, st.integers(-(2**53), 2**53))
+st.register_type_strategy(str, st.text(st.characters(codec="utf-8"), max_size=8))
+EVENTS = st.lists(st.from_type(Event), max_size=8)  # type: ignore[arg-type]
+SCHEMA = pa.schema(
+    [
+        ("ordinal", pa.int64()),
+        ("type", pa.string()),
+        ("offset", pa.int64()),
+        ("leader_epoch", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("snapshot", pa.bool_()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int64()),
+        ("replicas", pa.list_(pa.int64())),
+        ("isr", pa.list_(pa.int64())),
+        ("elr", pa.list_(pa.int64())),
+        ("last_known_elr", pa.list_(pa.int64())),
+        ("leader", pa.int64()),
+        ("leader_set", pa.bool_()),
+        ("partition_leader_epoch", pa.int64()),
+        ("partition_epoch", pa.int64()),
+        ("recovering", pa.bool_()),
+        ("body", pa.binary()),
+    ]
+)
+
+
+@settings(max_examples=50)
+@given(EVENTS)
+def test_events_come_back_as_they_were(events: list[Event]) -> None:
+    assert list(EventColumns(events).events()) == events
+
+
+@settings(max_examples=50)
+@given(EVENTS)
+def test_events_come_back_from_arrow(events: list[Event]) -> None:
+    table = pa.table(EventColumns(events).columns(), schema=SCHEMA)
+
+    assert list(events_of(table.to_pydict())) == events
+
+
+@settings(max_examples=50)
+@given(EVENTS)
+def test_events_come_back_from_pandas_where_absent_is_nan_and_lists_are_arrays(events: list[Event]) -> None:
+    frame: pd.DataFrame = pa.table(EventColumns(events).columns(), schema=SCHEMA).to_pandas()
+
+    assert list(events_of(frame)) == events
+
+
+@settings(max_examples=50)
+@given(EVENTS)
+def test_columns_are_of_one_length_and_ordinals_count_the_events(events: list[Event]) -> None:
+    columns = EventColumns(events).columns()
+
+    assert tuple(columns) == COLUMNS
+    assert {len(column) for column in columns.values()} == {len(events)}
+    assert columns["ordinal"] == list(range(len(events)))
+    assert columns["type"] == [event.type for event in events]
+    for event, body in zip(events, columns["body"], strict=True):
+        assert body == (None if isinstance(event, PartitionSet | PartitionChanged) else to_json(event))
+
+
+def test_the_end_of_the_log_stands_in_the_columns_too() -> None:
+    end = LogAdvanced(last_offset=Offset(9), leader_epoch=Epoch(2), high_watermark=Offset(10), newest_timestamp_ms=None)
+
+    columns = EventColumns([end]).columns()
+
+    assert (columns["offset"], columns["leader_epoch"], columns["timestamp_ms"]) == ([9], [2], [None])

@@ -42,7 +42,7 @@ check: $(READY) ## format, lint, types, import contracts, the house's own rules:
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/pytest --quiet tests/unit/test_house.py
+	@$(BIN)/pytest --quiet tests/unit/test_project_layout.py
 
 bench: $(READY) ## what the idle job costs, and how fast the core decodes and replays
 	@$(BIN)/python -m tests.bench

@@ -13,13 +13,13 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from streaming.config import Config, schema
-from streaming.config.cluster import ClusterDefaults, ClusterSection
-from streaming.config.document import WatchSection
-from streaming.config.heartbeat import HeartbeatSection
-from streaming.config.maintenance import MaintenanceSection
-from streaming.config.sink import SinkEntry
-from streaming.config.terms import PeopleSection, SinkSection
+from streaming.config import Config, config_json_schema
+from streaming.config.cluster_section import ClusterDefaults, ClusterSection
+from streaming.config.heartbeat_section import HeartbeatSection
+from streaming.config.maintenance_section import MaintenanceSection
+from streaming.config.root import WatchSection
+from streaming.config.sink_options import PeopleSection, SinkSection
+from streaming.config.sink_section import SinkEntry
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "configuration.md"
@@ -95,7 +95,7 @@ def plain(value: Any) -> str:
 def main() -> None:
     """Write both."""
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    SCHEMA.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
+    SCHEMA.write_text(json.dumps(config_json_schema(), indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,16 +5,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from streaming.measures.beyond import BEYOND
-from streaming.measures.kips import HIDDEN, OF_KIPS
-from streaming.measures.measure import CLUSTER, Measure, Origin
-from streaming.measures.own import WORK
-from streaming.measures.sight import SIGHT
-from streaming.measures.telling import TELLING
-from streaming.measures.witness import BATCH_DURATION, DURATION_WORDS
+from streaming.metrics.batch_stats import BATCH_DURATION, DURATION_WORDS
+from streaming.metrics.gather_metrics import SIGHT
+from streaming.metrics.job_metrics import WORK
+from streaming.metrics.kip_metrics import HIDDEN, OF_KIPS
+from streaming.metrics.metric import CLUSTER, Measure, Origin
+from streaming.metrics.notification_metrics import TELLING
+from streaming.metrics.quorum_metrics import BEYOND
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
-HEAD = """<!-- Written by `make goldens` from streaming/measures: change those. -->
+HEAD = """<!-- Written by `make goldens` from streaming/metrics: change those. -->
 # Metrics
 
 `kraftwatch run --listen 127.0.0.1:9847` serves `/metrics` for Prometheus: its text format, and OpenMetrics where that

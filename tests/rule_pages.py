@@ -14,7 +14,7 @@ from rules.finding import HOLD, Rule, Severity
 from rules.formatting import spelled
 from rules.model.identifiers import Millis
 from rules.rule_page import default_of, page_of, silence_of, times_of
-from tests.scenes import SCENES
+from tests.rule_scenarios import SCENES
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "rules"
@@ -106,7 +106,7 @@ def proof(rule: Rule) -> str:
         "by scripts (tests/scripts)": found("tests/scripts", "*.txt", fires),
         "by simulation (tests/simulation)": found("tests/simulation", "*.py", named),
     }
-    real = [f"{scene.told} (tests/scenes.py)" for name, scene in SCENES.items() if name == rule.id]
+    real = [f"{scene.told} (tests/rule_scenarios.py)" for name, scene in SCENES.items() if name == rule.id]
     proven = "\n".join(f"- {kind}" for kind in (*(kind for kind, is_so in kinds.items() if is_so), *real))
     return f"{proven}\n\n`git grep -l {rule.id} tests` names the files."
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from deploy.lab.errors import LabError
-from deploy.lab.pins import LOCK, pins, unpinned
-from deploy.lab.process import leashed
+from deploy.lab.child_process import leashed
+from deploy.lab.jar_checksums import LOCK, pins, unpinned
+from deploy.lab.lab_errors import LabError
 
 KAFKA_VERSION = "4.3.1"
 """The Kafka that the lab runs unless told otherwise."""

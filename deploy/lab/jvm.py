@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.lab.errors import LabError
-from deploy.lab.process import output_of
+from deploy.lab.child_process import output_of
+from deploy.lab.lab_errors import LabError
 
 NODE = "kafka.Kafka"
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.lab import wire
-from deploy.lab.errors import LabError
+from deploy.lab import kafka_requests
+from deploy.lab.child_process import Program
 from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.jvm import Jvm
-from deploy.lab.patience import until
-from deploy.lab.process import Program
-from deploy.lab.versions import is_dynamic
+from deploy.lab.kafka_versions import is_dynamic
+from deploy.lab.lab_errors import LabError
+from deploy.lab.wait_until import until
 
 LOOPBACK = "127.0.0.1"
 _PROTOCOLS = "listener.security.protocol.map"
@@ -194,7 +194,7 @@ class Node:
             raise LabError(f"node {self.id} does not run")
         return self.program
 
-    def await_start(self, jvm: Jvm, dial: wire.Dial, *, held: bool, timeout_s: float) -> None:
+    def await_start(self, jvm: Jvm, dial: kafka_requests.Dial, *, held: bool, timeout_s: float) -> None:
         """Waits until it takes requests; a broker that is shut out of its quorum is started once more.
 
         Raises:
@@ -211,7 +211,7 @@ class Node:
         """It waits for a leader that never was one, every four seconds anew: seen of Kafka 4.3.1 on a busy machine."""
         return self.broker_port is not None and self.last_words(_TRIES).count(_UNSENT) == _TRIES
 
-    def answers(self, dial: wire.Dial) -> bool:
+    def answers(self, dial: kafka_requests.Dial) -> bool:
         """Whether it takes requests.
 
         Raises:
@@ -219,9 +219,9 @@ class Node:
         """
         if not self.running:
             raise LabError(f"node {self.id} ended while it started; the end of {self.log_file}:\n{self.last_words()}")
-        if self.controller_port is not None and not wire.listens(self.controller_port):
+        if self.controller_port is not None and not kafka_requests.listens(self.controller_port):
             return False
-        return self.broker_port is None or self.id in wire.live_brokers(self.broker_port, dial=dial)
+        return self.broker_port is None or self.id in kafka_requests.live_brokers(self.broker_port, dial=dial)
 
     def last_words(self, lines: int = 12) -> str:
         """The end of its log, for the sentence that says why it did not come up."""

@@ -4,7 +4,7 @@ import secrets
 import socket
 import weakref
 
-from deploy.lab.errors import LabError
+from deploy.lab.lab_errors import LabError
 
 FIRST, LAST = 20_000, 32_000
 """Below the ranges from which Linux and macOS take the ports of outgoing connections, so that a stopped

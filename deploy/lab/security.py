@@ -11,10 +11,10 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from deploy.lab import wire
-from deploy.lab.authority import Authority
+from deploy.lab import kafka_requests
+from deploy.lab.certificate_authority import Authority
 from deploy.lab.node import BROKER, CONTROLLER, LOOPBACK, Listener
-from deploy.lab.tokens import TokenIssuer
+from deploy.lab.oauth_issuer import TokenIssuer
 
 with warnings.catch_warnings():
     # As in `wire`: kafka-python reads its schemas by a function that Python 3.11 and 3.12 call deprecated.
@@ -125,13 +125,13 @@ class Security:
         Raises:
             OSError: nobody accepts it, its certificate is none of ours, or the login is refused.
         """
-        connection = self._context.wrap_socket(wire.plaintext(port), server_hostname=LOOPBACK)
+        connection = self._context.wrap_socket(kafka_requests.plaintext(port), server_hostname=LOOPBACK)
         try:
-            shaken = wire.exchange(
+            shaken = kafka_requests.exchange(
                 connection, SaslHandshakeRequest[_HANDSHAKE_V1](mechanism="PLAIN"), SaslHandshakeResponse, _HANDSHAKE_V1
             )
             login = f"\0{ADMIN}\0{self.passwords[ADMIN]}".encode()
-            answer = shaken.error_code or wire.exchange(
+            answer = shaken.error_code or kafka_requests.exchange(
                 connection, SaslAuthenticateRequest[_AUTHENTICATE_V1](auth_bytes=login), SaslAuthenticateResponse,
                 _AUTHENTICATE_V1,
             ).error_code  # fmt: skip

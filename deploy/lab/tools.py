@@ -4,11 +4,11 @@ import re
 import shlex
 from pathlib import Path
 
-from deploy.lab.errors import LabError
+from deploy.lab.cluster_layout import Roster
 from deploy.lab.jvm import Jvm
+from deploy.lab.kafka_versions import tells_its_cluster
+from deploy.lab.lab_errors import LabError
 from deploy.lab.node import Node
-from deploy.lab.roster import Roster
-from deploy.lab.versions import tells_its_cluster
 
 NODE_PROPERTIES = "$NODE_PROPERTIES"
 """A remedy's placeholder for the configuration file of the node that it is run on."""

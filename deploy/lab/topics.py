@@ -6,9 +6,9 @@ from typing import TypeAlias
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from deploy.lab import wire
-from deploy.lab.errors import LabError
-from deploy.lab.patience import until
+from deploy.lab import kafka_requests
+from deploy.lab.lab_errors import LabError
+from deploy.lab.wait_until import until
 
 REQUEST_TIMEOUT_S = 30.0
 
@@ -62,7 +62,9 @@ def produce(bootstrap: Sequence[str], topic: str, count: int, *, login: Login) -
         raise LabError(f"{len(failed) + left} of {count} records to topic {topic} failed: {(failed or ['timeout'])[0]}")
 
 
-def elect_unclean(port: int, topics: Sequence[str], *, leader: int, timeout_s: float, dial: wire.Dial) -> None:
+def elect_unclean(
+    port: int, topics: Sequence[str], *, leader: int, timeout_s: float, dial: kafka_requests.Dial
+) -> None:
     """An unclean election for every partition of these topics, which only this broker, on `port`, can win.
 
     Asked again until it leads them all. The answers are not looked at: that no election is needed is said while the
@@ -73,23 +75,23 @@ def elect_unclean(port: int, topics: Sequence[str], *, leader: int, timeout_s: f
     """
 
     def elect() -> bool:
-        seen = {name: wire.partitions(port, name, dial=dial) for name in topics}
+        seen = {name: kafka_requests.partitions(port, name, dial=dial) for name in topics}
         others = {(name, number) for name in topics for number, one in seen[name].items() if one.leader != leader}
         if others:
-            wire.elect_unclean(port, others, dial=dial)
+            kafka_requests.elect_unclean(port, others, dial=dial)
         return all(seen.values()) and not others
 
     until(elect, timeout_s=timeout_s, what=f"unclean elections of {', '.join(sorted(topics))}")
 
 
-def wait_for_isr(port: int, topic: str, isr: frozenset[int], *, timeout_s: float, dial: wire.Dial) -> int:
+def wait_for_isr(port: int, topic: str, isr: frozenset[int], *, timeout_s: float, dial: kafka_requests.Dial) -> int:
     """Waits until every partition of `topic` has exactly these in-sync replicas; returns how many there are.
 
     `port` is that of a running broker.
     """
 
     def look() -> int | None:
-        seen = wire.partitions(port, topic, dial=dial)
+        seen = kafka_requests.partitions(port, topic, dial=dial)
         return len(seen) if seen and all(one.isr == isr for one in seen.values()) else None
 
     return until(look, timeout_s=timeout_s, what=f"in-sync replicas {sorted(isr)} of topic {topic}")

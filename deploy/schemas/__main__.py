@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from deploy.lab.errors import LabError
 from deploy.lab.jars import kafka_jars
+from deploy.lab.lab_errors import LabError
 from deploy.schemas.merging import ContradictionError, merged, text
 from deploy.schemas.reflection import KAFKAS, reflected
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from deploy.lab.errors import LabError
+from deploy.lab.lab_errors import LabError
 from deploy.schemas.merging import Described
 
 KAFKAS = ("3.3.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2", "4.0.1", "4.1.2", "4.2.1", "4.3.1")

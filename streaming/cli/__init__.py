@@ -26,8 +26,8 @@ from streaming.cli import (
     silence,
     status,
 )
-from streaming.cli.terminal import say
-from streaming.cli.verb import dress
+from streaming.cli.help_format import dress
+from streaming.cli.output import say
 
 app = typer.Typer(
     name="kraftwatch",

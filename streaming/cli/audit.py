@@ -16,13 +16,13 @@ from connectors.observation import Observation
 from connectors.sinks.evidence_format import visible
 from rules.finding import Plain
 from rules.formatting import counted
-from streaming.checkpoint import Checkpoint
-from streaming.cli.given import AsJson, print_json
-from streaming.contracts.site import make_ours
+from streaming.cli.options import AsJson, print_json
+from streaming.data_quality.docs_folder import make_ours
+from streaming.pipeline.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
-    from streaming.contracts.alerts import Line
-    from streaming.contracts.tally import Broken, Tally
+    from streaming.data_quality.alert_contracts import Line
+    from streaming.data_quality.violations import Broken, Tally
 
 CheckpointFolder: TypeAlias = Annotated[
     Path | None, typer.Option("--checkpoint", help="The job's --checkpoint folder: journal and ledger.", metavar="DIR")
@@ -82,12 +82,12 @@ def _audited(
     console: Console,
 ) -> "tuple[Tally, Path | None]":
     # Seconds and 250 MB: only when there is something to audit.
-    from streaming.contracts.audit import Audit
-    from streaming.contracts.contract import Suite
-    from streaming.contracts.docs import Docs
-    from streaming.contracts.expectations import Validator
-    from streaming.contracts.table import Table
-    from streaming.contracts.tally import Tally
+    from streaming.data_quality.audit import Audit
+    from streaming.data_quality.contract import Suite
+    from streaming.data_quality.contract_table import Table
+    from streaming.data_quality.data_docs import Docs
+    from streaming.data_quality.expectations import Validator
+    from streaming.data_quality.violations import Tally
 
     tally, validator = Tally(), Validator()
     pages = None if docs is None else Docs(docs, validator)
@@ -125,7 +125,7 @@ def _journal(checkpoint: Path | None, journal: Path | None, alerts: Path | None)
 
 
 def _lines(checkpoint: Path | None, alerts: Path | None) -> "Sequence[Iterable[Line]]":
-    from streaming.contracts.alerts import of_a_file, of_the_ledger
+    from streaming.data_quality.alert_contracts import of_a_file, of_the_ledger
 
     if alerts is not None and not alerts.is_file():
         raise UsageError(f"--alerts {alerts}: no such file; name the one that --sink jsonl:FILE writes")
@@ -165,7 +165,7 @@ def _show(tally: "Tally", page: Path | None, console: Console) -> None:
 
 
 def _tell(one: "Broken") -> None:
-    from streaming.contracts.tally import example_of
+    from streaming.data_quality.violations import example_of
 
     contract = one.contract
     typer.echo(f"{contract.severity.value}  {contract.name}  ({contract.suite.value})")

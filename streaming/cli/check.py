@@ -6,11 +6,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from streaming.cli import given
+from streaming.cli import options
 
 
-@given.options(given.Offline)
-def check(wanted: given.Offline) -> None:
+@options.options(options.Offline)
+def check(wanted: options.Offline) -> None:
     """Look once and judge by all rules; for scripts, probes and cron.
 
     Holds do not apply in one look: findings are what stands now. Unknown is not
@@ -29,22 +29,22 @@ def check(wanted: given.Offline) -> None:
       kraftwatch check --config kraftwatch.yaml --only prod --json
     """
     # Kafka's client takes a second to import: help and mistakes should not wait for it.
-    from streaming.cli import glance
-    from streaming.oncall import answers
-    from streaming.oncall.verdict import health, worst
+    from streaming.cli import cluster_query
+    from streaming.status import check_output
+    from streaming.status.health import health, worst
 
-    seen = glance.once(wanted)
+    seen = cluster_query.once(wanted)
     for one in seen:
         if wanted.as_json:
-            given.print_json(answers.checked(one))
+            options.print_json(check_output.checked(one))
         else:
-            _print(answers.checked_text(one))
+            _print(check_output.checked_text(one))
     raise typer.Exit(worst(health(one) for one in seen).exit_code)
 
 
-@given.options(given.Asked)
+@options.options(options.Asked)
 def safe_to_restart(
-    wanted: given.Asked,
+    wanted: options.Asked,
     node: Annotated[int, typer.Argument(help="The controller's node.id.", metavar="NODE", show_default=False)],
 ) -> None:
     """Whether this controller may be restarted now, and if not, why.
@@ -59,15 +59,15 @@ def safe_to_restart(
 
       kraftwatch safe-to-restart 2 --cluster prod=c1:9093,c2:9093,c3:9093
     """
-    from streaming.cli import glance
-    from streaming.oncall import answers
+    from streaming.cli import cluster_query
+    from streaming.status import check_output
 
-    seen = glance.the_one(wanted)
-    answer = answers.restart_of(seen, node)
+    seen = cluster_query.the_one(wanted)
+    answer = check_output.restart_of(seen, node)
     if wanted.as_json:
-        given.print_json(answers.restart(seen, answer))
+        options.print_json(check_output.restart(seen, answer))
     else:
-        _print(answers.restart_text(seen, answer))
+        _print(check_output.restart_text(seen, answer))
     raise typer.Exit(0 if answer.safe else 2)
 
 

@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 
 from rules.model.identifiers import Millis
-from streaming.cli import given
-from streaming.cli.terminal import printed, say
-from streaming.config import Config, load, mistakes, schema
-from streaming.config.named import unreadable
-from streaming.outlook import outlook, text_of
-from streaming.trial import Tried, tried
+from streaming.cli import options
+from streaming.cli.output import printed, say
+from streaming.config import Config, config_json_schema, load, mistakes
+from streaming.config.file_checks import unreadable
+from streaming.doctor.config_summary import outlook, text_of
+from streaming.doctor.sink_check import Tried, tried
 
 EXAMPLE = "example.yaml"
 
@@ -63,7 +63,7 @@ def check(
         _refuse(file, wrong, as_json=as_json)
     shown = outlook(file, config, tries, tested=send_test, now_ms=Millis(round(time.time() * 1000)))
     if as_json:
-        given.print_json(shown)
+        options.print_json(shown)
     else:
         printed().print(text_of(shown))
     raise typer.Exit(1 if any(one.refused is not None for one in tries) else 0)
@@ -79,7 +79,7 @@ def schema_() -> None:
 
       kraftwatch config schema > config.schema.json
     """
-    typer.echo(json.dumps(schema(), indent=2))
+    typer.echo(json.dumps(config_json_schema(), indent=2))
 
 
 @app.command("example")
@@ -93,7 +93,7 @@ def example() -> None:
 
 def _refuse(file: Path, wrong: Sequence[str], *, as_json: bool) -> None:
     if as_json:
-        given.print_json({"file": str(file), "ok": False, "mistakes": list(wrong)})
+        options.print_json({"file": str(file), "ok": False, "mistakes": list(wrong)})
     for sentence in wrong:
         say(sentence)
     raise typer.Exit(2)

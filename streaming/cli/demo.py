@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from connectors.errors import KraftwatchError
-from streaming.waiting import waiting
+from streaming.demo.spinner import waiting
 
 HOLDS = {
     "stale-voter-endpoint": 5.0,
@@ -72,13 +72,13 @@ def demo(
 
 def _play(console: Console, folder: Path, started: float) -> bool:
     """Bring everything up, play the scenes, report; whether all was told and nothing false fired."""
-    from deploy.lab.errors import LabError
     from deploy.lab.jars import KAFKA_VERSION, kafka_jars
-    from deploy.lab.quorum import Lab
-    from streaming.demo.scene import Play
-    from streaming.demo.scenes import SCENES
-    from streaming.demo.stage import Stage
-    from streaming.demo.watcher import Watcher, WatcherError
+    from deploy.lab.lab import Lab
+    from deploy.lab.lab_errors import LabError
+    from streaming.demo.job_process import Watcher, WatcherError
+    from streaming.demo.runner import Stage
+    from streaming.demo.scenario import Play
+    from streaming.demo.scenarios import SCENES
 
     settings = {f"{rule}.hold": hold for rule, hold in HOLDS.items()}
     settings |= {f"{rule}.clear": CLEAR_S for rule in HOLDS}

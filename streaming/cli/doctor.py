@@ -11,16 +11,16 @@ from rich.table import Table
 from rich.text import Text
 
 from rules.formatting import counted
-from streaming.cli import given
-from streaming.cli.given import Asked
-from streaming.cli.terminal import printed
+from streaming.cli import options
+from streaming.cli.options import Asked
+from streaming.cli.output import printed
 from streaming.config import ClusterSection, Config
-from streaming.doctor.check import Check, Verdict, worst
+from streaming.doctor.check_result import Check, Verdict, worst
 
 _STYLE = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILS: "bold red"}
 
 
-@given.options(Asked)
+@options.options(Asked)
 def doctor(wanted: Asked) -> None:
     """Look for what keeps a job from running, seeing or telling.
 
@@ -40,14 +40,14 @@ def doctor(wanted: Asked) -> None:
     """
     # Kafka's client takes a second to import: help and mistakes should not wait for it.
     from connectors.kafka.kafka_python import hush
-    from streaming.doctor.machine import machine_checks, telling_checks
+    from streaming.doctor.host_checks import machine_checks, telling_checks
 
     hush()
     settled = wanted.settled()
     checks = [*_clusters(settled, wanted.timeout), *machine_checks(settled), *telling_checks(settled)]
     verdict = worst(checks)
     if wanted.as_json:
-        given.print_json({"verdict": verdict.value, "checks": [check.plain() for check in checks]})
+        options.print_json({"verdict": verdict.value, "checks": [check.plain() for check in checks]})
     else:
         printed().print(_shown(checks))
     raise typer.Exit(verdict.exit_code)
@@ -55,8 +55,8 @@ def doctor(wanted: Asked) -> None:
 
 def _clusters(config: Config, timeout_s: float) -> Iterator[Check]:
     from connectors.gather.connectivity_check import checkups
-    from streaming.doctor.cluster import Examined
-    from streaming.doctor.machine import recorded_ids
+    from streaming.doctor.cluster_checks import Examined
+    from streaming.doctor.host_checks import recorded_ids
 
     recorded = recorded_ids(config)
 

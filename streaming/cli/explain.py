@@ -13,7 +13,7 @@ from connectors.errors import UsageError
 from rules.evaluate import RULES
 from rules.finding import Rule
 from rules.rule_page import default_of, page_of, silence_of, times_of
-from streaming.cli.terminal import printed
+from streaming.cli.output import printed
 
 
 def explain(

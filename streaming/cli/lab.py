@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from connectors.errors import UsageError
-from streaming.waiting import waiting
+from streaming.demo.spinner import waiting
 
 app = typer.Typer(help="A real Kafka quorum on this machine to play with.", no_args_is_help=True)
 
@@ -40,16 +40,16 @@ def up(
 
       kraftwatch lab up --controllers 3 --brokers 1
     """
-    from deploy.lab import jars, standing, versions
-    from deploy.lab.errors import LabError
+    from deploy.lab import jars, kafka_versions, persistent_quorum
+    from deploy.lab.lab_errors import LabError
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         version = kafka or jars.KAFKA_VERSION
-        versions.is_dynamic(version)  # refuses what is no version before anything is fetched
+        kafka_versions.is_dynamic(version)  # refuses what is no version before anything is fetched
         jars.kafka_jars(version)
         with waiting(console, "starting the quorum"):
-            lab = standing.up(
+            lab = persistent_quorum.up(
                 directory,
                 controllers=controllers,
                 brokers=brokers,
@@ -65,7 +65,7 @@ def up(
     console.print(f"  controllers  {', '.join(lab.bootstrap)}")
     console.print(f"  brokers      {', '.join(lab.broker_bootstrap) or 'none'}")
     # Who does not tell its cluster's id cannot be watched by addresses alone.
-    verb = "run" if versions.tells_its_cluster(lab.version) else "status --watch"
+    verb = "run" if kafka_versions.tells_its_cluster(lab.version) else "status --watch"
     console.print(f"Watch it:  kraftwatch {verb} --cluster lab={','.join(lab.bootstrap)}{hosts}")
     console.print(f"End it:    kraftwatch lab down --directory {lab.directory}")
 
@@ -76,11 +76,11 @@ def down(directory: Folder = FOLDER) -> None:
 
     kraftwatch lab down
     """
-    from deploy.lab import standing
-    from deploy.lab.errors import LabError
+    from deploy.lab import persistent_quorum
+    from deploy.lab.lab_errors import LabError
 
     try:
-        ended = standing.down(directory)
+        ended = persistent_quorum.down(directory)
     except LabError as problem:
         raise UsageError(str(problem)) from None
     Console(stderr=True, highlight=False).print(f"{ended} nodes ended; their logs are in {directory}")

@@ -17,11 +17,11 @@ from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import visible
 from rules.finding import Plain
 from rules.model.identifiers import Millis
-from streaming.checkpoint import Checkpoint
-from streaming.cli.given import AsJson, print_json
-from streaming.cli.terminal import printed, say
+from streaming.cli.options import AsJson, print_json
+from streaming.cli.output import printed, say
 from streaming.config import Config
-from streaming.contracts.quarantined import Again, Held, Now, again, held
+from streaming.data_quality.quarantine_report import Again, Held, Now, again, held
+from streaming.pipeline.checkpoint import Checkpoint
 
 app = typer.Typer(
     no_args_is_help=True,

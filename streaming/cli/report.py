@@ -8,9 +8,9 @@ import typer
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import iso
 from rules.model.identifiers import Millis
-from streaming.cli import given
-from streaming.cli.moment import instant
-from streaming.cli.terminal import note
+from streaming.cli import options
+from streaming.cli.output import note
+from streaming.cli.time_argument import instant
 
 
 def report(
@@ -33,7 +33,7 @@ def report(
             help="Its end: the state is shown as of then. [default: the newest that was recorded]", metavar="TIME"
         ),
     ] = None,
-    setting: given.Settings = None,
+    setting: options.Settings = None,
     out: Annotated[
         Path | None, typer.Option(help="The file to write. [default: kraftwatch-NAME-TIME.html]", metavar="FILE")
     ] = None,
@@ -54,14 +54,14 @@ def report(
     folder = checkpoint or journal
     assert folder is not None
     from streaming.config import flattened, in_force
-    from streaming.oncall.recorded import has_journal
-    from streaming.oncall.report import Incident
-    from streaming.oncall.report import report as written
+    from streaming.report.incident_report import Incident
+    from streaming.report.incident_report import report as written
+    from streaming.status.from_journal import has_journal
 
     if checkpoint is not None and not has_journal(checkpoint):
         raise UsageError(f"--checkpoint {checkpoint}: no journal is there; give the folder of `kraftwatch run`")
     incident = Incident(folder=folder, cluster=cluster, from_ms=_time("--from", from_), to_ms=_time("--to", to))
-    made = written(incident, in_force(flattened(given.overrides({}, setting or ()))), say=note)
+    made = written(incident, in_force(flattened(options.overrides({}, setting or ()))), say=note)
     name = "".join(each if each.isalnum() or each in "-_." else "_" for each in made.cluster)
     place = out or Path(f"kraftwatch-{name}-{iso(made.to_ms)[:19].replace(':', '')}.html")
     try:

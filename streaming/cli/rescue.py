@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from streaming.cli import given
+from streaming.cli import options
 
 app = typer.Typer(help="What can be done for a quorum that cannot help itself.", no_args_is_help=True)
 
@@ -32,7 +32,7 @@ def plan(
         ),
     ] = None,
     *,
-    as_json: given.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """A dry run: reads the disks of a quorum that is down, says which to go on with, and writes nothing.
 
@@ -46,14 +46,14 @@ def plan(
       kraftwatch rescue plan --log-dir c1/metadata --log-dir c2/metadata
     """
     from rules.rescue.voter_override import Outcome
-    from streaming.oncall.disk import on_disk
-    from streaming.oncall.plan import plan as planned
-    from streaming.oncall.plan import shown
-    from streaming.oncall.plan_text import text
+    from streaming.rescue.plan_text import text
+    from streaming.rescue.rescue_plan import plan as planned
+    from streaming.rescue.rescue_plan import shown
+    from streaming.status.from_log_dir import on_disk
 
     made = planned([on_disk(folder) for folder in log_dir], initial_controllers)
     if as_json:
-        given.print_json(shown(made))
+        options.print_json(shown(made))
     else:
         Console(highlight=False, soft_wrap=True).print(text(made))
     raise typer.Exit(2 if made.outcome is Outcome.REJECTED else 0)

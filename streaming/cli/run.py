@@ -6,10 +6,10 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from streaming.cli import given
-from streaming.cli.terminal import note
+from streaming.cli import options
+from streaming.cli.output import note
 from streaming.config import Config
-from streaming.reload import ConfigFile
+from streaming.config.reload import ConfigFile
 
 Folder: TypeAlias = Annotated[
     Path | None, typer.Option("--checkpoint", help="The job's memory. Keep it: a restart goes on from it.")
@@ -37,14 +37,14 @@ Listen: TypeAlias = Annotated[
 
 
 def run(
-    config: given.ConfigFile = None,
-    cluster: given.Clusters = None,
-    only: given.Only = None,
+    config: options.ConfigFile = None,
+    cluster: options.Clusters = None,
+    only: options.Only = None,
     checkpoint: Folder = None,
     sink: Sinks = None,
-    setting: given.Settings = None,
-    resolve: given.Resolve = None,
-    hosts_file: given.HostsFile = None,
+    setting: options.Settings = None,
+    resolve: options.Resolve = None,
+    hosts_file: options.HostsFile = None,
     master: Master = None,
     listen: Listen = None,
 ) -> None:
@@ -68,7 +68,7 @@ def run(
     """
 
     def read() -> Config:
-        return given.settled(
+        return options.settled(
             config=config,
             cluster=cluster,
             setting=setting,
@@ -82,7 +82,7 @@ def run(
     file = None if config is None else ConfigFile(config, read)
     settled = read()
     # Spark's import takes a second: a mistake in the options should not wait for it.
-    from streaming import job
+    from streaming.job import job
 
     job.run(settled, say=note, file=file)
     sys.stderr.flush()

@@ -24,12 +24,12 @@ from rules.finding import Severity
 from rules.formatting import spelled
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
-from streaming.checkpoint import Checkpoint
-from streaming.cli import given
-from streaming.cli.moment import instant
-from streaming.cli.terminal import printed, say
+from streaming.cli import options
+from streaming.cli.output import printed, say
+from streaming.cli.time_argument import instant
 from streaming.config import Config, load
-from streaming.maintenance import in_force
+from streaming.config.maintenance_window import in_force
+from streaming.pipeline.checkpoint import Checkpoint
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -119,7 +119,7 @@ def list_(
         silences += in_force(load(config).windows(), now_ms)
     if as_json:
         for one in silences:
-            given.print_json(shown(one, now_ms))
+            options.print_json(shown(one, now_ms))
         return
     if not silences:
         say("nothing is silenced")

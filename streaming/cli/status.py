@@ -3,11 +3,11 @@
 Kafka's client takes a second to import, so each verb imports what it needs itself: help and mistakes do not wait.
 """
 
-from streaming.cli import given
+from streaming.cli import options
 
 
-@given.options(given.Shown)
-def status(wanted: given.Shown) -> None:
+@options.options(options.Shown)
+def status(wanted: options.Shown) -> None:
     """The quorum at one look: leader, votes, voters and where they are recorded, and what is wrong.
 
     Says what `kafka-metadata-quorum describe --status` says, and beyond it: who
@@ -26,14 +26,14 @@ def status(wanted: given.Shown) -> None:
 
       kraftwatch status --log-dir /var/lib/kafka/metadata
     """
-    from streaming.cli import glance
-    from streaming.oncall import overview, tables
+    from streaming.cli import cluster_query
+    from streaming.status import overview, status_tables
 
-    glance.show(wanted, overview.status, tables.status)
+    cluster_query.show(wanted, overview.status, status_tables.status)
 
 
-@given.options(given.Shown)
-def replication(wanted: given.Shown) -> None:
+@options.options(options.Shown)
+def replication(wanted: options.Shown) -> None:
     """Every replica of the metadata log: how far it is, and whether it takes part.
 
     Has the rows of `kafka-metadata-quorum describe --replication`, and beyond
@@ -44,14 +44,14 @@ def replication(wanted: given.Shown) -> None:
 
       kraftwatch replication --cluster prod=c1:9093,c2:9093,c3:9093 --watch
     """
-    from streaming.cli import glance
-    from streaming.oncall import overview, tables
+    from streaming.cli import cluster_query
+    from streaming.status import overview, status_tables
 
-    glance.show(wanted, overview.replication, tables.replication)
+    cluster_query.show(wanted, overview.replication, status_tables.replication)
 
 
-@given.options(given.Shown)
-def partitions(wanted: given.Shown) -> None:
+@options.options(options.Shown)
+def partitions(wanted: options.Shown) -> None:
     """The partitions that are recovering from an unclean election, longest first.
 
     Each with since when, which of its replicas' brokers are alive, and who was
@@ -62,7 +62,7 @@ def partitions(wanted: given.Shown) -> None:
 
       kraftwatch partitions --cluster prod=c1:9093,c2:9093,c3:9093
     """
-    from streaming.cli import glance
-    from streaming.oncall import overview, tables
+    from streaming.cli import cluster_query
+    from streaming.status import overview, status_tables
 
-    glance.show(wanted, overview.partitions, tables.partitions)
+    cluster_query.show(wanted, overview.partitions, status_tables.partitions)

@@ -11,12 +11,12 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from connectors.errors import UsageError
-from streaming.config import expansion
-from streaming.config.document import Config
-from streaming.config.expansion import ExpansionError, expanded
-from streaming.config.lines import Document, parsed
+from streaming.config import env_expansion
+from streaming.config.env_expansion import ExpansionError, expanded
+from streaming.config.root import Config
 from streaming.config.section import readable
 from streaming.config.thresholds import in_force
+from streaming.config.yaml_lines import Document, parsed
 
 _UNKNOWN = "extra_forbidden"
 _NAMES_A_TEXT = ("found undefined alias", "found undefined tag", "could not determine a constructor for the tag")
@@ -104,13 +104,13 @@ def _validated(document: Document) -> Config:
     return config
 
 
-def _place(document: Document | None, path: expansion.Path) -> str:
+def _place(document: Document | None, path: env_expansion.Path) -> str:
     """The line, as far as it is known, and the keys that lead there."""
     line = None if document is None else document.line_of(path)
     return ("" if line is None else f"line {line}: ") + ".".join(map(str, path))
 
 
-def _origin(document: Document | None, path: expansion.Path) -> expansion.Path:
+def _origin(document: Document | None, path: env_expansion.Path) -> env_expansion.Path:
     """Where it was written: what a cluster has from the defaults stands there."""
     common = ("defaults", *path[2:])
     inherited = path[:1] == ("clusters",) and len(path) > 2 and document is not None and path[:3] not in document.lines
@@ -119,7 +119,7 @@ def _origin(document: Document | None, path: expansion.Path) -> expansion.Path:
 
 def _wrong_thresholds(config: Config, document: Document) -> Iterator[str]:
     """What the rules say of numbers that YAML and the models have nothing against."""
-    sections: list[tuple[expansion.Path, Mapping[str, Mapping[str, float]]]] = [
+    sections: list[tuple[env_expansion.Path, Mapping[str, Mapping[str, float]]]] = [
         (("thresholds",), config.thresholds),
         *((("clusters", at, "thresholds"), each.thresholds) for at, each in enumerate(config.clusters)),
     ]

@@ -24,7 +24,7 @@ from connectors.event import (
     VotersSet,
 )
 from rules.model.identifiers import Epoch, Millis, Offset
-from streaming.replay import past, registrations, voters
+from streaming.replay import recent_history, registrations, voters
 from streaming.replay.image import Image
 from streaming.replay.partitions import Origin, Partitions
 
@@ -96,11 +96,11 @@ class Log:
         image = self.image
         if self.partitions.elected_recovered:
             for one in self.partitions.elected_recovered if self.origin is None else ():
-                image = replace(image, past=past.with_elected_recovered(image.past, one))
+                image = replace(image, past=recent_history.with_elected_recovered(image.past, one))
             self.partitions.elected_recovered.clear()
         if self.partitions.unclean:
             if self.origin is None:
-                image = replace(image, past=past.with_unclean(image.past, self.partitions.unclean))
+                image = replace(image, past=recent_history.with_unclean(image.past, self.partitions.unclean))
             self.partitions.unclean.clear()
         recovering = self.partitions.recovering
         if last_offset is not None and last_offset > self.position:
@@ -148,7 +148,7 @@ class Log:
             case LeaderChanged():
                 image = replace(image, leader_id=record.leader_id, leader_epoch=Epoch(origin.leader_epoch))
                 if self.origin is None:
-                    image = replace(image, past=past.with_election(image.past, record))
+                    image = replace(image, past=recent_history.with_election(image.past, record))
                 if origin.offset == 0 and self.origin is None:
                     # The very first record of a log that was never compacted.
                     image = replace(image, complete=True)
@@ -157,7 +157,9 @@ class Log:
             case VotersSet():
                 committed = voters.voter_set(record, origin)
                 if self.origin is None:
-                    image = replace(image, past=past.with_voters(image.past, image.committed, committed, record.at))
+                    image = replace(
+                        image, past=recent_history.with_voters(image.past, image.committed, committed, record.at)
+                    )
                 image = replace(image, committed=committed, gone=voters.gone(image, committed))
         self.image = image
 
@@ -170,7 +172,7 @@ class Log:
                     image = replace(image, metadata_version=record.level)
             case ControllerRegistered():
                 if self.origin is None:
-                    image = replace(image, past=past.with_start(image.past, record, image.controllers))
+                    image = replace(image, past=recent_history.with_start(image.past, record, image.controllers))
                 image = replace(image, controllers=registrations.with_controller(image.controllers, record, origin))
             case BrokerRegistered():
                 image = replace(image, brokers=registrations.with_broker(image.brokers, record, origin))

@@ -54,15 +54,15 @@ from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.monitoring import PLAINTEXT, Reason, Sight, Vantage
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterRemoval
-from streaming.replay import memory, registrations, view, voters
-from streaming.replay.contracts import Contracts
+from streaming.replay import quorum_builder, registrations, state_codec, voters
+from streaming.replay.contract_violations import Contracts
 from streaming.replay.image import Image
 from streaming.replay.invariants import Invariants
 from streaming.replay.leadership import Leadership
 from streaming.replay.log import Log, Record
 from streaming.replay.partitions import Origin
-from streaming.replay.polls import Polls
-from streaming.replay.sight import Looks
+from streaming.replay.poll_history import Polls
+from streaming.replay.probe_state import Looks
 
 BEHIND_MS = Millis(10_000)
 """How long the log may stay behind its high watermark before it is shown as far as it is read."""
@@ -136,12 +136,12 @@ class Machine:
     def quorum(self) -> Quorum:
         """All that is known now, frozen: later events do not change it."""
         if self._quorum is None:
-            self._quorum = view.quorum(self)
+            self._quorum = quorum_builder.quorum(self)
         return self._quorum
 
     def to_bytes(self) -> bytes:
         """Everything this machine knows, as a versioned blob."""
-        return memory.to_bytes(self)
+        return state_codec.to_bytes(self)
 
     @classmethod
     def from_bytes(
@@ -153,7 +153,7 @@ class Machine:
             UsageError: the blob is of a newer kraftwatch, of another cluster, or damaged.
         """
         machine = cls(cluster, cluster_id, bootstrap, vantage)
-        memory.restore(machine, blob)
+        state_codec.restore(machine, blob)
         return machine
 
     def _apply(self, event: Event) -> None:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from connectors.event import At, PartitionChanged, PartitionSet
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
-from streaming.replay import topics
-from streaming.replay.past import UncleanElection
-from streaming.replay.topics import Assignment, Topic
+from streaming.replay import topic_codec
+from streaming.replay.recent_history import UncleanElection
+from streaming.replay.topic_codec import Assignment, Topic
 
 
 class Origin(NamedTuple):
@@ -60,7 +60,7 @@ class Partitions:
     def pack(self) -> bytes:
         """All topics as bytes; the very bytes they came from while nothing has touched them."""
         if self._packed is None:
-            self._packed = topics.pack(self._opened())
+            self._packed = topic_codec.pack(self._opened())
         return self._packed
 
     def create(self, topic_id: TopicId, name: str) -> None:
@@ -222,7 +222,7 @@ class Partitions:
     def _opened(self) -> dict[TopicId, Topic]:
         if self._topics is None:
             assert self._packed is not None, "the topics are packed, unpacked or both"
-            self._topics = topics.unpack(self._packed)
+            self._topics = topic_codec.unpack(self._packed)
         return self._topics
 
     def _touched(self) -> dict[TopicId, Topic]:

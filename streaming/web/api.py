@@ -6,9 +6,9 @@ from flask import Blueprint
 from flask.typing import ResponseReturnValue
 
 from rules.finding import Plain
-from streaming.oncall.verdict import Health
-from streaming.web.dossiers import Dossiers
-from streaming.web.guard import guarded
+from streaming.status.health import Health
+from streaming.web.fleet_view import Dossiers
+from streaming.web.response_headers import guarded
 
 
 def api(dossiers: Dossiers) -> Blueprint:

@@ -13,12 +13,12 @@ from flask.typing import ResponseReturnValue
 
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
-from streaming.oncall.verdict import Health
-from streaming.web.dossier import Dossier
-from streaming.web.dossiers import Dossiers
-from streaming.web.drawing import asset, draw
-from streaming.web.guard import guarded
-from streaming.web.sheet import SPANS_S, drawn, link
+from streaming.status.health import Health
+from streaming.web.cluster_page import SPANS_S, drawn, link
+from streaming.web.cluster_view import Dossier
+from streaming.web.fleet_view import Dossiers
+from streaming.web.response_headers import guarded
+from streaming.web.templating import asset, draw
 
 ROWS = 200
 """Clusters that get a row; the rest, which is better off, is named."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from rules.model.identifiers import Millis
-from streaming.web.dossier import Dossier
-from streaming.web.lanes import Lane, Mark, Span, of_alerts, of_silences, of_the_log
+from streaming.web.cluster_view import Dossier
+from streaming.web.timeline_lanes import Lane, Mark, Span, of_alerts, of_silences, of_the_log
 
 ALERTS_SHOWN = 16
 """Alerts that get a lane of their own, the newest; the rest is counted and listed in words."""

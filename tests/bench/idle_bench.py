@@ -14,8 +14,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from deploy.lab.quorum import Lab
-from streaming.demo.watcher import Watcher
+from deploy.lab.lab import Lab
+from streaming.demo.job_process import Watcher
 
 WARM_S = 40.0
 MEASURED_S = 60.0

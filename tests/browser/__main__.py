@@ -7,7 +7,7 @@ from connectors.delivery.dispatcher import Report, Tally
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
 from tests.browser.chromium import PHONE, Browser, chromium
-from tests.browser.stage import Stage
+from tests.browser.page_fixture import Stage
 
 DOCS = Path(__file__).parents[2] / "docs" / "pictures"
 HURT = ("prod-eu-1", "prod-us-2", "orders", "staging")

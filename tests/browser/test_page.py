@@ -9,12 +9,12 @@ import requests
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
-from streaming.portrait import portrait
+from streaming.status.cluster_status import portrait
 from tests.browser.chromium import DESKTOP, PHONE, Browser
-from tests.browser.stage import Stage
+from tests.browser.page_fixture import Stage
 from tests.eventually import eventually
 from tests.unit.rules.situation import healthy, recovering
-from tests.unit.streaming.test_report import recording, written
+from tests.unit.streaming.report.test_incident_report import recording, written
 
 pytestmark = [pytest.mark.debian("chromium", "chromium-driver"), pytest.mark.timeout(600)]
 

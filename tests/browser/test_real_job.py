@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from deploy.lab.quorum import Lab
+from deploy.lab.lab import Lab
 from streaming.cli import app
-from streaming.demo.watcher import Watcher
+from streaming.demo.job_process import Watcher
 from tests.browser.chromium import Browser
 from tests.eventually import eventually
 

@@ -14,11 +14,11 @@ from connectors.journal.writer import Recorder
 from connectors.metadata.redaction import blanked
 from connectors.observation import Kind, Observation
 from rules.model.identifiers import Millis
-from streaming.checkpoint import Checkpoint
 from streaming.cli import app
-from streaming.deliver import Quarantine
-from streaming.replay.watch import Row
-from streaming.step import _quarantined
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.deliver import Quarantine
+from streaming.pipeline.step import _quarantined
+from streaming.replay.cluster_monitor import Row
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
 
 NOW = 1_800_000_000_000

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from typer.testing import CliRunner
 
-from deploy.lab.quorum import Lab
+from deploy.lab.lab import Lab
 from streaming.cli import app
 
 SURE_S = 3.0

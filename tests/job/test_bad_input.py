@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab.quorum import Lab
-from streaming.demo.watcher import Watcher
+from deploy.lab.lab import Lab
+from streaming.demo.job_process import Watcher
 from tests.eventually import eventually
 from tests.job.conftest import holding, nobody_in
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.lab.quorum import Lab
-from streaming.demo.watcher import Watcher
+from deploy.lab.lab import Lab
+from streaming.demo.job_process import Watcher
 from tests.job.conftest import holding
 from tests.job.spark_cluster import standalone
 from tests.wheel import installed

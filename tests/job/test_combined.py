@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab.quorum import Lab
-from streaming.demo.watcher import Watcher
+from deploy.lab.lab import Lab
+from streaming.demo.job_process import Watcher
 from tests.job.conftest import holding
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]

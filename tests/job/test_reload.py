@@ -13,11 +13,11 @@ import psutil
 import pytest
 import yaml
 
-from deploy.lab.quorum import Lab
-from streaming.demo.watcher import Watcher
+from deploy.lab.lab import Lab
+from streaming.demo.job_process import Watcher
 from tests.eventually import eventually
-from tests.job.written import written
-from tests.unit.streaming.dead_man import SECRET, Service
+from tests.job.process_output import written
+from tests.unit.streaming.metrics.heartbeat_server import SECRET, Service
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 

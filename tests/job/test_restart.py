@@ -7,11 +7,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.lab.quorum import Lab
-from streaming.demo.watcher import Told, Watcher
+from deploy.lab.lab import Lab
+from streaming.demo.job_process import Told, Watcher
 from tests.eventually import eventually
 from tests.job.conftest import holding
-from tests.job.said import told_until_now
+from tests.job.job_state import told_until_now
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 

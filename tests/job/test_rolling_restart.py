@@ -2,11 +2,11 @@
 
 import pytest
 
-from deploy.lab.quorum import Lab
-from streaming.demo.watcher import Watcher
+from deploy.lab.lab import Lab
+from streaming.demo.job_process import Watcher
 from tests.job.conftest import every_voter_fetches
 from tests.job.elections import worth_telling
-from tests.job.said import told_until_now
+from tests.job.job_state import told_until_now
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from deploy.lab.quorum import Lab
+from deploy.lab.lab import Lab
 from streaming.cli import app
-from streaming.demo.watcher import Watcher
+from streaming.demo.job_process import Watcher
 from tests.job.conftest import every_voter_fetches
 from tests.job.elections import worth_telling
-from tests.job.said import told_until_now
+from tests.job.job_state import told_until_now
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1200)]
 NEW, RELEASE, METADATA_VERSION = "4.3.1", "4.3", 30

@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from deploy.lab.quorum import Lab
+from deploy.lab.lab import Lab
 
 
 def reaching(kafka: Lab) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deploy.lab import jars
-from deploy.lab.quorum import Lab
+from deploy.lab.lab import Lab
 
 MakeLab = Callable[..., Lab]
 """Takes what `Lab` takes, except the folder; returns it running."""

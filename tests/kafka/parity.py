@@ -1,8 +1,9 @@
 """Parity: `kraftwatch decode` against kafka-dump-log, record by record; then replay against Kafka's MetadataImage.
 
 `make parity` has each Kafka write everything it can, prints how many records were compared and how many differ, and
-ends with 1 if any does; the image's turn is `tests.kafka.image`. Two records are the same if offset, epoch, timestamp,
-type, version and the text of the data are: the order of its keys, floats and integers, and the sign of zero included.
+ends with 1 if any does; then the same for the image (`tests.kafka.metadata_image`). Two records are the same if offset,
+epoch, timestamp, type, version and the text of the data are: the order of its keys, floats and integers, and the sign
+of zero included.
 """
 
 import json
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from deploy.lab.jars import KAFKA_VERSION, kafka_jars
 from deploy.schemas.reflection import KAFKAS
-from tests.kafka import image
+from tests.kafka import metadata_image
 
 EVERYTHING = Path(__file__).with_name("Everything.java")
 DATA = Path(__file__).parents[1] / "data" / "metadata"
@@ -167,7 +168,7 @@ def main() -> int:
         sys.stdout.write(f"{difference}\n")
     sys.stdout.write(f"parity: {whole.records} records compared, {len(whole.differences)} differences\n")
     sys.stdout.flush()
-    return max(1 if whole.differences else 0, image.main())
+    return max(1 if whole.differences else 0, metadata_image.main())
 
 
 if __name__ == "__main__":

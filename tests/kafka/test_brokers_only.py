@@ -15,7 +15,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from deploy.lab.quorum import Lab
+from deploy.lab.lab import Lab
 from streaming.cli import app
 from tests.eventually import eventually
 

@@ -27,10 +27,10 @@ from connectors.kafka.cluster_id_lookup import identify
 from connectors.metadata.batches import Batch, scan
 from connectors.metadata.redaction import blanked
 from connectors.observation import Kind, Observation
-from deploy.lab.quorum import Lab
+from deploy.lab.lab import Lab
 from rules.model.monitoring import Answer, Connection, Reason, Resolution, Sight
 from tests.eventually import eventually
-from tests.kafka.gathering import NAME, Gathering, cluster_of, gathering
+from tests.kafka.gatherer_run import NAME, Gathering, cluster_of, gathering
 
 pytestmark = pytest.mark.lab
 PASSWORD = "planted-keystore-password"

@@ -8,10 +8,10 @@ import pytest
 
 from connectors.event import Unseen
 from connectors.observation import Kind
-from deploy.lab.quorum import Lab
+from deploy.lab.lab import Lab
 from rules.model.monitoring import Reason
 from tests.eventually import eventually
-from tests.kafka.gathering import Gathering, cluster_of, gathering
+from tests.kafka.gatherer_run import Gathering, cluster_of, gathering
 
 pytestmark = pytest.mark.lab
 

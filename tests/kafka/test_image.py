@@ -18,9 +18,9 @@ from streaming.replay import registrations, voters
 from streaming.replay.log import Log
 from streaming.replay.partitions import Partitions
 from tests.kafka.conftest import MakeLab
-from tests.kafka.image import big, by_key, differences, history, kafkas
+from tests.kafka.metadata_image import big, by_key, differences, history, kafkas
 from tests.kafka.parity import made_files
-from tests.kafka.replayed import Case, Fact, facts
+from tests.kafka.replay_output import Case, Fact, facts
 from tests.kips.test_thresholds import BACKOFF_MAX_MS, DEFAULTS, ELECTION_TIMEOUT_MS, FETCH_TIMEOUT_MS
 
 RECORDS = 8_000

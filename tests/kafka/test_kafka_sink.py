@@ -25,7 +25,7 @@ from connectors.sinks import librdkafka
 from connectors.sinks.kafka_topic import KafkaTopicSink
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from connectors.sinks.sink_factory import open_sink
-from deploy.lab.quorum import Lab
+from deploy.lab.lab import Lab
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from rules.notifications.notification import each

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from connectors.metadata.dump_log import Transcribed, transcript
-from deploy.lab.errors import LabError
-from deploy.lab.quorum import Lab
-from deploy.lab.standing import down, up
+from deploy.lab.lab import Lab
+from deploy.lab.lab_errors import LabError
+from deploy.lab.persistent_quorum import down, up
 from tests.eventually import eventually
 from tests.kafka.voter_requests import (
     DUPLICATE_VOTER,
@@ -325,14 +325,14 @@ def test_a_node_that_cannot_start_is_told_with_the_end_of_its_log_and_leaves_not
 MAKER = """
 import sys
 from pathlib import Path
-from deploy.lab.standing import up
+from deploy.lab.persistent_quorum import up
 up(Path(sys.argv[1]), controllers=1, brokers=1)
 """
 
 OWNER = """
 import sys, time
 from pathlib import Path
-from deploy.lab.quorum import Lab
+from deploy.lab.lab import Lab
 with Lab(Path(sys.argv[1]), controllers=1, brokers=1) as lab:
     lab.pause(101)
     print(*(lab.node(id_).pid for id_ in (1, 101)), flush=True)

@@ -27,16 +27,16 @@ from typer.testing import CliRunner, Result
 
 from connectors.event import Unseen, from_json
 from connectors.observation import Kind
-from deploy.lab.authority import Authority
+from deploy.lab.certificate_authority import Authority
+from deploy.lab.lab import Lab
 from deploy.lab.node import Listener
-from deploy.lab.quorum import Lab
+from deploy.lab.oauth_issuer import TokenIssuer
 from deploy.lab.security import BEARER, IN_THE_CLEAR, MUTUAL_TLS, SCRAM
-from deploy.lab.tokens import TokenIssuer
 from rules.model.monitoring import Reason
 from streaming.cli import app
 from streaming.config import load
 from tests.eventually import eventually
-from tests.kafka.gathering import Gathering, gathering
+from tests.kafka.gatherer_run import Gathering, gathering
 
 pytestmark = pytest.mark.lab
 TLS_ALONE = Listener(name="TLS", protocol="SSL")

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from deploy.lab.lab import Lab
 from deploy.lab.node import BROKER, CONTROLLER
-from deploy.lab.quorum import Lab
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.remedy_commands import LEGEND, describe_status, describe_topic, with_legend
 from streaming.config import ClusterSection
-from streaming.oncall.look import look
-from streaming.oncall.view import Target
+from streaming.status.live import look
+from streaming.status.live_cluster import Target
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 LOGIN = "--command-config $NODE_PROPERTIES"

@@ -17,14 +17,14 @@ from typer.testing import CliRunner, Result
 
 from connectors.event import Unseen
 from connectors.observation import Kind
-from deploy.lab.quorum import Lab
+from deploy.lab.lab import Lab
 from deploy.lab.security import Security
 from rules.model.monitoring import Reason
 from streaming.cli import app
 from streaming.config import load
-from streaming.demo.watcher import Watcher
+from streaming.demo.job_process import Watcher
 from tests.eventually import eventually
-from tests.kafka.gathering import gathering
+from tests.kafka.gatherer_run import gathering
 
 pytestmark = pytest.mark.lab
 FULL, POLLS, NOTHING = "kraftwatch", "poller", "stranger"

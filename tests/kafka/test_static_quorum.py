@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from connectors.decode_observation import events_of
 from connectors.observation import Kind, Observation
-from deploy.lab.quorum import Lab
+from deploy.lab.lab import Lab
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding, Severity
 from rules.model.identifiers import Millis
@@ -18,8 +18,8 @@ from rules.model.monitoring import Vantage
 from streaming.cli import app
 from streaming.replay.machine import Machine
 from tests.eventually import eventually
-from tests.kafka.gathering import NAME, cluster_of, gathering
-from tests.kafka.versions import VOTERS_IN_THE_LOG
+from tests.kafka.gatherer_run import NAME, cluster_of, gathering
+from tests.kafka.version_table import VOTERS_IN_THE_LOG
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 SOON_SILENT = ("--set", "stale-voter-endpoint.silent=2", "--set", "failure-tolerance.silent=2")

@@ -19,12 +19,12 @@ from connectors.kafka.messages import FetchAnswer, fetch, fetched
 from connectors.kafka.rate_limiter import Budget
 from connectors.kafka.resolver import Resolver
 from connectors.observation import Kind
-from deploy.lab.quorum import Lab
+from deploy.lab.lab import Lab
 from rules.model.monitoring import Reason, Sight
 from streaming.cli import app
 from tests.eventually import eventually
-from tests.kafka.gathering import NAME, cluster_of, gathering
-from tests.kafka.versions import (
+from tests.kafka.gatherer_run import NAME, cluster_of, gathering
+from tests.kafka.version_table import (
     CONTROLLER,
     DYNAMIC_KAFKAS,
     STATIC_KAFKAS,
@@ -36,7 +36,7 @@ from tests.kafka.versions import (
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "versions.md"
-BEGIN, END = "<!-- the tables: tests/kafka/versions.py -->\n\n", "\n<!-- the end of the tables -->\n"
+BEGIN, END = "<!-- the tables: tests/kafka/version_table.py -->\n\n", "\n<!-- the end of the tables -->\n"
 OFTEN = {("3.6.2", True), ("3.9.2", True), ("4.1.2", True), ("4.3.1", False)}
 """What `make test` runs: a Kafka without DescribeQuorum v2, one without an upgrade, one with it, and today's."""
 _FIRST_WITH_THE_FEATURE = "3.9.2"

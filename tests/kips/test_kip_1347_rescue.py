@@ -15,9 +15,9 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Offset
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
-from streaming.oncall import plan as planning
-from streaming.oncall.disk import on_disk
-from streaming.oncall.plan import Plan, plan, shown, steps
+from streaming.rescue import rescue_plan as planning
+from streaming.rescue.rescue_plan import Plan, plan, shown, steps
+from streaming.status.from_log_dir import on_disk
 from tests.unit.connectors.logdir.log_dirs import leading, stopped_quorum, written
 from tests.unit.rules.situation import failing, findings, healthy, leaderless, name_gone, with_broker
 

@@ -7,11 +7,11 @@ import pytest
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.voter_set import Voter
 from tests.simulation.controller import Controller
-from tests.simulation.log import Entry, MetadataLog
-from tests.simulation.messages import Fetch, Fetched, Message, Vote, Voted
+from tests.simulation.ground_truth import Truth
+from tests.simulation.metadata_log import Entry, MetadataLog
 from tests.simulation.network import Network
+from tests.simulation.raft_messages import Fetch, Fetched, Message, Vote, Voted
 from tests.simulation.replica import FETCH_TIMEOUT_MS
-from tests.simulation.truth import Truth
 
 NOW_MS = 1_700_000_000_000
 STRANGER = ReplicaKey(id=NodeId(9), directory_id=DirectoryId("dir9"))

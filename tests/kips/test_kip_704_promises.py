@@ -8,8 +8,8 @@ import pytest
 
 from rules.finding import Finding
 from rules.model.quorum import Quorum
-from streaming.oncall.overview import partitions
 from streaming.replay.machine import Machine
+from streaming.status.overview import partitions
 from tests.kips.test_kip_856_gauges import glimpse
 from tests.unit.rules.situation import findings
 from tests.unit.streaming.replay.ledger import Ledger, apply, machine

@@ -13,7 +13,7 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Endpoint, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.remedy_commands import controller_bootstrap
-from streaming.oncall.overview import verdict
+from streaming.status.overview import verdict
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
 from tests.unit.connectors.metadata.metadata_record_schemas import written

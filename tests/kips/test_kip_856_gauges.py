@@ -12,8 +12,8 @@ from rules.model.monitoring import Reason
 from rules.model.poll import Replica
 from rules.model.quorum import Quorum
 from rules.remedy_commands import add_controller, describe_status, remove_controller
-from streaming.oncall import overview
-from streaming.oncall.glimpse import Glimpse
+from streaming.status import overview
+from streaming.status.cluster_state import Glimpse
 from tests.unit.rules.situation import NOW, failing, healthy, key, leaderless, observer, refuses, row, silent
 
 

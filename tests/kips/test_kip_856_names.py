@@ -14,8 +14,8 @@ from connectors.logdir.meta_properties import identity
 from connectors.logdir.quorum_state import ElectionState, election_state
 from connectors.metadata.record_schemas import layouts
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
-from streaming.oncall.disk import on_disk
-from streaming.oncall.plan import plan
+from streaming.rescue.rescue_plan import plan
+from streaming.status.from_log_dir import on_disk
 from tests.kips.test_kip_595_records import events, voters_record
 from tests.kips.test_kip_853_voter_endpoints import shown
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum

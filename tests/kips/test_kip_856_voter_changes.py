@@ -10,7 +10,7 @@ from rules.evaluate import thresholds_for
 from rules.lifecycle import Book
 from rules.model.poll import Replica
 from rules.model.quorum import Quorum
-from streaming.replay.watch import Watch
+from streaming.replay.cluster_monitor import Watch
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.rules.situation import adding, findings, healthy, observer, silent
 from tests.unit.rules.test_voter_set_rules import removing

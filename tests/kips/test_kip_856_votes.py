@@ -13,7 +13,7 @@ from rules.model.identifiers import Epoch, Offset
 from rules.model.quorum import Quorum
 from rules.model.voter_set import Voter, VoterSet
 from rules.rescue.surviving_disks import Survival, Survivor, survival
-from streaming.oncall.disk import on_disk
+from streaming.status.from_log_dir import on_disk
 from tests.kips.test_kip_595_records import voters_record
 from tests.unit.connectors.logdir.log_dirs import leading, noops, written
 from tests.unit.connectors.metadata.metadata_bytes import batch

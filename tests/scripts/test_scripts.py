@@ -18,10 +18,10 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import Book
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import Reason, Sight, Vantage
+from streaming.replay.cluster_monitor import Row, Watch
 from streaming.replay.machine import Machine
-from streaming.replay.watch import Row, Watch
 from tests.description import describe
-from tests.scripts.world import SECOND, START, World
+from tests.scripts.script_quorum import SECOND, START, World
 
 SCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
 REWRITE = bool(os.environ.get("KRAFTWATCH_REWRITE_GOLDENS"))

@@ -8,9 +8,9 @@ import sys
 import time
 from random import SystemRandom
 
+from tests.simulation.event_counts import Tally, told
+from tests.simulation.ground_truth import Broken
 from tests.simulation.simulation import Simulation
-from tests.simulation.tally import Tally, told
-from tests.simulation.truth import Broken
 
 LIFE_STEPS = 50_000
 

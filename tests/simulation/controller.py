@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from connectors.event import KRaftVersionSet, LeaderChanged, LogEvent, VotersSet
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.voter_set import Voter
-from tests.simulation.log import Entry
-from tests.simulation.messages import BeginQuorumEpoch, EndQuorumEpoch, Fetch, Fetched, Message, Vote, Voted
-from tests.simulation.progress import Progress
+from tests.simulation.metadata_log import Entry
+from tests.simulation.raft_messages import BeginQuorumEpoch, EndQuorumEpoch, Fetch, Fetched, Message, Vote, Voted
 from tests.simulation.replica import ELECTION_MS, FETCH_TIMEOUT_MS, Replica
+from tests.simulation.replica_progress import Progress
 
 CHECK_QUORUM_MS = 3_000
 ANSWER_RECORDS = 40

@@ -12,7 +12,7 @@ from connectors.event import EndpointProbed, Event, LogAdvanced, LogEvent, NodeE
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Answer, Connection, Reason, Resolution, Sight
 from rules.model.poll import Replica
-from streaming.replay.watch import Row
+from streaming.replay.cluster_monitor import Row
 from tests.scripts.compaction import snapshot
 from tests.simulation.controller import Controller
 from tests.simulation.network import Network, Place

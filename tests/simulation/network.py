@@ -6,7 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 from rules.model.identifiers import Endpoint
-from tests.simulation.messages import Message
+from tests.simulation.raft_messages import Message
 
 
 class Place(Enum):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from rules.alert import Alert
-from streaming.replay.watch import Row, Watch
+from streaming.replay.cluster_monitor import Row, Watch
 
 KEPT = 60
 """How many observations that were delivered may come again."""

@@ -10,11 +10,11 @@ from random import Random
 from connectors.event import At
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.voter_set import Voter
-from tests.simulation.log import MetadataLog
-from tests.simulation.messages import Fetch, Fetched, Message
+from tests.simulation.ground_truth import Truth
+from tests.simulation.metadata_log import MetadataLog
 from tests.simulation.network import Network
-from tests.simulation.progress import Progress
-from tests.simulation.truth import Truth
+from tests.simulation.raft_messages import Fetch, Fetched, Message
+from tests.simulation.replica_progress import Progress
 
 FETCH_TIMEOUT_MS = 2_000
 ELECTION_MS = (1_000, 2_000)

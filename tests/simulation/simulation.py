@@ -10,15 +10,15 @@ from random import Random
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.voter_set import Voter
 from tests.simulation.activity import Activity, Phase
-from tests.simulation.chaos import Chaos
+from tests.simulation.alert_checker import Judge
 from tests.simulation.conditions import in_sight, possible, standing
 from tests.simulation.controller import Controller
-from tests.simulation.faults import FAULTS
+from tests.simulation.fault_injection import Chaos
 from tests.simulation.gatherer import Gatherer
-from tests.simulation.judge import Judge
-from tests.simulation.log import MetadataLog
+from tests.simulation.ground_truth import Broken, Truth
+from tests.simulation.metadata_log import MetadataLog
 from tests.simulation.network import Network
-from tests.simulation.truth import Broken, Truth
+from tests.simulation.planted_faults import FAULTS
 
 START_MS = 1_700_000_000_000
 WAKE_MS = 100

@@ -6,9 +6,9 @@ import pytest
 
 from connectors.event import BrokerChanged, TransactionBegan, TransactionEnded
 from rules.model.identifiers import NodeId
-from tests.simulation.judge import EARLY_MS, SLACK_MS
+from tests.simulation.alert_checker import EARLY_MS, SLACK_MS
 from tests.simulation.network import Place
-from tests.simulation.scene import Scene
+from tests.simulation.scripted_quorum import Scene
 
 MEND_S = 60
 

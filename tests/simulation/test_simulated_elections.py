@@ -7,9 +7,9 @@ import pytest
 
 from rules.model.identifiers import NodeId
 from tests.simulation.controller import CHECK_QUORUM_MS
-from tests.simulation.messages import BeginQuorumEpoch, Fetched, Vote
+from tests.simulation.raft_messages import BeginQuorumEpoch, Fetched, Vote
 from tests.simulation.replica import FETCH_TIMEOUT_MS
-from tests.simulation.scene import Scene
+from tests.simulation.scripted_quorum import Scene
 
 
 @pytest.mark.kip("A029", "D041")

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.simulation.controller import Controller
-from tests.simulation.log import Entry
-from tests.simulation.messages import Fetch
-from tests.simulation.scene import Scene
+from tests.simulation.metadata_log import Entry
+from tests.simulation.raft_messages import Fetch
+from tests.simulation.scripted_quorum import Scene
 
 
 def asked(leader: Controller, of: Controller, offset: int, last_epoch: int, *, epoch: int | None = None) -> Fetch:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.simulation.messages import Fetch
+from tests.simulation.raft_messages import Fetch
 from tests.simulation.replica import FETCH_TIMEOUT_MS
-from tests.simulation.scene import Scene
+from tests.simulation.scripted_quorum import Scene
 
 
 @pytest.mark.kip("A009", "A023", "A045")

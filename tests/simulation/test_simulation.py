@@ -12,14 +12,14 @@ from rules.evaluate import RULES, thresholds_for
 from rules.finding import Finding, Rule, Thresholds, Verdict
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from streaming.replay import registrations, watch
+from streaming.replay import cluster_monitor, registrations
 from streaming.replay.log import Log
 from streaming.replay.machine import Machine
 from streaming.replay.partitions import Partitions
 from tests.simulation.conditions import JUDGED
+from tests.simulation.event_counts import Tally
+from tests.simulation.ground_truth import Broken
 from tests.simulation.simulation import Simulation
-from tests.simulation.tally import Tally
-from tests.simulation.truth import Broken
 
 
 @pytest.mark.kip("K044", "K045", "K047")
@@ -156,7 +156,9 @@ def impatient(rule: str) -> Callable[[pytest.MonkeyPatch], None]:
     def patch(patched: pytest.MonkeyPatch) -> None:
         hasty = {**thresholds_for({}), rule: thresholds_for({f"{rule}.hold": 0})[rule]}
         whole = lifecycle.advance
-        patched.setattr(watch, "advance", lambda book, judgement, quorum, _: whole(book, judgement, quorum, hasty))
+        patched.setattr(
+            cluster_monitor, "advance", lambda book, judgement, quorum, _: whole(book, judgement, quorum, hasty)
+        )
 
     return patch
 

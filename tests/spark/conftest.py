@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming.session import session
-from streaming.source import JournalSource
+from streaming.pipeline.source import JournalSource
+from streaming.pipeline.spark_session import session
 
 OFTEN = {
     "spark.sql.streaming.minBatchesToRetain": "2",

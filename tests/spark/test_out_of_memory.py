@@ -12,7 +12,7 @@ STARVED = """
 import sys
 from pathlib import Path
 from py4j.protocol import Py4JError
-from streaming.session import session
+from streaming.pipeline.spark_session import session
 
 gateway = session(master="local[1]", logs=Path(sys.argv[1]), settings={}).sparkContext._gateway
 try:

@@ -21,11 +21,11 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Reason, Sight, Vantage
 from rules.model.poll import Replica
-from streaming.checkpoint import Checkpoint
-from streaming.deliver import Deliver, Quarantine
-from streaming.fleet import Fleet
-from streaming.query import Query
-from streaming.step import ClusterSettings, Step
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.query import Query
+from streaming.pipeline.step import ClusterSettings, Step
+from streaming.status.status_store import Fleet
 from tests.contracts.server import Server, Silent, serving
 from tests.contracts.slack_double import Slack
 from tests.eventually import eventually

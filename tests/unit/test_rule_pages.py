@@ -71,7 +71,7 @@ def test_a_page_says_how_the_rule_was_proven() -> None:
         "- by cases, with the alerts as they are read (tests/unit/rules)",
         "- by scripts (tests/scripts)",
         "- by simulation (tests/simulation)",
-        "- on a real quorum, where it fires and resolves (tests/scenes.py)",
+        "- on a real quorum, where it fires and resolves (tests/rule_scenarios.py)",
     ]
 
 

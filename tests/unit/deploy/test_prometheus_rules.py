@@ -11,9 +11,9 @@ import yaml
 
 from rules.evaluate import RULES
 from rules.model.monitoring import Reason
-from streaming.measures.measure import Kind, Measure
-from streaming.measures.witness import BATCH_DURATION
-from streaming.web.metrics import OF_QUORUMS, OWN
+from streaming.metrics.batch_stats import BATCH_DURATION
+from streaming.metrics.exporter import OF_QUORUMS, OWN
+from streaming.metrics.metric import Kind, Measure
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "prometheus"
 ALERTS: dict[str, dict[str, Any]] = {

@@ -40,7 +40,7 @@ def test_a_fault_is_told_and_the_coroutine_started_again_while_the_others_go_on(
     loop.close()
     assert len(ticks) > 3
     assert {event.reason for event in heard.failures} == {Reason.INTERRUPTED}
-    assert all("KeyError at test_fence.py" in event.detail for event in heard.failures)
+    assert all("KeyError at test_supervisor.py" in event.detail for event in heard.failures)
     assert all(SECRET not in event.detail for event in heard.failures)
 
 

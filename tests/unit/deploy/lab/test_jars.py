@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from deploy.lab import jars
-from deploy.lab.errors import LabError
+from deploy.lab.jar_checksums import pins
 from deploy.lab.jars import cache_folder, kafka_jars
-from deploy.lab.pins import pins
+from deploy.lab.lab_errors import LabError
 from deploy.schemas.reflection import KAFKAS
 
 FETCHES = """#!/bin/sh

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab.errors import LabError
+from deploy.lab.cluster_layout import Roster
 from deploy.lab.jvm import Jvm
-from deploy.lab.roster import Roster
+from deploy.lab.lab_errors import LabError
 from deploy.lab.tools import Tools
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from deploy.lab import quorum
-from deploy.lab.errors import LabError
-from deploy.lab.quorum import Lab
-from deploy.lab.wire import QuorumState, ReplicaState
+from deploy.lab import lab as lab_module
+from deploy.lab.kafka_requests import QuorumState, ReplicaState
+from deploy.lab.lab import Lab
+from deploy.lab.lab_errors import LabError
 
 NOT_IN_TIME = "kafka-metadata-quorum remove-controller failed with exit code 1:\norg.apache.kafka.common.errors."
 
@@ -48,7 +48,7 @@ class Asked(Lab):
 def test_it_is_asked_for_until_it_is_made(
     script: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quorum, "SETTLED_WITHIN_S", 0)
+    monkeypatch.setattr(lab_module, "SETTLED_WITHIN_S", 0)
     lab = Asked(tmp_path, *script)
 
     lab.remove_controller(3)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streaming.checkpoint import LOCK_WAIT_S
-from tests.unit.test_house import understood
+from streaming.pipeline.checkpoint import LOCK_WAIT_S
+from tests.unit.test_project_layout import understood
 
 UNIT = Path(__file__).parents[4] / "deploy" / "systemd" / "kraftwatch.service"
 

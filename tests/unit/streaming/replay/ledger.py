@@ -33,8 +33,8 @@ from rules.model.poll import Replica
 from rules.model.quorum import Quorum
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter
+from streaming.replay.cluster_monitor import Row
 from streaming.replay.machine import Machine
-from streaming.replay.watch import Row
 
 START = Millis(1_000_000)
 RecordT = TypeVar("RecordT", bound=LogEvent)

@@ -12,7 +12,7 @@ from connectors.journal.reader import Journal
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import Vantage
-from streaming.replay.watch import Row, Watch
+from streaming.replay.cluster_monitor import Row, Watch
 
 WRITTEN = Path(__file__).parents[3] / "data" / "checkpoint" / "former-release.tar.xz"
 SINK = "jsonl:alerts.jsonl"

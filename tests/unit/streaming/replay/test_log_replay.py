@@ -7,7 +7,7 @@ import pytest
 from connectors.event import BrokerUnregistered, Undecodable
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import Reason
-from streaming.replay.watch import Row
+from streaming.replay.cluster_monitor import Row
 from tests.unit.streaming.replay.ledger import (
     START,
     Ledger,

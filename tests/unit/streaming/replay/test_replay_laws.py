@@ -18,8 +18,8 @@ from connectors.event import (
 from rules.model.identifiers import Millis, NodeId, TopicId
 from rules.model.monitoring import Reason, Sight
 from rules.model.quorum import Quorum
+from streaming.replay.cluster_monitor import Row
 from streaming.replay.machine import Machine
-from streaming.replay.watch import Row
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica, unseen
 
 STEP = st.sampled_from(

@@ -5,8 +5,8 @@ import pytest
 from connectors.event import SnapshotEnded
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Reason, Sight
+from streaming.replay.cluster_monitor import Row
 from streaming.replay.machine import Machine
-from streaming.replay.watch import Row
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, key, machine, poll, replica, unseen
 
 

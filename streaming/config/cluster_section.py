@@ -1,0 +1,144 @@
+"""One cluster to watch, and how to log in there."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from connectors.cluster_connection import Cluster
+from connectors.errors import UsageError
+from connectors.secret import Secret
+from rules.model.monitoring import Access, Vantage
+from streaming.config.kafka_security import BY_PASSWORD, LoginSection
+from streaming.config.section import readable
+
+_FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file")
+_SECRET_FILES = ("sasl_plain_password_file", "ssl_password_file")
+"""Read at each login."""
+
+
+class ClusterDefaults(LoginSection):
+    """What the clusters of a fleet have in common: any key of a cluster but its name, addresses, id and thresholds."""
+
+    metadata_log: bool = True
+    """`false`: polls alone, for which DESCRIBE does; the rules that need the log are then not applicable."""
+    vantage: Vantage = Vantage.INSIDE
+    """`outside` when the monitor does not share the controllers' name service or network."""
+    resolve: Mapping[str, str] = Field(default_factory=dict)
+    """HOST: ADDRESS, wins over the hosts file and DNS."""
+    hosts_file: Path | None = None
+    """In the format of /etc/hosts, read again at each look; wins over DNS."""
+    sasl_kerberos_service_name: str = "kafka"
+    """For GSSAPI."""
+    sasl_kerberos_domain_name: str | None = None
+    """For GSSAPI: instead of the host's name."""
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> "ClusterDefaults":
+        for key in ("sasl_plain_password", "ssl_password"):
+            if getattr(self, key) is not None and getattr(self, key + "_file") is not None:
+                raise ValueError(f"give {key} or {key}_file, not both")
+        return self
+
+
+class ClusterSection(ClusterDefaults):
+    """One cluster to watch. What it does not say itself, `defaults` says for it."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)
+    """How alerts call it; part of the recorded state's identity, so renaming starts anew."""
+    bootstrap: tuple[str, ...] = Field(min_length=1)
+    """HOST:PORT of controllers, all of them if possible. With brokers only, the log cannot be read."""
+    cluster_id: str | None = None
+    """Needed only where DescribeCluster is denied to the monitor."""
+    thresholds: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
+    """RULE: {THRESHOLD: VALUE} for this cluster, laid over the common ones."""
+
+    @field_validator("bootstrap")
+    @classmethod
+    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for address in value:
+            host_port(address)
+        return value
+
+    @model_validator(mode="after")
+    def _login(self) -> "ClusterSection":
+        self.check_login()
+        return self
+
+    @property
+    def access(self) -> Access:
+        """What the rules may know of how we come in."""
+        # Kafka's default names a principal after the login's user; after a certificate or a token only Kafka knows.
+        user = self.sasl_plain_username if self.sasl_mechanism in BY_PASSWORD else None
+        return Access(
+            secured=self.security_protocol != "PLAINTEXT",
+            principal=None if user is None else f"User:{user}",
+            log=self.metadata_log,
+        )
+
+    def cluster(self) -> Cluster:
+        """The plain value that the gatherer gets.
+
+        Raises:
+            UsageError: a named file cannot be read, or a package is missing for the mechanism.
+        """
+        if self.sasl_mechanism == "GSSAPI" and find_spec("gssapi") is None:
+            raise UsageError(
+                f"cluster {self.name}: sasl_mechanism GSSAPI needs the Python package gssapi, which is not installed: "
+                "install it beside kraftwatch"
+            )
+        for name in (*_FILES, "hosts_file"):
+            path = getattr(self, name)
+            if path is not None:
+                readable(path, f"cluster {self.name}: {name}")
+        for name in _SECRET_FILES:
+            self._check_secret(name)
+        options: dict[str, str | int | bool | None] = {
+            "security_protocol": self.security_protocol,
+            "ssl_check_hostname": self.ssl_check_hostname,
+            "sasl_mechanism": self.sasl_mechanism,
+            "sasl_plain_username": self.sasl_plain_username,
+            "sasl_plain_password": _text(self.sasl_plain_password),
+            "sasl_kerberos_service_name": self.sasl_kerberos_service_name,
+            "sasl_kerberos_domain_name": self.sasl_kerberos_domain_name,
+            "ssl_password": _text(self.ssl_password),
+        }
+        for name in (*_FILES, *_SECRET_FILES):
+            path = getattr(self, name)
+            options[name] = None if path is None else str(path)
+        return Cluster(
+            name=self.name,
+            bootstrap=tuple(host_port(address) for address in self.bootstrap),
+            cluster_id=self.cluster_id,
+            options={key: value for key, value in options.items() if value is not None},
+            resolve=dict(self.resolve),
+            hosts_file=None if self.hosts_file is None else str(self.hosts_file),
+            log=self.metadata_log,
+        )
+
+    def _check_secret(self, key: str) -> None:
+        """Read what the gatherer will read at each login: its first refusal would come later, and say less."""
+        file = getattr(self, key)
+        try:
+            if file is not None:
+                Secret(file=file).read()
+        except UsageError as problem:
+            raise UsageError(f"cluster {self.name}: {key}: {problem}") from None
+
+
+def _text(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
+def host_port(address: str) -> tuple[str, int]:
+    """HOST:PORT (or [V6]:PORT) as a pair.
+
+    Raises:
+        ValueError: it is not of that form.
+    """
+    host, colon, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"'{address}' is not HOST:PORT")
+    return host, int(port)

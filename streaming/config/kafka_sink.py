@@ -1,0 +1,54 @@
+"""A Kafka topic as a sink."""
+
+from pydantic import Field, field_validator, model_validator
+
+from connectors.secret import Secret
+from connectors.sinks.sink_config import KafkaTopic, Place
+from streaming.config.cluster_section import host_port
+from streaming.config.kafka_security import LoginSection
+from streaming.config.sink_options import SinkSection
+
+
+class KafkaSection(SinkSection, LoginSection):
+    """A topic of any Kafka cluster: one message a transition, keyed by the alert's fingerprint."""
+
+    bootstrap: tuple[str, ...] = Field(min_length=1)
+    """HOST:PORT of brokers. Not of the cluster that is watched, if you can: it is told of that one's troubles."""
+    topic: str = Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=249)
+    """Its cleanup.policy should be compact: the newest word on every alert is then kept for ever."""
+    create: bool = False
+    """`true` creates it, compacted, with one partition, where it is not there."""
+
+    @field_validator("bootstrap")
+    @classmethod
+    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for address in value:
+            host_port(address)
+        return value
+
+    @model_validator(mode="after")
+    def _login(self) -> "KafkaSection":
+        self.check_login()
+        if self.sasl_mechanism == "GSSAPI":
+            raise ValueError("sasl_mechanism GSSAPI is not in the client that writes topics (confluent-kafka's wheel)")
+        return self
+
+    def place(self) -> Place:
+        """Where it is."""
+        token = self.sasl_oauth_token_file
+        return KafkaTopic(
+            bootstrap=self.bootstrap,
+            topic=self.topic,
+            create=self.create,
+            security_protocol=self.security_protocol,
+            ca_file=self.ssl_cafile,
+            certificate_file=self.ssl_certfile,
+            key_file=self.ssl_keyfile,
+            key_password=self.secret("ssl_password"),
+            crl_file=self.ssl_crlfile,
+            check_hostname=self.ssl_check_hostname,
+            mechanism=self.sasl_mechanism,
+            username=self.sasl_plain_username,
+            password=self.secret("sasl_plain_password"),
+            token=None if token is None else Secret(file=token),
+        )

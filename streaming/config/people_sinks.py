@@ -1,0 +1,86 @@
+"""The sinks that reach people where they are: Slack, PagerDuty, and whatever Apprise knows."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, model_validator
+
+from connectors.sinks import sink_config
+from connectors.sinks.sink_config import Place
+from streaming.config.sink_options import PeopleSection
+
+_PAGERDUTY = {"us": "https://events.pagerduty.com", "eu": "https://events.eu.pagerduty.com"}
+
+
+class SlackSection(PeopleSection):
+    """Slack: a bot's token and a channel, or an incoming webhook, which can edit and thread nothing."""
+
+    token: SecretStr | None = None
+    """A bot's (`xoxb-…`), with the scope `chat:write`; invite the app to the channel."""
+    token_file: Path | None = None
+    channel: str | None = Field(default=None, pattern=r"^(#[^\s<>&|]{1,80}|[CDG][A-Z0-9]{8,})$")
+    """`#name` (in quotation marks: YAML takes # for a comment), or better the channel's id: it outlives a renaming."""
+    webhook_url: SecretStr | None = None
+    """https://hooks.slack.com/services/…, instead of a token and a channel."""
+    webhook_url_file: Path | None = None
+    api_url: str = Field(default="https://slack.com/api/", pattern=r"^https://[^\s]+/$")
+    """Another for GovSlack."""
+
+    @model_validator(mode="after")
+    def _bot_or_webhook(self) -> "SlackSection":
+        bot = self.secret("token") is not None
+        if bot and self.secret("webhook_url") is not None:
+            raise ValueError("give a token and a channel, or a webhook_url, not both")
+        if not bot:
+            self.required("webhook_url")
+        if bot != (self.channel is not None):
+            raise ValueError("token and channel go together; a webhook has its channel in Slack")
+        return self
+
+    def place(self) -> Place:
+        """Where it is."""
+        token, url = self.secret("token"), self.secret("webhook_url")
+        if token is not None and self.channel is not None:
+            return sink_config.SlackBot(channel=self.channel, token=token, api_url=self.api_url)
+        assert url is not None
+        return sink_config.SlackWebhook(url=url)
+
+
+class PagerdutySection(PeopleSection):
+    """PagerDuty: an integration "Events API v2" of a service."""
+
+    routing_key: SecretStr | None = None
+    """The integration's key, 32 characters."""
+    routing_key_file: Path | None = None
+    region: Literal["us", "eu"] = "us"
+    """Where the account is: `eu` where its address ends in eu.pagerduty.com."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> "PagerdutySection":
+        self.required("routing_key")
+        return self
+
+    def place(self) -> Place:
+        """Where it is."""
+        key = self.secret("routing_key")
+        assert key is not None
+        return sink_config.Pagerduty(routing_key=key, api_url=_PAGERDUTY[self.region])
+
+
+class AppriseSection(PeopleSection):
+    """Any of the services that Apprise knows: mail, Telegram, Microsoft Teams, Matrix, …"""
+
+    url: SecretStr | None = None
+    """As Apprise writes it, `tgram://TOKEN/CHAT`; never shown but for its first word."""
+    url_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> "AppriseSection":
+        self.required("url")
+        return self
+
+    def place(self) -> Place:
+        """Where it is."""
+        url = self.secret("url")
+        assert url is not None
+        return sink_config.Apprise(url=url)

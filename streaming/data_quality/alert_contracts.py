@@ -1,0 +1,270 @@
+"""Alerts: what was told, from the ledger or from a jsonl sink's file."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from connectors.delivery import ledger_record
+from connectors.delivery.ledger_record import Recorded
+from connectors.sinks.alert_json import from_iso, to_object
+from rules.alert import AlertState, fingerprint
+from rules.evaluate import RULES
+from rules.finding import Severity
+from rules.model.identifiers import Millis
+from streaming.data_quality.contract import (
+    EARLIEST_MS,
+    LATEST_MS,
+    Absent,
+    Between,
+    Contract,
+    Equal,
+    Matches,
+    NotBelow,
+    OneOf,
+    Present,
+    Suite,
+)
+from streaming.data_quality.contract_table import Table
+
+PATIENCE_MS = 300_000
+"""How far the gatherer's clock, which never goes back, may be ahead of the driver's, which may."""
+FIELDS: Mapping[str, type | tuple[type, ...]] = {
+    "cluster": str,
+    "cluster_id": str,
+    "rule": str,
+    "subject": str,
+    "severity": str,
+    "state": str,
+    "summary": str,
+    "evidence": dict,
+    "remedy": list,
+    "started_at": str,
+    "observed_at": str,
+    "sent_at": str,
+    "offset": (int, type(None)),
+    "fingerprint": str,
+}
+"""The fields of a line and the type of each: `connectors.sinks.alert_json` and docs/alert.schema.json."""
+_PLACEHOLDER = re.compile(r"\$(?!BOOTSTRAP\b|NODE_PROPERTIES\b)\{?[A-Z_]{3,}")
+_ONE_LINE = r"^[^\n\r]+$"
+
+_contract = partial(Contract, suite=Suite.ALERTS)
+
+CONTRACTS: tuple[Contract, ...] = (
+    _contract(
+        name="alert-has-its-fields",
+        promise="a told alert has exactly the fields of the line, each of its type",
+        why="Other programs read them: pagers, runbooks, dashboards.",
+        source="connectors.sinks.alert_json",
+        severity=Severity.WARNING,
+        check=Absent(column="odd_fields"),
+    ),
+    _contract(
+        name="alert-of-a-known-rule",
+        promise="an alert is of a rule that there is",
+        why="Its page tells the person paged what to do.",
+        source="rules.evaluate.RULES",
+        severity=Severity.WARNING,
+        check=OneOf(column="rule", values=tuple(RULES)),
+    ),
+    _contract(
+        name="alert-severity-known",
+        promise="an alert is critical, warning or info",
+        why="Routes and pagers know no other.",
+        source="rules.finding.Severity",
+        severity=Severity.CRITICAL,
+        check=OneOf(column="severity", values=tuple(each.value for each in Severity)),
+    ),
+    _contract(
+        name="alert-state-known",
+        promise="an alert is firing or resolved",
+        why="What is neither never ends at a pager.",
+        source="rules.alert.AlertState",
+        severity=Severity.CRITICAL,
+        check=OneOf(column="state", values=tuple(each.value for each in AlertState)),
+    ),
+    _contract(
+        name="alert-names-its-cluster",
+        promise="an alert names its cluster",
+        why="Whoever is paged must know where to look.",
+        source="rules.alert.Alert",
+        severity=Severity.CRITICAL,
+        check=Present(column="cluster"),
+    ),
+    _contract(
+        name="fingerprint-of-its-parts",
+        promise="a fingerprint is of cluster id, rule and subject",
+        why="Pagers deduplicate and resolve by it: another one leaves an alert open for ever.",
+        source="rules.alert.fingerprint",
+        severity=Severity.CRITICAL,
+        check=Equal(column="fingerprint", other="expected_fingerprint"),
+    ),
+    _contract(
+        name="alert-time-plausible",
+        promise="an alert began after Kafka was born and before the year 2100",
+        why="A start that is no time is a clock that is none.",
+        source="rules.alert.Alert.started_at_ms",
+        severity=Severity.WARNING,
+        check=Between(column="started_at_ms", lowest=EARLIEST_MS, highest=LATEST_MS),
+    ),
+    _contract(
+        name="told-after-it-began",
+        promise="an alert is observed no earlier than it began",
+        why="It is observed by the row that ends its hold, behind the row that began it.",
+        source="rules.lifecycle",
+        severity=Severity.WARNING,
+        check=NotBelow(column="observed_at_ms", floor="started_at_ms"),
+    ),
+    _contract(
+        name="sent-after-it-was-observed",
+        promise="an alert is sent no more than five minutes before it was observed",
+        why="The gatherer's clock never goes back, the driver's may: beyond minutes one of them is wrong.",
+        source="connectors.sinks.alert_json",
+        severity=Severity.WARNING,
+        check=NotBelow(column="latest_observed_at_ms", floor="observed_at_ms"),
+    ),
+    _contract(
+        name="resolved-follows-firing",
+        promise="an alert resolves only after it fired",
+        why="A resolution of what was never told is one that a sink missed, or a ledger that was put back.",
+        source="rules.lifecycle; connectors.delivery.ledger",
+        severity=Severity.WARNING,
+        check=Absent(column="resolved_without_firing"),
+    ),
+    _contract(
+        name="summary-of-one-line",
+        promise="a summary is one line",
+        why="It stands on a phone's lock screen.",
+        source="rules.finding.Finding.summary",
+        severity=Severity.WARNING,
+        check=Matches(column="summary", pattern=_ONE_LINE),
+    ),
+    _contract(
+        name="remedy-can-be-typed",
+        promise="each step of a remedy is one line, filled in but for $BOOTSTRAP and $NODE_PROPERTIES",
+        why="It is typed at three in the morning.",
+        source="rules.finding.Finding.remedy",
+        severity=Severity.WARNING,
+        check=Absent(column="odd_remedy"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One told alert: where it stands, and the object that a machine-readable sink is told."""
+
+    number: int
+    told: Mapping[str, Any]
+
+
+class Alerts:
+    """The table of alerts; what resolves is held against what fired before, from table to table."""
+
+    def __init__(self) -> None:
+        self.table = Table(
+            numbers=("line", "started_at_ms", "observed_at_ms", "latest_observed_at_ms"),
+            texts=(
+                *("cluster", "rule", "severity", "state", "summary", "fingerprint", "expected_fingerprint"),
+                *("odd_fields", "odd_remedy", "resolved_without_firing"),
+            ),
+        )
+        self._begins_ms: int | None = None
+        """When the first of them was sent, since which none is left out: what began before may have fired before."""
+        self._next_number: int | None = None
+        self._firing: set[str] = set()
+
+    def add(self, line: Line) -> None:
+        """One alert."""
+        told = line.told
+        started_at_ms, observed_at_ms, sent_at_ms = (_time(told.get(f"{name}_at")) for name in _TIMES)
+        # A ledger forgets the oldest, but keeps what still fires: where a number is left out, it begins anew.
+        if self._begins_ms is None or line.number != self._next_number:
+            self._begins_ms = sent_at_ms
+        self._next_number = line.number + 1
+        parts = [told.get(name) for name in ("cluster_id", "rule", "subject")]
+        self.table.add(
+            {
+                "line": line.number,
+                **{
+                    name: _text(told.get(name))
+                    for name in ("cluster", "rule", "severity", "state", "summary", "fingerprint")
+                },
+                "expected_fingerprint": fingerprint(*map(str, parts)),
+                "started_at_ms": started_at_ms,
+                "observed_at_ms": observed_at_ms,
+                "latest_observed_at_ms": None if sent_at_ms is None else sent_at_ms + PATIENCE_MS,
+                "odd_fields": _odd_fields(told),
+                "odd_remedy": _odd_remedy(told.get("remedy")),
+                "resolved_without_firing": self._unfounded(told, started_at_ms),
+            }
+        )
+
+    def _unfounded(self, told: Mapping[str, Any], started_at_ms: int | None) -> str | None:
+        identity = str(told.get("fingerprint"))
+        if told.get("state") == AlertState.FIRING:
+            self._firing.add(identity)
+            return None
+        fired = identity in self._firing
+        self._firing.discard(identity)
+        known = self._begins_ms is not None and started_at_ms is not None and started_at_ms > self._begins_ms
+        return f"{told.get('rule')} {told.get('subject')}" if known and not fired else None
+
+
+_TIMES = ("started", "observed", "sent")
+
+
+def of_the_ledger(path: Path) -> Iterator[Line]:
+    """The alerts that a ledger holds, oldest first, each as sent when it was recorded; none where there is no file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for content in file:
+            found = ledger_record.from_line(content.rstrip(b"\n"))
+            if isinstance(found, Recorded):
+                yield Line(number=found.number, told=to_object(found.alert, found.recorded_at_ms))
+
+
+def of_a_file(path: Path) -> Iterator[Line]:
+    """The lines of a jsonl sink's file; what is no object is a line without fields.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        for number, content in enumerate(file, start=1):
+            try:
+                told = json.loads(content)
+            except ValueError:
+                told = None
+            yield Line(number=number, told=told if isinstance(told, dict) else {})
+
+
+def _odd_fields(told: Mapping[str, Any]) -> str | None:
+    odd = [name for name, kind in FIELDS.items() if name not in told or not isinstance(told[name], kind)]
+    return ", ".join([*odd, *(str(name)[:40] for name in told if name not in FIELDS)]) or None
+
+
+def _odd_remedy(remedy: object) -> str | None:
+    steps: Sequence[object] = remedy if isinstance(remedy, list) else ()
+    odd = (step for step in steps if not isinstance(step, str) or "\n" in step or _PLACEHOLDER.search(step))
+    return next((str(step)[:200] for step in odd), None)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _time(value: object) -> Millis | None:
+    try:
+        return from_iso(value) if isinstance(value, str) else None
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,1 @@
+"""The data flow: source, decode, step, deliver, as one Spark streaming query."""

@@ -1,0 +1,48 @@
+"""The decode stage: observation rows to event rows, stateless, before the shuffle.
+
+What cannot be decoded becomes an `undecodable` event with its offset and reason; the stream goes on.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from connectors.decode_observation import events_of
+from connectors.observation import Kind, Observation
+from streaming.pipeline.python_worker import settle
+from streaming.pipeline.schema import EVENT
+
+SHARD_OF_QUORUM = 0
+"""Shard 0 holds the quorum; partitions would be spread over further shards. There is one shard now."""
+
+EVENT_ARROW = to_arrow_schema(EVENT)
+
+
+def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """`mapInArrow`: batches of `schema.OBSERVATION` to batches of `schema.EVENT`, one for one."""
+    settle()
+    for batch in batches:
+        tables = [_table(_observation(row)) for row in batch.to_pylist()]
+        if tables:
+            yield pa.concat_batches(tables)
+
+
+def _observation(row: dict[str, object]) -> Observation:
+    return Observation(**{**row, "kind": Kind(str(row["kind"]))})  # type: ignore[arg-type]  # Arrow names the fields
+
+
+def _table(row: Observation) -> pa.RecordBatch:
+    columns = events_of(row).columns()
+    count = len(columns["ordinal"])
+    keys: dict[str, object] = {
+        "cluster": row.cluster,
+        "shard": SHARD_OF_QUORUM,
+        "sequence": row.sequence,
+        "observed_at_ms": row.observed_at_ms,
+    }
+    arrays = [
+        pa.array([keys[field.name]] * count if field.name in keys else columns[field.name], type=field.type)
+        for field in EVENT_ARROW
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=EVENT_ARROW)

@@ -1,0 +1,73 @@
+"""Every shape that crosses Spark: the observation row, the event row, the step's output, the state.
+
+The observation row is `connectors.observation.Observation`, the event row `connectors.event_columns.EventColumns`
+behind its keys: a test holds them equal. State is one binary column, a versioned blob: array and map
+columns in state crash Spark 4.2, and a retyped column is refused on restart.
+"""
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+OBSERVATION = StructType(
+    [
+        StructField("cluster", StringType(), nullable=False),
+        StructField("kind", StringType(), nullable=False),
+        StructField("observed_at_ms", LongType(), nullable=False),
+        StructField("base_offset", LongType()),
+        StructField("last_offset", LongType()),
+        StructField("leader_epoch", IntegerType()),
+        StructField("high_watermark", LongType()),
+        StructField("payload", BinaryType(), nullable=False),
+        StructField("sequence", LongType(), nullable=False),
+    ]
+)
+
+EVENT = StructType(
+    [
+        StructField("cluster", StringType(), nullable=False),
+        StructField("shard", IntegerType(), nullable=False),
+        StructField("sequence", LongType(), nullable=False),
+        StructField("observed_at_ms", LongType(), nullable=False),
+        StructField("ordinal", IntegerType(), nullable=False),
+        StructField("type", StringType(), nullable=False),
+        StructField("offset", LongType()),
+        StructField("leader_epoch", IntegerType()),
+        StructField("timestamp_ms", LongType()),
+        StructField("snapshot", BooleanType()),
+        StructField("topic_id", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("replicas", ArrayType(IntegerType())),
+        StructField("isr", ArrayType(IntegerType())),
+        StructField("elr", ArrayType(IntegerType())),
+        StructField("last_known_elr", ArrayType(IntegerType())),
+        StructField("leader", IntegerType()),
+        StructField("leader_set", BooleanType()),
+        StructField("partition_leader_epoch", IntegerType()),
+        StructField("partition_epoch", IntegerType()),
+        StructField("recovering", BooleanType()),
+        StructField("body", BinaryType()),
+    ]
+)
+
+OUTPUT = StructType(
+    [
+        StructField("kind", StringType(), nullable=False),
+        StructField("cluster", StringType(), nullable=False),
+        StructField("name", StringType(), nullable=False),
+        StructField("body", StringType(), nullable=False),
+    ]
+)
+"""What the step yields. `alert`: name = fingerprint, body = the Alert as JSON. `quarantine`: name =
+SEQUENCE-ORDINAL of what did not decode, body = where it stood and why, as JSON. `due`: body = the moment
+(milliseconds since the epoch) at which time alone would make the next transition. `portrait`: body = how the
+cluster is, as JSON (`streaming.status.cluster_status`)."""
+
+STATE = StructType([StructField("state", BinaryType(), nullable=False)])

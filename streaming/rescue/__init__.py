@@ -1,0 +1,1 @@
+"""The rescue of a quorum whose voters' endpoints no longer reach them (KIP-1347)."""

@@ -1,0 +1,193 @@
+"""What our replay says of a case: files of a metadata log, read as the gatherer would hand them on."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from connectors.event_columns import events_of
+from connectors.metadata.batches import Batch, scan
+from connectors.metadata.decoder import decode
+from rules.model.identifiers import Endpoint, Millis, TopicId
+from rules.model.monitoring import Vantage
+from rules.model.registration import FeatureRange
+from rules.model.voter_set import VoterSet
+from streaming.replay.machine import Machine
+from streaming.replay.topic_codec import Assignment
+
+PIECE_BYTES = 1 << 20
+"""How much of a log one observation holds here at most; a batch of Raft's own records is one by itself."""
+
+Fact: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """Files to replay, in order; with `snapshot`, Kafka writes one of its image there, at that offset or soon after."""
+
+    paths: tuple[Path, ...]
+    snapshot: tuple[Path, int] | None = None
+
+    def __str__(self) -> str:
+        """As Image.java takes it."""
+        paths = ",".join(map(str, self.paths))
+        return paths if self.snapshot is None else f"{paths}>{self.snapshot[0]}@{self.snapshot[1]}"
+
+
+def facts(case: Case) -> list[Fact]:
+    """What our replay says of a case."""
+    machine = Machine("image", None, (), Vantage.INSIDE)
+    told: list[Fact] = []
+    for path in map(_only, case.paths):
+        told += _snapshot(machine, path) if path.suffix == ".checkpoint" else _log(machine, path)
+    assert machine.undecodable == 0
+    assert not machine.behind
+    return told + list(_image(machine))
+
+
+def _only(path: Path) -> Path:
+    return next(path.glob("*.checkpoint")) if path.is_dir() else path
+
+
+def _snapshot(machine: Machine, path: Path) -> Iterator[Fact]:
+    end_offset, epoch = map(int, path.stem.split("-"))
+    _observe(machine, path.read_bytes(), kind="snapshot", base_offset=end_offset, last_offset=None, epoch=epoch)
+    committed = machine.log.image.committed
+    if committed is not None:
+        yield _voters(committed)
+
+
+def _log(machine: Machine, path: Path) -> Iterator[Fact]:
+    """Observation by observation, so that each of Raft's own records is seen as it takes effect."""
+    payload, start = path.read_bytes(), 0
+    piece: list[Batch] = []
+    for batch in [*_batches(payload), None]:
+        if piece and (batch is None or batch.is_control or piece[0].is_control or _size(piece) > PIECE_BYTES):
+            before = machine.log.image
+            end = start + _size(piece)
+            if piece[-1].last_offset > machine.log.position:
+                _observe(
+                    machine,
+                    payload[start:end],
+                    kind="records",
+                    base_offset=piece[0].base_offset,
+                    last_offset=piece[-1].last_offset,
+                    epoch=piece[-1].leader_epoch,
+                )
+            after = machine.log.image
+            if after.committed is not None and after.committed != before.committed:
+                yield _voters(after.committed)
+            if len(after.past.elections) and after.past.elections[-1:] != before.past.elections[-1:]:
+                won = after.past.elections[-1]
+                yield {
+                    "fact": "leader",
+                    "offset": won.offset,
+                    "epoch": won.leader_epoch,
+                    "timestamp": won.timestamp_ms,
+                    "leader_id": won.leader_id,
+                }
+            start, piece = end, []
+        if batch is not None:
+            piece.append(batch)
+
+
+def _size(piece: Iterable[Batch]) -> int:
+    return sum(batch.size for batch in piece)
+
+
+def _batches(payload: bytes) -> Iterator[Batch]:
+    for batch in scan(payload):
+        assert isinstance(batch, Batch), f"a batch that cannot be read: {batch}"
+        yield batch
+
+
+def _observe(
+    machine: Machine, payload: bytes, *, kind: str, base_offset: int, last_offset: int | None, epoch: int
+) -> None:
+    high_watermark = None if last_offset is None else last_offset + 1
+    table = decode(
+        payload,
+        kind=kind,
+        base_offset=base_offset,
+        last_offset=last_offset,
+        leader_epoch=epoch,
+        high_watermark=high_watermark,
+    )
+    sequence = machine.sequence + 1
+    machine.apply(events_of(table.columns()), sequence=sequence, observed_at_ms=Millis(sequence))
+
+
+def _image(machine: Machine) -> Iterator[Fact]:
+    image, quorum = machine.shown, machine.quorum()
+    yield {
+        "fact": "end",
+        "last_offset": image.last_offset,
+        "epoch": machine.log.epoch,
+        "timestamp": image.newest_timestamp_ms,
+    }
+    yield {"fact": "kraft.version", "level": quorum.kraft_version}
+    yield {"fact": "features", "levels": dict(quorum.features)}
+    for broker in quorum.brokers.values():
+        yield {
+            "fact": "broker",
+            "id": broker.id,
+            "incarnation_id": broker.incarnation_id,
+            "fenced": broker.fenced,
+            "in_controlled_shutdown": broker.in_controlled_shutdown,
+            "endpoints": _endpoints(broker.endpoints),
+            "features": _features(broker.features),
+        }
+    for controller in quorum.controllers.values():
+        yield {
+            "fact": "controller",
+            "id": controller.id,
+            "incarnation_id": controller.incarnation_id,
+            "endpoints": _endpoints(controller.endpoints),
+            "features": _features(controller.features),
+        }
+    recovering = {(one.topic_id, one.partition) for one in quorum.recovering}
+    for topic_id, topic in machine.log.partitions.topics.items():
+        yield {"fact": "topic", "id": topic_id, "name": topic.name}
+        for number, held in topic.partitions.items():
+            yield _partition(topic_id, number, held, recovering=(topic_id, number) in recovering)
+
+
+def _partition(topic_id: TopicId, number: int, held: Assignment, *, recovering: bool) -> Fact:
+    return {
+        "fact": "partition",
+        "topic_id": topic_id,
+        "partition": number,
+        "replicas": [*held.replicas],
+        "isr": [*held.isr],
+        "elr": [*held.elr],
+        "last_known_elr": [*held.last_known_elr],
+        "leader": held.leader,
+        "leader_epoch": held.leader_epoch,
+        "partition_epoch": held.partition_epoch,
+        "recovering": recovering,
+    }
+
+
+def _voters(committed: VoterSet) -> Fact:
+    return {
+        "fact": "voters",
+        "offset": committed.offset,
+        "epoch": committed.leader_epoch,
+        "timestamp": committed.timestamp_ms,
+        "voters": [
+            {
+                "id": voter.key.id,
+                "directory_id": voter.key.directory_id,
+                "endpoints": [[one.listener, one.host, one.port] for one in voter.endpoints],
+            }
+            for voter in sorted(committed.voters, key=lambda voter: voter.key.id)
+        ],
+    }
+
+
+def _endpoints(endpoints: Iterable[Endpoint]) -> list[list[Any]]:
+    return sorted([one.listener, one.host, one.port] for one in endpoints)
+
+
+def _features(features: Iterable[FeatureRange] | None) -> dict[str, list[int]]:
+    return {one.name: [one.lowest, one.highest] for one in features or ()}

@@ -1,0 +1,147 @@
+"""What goes around Raft, done to real controllers: a majority restored from old copies, a voter set that is forced.
+
+Three controllers, and each scene leaves another quorum behind for the next: they are told in this order.
+"""
+
+import base64
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from connectors.event import QuorumPolled
+from connectors.metadata.batches import Batch, scan
+from connectors.observation import Kind
+from deploy.lab.lab import Lab
+from deploy.lab.node import Node
+from tests.eventually import eventually
+from tests.kafka.conftest import MakeLab
+from tests.kafka.gatherer_run import Gathering
+from tests.kafka.monitored_cluster import watcher_of, watching
+from tests.unit.connectors.metadata.metadata_bytes import batch, control, tagged, text, uvarint
+
+pytestmark = pytest.mark.lab
+VOTERS = 6
+"""VotersRecord's control type."""
+LACKED = 20
+"""Committed records that the copies lack. A new leader writes its first ones at once and then two a second, so for
+some seconds each poll shows that its high watermark is lower."""
+
+
+@pytest.fixture(scope="module")
+def lab(shared_lab: MakeLab) -> Lab:
+    return shared_lab(controllers=3, brokers=0)
+
+
+def test_a_majority_is_restored_from_old_copies(lab: Lab, tmp_path: Path) -> None:
+    before = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader")
+    restored = [node for node in lab.controllers if node != before.leader_id]
+
+    with watching(lab, tmp_path) as watcher:
+        polls_alone = watcher_of(lab, watcher.gathered, frozenset({Kind.QUORUM}))
+        watcher.begin({})
+        polls_alone.begin({"raft-invariant-broken.hold": 1})
+        for node in restored:
+            # While it runs: a file that is being replaced may be gone before it is copied.
+            shutil.copytree(lab.node(node).data, tmp_path / str(node), ignore=shutil.ignore_patterns("*.tmp", "*.part"))
+        copied = lab.await_state(lambda state: state.high_watermark >= 0, what="a leader").high_watermark
+        eventually(lambda: has_read(watcher.gathered, copied + LACKED), within_s=30)
+        lab.kill(*lab.controllers)
+        for node in restored:
+            shutil.rmtree(lab.node(node).data)
+            shutil.copytree(tmp_path / str(node), lab.node(node).data)
+        lab.start(*restored)
+        lost = watcher.wait_for("committed-metadata-lost")
+        broken = polls_alone.wait_for("raft-invariant-broken")
+
+    assert lost.severity == broken.severity == "critical"
+    last = lost.evidence["last_committed_offset"]
+    assert f"offset {last} of epoch {before.leader_epoch} was committed" in lost.summary
+    assert broken.subject == "high-watermark-back"
+    assert watcher.rules == {"committed-metadata-lost"}, "the loss explains what Raft rules out"
+
+
+def test_a_voter_set_is_forced_and_news_for_a_while(lab: Lab, tmp_path: Path) -> None:
+    leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
+    keys = {node: f"{node}-{lab.node(node).directory_id}" for node in lab.controllers}
+
+    with watching(lab, tmp_path) as watcher:
+        watcher.begin({})
+        lab.kill(*(node for node in lab.controllers if lab.node(node).running))
+        force_voters(lab.node(leader), [lab.node(leader)])
+        lab.start(leader)
+        fired = watcher.wait_for("forced-reconfiguration")
+        watcher.judge_by({"forced-reconfiguration.told_for": 5})
+        watcher.wait_for("forced-reconfiguration", "resolved")
+
+    assert fired.severity == "info"
+    assert fired.evidence["before"] == sorted(keys.values())
+    assert fired.evidence["after"] == [keys[leader]]
+    assert fired.evidence["left"] == sorted(key for node, key in keys.items() if node != leader)
+    assert watcher.rules == {"forced-reconfiguration"}
+
+
+def test_who_was_forced_out_stays_registered(lab: Lab, tmp_path: Path) -> None:
+    leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
+    back, gone = (node for node in lab.controllers if node != leader)
+
+    with watching(lab, tmp_path) as watcher:
+        # This monitor has never seen them fetch; one that did waits for 300 s after their last fetch.
+        watcher.begin({"ghost-registration.hold": 1})
+        fired = watcher.wait_for("ghost-registration", subject=f"controller {back}")
+        lab.wipe_disk(back)
+        lab.start(back)
+        watcher.wait_for("ghost-registration", "resolved", subject=f"controller {back}")
+        watcher.wait_for("ghost-registration", subject=f"controller {gone}")
+
+    assert fired.severity == "info"
+    assert fired.evidence["registered_endpoints"] == [lab.node(back).endpoint]
+    assert watcher.rules == {"ghost-registration", "forced-reconfiguration"}, "what was forced is news for an hour"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(480)
+def test_a_controller_that_observed_and_was_switched_off(lab: Lab, tmp_path: Path) -> None:
+    node = lab.new_controller()
+
+    with watching(lab, tmp_path) as watcher:
+        watcher.begin({"ghost-registration.hold": 1})
+        lab.stop(node)
+        fired = watcher.wait_for("ghost-registration", subject=f"controller {node}", within_s=340)
+        lab.start(node)
+        watcher.wait_for("ghost-registration", "resolved", subject=f"controller {node}")
+
+    assert fired.evidence["seen_fetching"] != "not since it is watched"
+
+
+def has_read(gathered: Gathering, offset: int) -> bool:
+    """Whether the log was read beyond this offset, and a poll told that it is committed."""
+    polls = [poll.high_watermark or 0 for poll in gathered.events(Kind.QUORUM) if isinstance(poll, QuorumPolled)]
+    ends = [row.last_offset or 0 for row in gathered.rows(Kind.RECORDS)]
+    return max(polls, default=0) > offset and max(ends, default=0) > offset
+
+
+def force_voters(node: Node, voters: Sequence[Node]) -> None:
+    """Writes a VotersRecord behind the end of a stopped controller's log, as no tool of Kafka's does."""
+    segment = max(node.metadata_log.glob("*.log"))
+    *_, last = (each for each in scan(segment.read_bytes()) if isinstance(each, Batch))
+    value = (0).to_bytes(2, "big") + uvarint(len(voters) + 1) + b"".join(map(voter, voters)) + tagged()
+    forged = batch(
+        [control(VOTERS, value)],
+        base_offset=last.last_offset + 1,
+        epoch=last.leader_epoch,
+        timestamp=int(time.time() * 1000),
+    )
+    with segment.open("ab") as log:
+        log.write(forged)
+
+
+def voter(node: Node) -> bytes:
+    """One voter of a VotersRecord: its id, directory id, endpoint, and that it supports kraft.version 0 and 1."""
+    assert node.controller_port is not None
+    endpoint = text("CONTROLLER") + text(node.host) + node.controller_port.to_bytes(2, "big") + tagged()
+    supports = (0).to_bytes(2, "big") + (1).to_bytes(2, "big") + tagged()
+    directory = base64.urlsafe_b64decode(node.directory_id + "==")
+    return node.id.to_bytes(4, "big") + directory + uvarint(2) + endpoint + supports + tagged()

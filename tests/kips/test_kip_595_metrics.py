@@ -1,0 +1,237 @@
+"""KIP-595, what log and polls alone can show, and what becomes of who belongs to another cluster."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rules.model.identifiers import Millis, Offset
+from rules.model.monitoring import Answer, Reason
+from rules.model.quorum import Quorum
+from streaming.replay.machine import Machine
+from streaming.status import overview
+from tests.kips.test_kip_856_gauges import glimpse, status
+from tests.unit.rules.situation import (
+    behind,
+    endpoint,
+    failing,
+    findings,
+    healthy,
+    judged,
+    observer,
+    probed,
+    silent,
+    unknown,
+    unseen_for,
+)
+from tests.unit.streaming.replay.ledger import Ledger, apply, key, machine, poll, replica
+
+
+def replication(quorum: Quorum) -> list[dict[str, Any]]:
+    said: dict[str, Any] = overview.replication(glimpse(quorum))
+    rows: list[dict[str, Any]] = said["replicas"]
+    return rows
+
+
+def formed() -> tuple[Ledger, Machine]:
+    """Controller 1 leads voters 1, 2 and 3, whose set is committed."""
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    ledger.kraft(1)
+    ledger.voters("1-a", "2-b", "3-c")
+    apply(replay, [ledger.read(), ledger.row(poll(replica("1-a"), replica("2-b"), replica("3-c")))])
+    return ledger, replay
+
+
+@pytest.mark.kip("D030", "D116")
+def test_leader_epoch_mark_and_every_replicas_lag_come_from_polls_alone() -> None:
+    rows = (replica("1-a", end=130), replica("2-b", end=120, caught_up=400), replica("3-c", end=100, caught_up=9_000))
+    ledger, replay = formed()
+
+    quorum = apply(replay, [ledger.row(poll(*rows, leader=1, epoch=4, hw=120))])
+
+    said = status(quorum)
+    assert (said["leader_id"], said["leader_epoch"], said["high_watermark"]) == (1, 4, 120)
+    seen = {row["node_id"]: (row["log_end_offset"], row["lag"], row["lag_time_ms"]) for row in replication(quorum)}
+    assert seen == {1: (130, 0, 0), 2: (120, 10, 400), 3: (100, 30, 9_000)}
+
+
+@pytest.mark.kip("D116")
+def test_elections_with_their_distance_and_the_rate_of_appends_come_from_the_log_alone() -> None:
+    ledger, replay = formed()
+    before = replay.quorum()
+    ledger.noops(20)
+    apply(replay, [ledger.read(after_ms=10_000)])
+    ledger.leader(2, epoch=4)
+    after = apply(replay, [ledger.read()])
+
+    first, second = after.past.elections
+    assert (second.leader_id, second.leader_epoch - first.leader_epoch) == (2, 3), "two epochs passed without a leader"
+    assert second.timestamp_ms - first.timestamp_ms == 12_000
+    assert after.last_offset is not None
+    assert before.last_offset is not None
+    assert after.last_offset - before.last_offset == 21, "with the time between them, a rate"
+
+
+@pytest.mark.kip("D075")
+def test_each_epoch_is_known_with_the_offset_where_it_begins() -> None:
+    ledger, replay = Ledger(), machine()
+    for node, epoch in ((1, 1), (2, 2), (1, 5)):
+        ledger.leader(node, epoch=epoch)
+        ledger.noops(10)
+        apply(replay, [ledger.read()])
+
+    elections = replay.quorum().past.elections
+
+    assert [(one.leader_epoch, one.offset) for one in elections] == [(1, 0), (2, 11), (5, 22)]
+
+
+@pytest.mark.kip("D106")
+def test_a_log_that_ended_before_an_election_ends_in_the_epoch_before_it() -> None:
+    ledger, replay = formed()
+    stayed = replica("3-c", fetch=40_000, caught_up=40_000)
+    rows = (replica("1-a", end=120), replica("2-b", end=120), stayed)
+
+    quorum = apply(replay, [ledger.row(poll(*rows, leader=2, epoch=4))])
+
+    ends = {row["node_id"]: (row["log_end_offset"], row["log_end_epoch"]) for row in replication(quorum)}
+    assert ends == {1: (120, 4), 2: (120, 4), 3: (100, 1)}
+
+
+@pytest.mark.kip("D125")
+def test_how_long_a_record_took_to_be_committed_and_seen_is_in_what_is_kept() -> None:
+    ledger, replay = formed()
+    ledger.noops(1)
+
+    quorum = apply(replay, [ledger.read(after_ms=36)])
+
+    assert quorum.newest_timestamp_ms is not None
+    assert quorum.now_ms - quorum.newest_timestamp_ms == 36, "appended by the leader's clock, seen by ours"
+    assert quorum.high_watermark_since_ms == quorum.now_ms
+    waiting = apply(replay, [ledger.row(poll(replica("1-a", end=9), hw=4), after_ms=900)])
+    assert waiting.high_watermark_since_ms is not None
+    assert waiting.now_ms - waiting.high_watermark_since_ms == 900, "nothing was committed since"
+
+
+@pytest.mark.kip("D143")
+def test_what_the_admin_api_describes_is_all_there_and_unknown_is_null() -> None:
+    quorum = observer(behind(healthy(3), 2, for_ms=120_000), 4)
+    assert quorum.poll is not None
+    unheard = replace(quorum.poll.voters[0], log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
+    quorum = replace(quorum, poll=replace(quorum.poll, voters=(unheard, *quorum.poll.voters[1:])))
+
+    said, rows = status(quorum), {row["node_id"]: row for row in replication(quorum)}
+
+    assert (said["leader_id"], said["leader_epoch"], said["high_watermark"]) == (3, 7, 10_000)
+    assert [one["id"] for one in said["current_voters"]] == [1, 2, 3]
+    assert [one["id"] for one in said["current_observers"]] == [101, 102, 4]
+    assert (rows[2]["log_end_offset"], rows[3]["log_end_offset"]) == (9_000, 10_000)
+    assert rows[3]["last_caught_up_timestamp_ms"] - rows[2]["last_caught_up_timestamp_ms"] == 120_000
+    assert rows[3]["last_fetch_timestamp_ms"] == rows[2]["last_fetch_timestamp_ms"], "it fetches, and lags"
+    assert rows[1]["log_end_offset"] is rows[1]["last_caught_up_timestamp_ms"] is None
+    assert not [name for name in said if "target" in name], "the text's target voters never shipped"
+
+
+@pytest.mark.kip("D140")
+@pytest.mark.parametrize(("behind_ms", "ready"), [(900, True), (1_900, True), (2_100, False)])
+def test_an_observer_is_ready_that_is_never_further_behind_than_what_makes_a_voter_call_an_election(
+    behind_ms: int, ready: bool
+) -> None:
+    """Shipped Kafka's voters wait controller.quorum.fetch.timeout.ms, 2 s, before they do."""
+    steady, once = (0,) * 29 + (behind_ms,), (behind_ms,) * 30
+
+    for lags in (steady, once):
+        (finding,) = findings(observer(healthy(2), 3, lags=lags), "observer-could-be-voter")
+        assert (finding.evidence["keeps_up"] == "ready") is ready
+        assert finding.remedy[0].startswith("# Wait until controller 3 has caught up") is not ready
+
+
+@pytest.mark.kip("D140")
+def test_the_measure_is_the_clusters_own_to_set() -> None:
+    slower = {"observer-could-be-voter.ready_lag": 5.0}
+    found = judged(observer(healthy(2), 3, lags=(4_000,) * 30), slower).findings
+
+    assert [one.evidence["keeps_up"] for one in found if one.rule == "observer-could-be-voter"] == ["ready"]
+
+
+@pytest.mark.kip("D142")
+@pytest.mark.parametrize(("ago_ms", "cannot_tell"), [(1_000, True), (299_000, True), (301_000, False)])
+def test_an_observer_that_is_listed_no_more_is_unknown_while_it_may_be_back_and_then_gone(
+    ago_ms: int, cannot_tell: bool
+) -> None:
+    """A leader forgets an observer 300 s after its last fetch: neither then nor before has it caught up."""
+    quorum = observer(healthy(3), 4)
+    assert quorum.poll is not None
+    here = next(row for row in quorum.poll.observers if row.key.id == 4)
+    others = tuple(row for row in quorum.poll.observers if row is not here)
+    seen = replace(quorum.histories[here.key], last_seen_at_ms=Millis(quorum.now_ms - ago_ms))
+    gone = replace(quorum, poll=replace(quorum.poll, observers=others), histories={**quorum.histories, here.key: seen})
+
+    assert 4 not in {row["node_id"] for row in replication(gone)}
+    assert (("observer-could-be-voter", f"observer {here.key}") in unknown(gone)) is cannot_tell
+
+
+@pytest.mark.kip("D148")
+def test_a_removal_that_timed_out_and_succeeded_is_in_the_log() -> None:
+    ledger, replay = formed()
+
+    pending = apply(replay, [ledger.row(poll(replica("1-a"), replica("2-b")))])
+    assert [one["id"] for one in status(pending)["pending_voters"]["removed"]] == [3]
+    ledger.voters("1-a", "2-b")
+    done = apply(replay, [ledger.read(), ledger.row(poll(replica("1-a"), replica("2-b")))])
+
+    assert done.committed is not None
+    assert done.committed.keys == {key("1-a"), key("2-b")}
+    assert status(done)["pending_voters"] == {"added": [], "removed": []}
+
+
+@pytest.mark.kip("D148")
+def test_a_removal_that_timed_out_and_failed_is_not_in_the_log() -> None:
+    ledger, replay = formed()
+
+    apply(replay, [ledger.row(poll(replica("1-a"), replica("2-b")))])
+    ledger.leader(2, epoch=2)
+    every = (replica("1-a"), replica("2-b"), replica("3-c"))
+    undone = apply(replay, [ledger.read(), ledger.row(poll(*every, leader=2, epoch=2))])
+
+    assert undone.committed is not None
+    assert undone.committed.keys == {key("1-a"), key("2-b"), key("3-c")}
+    assert status(undone)["pending_voters"] == {"added": [], "removed": []}
+
+
+@pytest.mark.kip("D091")
+def test_a_node_of_another_cluster_where_a_voter_should_be_is_told() -> None:
+    (one,) = findings(probed(healthy(3), 1, answer=Answer.OTHER_CLUSTER), "stale-voter-endpoint")
+    every = healthy(3)
+    for node in (1, 2, 3):
+        every = probed(every, node, answer=Answer.OTHER_CLUSTER)
+
+    assert (one.severity, one.subject) == ("warning", "voter 1")
+    assert "another cluster" in one.summary
+    assert {each.severity for each in findings(every, "stale-voter-endpoint")} == {"critical"}
+    assert findings(healthy(3), "stale-voter-endpoint") == []
+
+
+@pytest.mark.kip("D093")
+def test_an_empty_node_with_a_voters_id_is_told_with_how_far_the_end_of_its_log_fell() -> None:
+    quorum = observer(silent(healthy(3), 2, end=9_000), 2, directory="empty")
+    assert quorum.poll is not None
+    *others, empty = quorum.poll.observers
+    quorum = replace(quorum, poll=replace(quorum.poll, observers=(*others, replace(empty, log_end_offset=Offset(12)))))
+
+    (finding,) = findings(quorum, "voter-disk-replaced")
+
+    assert finding.subject == "controller 2"
+    assert (finding.evidence["new_log_end_offset"], finding.evidence["voters_fetching"]) == (12, 2)
+    assert [row["log_end_offset"] for row in replication(quorum) if row["node_id"] == 2] == [9_000, 12]
+
+
+@pytest.mark.kip("D034", "D094")
+def test_one_node_of_another_cluster_ends_nothing_while_the_leader_answers() -> None:
+    astray = failing(healthy(3), Reason.WRONG_CLUSTER, str(endpoint(1)))
+
+    assert [gap for gap in judged(astray).unknown if gap.subject is None] == []
+    assert findings(astray, "monitor-blind") == findings(astray, "no-leader") == []
+
+    (blind,) = findings(unseen_for(astray), "monitor-blind")
+    assert "another cluster" in " ".join(blind.remedy), "when nobody else answers"

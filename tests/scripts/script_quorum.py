@@ -1,0 +1,516 @@
+"""A World: a KRaft quorum in miniature that answers a gatherer, second by second, without a network.
+
+It behaves as kafka-facts and Kafka itself do where the monitor looks: a NoOp record every half second, elections
+one to two seconds after a leader is gone, an observer that falls silent is listed for 300 s, a controller that
+moved rewrites its voter endpoint five seconds after it is back and finds a leader. It knows nothing of rules.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from connectors.event import (
+    At,
+    BrokerChanged,
+    BrokerRegistered,
+    ControllerRegistered,
+    EndpointProbed,
+    Event,
+    FeatureLevelSet,
+    KRaftVersionSet,
+    LeaderChanged,
+    LogAdvanced,
+    LogEvent,
+    NodeEndpoints,
+    PartitionChanged,
+    PartitionSet,
+    QuorumPolled,
+    TopicCreated,
+    TransactionBegan,
+    TransactionEnded,
+    Unseen,
+    ViewSeen,
+    VotersSet,
+)
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
+from rules.model.monitoring import Answer, Connection, LeaderLog, Reason, Resolution, Sight, Snapshot
+from rules.model.poll import Replica
+from rules.model.registration import FeatureRange
+from rules.model.voter_set import Voter
+from streaming.replay.cluster_monitor import Row
+from tests.scripts.compaction import snapshot
+
+START = Millis(1_700_000_000_000)
+LEADERS_CLOCK = 123_456
+"""How far the leader's clock is ahead of ours: whoever mixes the two sees nonsense."""
+SECOND = 1_000
+
+
+@dataclass
+class Node:
+    """A controller or broker process, and where it can be reached."""
+
+    id: int
+    directory: str
+    host: str
+    port: int
+    up: bool = True
+    broker: bool = False
+    stopped_at_ms: int | None = None
+    end_offset: int = 0
+    update_due_ms: int | None = None
+    cut_off: bool = False
+    """It runs and answers us, and hears none of the others."""
+    supports: int = 27
+    """The highest metadata.version that its version knows."""
+    epoch: int = 0
+    """The newest one it heard of."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it listens now."""
+        return Endpoint(listener="PLAINTEXT" if self.broker else "CONTROLLER", host=self.host, port=self.port)
+
+    @property
+    def key(self) -> ReplicaKey:
+        """Who it is now: its directory may have changed."""
+        return ReplicaKey(id=NodeId(self.id), directory_id=DirectoryId(self.directory))
+
+
+@dataclass
+class Silent:
+    """A replica that was listed and fetches no more."""
+
+    end_offset: int
+    at_ms: int
+
+
+@dataclass
+class World:
+    """The quorum, and the rows its gatherer would record."""
+
+    now_ms: int = START
+    offset: int = 0
+    epoch: int = 0
+    leader: int | None = None
+    election_due_ms: int | None = None
+    voters: dict[int, Voter] = field(default_factory=dict)
+    nodes: dict[int, Node] = field(default_factory=dict)
+    silent: dict[ReplicaKey, Silent] = field(default_factory=dict)
+    isr: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    names_gone: bool = False
+    blind: Reason | None = None
+    log_denied: bool = False
+    """DESCRIBE alone is allowed: polls are answered, Fetch is not."""
+    static: bool = False
+    """A quorum by controller.quorum.voters: kraft.version 0."""
+    asked: tuple[str, ...] = ()
+    """HOST:PORT of each configured controller; empty: those of the first voters."""
+    pending: list[LogEvent] = field(default_factory=list)
+    """Written and not read by the gatherer yet."""
+    log: list[LogEvent] = field(default_factory=list)
+    away: bool = False
+    snapshot_at: tuple[int, int] | None = None
+    """Where the newest snapshot ends, and up to when it reaches."""
+    snapshots: bool = True
+    """A snapshot is taken every hour."""
+    compacted: bool = False
+    """The gatherer's next read is answered by a snapshot."""
+    sequence: int = 0
+
+    # --- what is done to it --------------------------------------------------------------------------------------
+
+    def begin(self, voters: list[int], brokers: list[int]) -> None:
+        """A healthy dynamic quorum with these voters and brokers, all up."""
+        for number in voters:
+            self.nodes[number] = Node(id=number, directory=f"dir{number}", host=f"c{number}.test", port=9093)
+        self._elect()
+        self._write(KRaftVersionSet(at=self._at(), version=0 if self.static else 1))
+        self.voters = {number: self._voter(number) for number in voters}
+        if not self.static:
+            self._write_voters()
+        self._write(FeatureLevelSet(at=self._at(), name="metadata.version", level=27))
+        for number in voters:
+            self._register(self.nodes[number])
+        for number in brokers:
+            node = Node(id=number, directory=f"dir{number}", host=f"b{number}.test", port=9092, broker=True)
+            self.nodes[number] = node
+            self._register(node)
+
+    def stop(self, number: int) -> None:
+        """The process dies. A broker is fenced nine seconds later in Kafka; here at once."""
+        node = self.nodes[number]
+        node.up, node.stopped_at_ms = False, self.now_ms
+        self.silent[node.key] = Silent(node.end_offset, self.now_ms)
+        voting = [
+            one for one in self.voters.values() if self.nodes[one.key.id].up and self.nodes[one.key.id].key == one.key
+        ]
+        if number == self.leader or len(voting) < len(self.voters) // 2 + 1:
+            # A leader that hears no majority resigns (KIP-595, check quorum).
+            self.leader, self.election_due_ms = None, self.now_ms + 2 * SECOND
+        if node.broker:
+            self._write(BrokerChanged(at=self._at(), id=NodeId(number), fenced=True, in_controlled_shutdown=None))
+
+    def start(self, number: int) -> None:
+        """The process is back, registers, and fetches when there is a leader."""
+        node = self.nodes[number]
+        node.up, node.stopped_at_ms = True, None
+        self.silent.pop(node.key, None)
+        voter = self.voters.get(number)
+        if voter is not None and voter.key == node.key and voter.endpoints[0] != node.endpoint:
+            node.update_due_ms = self.now_ms + 5 * SECOND
+        self._register(node)
+        if self.leader is None and self.election_due_ms is None:
+            self.election_due_ms = self.now_ms + 2 * SECOND
+
+    def wipe(self, number: int, directory: str) -> None:
+        """Stopped, its disk replaced, formatted without initial controllers, started."""
+        self.stop(number)
+        self.nodes[number].directory = directory
+        self.nodes[number].end_offset = 0
+        self.start(number)
+
+    def observe(self, number: int) -> None:
+        """A controller formatted without initial controllers starts: it could be a voter."""
+        self.nodes[number] = Node(id=number, directory=f"dir{number}", host=f"c{number}.test", port=9093)
+        self._register(self.nodes[number])
+
+    def add(self, number: int) -> None:
+        """add-controller."""
+        self.voters[number] = self._voter(number)
+        self._write_voters()
+
+    def remove(self, number: int) -> None:
+        """remove-controller."""
+        del self.voters[number]
+        self._write_voters()
+
+    def cut_off(self, number: int) -> None:
+        """A controller hears none of the others any more; it goes on running, and we can ask it."""
+        node = self.nodes[number]
+        self.stop(number)
+        node.up, node.cut_off = True, True
+
+    def reconnect(self, number: int) -> None:
+        """It hears the others again."""
+        node = self.nodes[number]
+        node.cut_off = False
+        self.silent.pop(node.key, None)
+
+    def upgrade(self, number: int, metadata_version: int) -> None:
+        """Restarted with a version that knows metadata.versions up to this."""
+        self.stop(number)
+        self.nodes[number].supports = metadata_version
+        self.start(number)
+
+    def finalize(self, metadata_version: int) -> None:
+        """kafka-features upgrade."""
+        self._write(FeatureLevelSet(at=self._at(), name="metadata.version", level=metadata_version))
+
+    def resign(self) -> None:
+        """The leader loses its majority for a moment; nobody is restarted."""
+        self.leader, self.election_due_ms = None, self.now_ms + 2 * SECOND
+
+    def transaction(self, state: str) -> None:
+        """A metadata transaction begins, ends, or is aborted."""
+        if state == "begin":
+            self._write(TransactionBegan(at=self._at(), name="t"))
+        else:
+            self._write(TransactionEnded(at=self._at(), aborted=state == "abort"))
+
+    def force(self, voters: list[int]) -> None:
+        """A VotersRecord written by force: these voters, whoever was one before."""
+        self.voters = {number: self._voter(number) for number in voters}
+        self._write_voters()
+
+    def topic(self, name: str, partitions: dict[int, tuple[int, ...]]) -> None:
+        """A topic with these replicas, all in sync."""
+        topic_id = TopicId(f"id-of-{name}")
+        self._write(TopicCreated(at=self._at(), topic_id=topic_id, name=name))
+        for number, replicas in partitions.items():
+            nodes = tuple(NodeId(node) for node in replicas)
+            self.isr[name, number] = replicas
+            self._write(
+                PartitionSet(
+                    at=self._at(),
+                    topic_id=topic_id,
+                    partition=number,
+                    replicas=nodes,
+                    isr=nodes,
+                    elr=(),
+                    leader=nodes[0],
+                    partition_leader_epoch=0,
+                    recovering=False,
+                )
+            )
+
+    def change(self, name: str, number: int, isr: tuple[int, ...], *, recovering: bool | None) -> None:
+        """A PartitionChangeRecord: an unclean election makes the first of this ISR the leader; its end leaves it."""
+        nodes = tuple(NodeId(node) for node in isr)
+        self._write(
+            PartitionChanged(
+                at=self._at(),
+                topic_id=TopicId(f"id-of-{name}"),
+                partition=number,
+                replicas=None,
+                isr=nodes,
+                elr=None,
+                leader=nodes[0] if recovering else None,
+                leader_set=bool(recovering),
+                recovering=recovering,
+            )
+        )
+
+    def lose_metadata(self, offset: int) -> None:
+        """The log was restored to what it was at this offset, and a leader of an older epoch reads on from there."""
+        self.log = [record for record in self.log if record.at.offset < offset]  # type: ignore[union-attr]
+        self.pending = list(self.log)
+        *_, voters = (record.voters for record in self.log if isinstance(record, VotersSet))
+        self.voters = {voter.key.id: voter for voter in voters}
+        self.offset = offset
+        self._elect()
+
+    def unfence(self, number: int) -> None:
+        """The active controller hears this broker's heartbeats."""
+        self._write(BrokerChanged(at=self._at(), id=NodeId(number), fenced=False, in_controlled_shutdown=None))
+
+    # --- what the gatherer records -------------------------------------------------------------------------------
+
+    def second(self) -> Iterator[Row]:
+        """One second passes; the rows that are recorded in it."""
+        self.now_ms += SECOND
+        self._live()
+        looks: list[list[Event]] = []
+        if self.away:
+            return
+        if self.blind is not None:
+            looks += [[self._unseen(sight, place, self.blind)] for sight, place in self._asked()]
+        elif self.leader is None:
+            looks += [[self._unseen(sight, place, self._said(sight, place))] for sight, place in self._asked()]
+        else:
+            looks += [*self._followed(), [self._poll()]]
+        if self.now_ms // SECOND % 5 == 0 and self.blind is None:
+            looks += [[self._probe(node, endpoint)] for node, endpoint in self._probed()]
+        if self.now_ms // SECOND % 10 == 1 and self.blind is None and not self.log_denied:
+            looks += [[self._view(node)] for node in self.nodes.values() if node.up and not node.broker]
+        for events in looks:
+            self.sequence += 1
+            yield Row(self.sequence, Millis(self.now_ms), events)
+
+    def _followed(self) -> Iterator[list[Event]]:
+        if self.log_denied:
+            yield [self._unseen(Sight.LOG, self._place(self.leader or 0), Reason.DENIED)]
+        else:
+            yield from self._records()
+
+    @property
+    def bootstrap(self) -> tuple[str, ...]:
+        """HOST:PORT of each configured controller."""
+        return self.asked or tuple(
+            f"c{number}.test:9093" for number in sorted(self.nodes) if not self.nodes[number].broker
+        )
+
+    def _live(self) -> None:
+        due = self.election_due_ms is not None and self.now_ms >= self.election_due_ms
+        if self.leader is None and due and not self.names_gone:
+            self._elect()
+        if self.leader is None:
+            return
+        since = START if self.snapshot_at is None else self.snapshot_at[1] - LEADERS_CLOCK
+        if self.snapshots and self.now_ms - since >= 3600 * SECOND:
+            self.snapshot_at = (self.offset, self.now_ms + LEADERS_CLOCK)
+        for node in self.nodes.values():
+            if node.update_due_ms is not None and self.now_ms >= node.update_due_ms:
+                node.update_due_ms = None
+                self.voters[node.id] = self._voter(node.id)
+                self._write_voters()
+        self.offset += 2
+        for node in self.nodes.values():
+            if node.up and not node.cut_off:
+                node.end_offset, node.epoch = self.offset, self.epoch
+        self.silent = {key: one for key, one in self.silent.items() if self.now_ms - one.at_ms < 300 * SECOND}
+
+    def _elect(self) -> None:
+        self.election_due_ms = None
+        alive = [
+            n
+            for n, node in self.nodes.items()
+            if node.up and not node.cut_off and not node.broker and self._votes(node)
+        ]
+        if len(alive) >= len(self.voters) // 2 + 1 or not self.voters:
+            self.epoch += 1
+            self.leader = min(alive)
+            self._write(LeaderChanged(at=self._at(), leader_id=NodeId(self.leader), voter_ids=()))
+
+    def _votes(self, node: Node) -> bool:
+        """A candidate's vote reaches it: it listens where the log says, or the quorum is only beginning."""
+        voter = self.voters.get(node.id)
+        if not self.voters:
+            return True
+        return voter is not None and voter.key == node.key and voter.endpoints[0] == node.endpoint
+
+    def _records(self) -> Iterator[list[Event]]:
+        """What was written since the last read: at most four records an answer, or a snapshot in three pieces."""
+        if self.compacted:
+            self.compacted, self.pending = False, []
+            self.snapshot_at = (self.offset - 2, self.now_ms + LEADERS_CLOCK - SECOND)
+            now = self.now_ms + LEADERS_CLOCK
+            whole = snapshot(self.log, end_offset=self.offset - 2, epoch=self.epoch, timestamp_ms=now - SECOND)
+            size = -(-len(whole) // 3)
+            for start in range(0, len(whole), size):
+                yield [*whole[start : start + size]]
+        while len(self.pending) > 4:
+            some, self.pending = self.pending[:4], self.pending[4:]
+            last = some[-1].at  # type: ignore[union-attr]
+            yield [*some, self._advanced(last.offset, last.timestamp_ms)]
+        some, self.pending = self.pending, []
+        yield [*some, self._advanced(self.offset - 1, self.now_ms + LEADERS_CLOCK)]
+
+    def _advanced(self, last_offset: int, timestamp_ms: int) -> LogAdvanced:
+        return LogAdvanced(
+            last_offset=Offset(last_offset),
+            leader_epoch=Epoch(self.epoch),
+            high_watermark=Offset(self.offset),
+            newest_timestamp_ms=Millis(timestamp_ms),
+        )
+
+    def _poll(self) -> QuorumPolled:
+        keys = {voter.key for voter in self.voters.values()}
+        fetching = {node.key for node in self.nodes.values() if node.up and not node.cut_off}
+        observers = sorted((fetching | set(self.silent)) - keys, key=lambda key: (key.id, key.directory_id or ""))
+        return QuorumPolled(
+            cluster_id="test-cluster-id",
+            endpoint=self._place(self.leader or 0),
+            leader_id=NodeId(self.leader or 0),
+            leader_epoch=Epoch(self.epoch),
+            high_watermark=Offset(self.offset),
+            voters=tuple(self._row(voter.key) for voter in self.voters.values()),
+            observers=tuple(self._row(key) for key in observers),
+            nodes=tuple(NodeEndpoints(id=v.key.id, endpoints=v.endpoints) for v in self.voters.values()),
+        )
+
+    def _row(self, key: ReplicaKey) -> Replica:
+        node = self.nodes.get(key.id)
+        now = self.now_ms + LEADERS_CLOCK
+        if node is not None and node.up and not node.cut_off and node.key == key:
+            age = 0 if node.id == self.leader else 20
+            seen = Millis(now - age)
+            return Replica(key=key, log_end_offset=Offset(self.offset), last_fetch_ms=seen, last_caught_up_ms=seen)
+        silent = self.silent.get(key)
+        last = None if silent is None else Millis(silent.at_ms + LEADERS_CLOCK)
+        end = None if silent is None else Offset(silent.end_offset)
+        return Replica(key=key, log_end_offset=end, last_fetch_ms=last, last_caught_up_ms=last)
+
+    def _view(self, node: Node) -> ViewSeen:
+        heard = self.leader is not None and not node.cut_off
+        leads = node.id == self.leader
+        return ViewSeen(
+            endpoint=str(node.endpoint),
+            node=NodeId(node.id),
+            this_cluster=True,
+            leader_id=NodeId(self.leader) if self.leader is not None and heard else None,
+            leader_epoch=Epoch(self.epoch if heard else node.epoch),
+            log=self._leader_log() if leads else None,
+        )
+
+    def _leader_log(self) -> LeaderLog:
+        begins = Millis(START + LEADERS_CLOCK)
+        if self.snapshot_at is None:
+            return LeaderLog(start_offset=Offset(0), snapshot=None, tells_absence=True, begins_timestamp_ms=begins)
+        end, reaches_to = self.snapshot_at
+        snapshot = Snapshot(
+            end_offset=Offset(end), epoch=Epoch(self.epoch), last_contained_timestamp_ms=Millis(reaches_to)
+        )
+        return LeaderLog(start_offset=Offset(0), snapshot=snapshot, tells_absence=True, begins_timestamp_ms=None)
+
+    def _asked(self) -> list[tuple[Sight, str]]:
+        return [(sight, place) for place in self.bootstrap for sight in (Sight.LOG, Sight.QUORUM)]
+
+    def _said(self, sight: Sight, place: str) -> Reason:
+        if self.names_gone:
+            return Reason.UNRESOLVABLE
+        listening = any(node.up and str(node.endpoint) == place for node in self.nodes.values())
+        if listening and self.log_denied and sight is Sight.LOG:
+            return Reason.DENIED
+        return Reason.NO_LEADER if listening else Reason.REFUSED
+
+    def _unseen(self, sight: Sight, place: str, reason: Reason) -> Unseen:
+        return Unseen(sight=sight, endpoint=place, reason=reason, detail=f"{reason} at {place}")
+
+    def _probed(self) -> list[tuple[int, Endpoint]]:
+        listed = [(voter.key.id, endpoint) for voter in self.voters.values() for endpoint in voter.endpoints]
+        return [(int(node), endpoint) for node, endpoint in listed]
+
+    def _probe(self, node: int, endpoint: Endpoint) -> EndpointProbed:
+        there = next((n for n in self.nodes.values() if n.up and n.endpoint == endpoint), None)
+        connection = Connection.ACCEPTED if there is not None else Connection.REFUSED
+        answer = Answer.NOT_ASKED
+        if there is not None:
+            answer = Answer.THIS_CLUSTER if there.id == node else Answer.OTHER_NODE
+        return EndpointProbed(
+            node=NodeId(node),
+            endpoint=endpoint,
+            resolution=Resolution.NAME_GONE if self.names_gone else Resolution.RESOLVED,
+            addresses=() if self.names_gone else (f"10.0.0.{node}",),
+            connection=Connection.NOT_TRIED if self.names_gone else connection,
+            answer=Answer.NOT_ASKED if self.names_gone else answer,
+            answered_by=NodeId(there.id) if there is not None and not self.names_gone else None,
+            detail="",
+        )
+
+    def _write(self, record: LogEvent) -> None:
+        self.pending.append(record)
+        self.log.append(record)
+
+    # --- records -------------------------------------------------------------------------------------------------
+
+    def _at(self) -> At:
+        at = At(
+            offset=Offset(self.offset),
+            leader_epoch=Epoch(self.epoch),
+            timestamp_ms=Millis(self.now_ms + LEADERS_CLOCK),
+        )
+        self.offset += 1
+        return at
+
+    def _voter(self, number: int) -> Voter:
+        node = self.nodes[number]
+        return Voter(key=node.key, endpoints=(node.endpoint,))
+
+    def _write_voters(self) -> None:
+        self.voters = dict(sorted(self.voters.items()))
+        self._write(VotersSet(at=self._at(), voters=tuple(self.voters.values())))
+
+    def _register(self, node: Node) -> None:
+        incarnation = f"incarnation-{node.id}-{self.offset}"
+        if node.broker:
+            self._write(
+                BrokerRegistered(
+                    at=self._at(),
+                    id=NodeId(node.id),
+                    incarnation_id=incarnation,
+                    endpoints=(node.endpoint,),
+                    fenced=False,
+                    in_controlled_shutdown=False,
+                    features=_supporting(node.supports),
+                )
+            )
+            return
+        self._write(
+            ControllerRegistered(
+                at=self._at(),
+                id=NodeId(node.id),
+                incarnation_id=incarnation,
+                endpoints=(node.endpoint,),
+                features=_supporting(node.supports),
+            )
+        )
+
+    def _place(self, number: int) -> str:
+        return str(self.nodes[number].endpoint)
+
+
+def _supporting(metadata_version: int) -> tuple[FeatureRange, ...]:
+    return (
+        FeatureRange(name="kraft.version", lowest=0, highest=1),
+        FeatureRange(name="metadata.version", lowest=7, highest=metadata_version),
+    )

@@ -1,0 +1,73 @@
+"""The annotated example and the schema: both say what the models say."""
+
+import json
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from streaming.config import Config, config_json_schema, load
+from streaming.config.loading import _keys, _models
+
+EXAMPLE = files("streaming.config").joinpath("example.yaml").read_text(encoding="utf-8")
+COMMITTED = Path(__file__).parents[4] / "deploy" / "config.schema.json"
+
+
+UNCOMMENTED = re.sub(r"^(\s*)#(?=[^ \n]|    )", r"\1", EXAMPLE, flags=re.MULTILINE)
+"""With every key that the example only shows, in force."""
+
+
+@pytest.fixture(params=["as it is", "with every key"])
+def example(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / "example.yaml"
+    path.write_text(EXAMPLE if request.param == "as it is" else UNCOMMENTED)
+    return path
+
+
+def test_it_loads(example: Path) -> None:
+    assert [section.name for section in load(example).watched] == ["prod", "staging"]
+
+
+def test_the_schema_takes_it(example: Path) -> None:
+    jsonschema.Draft202012Validator(config_json_schema()).validate(yaml.safe_load(example.read_text()))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"clusters": [{"name": "prod"}]},
+        {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"], "botstrap": []}]},
+        {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "sinks": [{"console": {}, "jsonl": {"path": "x"}}]},
+        {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "maintenance": [{"from": "22", "for": "4h"}]},
+    ],
+)
+def test_the_schema_refuses_what_is_wrong(wrong: dict[str, Any]) -> None:
+    assert list(jsonschema.Draft202012Validator(config_json_schema()).iter_errors(wrong))
+
+
+def test_it_shows_every_key() -> None:
+    for model in models(Config, set()):
+        for key in _keys(model):
+            # A secret is shown as its file.
+            assert re.search(rf"\b{key}(_file)?:|^- {key}$", UNCOMMENTED, re.MULTILINE), f"{model.__name__}: {key}"
+
+
+def models(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
+    if model not in seen:
+        seen.add(model)
+        yield model
+        for field in model.model_fields.values():
+            for inner in _models(field.annotation):
+                yield from models(inner, seen)
+
+
+def test_the_committed_schema_is_current() -> None:
+    assert json.loads(COMMITTED.read_text()) == config_json_schema(), (
+        "kraftwatch config schema > deploy/config.schema.json"
+    )

@@ -1,0 +1,147 @@
+"""A fleet in one file: what its clusters have in common, which are watched, and what comes from the environment."""
+
+from pathlib import Path
+
+import pytest
+
+from connectors.errors import UsageError
+from streaming.cli import options
+from streaming.config import Config, load
+from streaming.config.loading import mistakes
+
+FLEET = """
+defaults:
+  security_protocol: SASL_SSL
+  sasl_mechanism: PLAIN
+  sasl_plain_username: kraftwatch
+  sasl_plain_password_file: /run/secrets/fleet
+  resolve: {a.example: 10.0.0.1, b.example: 10.0.0.2}
+clusters:
+- name: prod-eu
+  bootstrap: ["eu.example:9093"]
+- name: prod-us
+  bootstrap: ["us.example:9093"]
+  sasl_plain_password: of its own
+  resolve: {b.example: 10.9.9.9}
+  thresholds: {no-leader: {hold: 20}}
+- name: lab
+  bootstrap: ["lab.example:9093"]
+  security_protocol: PLAINTEXT
+  sasl_mechanism: null
+watch: {include: ["prod-*"], exclude: ["*-us"]}
+thresholds: {no-leader: {hold: 7, clear: 3}}
+"""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(FLEET)
+    return path
+
+
+def settled(path: Path, *, only: list[str] | None = None, setting: list[str] | None = None) -> Config:
+    return options.settled(config=path, cluster=None, setting=setting, resolve=None, hosts_file=None, only=only)
+
+
+def test_the_defaults_lie_under_each_cluster_and_what_it_says_itself_wins(fleet: Path) -> None:
+    eu, us, lab = load(fleet).clusters
+
+    assert (eu.security_protocol, us.security_protocol, lab.security_protocol) == ("SASL_SSL", "SASL_SSL", "PLAINTEXT")
+    assert eu.resolve == {"a.example": "10.0.0.1", "b.example": "10.0.0.2"}
+    assert us.resolve == {"a.example": "10.0.0.1", "b.example": "10.9.9.9"}
+
+
+def test_a_password_of_its_own_replaces_the_fleets_password_file(fleet: Path) -> None:
+    eu, us, _ = load(fleet).clusters
+
+    assert str(eu.sasl_plain_password_file) == "/run/secrets/fleet"
+    assert us.sasl_plain_password_file is None
+    assert us.cluster().options["sasl_plain_password"] == "of its own"
+
+
+def test_watch_says_which_and_only_stands_for_its_include(fleet: Path) -> None:
+    assert [section.name for section in load(fleet).watched] == ["prod-eu"]
+    assert [section.name for section in settled(fleet, only=["lab"]).watched] == ["lab"]
+    with pytest.raises(UsageError, match=r"--only prod is none of the clusters: prod-eu, prod-us, lab"):
+        settled(fleet, only=["prod"])
+    with pytest.raises(UsageError, match="watch leaves no cluster"):
+        settled(fleet, only=["prod-us"])
+
+
+def test_a_clusters_thresholds_lie_over_the_common_ones_and_an_option_over_both(fleet: Path) -> None:
+    def hold(config: Config, at: int) -> tuple[float, float]:
+        numbers = config.thresholds_in_force(config.clusters[at])["no-leader"].values
+        return numbers["hold"], numbers["clear"]
+
+    config = load(fleet)
+    assert (hold(config, 0), hold(config, 1)) == ((7, 3), (20, 3))
+    config = settled(fleet, setting=["no-leader.hold=1"])
+    assert (hold(config, 0), hold(config, 1)) == ((1, 3), (1, 3))
+
+
+def test_the_environment_is_expanded_in_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("${HOME}\n")
+    monkeypatch.setenv("C1", "c1.example")
+    monkeypatch.setenv("HOLD", "9")
+    monkeypatch.setenv("EMPTY", "")
+    monkeypatch.setenv("NESTED", "${C1}")
+    monkeypatch.delenv("NOWHERE", raising=False)
+    path = tmp_path / "kraftwatch.yaml"
+    path.write_text(
+        f"""
+        clusters:
+        - name: ${{NOWHERE:-prod}}
+          bootstrap: ["${{C1}}:9093", "${{EMPTY:-c2}}:9093"]
+          security_protocol: SASL_SSL
+          sasl_mechanism: PLAIN
+          sasl_plain_username: a$b${{EMPTY}}$${{C1}}${{NESTED}}
+          sasl_plain_password_file: {secret}
+        thresholds: {{no-leader: {{hold: "${{HOLD}}"}}}}
+        """
+    )
+
+    config = load(path)
+    (section,) = config.clusters
+
+    assert (section.name, section.bootstrap) == ("prod", ("c1.example:9093", "c2:9093"))
+    assert section.sasl_plain_username == "a$b${C1}${C1}"
+    assert config.overrides() == {"no-leader.hold": 9.0}
+    assert section.cluster().options["sasl_plain_password_file"] == str(secret)
+
+
+def test_every_mistake_can_be_had_at_once_each_once_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "kraftwatch.yaml"
+    path.write_text(
+        """defaults:
+  vantage: somewhere
+clusters:
+- {name: a, bootstrap: ["c1"]}
+- {name: b, bootstrap: ["c1:9093"], botstrap: []}
+listen: nowhere
+"""
+    )
+
+    assert [each.removeprefix(f"{path}: ") for each in mistakes(path)] == [
+        "line 5: unknown key 'clusters.1.botstrap'; did you mean 'bootstrap'?",
+        "line 2: defaults.vantage: should be 'inside' or 'outside'",
+        "line 4: clusters.0.bootstrap: 'c1' is not HOST:PORT",
+        "line 6: listen: 'nowhere' is not HOST:PORT",
+    ]
+
+
+def test_what_yaml_merges_is_found_where_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "kraftwatch.yaml"
+    path.write_text(
+        """clusters:
+- &first
+  name: a
+  bootstrap: ["c1:9093"]
+  vantage: there
+- <<: *first
+  name: b
+"""
+    )
+
+    assert mistakes(path)[0].endswith("line 5: clusters.0.vantage: should be 'inside' or 'outside'")

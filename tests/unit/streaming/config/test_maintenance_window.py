@@ -1,0 +1,97 @@
+"""Maintenance windows: weekly, by the clock on the wall, of their whole length when that clock is changed."""
+
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from rules.model.identifiers import Millis
+from rules.notifications.silence import Silence
+from streaming.config import checked
+from streaming.config.maintenance_window import in_force
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def at(moment: str) -> Millis:
+    """Berlin's wall clock; with an offset, that of the moment itself."""
+    when = datetime.fromisoformat(moment)
+    return Millis(round((when if when.tzinfo else when.replace(tzinfo=BERLIN)).timestamp() * 1000))
+
+
+def silences(moment: str, **keys: Any) -> tuple[Silence, ...]:
+    window = {"from": "22:00", "for": "4h", "timezone": "Europe/Berlin", "comment": "CHG-1", **keys}
+    config = checked(
+        {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "maintenance": [window]}, "the test's configuration"
+    )
+    return in_force(config.windows(), at(moment))
+
+
+@pytest.mark.parametrize(
+    ("moment", "silent"),
+    [
+        ("2026-11-20T21:59:59", False),
+        ("2026-11-20T22:00:00", True),
+        ("2026-11-21T01:59:59", True),
+        ("2026-11-21T02:00:00", False),
+        ("2026-11-21T22:00:00", False),
+    ],
+)
+def test_on_friday_night_and_no_other(moment: str, silent: bool) -> None:
+    assert bool(silences(moment, days=["fri"])) is silent
+
+
+def test_a_silence_says_what_until_when_and_why() -> None:
+    (silence,) = silences("2026-11-20T23:00", clusters=["prod-*"], rules=["no-leader"])
+    assert silence == Silence(
+        id="maintenance-1",
+        cluster="prod-*",
+        rule="no-leader",
+        starts_at_ms=at("2026-11-20T22:00"),
+        ends_at_ms=at("2026-11-21T02:00"),
+        author="configuration",
+        comment="CHG-1",
+    )
+
+
+def test_several_patterns_are_a_silence_each() -> None:
+    found = silences("2026-11-20T23:00", clusters=["a", "b"], rules=["no-leader", "voter-*"])
+    assert [(one.cluster, one.rule) for one in found] == [
+        ("a", "no-leader"),
+        ("a", "voter-*"),
+        ("b", "no-leader"),
+        ("b", "voter-*"),
+    ]
+
+
+def test_a_window_of_days_holds_until_its_end() -> None:
+    weekend = {"days": ["fri"], "for": "3d"}
+    assert silences("2026-11-23T21:59", **weekend)
+    assert not silences("2026-11-23T22:00", **weekend)
+
+
+@pytest.mark.parametrize(
+    ("moment", "silent"),
+    [
+        # On 29 March 2026 at 02:00 clocks in Berlin are put forward to 03:00.
+        ("2026-03-29T01:30:00+00:00", True),
+        ("2026-03-29T01:29:59+00:00", False),
+        ("2026-03-29T03:29:59+00:00", True),
+        ("2026-03-29T03:30:00+00:00", False),
+        # On 25 October 2026 at 03:00 they are put back to 02:00: 02:30 comes twice, and the first is meant.
+        ("2026-10-25T00:29:59+00:00", False),
+        ("2026-10-25T00:30:00+00:00", True),
+        ("2026-10-25T02:29:59+00:00", True),
+        ("2026-10-25T02:30:00+00:00", False),
+    ],
+)
+def test_when_clocks_are_changed_in_it_it_lasts_its_two_hours_all_the_same(moment: str, silent: bool) -> None:
+    window = {"days": ["sun"], "from": "02:30", "for": "2h"}
+    assert bool(silences(moment, **window)) is silent
+
+
+def test_a_time_without_quotes_is_what_it_looks_like() -> None:
+    # YAML 1.1 hands 22:00 on as 1320.
+    assert silences("2026-11-20T22:00", **{"from": 1320})
+    assert not silences("2026-11-20T21:59", **{"from": 1320})

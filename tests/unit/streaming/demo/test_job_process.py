@@ -1,0 +1,76 @@
+"""The job of a demo or a test that fails or dies is not left behind."""
+
+import os
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from streaming.demo import job_process
+from streaming.demo.job_process import Watcher, WatcherError
+from tests.eventually import eventually
+
+OWNER = """
+import sys
+from pathlib import Path
+
+from streaming.demo.job_process import Watcher
+
+
+class Waiting(Watcher):
+    def command(self):
+        return [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+Waiting(folder=Path(sys.argv[1]), bootstrap=()).start()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent died")
+def test_the_job_ends_when_its_watcher_is_killed(tmp_path: Path) -> None:
+    owner = psutil.Popen([sys.executable, "-c", OWNER, str(tmp_path)])
+    try:
+        eventually(lambda: "time.sleep" in str([child.cmdline() for child in owner.children()]), within_s=60)
+        (job,) = owner.children()
+    finally:
+        owner.kill()
+        owner.wait()
+
+    eventually(lambda: ended(job), within_s=60)
+
+
+class NeverReady(Watcher):
+    """A job that ends no batch."""
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+def test_a_job_that_does_not_come_up_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_process, "START_S", 0.5)
+    before = {child.pid for child in psutil.Process().children()}
+
+    with pytest.raises(WatcherError, match="first batch"):
+        NeverReady(folder=tmp_path, bootstrap=()).start()
+
+    assert {child.pid for child in psutil.Process().children()} <= before
+
+
+def test_a_setpriv_that_knows_no_such_option_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As before util-linux 2.33 (RHEL 8), and in busybox."""
+    old = tmp_path / "setpriv"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(job_process, "START_S", 0.5)
+
+    with pytest.raises(WatcherError, match="waited"):
+        NeverReady(folder=tmp_path, bootstrap=()).start()
+
+
+def ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

@@ -1,0 +1,72 @@
+"""However the streaming query ends by itself, it is one sentence."""
+
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
+
+from streaming.pipeline import query as queries
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.query import ATTEMPTS, TOO_SLOW, JobError, Query
+from streaming.pipeline.step import Step
+
+STEP = Step({})
+
+
+class Ends:
+    """Ends as it is told."""
+
+    def __init__(self, problem: Exception | None) -> None:
+        self._problem = problem
+
+    def awaitTermination(self, timeout: float) -> bool:
+        if self._problem is not None:
+            raise self._problem
+        return True
+
+
+@pytest.mark.parametrize(
+    ("problem", "sentence"),
+    [
+        (None, "ended by itself"),
+        (PySparkException("Batch 7 failed\nCaused by: java.io.IOException: disk\n at x"), "java.io.IOException: disk"),
+        (
+            PySparkException(
+                "Batch 7 failed\nCaused by: java.io.IOException: disk\n\tat a.SparkErrorUtils.tried(E.scala:8)"
+            ),
+            "holds: Caused by: java.io.IOException: disk",
+        ),
+        (PySparkException(""), "PySparkException"),
+        (Py4JError("An error occurred while calling o1"), "An error occurred while calling o1"),
+        (Py4JNetworkError("Answer from Java side is empty"), "Spark's Java process is gone"),
+        (ConnectionRefusedError(111, "Connection refused"), "Spark's Java process is gone"),
+    ],
+)
+def test_it_is_one_sentence(problem: Exception | None, sentence: str) -> None:
+    query = Query(None, None, None)  # type: ignore[arg-type]  # nothing of them is asked
+    query._running = Ends(problem)  # type: ignore[assignment]
+
+    with pytest.raises(JobError) as ended:
+        query.wait(1)
+
+    assert sentence in str(ended.value)
+    assert "\n" not in str(ended.value)
+    assert "checkpoint holds" in str(ended.value)
+
+
+def test_a_machine_that_stays_too_slow_for_spark_is_one_sentence_after_some_attempts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[int] = []
+
+    def too_slow(*_: object) -> None:
+        attempts.append(len(attempts))
+        raise PySparkException(f"{TOO_SLOW}.\nCaused by: java.net.SocketTimeoutException: Timed out")
+
+    monkeypatch.setattr(queries, "start", too_slow)
+
+    with pytest.raises(JobError, match=r"does not start on .*SocketTimeoutException"):
+        Query(None, Checkpoint(folder=tmp_path), None).start(STEP)  # type: ignore[arg-type]  # nothing of them is asked
+
+    assert len(attempts) == ATTEMPTS

@@ -1,0 +1,152 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from connectors.errors import UsageError
+from connectors.journal import position_file
+from connectors.journal.position_file import Mark
+from connectors.journal.reader import PUBLISHED, Journal
+from connectors.journal.writer import Recorder
+from connectors.observation import Kind, Observation
+from streaming.pipeline.checkpoint import Checkpoint
+
+
+def test_two_jobs_cannot_hold_one_checkpoint(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path / "checkpoint")
+    refusal = pytest.raises(UsageError, match=r"still in use after 0 s: another kraftwatch")
+    with checkpoint.held(), refusal, checkpoint.held(wait_s=0):
+        raise AssertionError("held twice")
+
+
+def test_the_lock_is_free_again_afterwards(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path / "checkpoint")
+    with checkpoint.held():
+        pass
+    with checkpoint.held(wait_s=0):
+        assert checkpoint.folder.is_dir()
+
+
+def test_a_checkpoint_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+
+    refusal = pytest.raises(UsageError, match=r"checkpoint .*file/below: not a directory")
+    with refusal, Checkpoint(folder=tmp_path / "file" / "below").held():
+        raise AssertionError("made below a file")
+
+
+def test_cluster_ids_are_remembered(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    assert checkpoint.cluster_ids() == {}
+
+    checkpoint.record_cluster_ids({"prod": "A"})
+
+    assert checkpoint.cluster_ids() == {"prod": "A"}
+
+
+def test_a_damaged_identity_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text("{")
+
+    with pytest.raises(UsageError, match=r"cluster\.json cannot be read: restore it"):
+        Checkpoint(folder=tmp_path).cluster_ids()
+
+
+def test_a_journal_as_spark_planned_it(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    journal_id = record(checkpoint.journal, rows=3)
+    planned(checkpoint, journal=journal_id, sequence=3)
+
+    checkpoint.check_journal()
+
+
+def test_a_journal_that_ends_before_what_was_planned_is_refused(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    planned(checkpoint, journal=record(checkpoint.journal, rows=3), sequence=4)
+
+    with pytest.raises(UsageError, match="is not the one that spark/ was planned on"):
+        checkpoint.check_journal()
+
+
+def test_rows_whose_publication_a_power_cut_took_are_still_there(tmp_path: Path) -> None:
+    """The rows are synced, the mark that publishes them is not: the recorder publishes them once more."""
+    checkpoint = Checkpoint(folder=tmp_path)
+    journal_id = record(checkpoint.journal, rows=9)
+    planned(checkpoint, journal=journal_id, sequence=9)
+    position_file.write(checkpoint.journal / PUBLISHED, Mark(journal_id=journal_id, sequence=4))
+    (segment,) = checkpoint.journal.glob("*.seg")
+    with segment.open("ab") as file:
+        file.write(b"torn")
+
+    checkpoint.check_journal()
+
+    with Recorder(checkpoint.journal) as recorder:
+        assert recorder.published == 9
+
+
+def test_another_journal_is_refused(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    record(checkpoint.journal, rows=9)
+    planned(checkpoint, journal="another", sequence=3)
+
+    with pytest.raises(UsageError, match="is not the one that spark/ was planned on"):
+        checkpoint.check_journal()
+
+
+def test_a_missing_journal_is_refused(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    planned(checkpoint, journal="any", sequence=3)
+
+    with pytest.raises(UsageError, match="has Spark's offsets but no journal"):
+        checkpoint.check_journal()
+
+
+def test_a_torn_offset_file_is_passed_over(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    planned(checkpoint, journal=record(checkpoint.journal, rows=3), sequence=3)
+    (checkpoint.spark / "offsets" / "1").write_text("v1\n")
+
+    checkpoint.check_journal()
+
+
+@pytest.mark.parametrize("torn", ['v1\n{}\n{"journal":"ab', "v1\n{}\n{}", "v1\n{}\n[]"])
+def test_an_offset_that_is_none_is_passed_over(tmp_path: Path, torn: str) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    planned(checkpoint, journal=record(checkpoint.journal, rows=3), sequence=3)
+    (checkpoint.spark / "offsets" / "1").write_text(torn)
+
+    checkpoint.check_journal()
+
+
+def test_spark_state_that_was_taken_away_from_a_trimmed_journal_is_refused(tmp_path: Path) -> None:
+    """The log's beginning is no longer in the journal: whoever starts anew in it would never know the voters."""
+    checkpoint = Checkpoint(folder=tmp_path)
+    with Recorder(checkpoint.journal, segment_bytes=100, keep_bytes=100) as recorder:
+        for at in range(9):
+            recorder.append([Observation(cluster="prod", kind=Kind.UNSEEN, observed_at_ms=at)])
+            Journal(checkpoint.journal).commit(recorder.publish())
+    assert Journal(checkpoint.journal).first() > 0
+
+    with pytest.raises(UsageError, match=r"has a journal/ that no longer holds its beginning, but no Spark offsets"):
+        checkpoint.check_journal()
+
+
+@pytest.mark.parametrize("content", ["[]", "7", "null", '"prod"'])
+def test_an_identity_that_is_no_object_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "cluster.json").write_text(content)
+
+    with pytest.raises(UsageError, match=r"cluster\.json cannot be read: restore it"):
+        Checkpoint(folder=tmp_path).cluster_ids()
+
+
+def record(folder: Path, *, rows: int) -> str:
+    with Recorder(folder) as recorder:
+        recorder.append([Observation(cluster="prod", kind=Kind.UNSEEN, observed_at_ms=1)] * rows)
+        recorder.publish()
+        return recorder.journal_id
+
+
+def planned(checkpoint: Checkpoint, *, journal: str, sequence: int) -> None:
+    offsets = checkpoint.spark / "offsets"
+    offsets.mkdir(parents=True)
+    line = json.dumps({"journal": journal, "sequence": sequence})
+    (offsets / "0").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{line}')

@@ -1,0 +1,33 @@
+"""One row, one schema: what crosses Spark has the fields of what it carries."""
+
+import dataclasses
+
+from connectors.event_columns import COLUMNS
+from connectors.observation import Kind, Observation
+from streaming.pipeline.decode import EVENT_ARROW, decode_batches
+from streaming.pipeline.schema import EVENT, OBSERVATION
+from streaming.pipeline.source import OBSERVATION_ARROW, observations_to_arrow
+
+
+def test_an_observation_row_is_an_observation() -> None:
+    assert set(OBSERVATION.fieldNames()) == {field.name for field in dataclasses.fields(Observation)}
+
+
+def test_an_event_row_is_its_keys_and_its_columns() -> None:
+    keys = ["cluster", "shard", "sequence", "observed_at_ms"]
+
+    assert EVENT.fieldNames()[:4] == keys
+    assert set(EVENT.fieldNames()[4:]) == set(COLUMNS)
+
+
+def test_rows_cross_arrow_as_they_are() -> None:
+    row = Observation(cluster="a", kind=Kind.QUORUM, observed_at_ms=5, payload=b"{", sequence=7)
+
+    batch = observations_to_arrow([row])
+    (events,) = decode_batches(iter([batch]))
+
+    assert batch.schema == OBSERVATION_ARROW
+    assert batch.to_pylist()[0]["payload"] == b"{"
+    assert events.schema == EVENT_ARROW
+    (event,) = events.to_pylist()
+    assert (event["cluster"], event["sequence"], event["type"]) == ("a", 7, "undecodable")

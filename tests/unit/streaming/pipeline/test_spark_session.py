@@ -1,0 +1,77 @@
+"""A Spark that does not start is one sentence; what is started is given paths as they are. No JVM here."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from connectors.errors import UsageError
+from streaming.pipeline import spark_session as spark_session
+from streaming.pipeline.spark_session import java_option, packages_archive, session
+
+
+def test_java_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+
+    with pytest.raises(UsageError) as refused:
+        session(master="local[1]", logs=tmp_path / "log", settings={})
+
+    said = str(refused.value)
+    assert f"JAVA_HOME is {tmp_path / 'nowhere'}, and there is no bin/java in it" in said
+    assert "17 or newer" in said
+
+
+def test_no_java_at_all_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(UsageError, match="no java on the PATH"):
+        session(master="local[1]", logs=tmp_path / "log", settings={})
+
+
+def test_a_java_that_dies_at_once_says_why(tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'Error: this java is from 2014' >&2\nexit 1\n")
+    java.chmod(0o755)
+    logs = tmp_path / "log"
+    logs.mkdir()
+    (logs / "spark.err").write_text("Error: of the run before\n")
+    # In a process of its own: pyspark leaves an open pipe to a Java that died.
+    start = f"from pathlib import Path; session(master='local[1]', logs=Path({str(logs)!r}), settings={{}})"
+
+    ended = subprocess.run(
+        [sys.executable, "-c", f"from streaming.pipeline.spark_session import session; {start}"],
+        env={**os.environ, "JAVA_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+
+    said = ended.stderr.splitlines()[-1]
+    assert said.startswith("connectors.errors.UsageError: Spark does not start on --master local[1]: ")
+    assert "Error: this java is from 2014" in said
+    assert "of the run before" not in said
+
+
+def test_a_path_with_a_space_stays_one_option() -> None:
+    assert java_option("-Xss16m") == "-Xss16m"
+    assert java_option("-Da=/my folder/x") == '"-Da=/my folder/x"'
+    assert java_option('-Da=/a "b" \\c') == '"-Da=/a \\"b\\" \\\\c"'
+
+
+def test_files_older_than_zip_travel_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "site" / "rules"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    os.utime(package / "__init__.py", (0, 0))
+    monkeypatch.setattr(spark_session, "PACKAGES", ("rules",))
+    monkeypatch.setattr(spark_session, "files", lambda name: tmp_path / "site" / name)
+
+    archive = packages_archive(tmp_path)
+
+    assert zipfile.ZipFile(archive).namelist() == ["rules/__init__.py"]

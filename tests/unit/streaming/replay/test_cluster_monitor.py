@@ -1,0 +1,93 @@
+"""A Watch tells the same however its observations are batched, stored or delivered again."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.errors import UsageError
+from rules.alert import Alert, AlertState
+from rules.evaluate import thresholds_for
+from rules.model.monitoring import Reason, Vantage
+from streaming.replay import cluster_monitor as module
+from streaming.replay.cluster_monitor import Row, Watch
+from tests.unit.streaming.replay.ledger import Ledger, poll, replica, unseen
+
+THRESHOLDS = thresholds_for({})
+ADDRESSES = ("c1:9093", "c2:9093", "c3:9093")
+
+
+def watch(blob: bytes | None = None) -> Watch:
+    return Watch.of(
+        blob, cluster="test", cluster_id=None, bootstrap=ADDRESSES, vantage=Vantage.INSIDE, thresholds=THRESHOLDS
+    )
+
+
+def outage() -> list[Row]:
+    """Healthy for 20 s, no leader for 20 s, healthy for 20 s."""
+    ledger = Ledger()
+    ledger.leader(1)
+    ledger.voters("1-a", "2-b", "3-c")
+    rows = [ledger.read()]
+    for second in range(60):
+        if 20 <= second < 40:
+            rows += [ledger.row(unseen(Reason.NO_LEADER, place), after_ms=333) for place in ADDRESSES]
+        else:
+            ledger.noops(2)
+            rows += [ledger.read(after_ms=500), ledger.row(poll(*map(replica, ("1-a", "2-b", "3-c"))), after_ms=500)]
+    return rows
+
+
+ROWS = outage()
+
+
+def test_an_outage_is_told_once_and_resolved_once() -> None:
+    told = watch().observe(ROWS)
+
+    assert [(alert.rule, alert.state) for alert in told] == [
+        ("no-leader", AlertState.FIRING),
+        ("no-leader", AlertState.RESOLVED),
+    ]
+    firing, resolved = told
+    assert firing.fingerprint == resolved.fingerprint
+    assert 0 <= firing.observed_at_ms - firing.due_at_ms < 400
+    assert 0 <= resolved.observed_at_ms - resolved.due_at_ms < 600
+
+
+@settings(max_examples=15)
+@given(st.lists(st.integers(0, len(ROWS)), max_size=8), st.booleans(), st.integers(0, 10))
+def test_batches_restarts_and_re_delivery_change_nothing(cuts: list[int], store: bool, overlap: int) -> None:
+    edges = sorted({0, len(ROWS), *cuts})
+    told: list[Alert] = []
+    one = watch()
+    for start, end in pairwise(edges):
+        told += one.observe(ROWS[max(0, start - overlap) : end])
+        one = watch(one.to_bytes()) if store else one
+
+    whole = watch()
+    assert told == list(whole.observe(ROWS))
+    assert one.to_bytes() == whole.to_bytes()
+
+
+def refusal(blob: bytes) -> str:
+    with pytest.raises(UsageError) as refused:
+        watch(blob)
+    return str(refused.value)
+
+
+def test_a_newer_or_damaged_state_is_refused_in_one_sentence() -> None:
+    firing = watch()
+    firing.observe(ROWS[:110])
+    blob = firing.to_bytes()
+    assert watch(blob).book == firing.book
+    assert firing.book.standings, "the blob holds a standing alert"
+
+    newer = bytearray(blob)
+    newer[3] = module.VERSION + 1
+    assert "alerts of cluster test have version 2, this kraftwatch knows up to 1: run the newer" in refusal(
+        bytes(newer)
+    )
+    for torn in (b"", blob[:5], blob[:30], b"kwm" + blob[3:], blob[:-1]):
+        assert " of cluster test " in refusal(torn)
+        assert refusal(torn).endswith("start with a new checkpoint folder")

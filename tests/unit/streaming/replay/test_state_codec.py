@@ -1,0 +1,149 @@
+"""The blob: nothing is lost in it, older versions are migrated, newer and damaged ones refused."""
+
+import json
+import zlib
+from typing import Any
+
+import pytest
+
+from connectors.errors import UsageError
+from rules.model.identifiers import TopicId
+from rules.model.monitoring import Reason, Vantage
+from streaming.replay import state_codec
+from streaming.replay.machine import Machine
+from tests.description import describe
+from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica, unseen
+
+
+def seen() -> Machine:
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    ledger.voters("1-a", "2-b")
+    ledger.broker(101, fenced=False)
+    ledger.begin()
+    ledger.broker(102)
+    ledger.change("orders", 0, isr=(101,), recovering=True)
+    rows = [ledger.read(), ledger.row(poll(replica("1-a"), replica("2-b"))), ledger.row(unseen(Reason.DENIED))]
+    apply(replay, rows)
+    return replay
+
+
+def test_the_machine_comes_back_as_it_was() -> None:
+    replay = seen()
+    back = again(replay.to_bytes())
+
+    assert back.quorum() == replay.quorum()
+    assert back.to_bytes() == replay.to_bytes()
+    assert describe(back.quorum()) == describe(replay.quorum())
+    assert (back.sequence, back.undecodable) == (replay.sequence, replay.undecodable)
+
+
+def test_todays_configuration_wins_over_that_of_the_blob() -> None:
+    back = Machine.from_bytes(
+        seen().to_bytes(), cluster="renamed", cluster_id=None, bootstrap=("x:1",), vantage=Vantage.OUTSIDE
+    )
+    quorum = back.quorum()
+
+    assert (quorum.cluster, quorum.bootstrap, quorum.vantage) == ("renamed", ("x:1",), Vantage.OUTSIDE)
+    assert quorum.cluster_id == "cluster-id"
+
+
+def refusal(blob: bytes, cluster_id: str | None = None) -> str:
+    with pytest.raises(UsageError) as refused:
+        Machine.from_bytes(blob, cluster="test", cluster_id=cluster_id, bootstrap=(), vantage=Vantage.INSIDE)
+    return str(refused.value)
+
+
+def test_another_clusters_state_is_refused() -> None:
+    assert refusal(seen().to_bytes(), "elsewhere") == (
+        "the checkpoint's state of cluster test is of cluster id cluster-id, not elsewhere: "
+        "use another checkpoint folder"
+    )
+
+
+def test_a_newer_version_is_refused() -> None:
+    blob = bytearray(seen().to_bytes())
+    blob[3] = 9
+    assert refusal(bytes(blob)) == (
+        f"the checkpoint's state of cluster test has version 9, this kraftwatch knows up to {state_codec.VERSION}: "
+        "run the newer kraftwatch that wrote it, or start with a new checkpoint folder"
+    )
+
+
+def test_every_torn_or_foreign_blob_is_refused_in_one_sentence() -> None:
+    blob = seen().to_bytes()
+    for torn in (b"", b"k", b"PK\x03\x04 and so on", *(blob[:end] for end in range(4, len(blob))), blob + b"\0"):
+        assert refusal(torn).startswith("the checkpoint's state of cluster test is damaged (")
+
+
+@pytest.mark.parametrize("version", [state_codec.VERSION - 1, state_codec.VERSION])
+@pytest.mark.parametrize("inside", [b"no JSON", b'{"sequence": 7}', b'"\xff"'])
+def test_a_blob_that_is_whole_and_holds_something_else_is_refused_as_well(version: int, inside: bytes) -> None:
+    hot = zlib.compress(inside)
+    blob = state_codec.MAGIC + bytes([version]) + len(hot).to_bytes(4, "big") + hot + bytes(8)
+    assert refusal(blob).startswith("the checkpoint's state of cluster test is damaged (")
+
+
+def test_an_older_version_is_migrated_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it will be: version 1 called `undecodable` something else, version 2 held it as a string."""
+    replay = seen()
+    replay.undecodable = 7
+    new = replay.to_bytes()
+    length = int.from_bytes(new[4:8], "big")
+    document: dict[str, Any] = json.loads(zlib.decompress(new[8 : 8 + length]))
+    document["broken"] = document.pop("undecodable")
+    old_hot = zlib.compress(json.dumps(document).encode())
+    old = b"kwm\x01" + len(old_hot).to_bytes(4, "big") + old_hot + new[8 + length :]
+
+    def second(old: dict[str, Any]) -> dict[str, Any]:
+        broken = old.pop("broken")
+        return {**old, "undecodable": str(broken)}
+
+    def third(old: dict[str, Any]) -> dict[str, Any]:
+        return {**old, "undecodable": int(old["undecodable"])}
+
+    monkeypatch.setattr(state_codec, "VERSION", 3)
+    monkeypatch.setattr(state_codec, "MIGRATIONS", {1: second, 2: third})
+
+    assert again(old).undecodable == 7
+    assert again(old).quorum() == replay.quorum()
+
+
+def test_topics_of_the_first_version_are_read_and_their_epochs_are_unknown() -> None:
+    """They were packed without epochs and without the last known ELR."""
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    ledger.topic("orders")
+    ledger.partition("orders", 0, 101, 102, elr=(103,))
+    apply(replay, [ledger.read()])
+    new = replay.to_bytes()
+    hot = new[4 : 8 + int.from_bytes(new[4:8], "big")]
+    document = {
+        "assignments": [[[101, 102], [101, 102], [103], 101]],
+        "topics": [["id-of-orders", "orders", None, [0]]],
+    }
+    topics = zlib.compress(json.dumps(document).encode())
+    old = b"kwm\x01" + hot + len(topics).to_bytes(4, "big") + topics + bytes(4)
+
+    held = again(old).log.partitions.topics[TopicId("id-of-orders")].partitions[0]
+
+    known = replay.log.partitions.topics[TopicId("id-of-orders")].partitions[0]
+    assert (known.leader_epoch, known.partition_epoch) == (0, 0)
+    assert held == known._replace(leader_epoch=None, partition_epoch=None)
+    assert again(again(old).to_bytes()).log.partitions.topics == again(old).log.partitions.topics
+
+
+def test_an_idle_quorum_is_a_small_blob() -> None:
+    """Nine replicas polled for ten minutes, forty brokers, a thousand partitions: what a micro-batch rewrites."""
+    ledger, replay = Ledger(), machine()
+    ledger.leader(1)
+    for node in range(40):
+        ledger.broker(100 + node, fenced=False)
+    ledger.topic("orders")
+    for number in range(1_000):
+        ledger.partition("orders", number, 100 + number % 40, 100 + (number + 1) % 40, 100 + (number + 2) % 40)
+    rows = [ledger.read()]
+    rows += [ledger.row(poll(*(replica(f"{node}-dir{node}") for node in range(1, 10)))) for _ in range(600)]
+    apply(replay, rows)
+
+    assert len(replay.to_bytes()) < 12_000

@@ -1,0 +1,184 @@
+"""A report from a journal and a ledger: what is in it, what it loads, and what cannot be asked for."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from connectors.delivery.ledger import Ledger
+from connectors.delivery.silence_store import SilenceFile
+from connectors.errors import UsageError
+from connectors.journal.writer import Recorder
+from connectors.observation import Observation
+from connectors.sinks.alert_json import iso
+from rules.evaluate import thresholds_for
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Reason, Sight
+from rules.notifications.silence import Silence
+from streaming.cli import app
+from streaming.report.incident_report import Incident, Report, report
+from streaming.web.templating import asset, digest
+from tests.unit.connectors.logdir.log_dirs import AT
+from tests.unit.connectors.sinks.sink_alerts import alert
+from tests.unit.streaming.status.test_from_journal import journal, observed, polled, records, unseen
+
+EVIL = "</script><script>alert(1)</script>"
+
+
+def recording(folder: Path, *, cluster: str = "a") -> Path:
+    """Two minutes: a leader is elected, fetches, and after a minute nobody leads."""
+    rows = [records(0, 0, AT)]
+    for second in range(1, 60):
+        rows += [records(second, second, AT + 1_000 * second), observed(polled(), AT + 1_000 * second)]
+    for second in range(60, 120):
+        at_ms = AT + 1_000 * second
+        rows += [observed(unseen(Reason.NO_LEADER, sight), at_ms) for sight in (Sight.LOG, Sight.QUORUM)]
+    named = [
+        Observation(
+            cluster=cluster,
+            kind=row.kind,
+            observed_at_ms=row.observed_at_ms,
+            base_offset=row.base_offset,
+            last_offset=row.last_offset,
+            leader_epoch=row.leader_epoch,
+            high_watermark=row.high_watermark,
+            payload=row.payload,
+        )
+        for row in rows
+    ]
+    return journal(folder, named)
+
+
+def written(folder: Path, *, cluster: str | None = None, from_s: int | None = None, to_s: int | None = None) -> Report:
+    from_ms, to_ms = (None if seconds is None else Millis(AT + 1_000 * seconds) for seconds in (from_s, to_s))
+    incident = Incident(folder=folder, cluster=cluster, from_ms=from_ms, to_ms=to_ms)
+    return report(incident, thresholds_for({}))
+
+
+def test_without_a_ledger_the_alerts_are_judged_again(tmp_path: Path) -> None:
+    made = written(recording(tmp_path / "journal"))
+    assert (made.cluster, made.from_ms, made.to_ms) == ("a", AT - 60_000, AT + 119_000)
+    assert "critical no-leader, quorum: no controller leads the metadata quorum" in made.html
+    assert "no ledger lies beside the journal" in made.html
+    assert "controller 1 was elected, epoch 1" in made.html
+
+
+def test_a_ledger_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
+    (tmp_path / "ledger.jsonl").mkdir()
+    with pytest.raises(UsageError, match=r"cannot read .*ledger\.jsonl: is a directory"):
+        written(tmp_path)
+
+
+def test_with_a_ledger_it_tells_what_was_told_up_to_its_end(tmp_path: Path) -> None:
+    recording(tmp_path / "journal")
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger.record(
+        [
+            alert("quorum", cluster="a", started_at_ms=AT + 60_000),
+            alert("quorum", cluster="a", started_at_ms=AT + 60_000, resolved=True, observed_at_ms=Millis(AT + 90_000)),
+            alert("elsewhere", cluster="b", started_at_ms=AT + 60_000),
+        ],
+        Millis(AT),
+    )
+    before = (tmp_path / "ledger.jsonl").read_bytes()
+
+    whole, middle = written(tmp_path), written(tmp_path, to_s=80)
+
+    assert "Told, and over" in whole.html
+    assert "elsewhere" not in whole.html
+    assert "Told, and over" not in middle.html
+    assert "Nobody leads." in middle.html
+    assert (tmp_path / "ledger.jsonl").read_bytes() == before, "the job may be writing it"
+    ledger.close()
+
+
+@pytest.mark.parametrize("given", ["", "journal"], ids=["the checkpoint", "the journal in it"])
+def test_what_was_silenced_is_shown_as_such(tmp_path: Path, given: str) -> None:
+    recording(tmp_path / "journal")
+    assert "a known outage" not in written(tmp_path / given).html
+    silence = Silence(
+        id="1",
+        cluster="a",
+        rule="no-leader",
+        subject="*",
+        starts_at_ms=Millis(AT + 50_000),
+        ends_at_ms=Millis(AT + 500_000),
+        author="ana",
+        comment="a known outage",
+    )
+    SilenceFile(tmp_path / "silences.json").add(silence, now_ms=Millis(AT))
+    made = written(tmp_path / given)
+    assert "a known outage" in made.html
+
+
+def test_it_shows_the_state_at_its_end(tmp_path: Path) -> None:
+    recording(tmp_path / "journal")
+    title = f"<title>a, {iso(Millis(AT))} to {iso(Millis(AT + 40_000))}"
+    assert title in written(tmp_path, from_s=0, to_s=40).html
+    assert "what is shown is what was seen last" not in written(tmp_path, to_s=40).html
+    assert "what is shown is what was seen last" in written(tmp_path).html
+
+
+def test_nothing_but_its_own_style_and_script_runs_and_nothing_is_loaded(tmp_path: Path) -> None:
+    html = written(recording(tmp_path / "journal", cluster=EVIL)).html
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', html)
+    for kind, name in (("style", "kraftwatch.css"), ("script", "kraftwatch.js")):
+        (inside,) = re.findall(rf"<{kind}>(.*?)</{kind}>", html, re.DOTALL)
+        assert inside == asset(name)
+        assert f"{kind}-src &#39;{digest(inside)}&#39;" in policy
+    assert re.findall(r'(?:src|href)="([^"#]+)"', html) == []
+    assert EVIL not in html
+
+
+def test_of_several_clusters_one_is_chosen(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "journal") as recorder:
+        recorder.append([observed(polled(), AT, name) for name in ("a", "b")])
+        recorder.publish()
+    with pytest.raises(UsageError, match=r"a report is of one cluster, and .* holds a, b: choose with --cluster"):
+        written(tmp_path)
+    with pytest.raises(UsageError, match="holds nothing of cluster c; it holds: a, b"):
+        written(tmp_path, cluster="c")
+
+
+@pytest.mark.parametrize(
+    ("span", "says"),
+    [
+        ((100, 50), "--from .*: that is not before the end"),
+        ((None, 500), "--to .*: the journal of cluster a ends with"),
+        ((None, -5), "--to .*: the journal of cluster a begins with"),
+    ],
+)
+def test_a_span_that_was_not_recorded_is_refused(
+    tmp_path: Path, span: tuple[int | None, int | None], says: str
+) -> None:
+    recording(tmp_path / "journal")
+    with pytest.raises(UsageError, match=says):
+        written(tmp_path, from_s=span[0], to_s=span[1])
+
+
+def test_the_command_writes_one_file_and_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    recording(tmp_path / "journal", cluster="a/b")
+    done = CliRunner().invoke(app, ["report", "--checkpoint", str(tmp_path)])
+    assert (done.exit_code, done.stdout) == (
+        0,
+        f"kraftwatch-a_b-{iso(Millis(AT + 119_000))[:19].replace(':', '')}.html\n",
+    )
+    assert (tmp_path / done.stdout.strip()).read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "give --checkpoint DIR or --journal DIR"),
+        (["--journal", "x", "--checkpoint", "y"], "give --checkpoint DIR or --journal DIR"),
+        (["--checkpoint", __file__], "no journal is there"),
+        (["--journal", "x", "--from", "now"], "--from now: expected a TIME as 2026-11-20T08:15:00Z"),
+        (["--journal", "x", "--to", "17"], "--to 17: expected a TIME as 2026-11-20T08:15:00Z"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(arguments: list[str], says: str) -> None:
+    done = CliRunner().invoke(app, ["report", *arguments])
+    assert isinstance(done.exception, UsageError)
+    assert says in str(done.exception)

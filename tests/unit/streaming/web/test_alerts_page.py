@@ -1,0 +1,23 @@
+"""docs/alerts.md says how sinks are set up: every example in it is a configuration."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from streaming.config import checked
+
+PAGE = Path(__file__).parents[4] / "docs" / "alerts.md"
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 7
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_is_a_configuration(example: str) -> None:
+    data = yaml.safe_load(example)
+    config = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], **data}, "docs/alerts.md")
+    assert len(config.wanted()) == len(data["sinks"])

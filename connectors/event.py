@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, TypeAdapter
 
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, TopicId
-from rules.model.monitoring import Answer, Connection, LeaderLog, Reason, Resolution, Sight
+from rules.model.monitoring import Answer, Connection, LeaderLog, ObservationSource, Reason, Resolution
 from rules.model.poll import Replica
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter
@@ -277,7 +277,7 @@ class EndpointProbed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ViewSeen:
+class LeaderViewPolled:
     """What one controller said when it was asked who leads; of its log besides, where it leads itself."""
 
     endpoint: str
@@ -293,10 +293,10 @@ class ViewSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unseen:
+class ObservationFailed:
     """A look that failed, and why. `detail` never holds a secret."""
 
-    sight: Sight
+    sight: ObservationSource
     endpoint: str
     reason: Reason
     detail: str
@@ -352,7 +352,7 @@ LogEvent: TypeAlias = (
     | LogAdvanced
     | Undecodable
 )
-Event: TypeAlias = LogEvent | QuorumPolled | EndpointProbed | ViewSeen | Unseen | Audited
+Event: TypeAlias = LogEvent | QuorumPolled | EndpointProbed | LeaderViewPolled | ObservationFailed | Audited
 
 _JSON: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")])
 

@@ -20,7 +20,9 @@ from connectors.event import (
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
+    LeaderViewPolled,
     LogAdvanced,
+    ObservationFailed,
     PartitionChanged,
     PartitionSet,
     QuorumPolled,
@@ -31,8 +33,6 @@ from connectors.event import (
     TransactionBegan,
     TransactionEnded,
     Undecodable,
-    Unseen,
-    ViewSeen,
     VotersSet,
     from_json,
     to_json,
@@ -139,7 +139,7 @@ def row_of(event: Event) -> Row:
             return Row(*place, body=to_json(event))
         case Undecodable():
             return Row(event.type, event.offset, None, None, snapshot=False, body=to_json(event))
-        case QuorumPolled() | EndpointProbed() | ViewSeen() | Unseen() | Audited():
+        case QuorumPolled() | EndpointProbed() | LeaderViewPolled() | ObservationFailed() | Audited():
             return Row(event.type, None, None, None, snapshot=False, body=to_json(event))
         case (
             SnapshotBegan()

@@ -7,8 +7,8 @@ The one schema, in one place. `payload` by kind:
   (`last_offset` = `base_offset` - 1 and an empty payload: a leader answered and had nothing new).
 - `snapshot`: one batch-aligned piece of a `.checkpoint`; `base_offset` = the snapshot's end offset,
   `leader_epoch` = the snapshot's epoch, `last_offset` = the piece's number, counted from 0.
-- `quorum`, `probe`, `view`, `unseen`, `audit`: `connectors.event.to_json` of a QuorumPolled, EndpointProbed, ViewSeen,
-  Unseen, Audited.
+- `quorum`, `probe`, `view`, `unseen`, `audit`: `connectors.event.to_json` of a QuorumPolled, EndpointProbed,
+  LeaderViewPolled, ObservationFailed, Audited.
 """
 
 from dataclasses import dataclass

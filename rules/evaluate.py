@@ -1,7 +1,7 @@
-"""The rules, found in `rules/checks`, and one judgement of a quorum by all of them.
+"""The rules, found in `rules/checks`, and one evaluation of a quorum by all of them.
 
 A rule is fenced: what it raises becomes a finding of `monitor-blind` about that rule, and the others go on.
-Root causes silence their consequences where the rule declares it (`Rule.silenced_by`): what is silenced
+Root causes silence their consequences where the rule declares it (`Rule.inhibited_by`): what is silenced
 is "cannot tell", so that an alert told before does not resolve because something worse stands before it.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rules import checks
-from rules.finding import CannotTell, Finding, Judgement, NotApplicable, Rule, Severity, Thresholds, Verdict
+from rules.finding import Evaluation, Finding, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult
 from rules.model.quorum import Quorum
 from rules.remedy_commands import with_legend
 
@@ -57,8 +57,8 @@ def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
     return {rule: Thresholds(values=numbers) for rule, numbers in values.items()}
 
 
-def evaluate(quorum: Quorum, thresholds: Mapping[str, Thresholds], rules: Sequence[Rule] | None = None) -> Judgement:
-    """What every rule says of this quorum: the same input gives the same judgement, in the same order.
+def evaluate(quorum: Quorum, thresholds: Mapping[str, Thresholds], rules: Sequence[Rule] | None = None) -> Evaluation:
+    """What every rule says of this quorum: the same input gives the same evaluation, in the same order.
 
     Args:
         quorum: what is known now.
@@ -69,18 +69,18 @@ def evaluate(quorum: Quorum, thresholds: Mapping[str, Thresholds], rules: Sequen
     said = {rule.id: _fenced(rule, quorum, thresholds[rule.id]) for rule in asked}
     standing = {verdict.rule for verdicts in said.values() for verdict in verdicts if isinstance(verdict, Finding)}
     verdicts = [verdict for rule in asked for verdict in _unsilenced(rule, said[rule.id], standing)]
-    return Judgement(
+    return Evaluation(
         findings=tuple(
             replace(each, remedy=with_legend(quorum, each.remedy)) for each in verdicts if isinstance(each, Finding)
         ),
-        unknown=tuple(each for each in verdicts if isinstance(each, CannotTell)),
+        unknown=tuple(each for each in verdicts if isinstance(each, UnknownResult)),
         not_applicable=tuple(each for each in verdicts if isinstance(each, NotApplicable)),
     )
 
 
-def _fenced(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[Verdict, ...]:
+def _fenced(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[RuleResult, ...]:
     try:
-        return tuple(rule.judge(quorum, thresholds))
+        return tuple(rule.evaluate(quorum, thresholds))
     except Exception as problem:  # noqa: BLE001 - a broken rule must not take the other rules with it
         error = f"{type(problem).__name__}: {problem}"
         return (
@@ -92,17 +92,17 @@ def _fenced(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[Verdict
                 evidence={"rule": rule.id, "error": error, "last_offset": quorum.last_offset},
                 remedy=(f"# Report this as a fault of kraftwatch: until it is mended, rule {rule.id} sees nothing",),
             ),
-            CannotTell(rule=rule.id, subject=None, why=f"the rule failed: {error}"),
+            UnknownResult(rule=rule.id, subject=None, why=f"the rule failed: {error}"),
         )
 
 
-def _unsilenced(rule: Rule, verdicts: Iterable[Verdict], standing: set[str]) -> Iterable[Verdict]:
-    causes = [cause for cause in rule.silenced_by if cause in standing]
+def _unsilenced(rule: Rule, verdicts: Iterable[RuleResult], standing: set[str]) -> Iterable[RuleResult]:
+    causes = [cause for cause in rule.inhibited_by if cause in standing]
     if not causes:
         return verdicts
     # What a failed rule says of itself is no consequence of anything.
     kept = [verdict for verdict in verdicts if not (isinstance(verdict, Finding) and verdict.rule == rule.id)]
-    return [*kept, CannotTell(rule=rule.id, subject=None, why=f"{causes[0]} stands, which would explain it")]
+    return [*kept, UnknownResult(rule=rule.id, subject=None, why=f"{causes[0]} stands, which would explain it")]
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

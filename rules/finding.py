@@ -42,7 +42,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CannotTell:
+class UnknownResult:
     """The rule cannot judge now: not healthy, not ill. What it told before stands until it can judge again."""
 
     rule: str
@@ -60,7 +60,7 @@ class NotApplicable:
     why: str
 
 
-Verdict: TypeAlias = Finding | CannotTell | NotApplicable
+RuleResult: TypeAlias = Finding | UnknownResult | NotApplicable
 """What a rule may answer. No verdict at all about a subject means: judged, and well."""
 
 
@@ -76,11 +76,11 @@ class Threshold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Evaluation:
     """Everything the rules say of one quorum at one moment, in stable order."""
 
     findings: tuple[Finding, ...] = ()
-    unknown: tuple[CannotTell, ...] = ()
+    unknown: tuple[UnknownResult, ...] = ()
     not_applicable: tuple[NotApplicable, ...] = ()
 
     def knows(self, rule: str, subject: str) -> bool:
@@ -104,10 +104,10 @@ class Rule:
     text: str
     """The operator's page: the module's docstring."""
     thresholds: tuple[Threshold, ...]
-    judge: Callable[[Quorum, "Thresholds"], Iterable[Verdict]]
-    silenced_by: tuple[str, ...] = ()
+    evaluate: Callable[[Quorum, "Thresholds"], Iterable[RuleResult]]
+    inhibited_by: tuple[str, ...] = ()
     """Rules whose finding is the root cause of what this one would say: while one stands, this one cannot tell."""
-    explained_by: tuple[str, ...] = ()
+    grouped_with: tuple[str, ...] = ()
     """Rules whose finding often has the same cause: both stand, and people are told them as one incident."""
 
 

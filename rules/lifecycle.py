@@ -6,7 +6,7 @@ How a finding lives:
   own clock where `Finding.standing_ms` says so). Gone before that: forgotten, nothing was told.
 - *firing*: told once. A worse severity is told at once, a milder one when it has lasted `clear`; both are new
   firing lines with the same start.
-- *clearing* from the first judgement without it until `clear` has passed: then it is told resolved. Seen again
+- *clearing* from the first evaluation without it until `clear` has passed: then it is told resolved. Seen again
   before that: it goes on firing, and nothing is told.
 
 Unknown is not healthy: while the rule cannot tell, a firing alert stays as it is and its clearing, or
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from rules.alert import Alert, AlertState
-from rules.finding import CLEAR, HOLD, Finding, Judgement, Plain, Severity, Thresholds
+from rules.finding import CLEAR, HOLD, Evaluation, Finding, Plain, Severity, Thresholds
 from rules.formatting import spelled
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
@@ -64,24 +64,24 @@ class Book:
 
 
 def advance(
-    book: Book, judgement: Judgement, quorum: Quorum, thresholds: Mapping[str, Thresholds]
+    book: Book, evaluation: Evaluation, quorum: Quorum, thresholds: Mapping[str, Thresholds]
 ) -> tuple[Book, tuple[Alert, ...]]:
-    """One step: the book after this judgement, and what is to be told now.
+    """One step: the book after this evaluation, and what is to be told now.
 
     Args:
         book: what was remembered.
-        judgement: what the rules say of `quorum`.
+        evaluation: what the rules say of `quorum`.
         quorum: gives cluster, cluster id, now and the newest committed offset.
         thresholds: by rule id: `hold` and `clear`.
 
     Returns:
-        The next book, and the alerts: findings' own in the judgement's order, then the resolved ones.
+        The next book, and the alerts: findings' own in the evaluation's order, then the resolved ones.
     """
     if quorum.now_ms < book.now_ms:
         return book, ()
     standings: dict[str, Standing] = {}
     alerts: list[Alert] = []
-    for finding in judgement.findings:
+    for finding in evaluation.findings:
         key = f"{finding.rule} {finding.subject}"
         numbers = thresholds.get(finding.rule, _NO_RULE)
         standing, alert = _seen(book.standings.get(key), finding, quorum, numbers)
@@ -91,7 +91,7 @@ def advance(
         if key in standings:
             continue
         numbers = thresholds.get(standing.rule, _NO_RULE)
-        if judgement.knows(standing.rule, standing.subject):
+        if evaluation.knows(standing.rule, standing.subject):
             kept, alert = _absent(standing, quorum, numbers)
         else:
             kept, alert = _unknown(standing, quorum), None

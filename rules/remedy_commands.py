@@ -12,7 +12,16 @@ from enum import Enum
 
 from rules.analysis.endpoint_status import elsewhere
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, host_and_port, host_of
-from rules.model.monitoring import LEADS_NOT, Answer, Connection, Probe, Reason, Resolution, Sight, probe_key
+from rules.model.monitoring import (
+    NO_LEADER_REASONS,
+    Answer,
+    Connection,
+    ObservationSource,
+    Probe,
+    Reason,
+    Resolution,
+    probe_key,
+)
 from rules.model.quorum import Quorum
 
 UNKNOWN_BOOTSTRAP = "$BOOTSTRAP"
@@ -28,7 +37,7 @@ _REACH_CONTROLLERS = 15
 """The first metadata.version of Kafka 3.7, since which the tools know --bootstrap-controller (KIP-919)."""
 _ACLS_REACH_CONTROLLERS = 22
 """The first one of Kafka 4.0: only there does kafka-acls know it."""
-_WITHOUT_US = (*LEADS_NOT, Reason.DENIED, Reason.NOT_AUTHENTICATED)
+_WITHOUT_US = (*NO_LEADER_REASONS, Reason.DENIED, Reason.NOT_AUTHENTICATED)
 """A node that says this does answer; that it has nothing for us says nothing of an administrator."""
 
 
@@ -155,14 +164,20 @@ def _promising(quorum: Quorum, besides: NodeId | None) -> Iterator[str]:
 def _answering_brokers(quorum: Quorum) -> list[str]:
     """The configured addresses that serve no log, as brokers do, and do answer polls, be it by turning us away."""
     silent = {
-        each.endpoint for each in quorum.failures if each.sight is Sight.QUORUM and each.reason not in _WITHOUT_US
+        each.endpoint
+        for each in quorum.failures
+        if each.sight is ObservationSource.QUORUM and each.reason not in _WITHOUT_US
     }
     return [address for address in quorum.bootstrap if address in _logless(quorum) - silent]
 
 
 def _logless(quorum: Quorum) -> set[str]:
     """Where the metadata log is not served: a controller would."""
-    return {each.endpoint for each in quorum.failures if (each.sight, each.reason) == (Sight.LOG, Reason.UNSUPPORTED)}
+    return {
+        each.endpoint
+        for each in quorum.failures
+        if (each.sight, each.reason) == (ObservationSource.LOG, Reason.UNSUPPORTED)
+    }
 
 
 def broker_bootstrap(quorum: Quorum, preferred: Iterable[NodeId] = ()) -> str:
@@ -229,7 +244,7 @@ def _probes_of(quorum: Quorum, host: str) -> list[Probe]:
 def _leaderless(quorum: Quorum) -> list[str]:
     """Where somebody answers that no leader is known, unless the name is gone since: no broker says that."""
     gone = _gone(quorum)
-    answers = {each.endpoint for each in quorum.failures if each.reason in LEADS_NOT and each.endpoint}
+    answers = {each.endpoint for each in quorum.failures if each.reason in NO_LEADER_REASONS and each.endpoint}
     return sorted(address for address in answers if host_of(address) not in gone)
 
 

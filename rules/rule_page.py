@@ -53,9 +53,9 @@ def times_of(rule: Rule) -> str:
 
 def silence_of(rule: Rule) -> str | None:
     """Which other alerts keep it quiet: one sentence, or None."""
-    if not rule.silenced_by:
+    if not rule.inhibited_by:
         return None
-    *others, last = (f"`{each}`" for each in rule.silenced_by)
+    *others, last = (f"`{each}`" for each in rule.inhibited_by)
     causes = f"{', '.join(others)} or {last}" if others else last
     return f"While {causes} stands, this rule cannot tell, and what it told before stays as it is."
 

@@ -1,7 +1,7 @@
 """A watch: one cluster looked at in the four ways there are, each fenced so that its fault ends no other."""
 
 from connectors.cluster_connection import Cluster
-from connectors.event import Audited, Unseen
+from connectors.event import Audited, ObservationFailed
 from connectors.gather.commit_buffer import Resume
 from connectors.gather.endpoint_probe import Probe
 from connectors.gather.leader_view_poll import Views
@@ -15,7 +15,7 @@ from connectors.kafka.client import Address, Client
 from connectors.kafka.event_loop import Loop
 from connectors.kafka.rate_limiter import Budget
 from connectors.kafka.resolver import Resolver
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 
 
 class Watch:
@@ -68,15 +68,17 @@ class Watch:
         if self._last_seen_ms is not None:
             blind_ms = max(0, wall_ms() - self._last_seen_ms)
             detail = f"nobody was looking for {blind_ms} ms: the gatherer was started again"
-            self._rows.unseen(Unseen(sight=Sight.LOG, endpoint="", reason=Reason.INTERRUPTED, detail=detail))
+            self._rows.unseen(
+                ObservationFailed(sight=ObservationSource.LOG, endpoint="", reason=Reason.INTERRUPTED, detail=detail)
+            )
         ways = (
-            (Sight.LOG, self._follow),
-            (Sight.QUORUM, self._poll),
-            (Sight.PROBE, self._probe),
-            (Sight.VIEW, self._view),
+            (ObservationSource.LOG, self._follow),
+            (ObservationSource.QUORUM, self._poll),
+            (ObservationSource.PROBE, self._probe),
+            (ObservationSource.VIEW, self._view),
         )
         for sight, run in ways:
-            if sight is not Sight.QUORUM and not self._cluster.log:
+            if sight is not ObservationSource.QUORUM and not self._cluster.log:
                 continue
             self._loop.spawn(fenced(self._loop, self._cluster.name, sight, self._rows, run))
 

@@ -18,7 +18,7 @@ from connectors.kafka.messages import FetchAnswer, describe_quorum, fetched, kno
 from connectors.kafka.rate_limiter import Budget
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import TlsTransport, connect, secure
-from rules.model.monitoring import Sight
+from rules.model.monitoring import ObservationSource
 
 T = TypeVar("T")
 Outcome: TypeAlias = T | UnseenError
@@ -142,17 +142,17 @@ class _Round:
 
     async def _served(self, address: Address) -> Served:
         request = ApiVersionsRequest(client_software_name="kraftwatch", client_software_version="1")
-        answer = await self._client.ask(address, request, lane=Sight.VIEW)
+        answer = await self._client.ask(address, request, lane=ObservationSource.VIEW)
         levels = {each.name: each.max_version for each in getattr(answer, "supported_features", None) or ()}
         return Served(metadata_version=levels.get("metadata.version"))
 
     async def _polled(self, address: Address) -> QuorumPolled:
-        answer = await self._client.ask(address, describe_quorum(), lane=Sight.VIEW)
+        answer = await self._client.ask(address, describe_quorum(), lane=ObservationSource.VIEW)
         return quorum_described(answer, cluster_id=self._cluster.cluster_id, address=address)
 
     async def _fetched(self, address: Address) -> FetchAnswer:
         request = knock(self._cluster.cluster_id)
-        return fetched(await self._client.ask(address, request, lane=Sight.VIEW))
+        return fetched(await self._client.ask(address, request, lane=ObservationSource.VIEW))
 
 
 async def _outcome(ask: Callable[[], Awaitable[T]]) -> Outcome[T]:

@@ -8,7 +8,7 @@ outcome changed, after an answer that told nothing, or once a minute; between, t
 from dataclasses import dataclass
 
 from connectors.errors import UnseenError
-from connectors.event import EndpointProbed, Unseen
+from connectors.event import EndpointProbed, ObservationFailed
 from connectors.gather.node_directory import Place, Whereabouts
 from connectors.gather.observation_output import Output
 from connectors.kafka.client import Address, Client
@@ -17,7 +17,7 @@ from connectors.kafka.messages import describe_node, fetched, knock, node_descri
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Answer, Connection, Reason, Resolution, Sight
+from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 
 _ASK_EVERY_S = 60.0
 _ASK_AGAIN_S = 15.0
@@ -115,7 +115,7 @@ class Probe:
     async def _ask(self, place: Place, addresses: tuple[str, ...]) -> _Known:
         address = Address(place.endpoint.host, place.endpoint.port)
         answer, answered_by, detail = await self._who(place.node, address)
-        self._client.hang_up(Sight.PROBE, address)
+        self._client.hang_up(ObservationSource.PROBE, address)
         told = answer in (Answer.THIS_CLUSTER, Answer.OTHER_CLUSTER, Answer.OTHER_NODE)
         pause = _ASK_EVERY_S if told else _ASK_AGAIN_S
         return _Known(
@@ -129,13 +129,13 @@ class Probe:
     async def _who(self, node: NodeId, address: Address) -> tuple[Answer, NodeId | None, str]:
         request = knock(self._where.cluster_id)
         try:
-            fetched(await self._client.ask(address, request, lane=Sight.PROBE))
+            fetched(await self._client.ask(address, request, lane=ObservationSource.PROBE))
         except UnseenError as problem:
             return _without_answer(problem), None, problem.detail
         if self._where.cluster_id is None:
             return Answer.NOT_ASKED, None, "a Kafka node answers, but we do not know our own cluster's id"
         try:
-            answer = await self._client.ask(address, describe_node(node), lane=Sight.PROBE)
+            answer = await self._client.ask(address, describe_node(node), lane=ObservationSource.PROBE)
         except UnseenError:
             return Answer.THIS_CLUSTER, None, ""
         answered_by = node_described(answer, asked=node)
@@ -169,8 +169,8 @@ class Probe:
 
     def _say_unseen(self, place: Place, problem: UnseenError) -> None:
         self._output.unseen(
-            Unseen(
-                sight=Sight.PROBE,
+            ObservationFailed(
+                sight=ObservationSource.PROBE,
                 endpoint=str(place.endpoint),
                 reason=problem.reason,
                 detail=problem.detail,

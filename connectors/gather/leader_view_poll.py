@@ -6,7 +6,7 @@ header tells up to when it reaches. One request a controller each interval, and 
 """
 
 from connectors.errors import UnseenError
-from connectors.event import SnapshotBegan, ViewSeen
+from connectors.event import LeaderViewPolled, SnapshotBegan
 from connectors.gather.node_directory import Whereabouts
 from connectors.gather.observation_output import Output
 from connectors.kafka.client import Address, Client
@@ -17,7 +17,7 @@ from connectors.metadata.batches import Batch, scan
 from connectors.metadata.decoder import decode
 from connectors.observation import Kind
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.model.monitoring import LeaderLog, Reason, Sight, Snapshot
+from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 
 _TELLS_ABSENCE = 16
 """The Fetch version that only a Kafka speaks which answers a Fetch of offset 0 with its snapshot (KAFKA-15078, 3.6;
@@ -99,7 +99,7 @@ class Views:
 
     async def _fetch(self, address: Address, epoch: int) -> tuple[FetchAnswer, int]:
         request = knock(self._where.cluster_id, leader_epoch=epoch)
-        answer = fetched(await self._client.ask(address, request, lane=Sight.VIEW))
+        answer = fetched(await self._client.ask(address, request, lane=ObservationSource.VIEW))
         return answer, request.API_VERSION or 0
 
     async def _log(self, address: Address, answer: FetchAnswer, version: int) -> LeaderLog:
@@ -129,7 +129,7 @@ class Views:
                 position=0,
                 max_bytes=_HEADER_BYTES,
             )
-            answer = snapshot_fetched(await self._client.ask(address, request, lane=Sight.VIEW))
+            answer = snapshot_fetched(await self._client.ask(address, request, lane=ObservationSource.VIEW))
             known = None if answer.error else _last_contained(answer.records, snapshot)
             self._headers = {} if known is None else {(address, snapshot): known}
         return known
@@ -145,7 +145,7 @@ class Views:
         log: LeaderLog | None = None,
     ) -> None:
         self._output.viewed(
-            ViewSeen(
+            LeaderViewPolled(
                 endpoint=str(address),
                 node=node,
                 this_cluster=this_cluster,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from connectors.errors import UndecodableError, UnseenError
-from connectors.event import Unseen
+from connectors.event import ObservationFailed
 from connectors.gather.commit_buffer import Release, Resume, SnapshotTail, Tail
 from connectors.gather.node_directory import Whereabouts
 from connectors.gather.observation_output import Output
@@ -31,7 +31,7 @@ from connectors.kafka.messages import (
     fetched,
     snapshot_fetched,
 )
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 
 START = Resume(offset=0, epoch=0)
 MAX_BYTES = 8 * 1024 * 1024
@@ -102,7 +102,9 @@ class Follower:
     async def _read(self, leader: Address) -> None:
         request = self._request(self._tail.asks(self._where.leader_epoch), max_wait_ms=self._wait_ms)
         answer = fetched(
-            await self._client.ask(leader, request, lane=Sight.LOG, timeout_ms=self._wait_ms + self._client.timeout_ms)
+            await self._client.ask(
+                leader, request, lane=ObservationSource.LOG, timeout_ms=self._wait_ms + self._client.timeout_ms
+            )
         )
         self._wait_ms = _MAX_WAIT_MS if (request.API_VERSION or 0) >= 18 else _MAX_WAIT_OLD_MS
         if answer.error:
@@ -133,7 +135,7 @@ class Follower:
             position=snapshot.position,
             max_bytes=SNAPSHOT_BYTES,
         )
-        answer = snapshot_fetched(await self._client.ask(leader, request, lane=Sight.LOG))
+        answer = snapshot_fetched(await self._client.ask(leader, request, lane=ObservationSource.LOG))
         if answer.error in (SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE):
             self._snapshot = None  # a newer one took its place: Fetch tells which
             return
@@ -217,7 +219,7 @@ class Follower:
     async def _ask_who_leads(self, address: Address) -> FetchAnswer:
         # From the beginning: that is valid whatever the leader's epoch is.
         request = self._request(START, max_wait_ms=0, max_bytes=1)
-        return fetched(await self._client.ask(address, request, lane=Sight.LOG))
+        return fetched(await self._client.ask(address, request, lane=ObservationSource.LOG))
 
     def _request(self, behind: Resume, *, max_wait_ms: int, max_bytes: int = MAX_BYTES) -> Any:
         return fetch(
@@ -231,8 +233,10 @@ class Follower:
         )
 
 
-def _unseen(address: Address, problem: UnseenError) -> Unseen:
-    return Unseen(sight=Sight.LOG, endpoint=str(address), reason=problem.reason, detail=problem.detail)
+def _unseen(address: Address, problem: UnseenError) -> ObservationFailed:
+    return ObservationFailed(
+        sight=ObservationSource.LOG, endpoint=str(address), reason=problem.reason, detail=problem.detail
+    )
 
 
 def _without_leader(verdict: FetchAnswer | UnseenError) -> UnseenError:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from connectors.event import EndpointProbed, QuorumPolled, Unseen, ViewSeen
+from connectors.event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 from connectors.gather.commit_buffer import Release
 from connectors.kafka.messages import SnapshotId
 
@@ -22,8 +22,8 @@ class Output(Protocol):
     def probed(self, event: EndpointProbed) -> None:
         """A look at an endpoint."""
 
-    def viewed(self, event: ViewSeen) -> None:
+    def viewed(self, event: LeaderViewPolled) -> None:
         """What a controller said of who leads."""
 
-    def unseen(self, event: Unseen) -> None:
+    def unseen(self, event: ObservationFailed) -> None:
         """A look that failed."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from connectors.errors import UndecodableError
-from connectors.event import Audited, EndpointProbed, QuorumPolled, Unseen, ViewSeen, to_json
+from connectors.event import Audited, EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled, to_json
 from connectors.gather.commit_buffer import Release
 from connectors.gather.node_directory import Whereabouts
 from connectors.gather.publisher import Recording
@@ -15,7 +15,7 @@ from connectors.metadata.decoder import decode
 from connectors.metadata.record_framing import framed, head, is_noop
 from connectors.metadata.redaction import blanked
 from connectors.observation import Kind, Observation
-from rules.model.monitoring import Sight
+from rules.model.monitoring import ObservationSource
 
 _REGISTER_CONTROLLER = 27
 _SUCCESS = "seen"
@@ -80,23 +80,23 @@ class Rows:
         voters = frozenset(replica.key for replica in event.voters)
         observers = frozenset(replica.key for replica in event.observers)
         shape = (event.leader_id, event.leader_epoch, voters, observers, event.nodes)
-        changed = self._changed(Sight.QUORUM, "", shape)
-        self._forgive(Sight.QUORUM)
+        changed = self._changed(ObservationSource.QUORUM, "", shape)
+        self._forgive(ObservationSource.QUORUM)
         self._write(Kind.QUORUM, to_json(event), urgent=changed)
 
     def probed(self, event: EndpointProbed) -> None:
         """As `Output.probed`. A look that shows something else than the one before is urgent."""
         shape = (event.resolution, frozenset(event.addresses), event.connection, event.answer, event.answered_by)
-        changed = self._changed(Sight.PROBE, f"{event.node}@{event.endpoint}", shape)
+        changed = self._changed(ObservationSource.PROBE, f"{event.node}@{event.endpoint}", shape)
         self._write(Kind.PROBE, to_json(event), urgent=changed)
 
-    def viewed(self, event: ViewSeen) -> None:
+    def viewed(self, event: LeaderViewPolled) -> None:
         """As `Output.viewed`. Another leader or epoch is urgent; where the leader's log begins is not."""
         shape = (event.node, event.this_cluster, event.leader_id, event.leader_epoch)
-        changed = self._changed(Sight.VIEW, event.endpoint, shape)
+        changed = self._changed(ObservationSource.VIEW, event.endpoint, shape)
         self._write(Kind.VIEW, to_json(event), urgent=changed)
 
-    def unseen(self, event: Unseen) -> None:
+    def unseen(self, event: ObservationFailed) -> None:
         """As `Output.unseen`. A new reason is urgent."""
         changed = self._changed(event.sight, f"!{event.endpoint}", event.reason.value)
         self._recording.unseen[self._cluster, event.sight.value, event.reason.value] += 1
@@ -109,7 +109,7 @@ class Rows:
     def _read(self, payload: bytes, *, kind: Kind) -> bool:
         """Learn where the nodes are; True when there is anything but NoOps."""
         if kind is Kind.RECORDS:
-            self._forgive(Sight.LOG)
+            self._forgive(ObservationSource.LOG)
         matters = False
         for batch in scan(payload):
             if isinstance(batch, Batch) and is_noop(payload, batch):
@@ -131,12 +131,12 @@ class Rows:
         for event in events.events():
             self._where.learn(event)
 
-    def _changed(self, sight: Sight, place: str, shape: _Shape) -> bool:
+    def _changed(self, sight: ObservationSource, place: str, shape: _Shape) -> bool:
         before = self._shown.get((sight.value, place))
         self._shown[sight.value, place] = shape
         return before != shape
 
-    def _forgive(self, sight: Sight) -> None:
+    def _forgive(self, sight: ObservationSource) -> None:
         """This sight succeeded: its next failure is news again."""
         for key in [key for key in self._shown if key[0] == sight.value and key[1].startswith("!")]:
             del self._shown[key]

@@ -7,7 +7,7 @@ answers (a broker asks it for us); when nobody does, every known address is aske
 from collections.abc import Mapping
 
 from connectors.errors import UnseenError
-from connectors.event import QuorumPolled, Unseen
+from connectors.event import ObservationFailed, QuorumPolled
 from connectors.gather.node_directory import Whereabouts
 from connectors.gather.observation_output import Output
 from connectors.kafka.client import Address, Client
@@ -16,7 +16,7 @@ from connectors.kafka.concurrent_query import Sweep
 from connectors.kafka.event_loop import Loop
 from connectors.kafka.interruptible_sleep import Rest
 from connectors.kafka.messages import describe_quorum, quorum_described
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 
 _FIRST_SHARE = 0.5
 """Of the interval that the leader alone may take before the others are asked too."""
@@ -84,7 +84,12 @@ class QuorumPoll:
         for address, verdict in self._last.items():
             if isinstance(verdict, UnseenError):
                 self._output.unseen(
-                    Unseen(sight=Sight.QUORUM, endpoint=str(address), reason=verdict.reason, detail=verdict.detail)
+                    ObservationFailed(
+                        sight=ObservationSource.QUORUM,
+                        endpoint=str(address),
+                        reason=verdict.reason,
+                        detail=verdict.detail,
+                    )
                 )
 
     async def _round(self, addresses: list[Address], seconds: float) -> dict[Address, QuorumPolled | UnseenError]:
@@ -97,7 +102,7 @@ class QuorumPoll:
             except UnseenError as problem:
                 if problem.reason in (Reason.DENIED, Reason.UNSUPPORTED):
                     self._identify_at = self._loop.now() + _IDENTIFY_AGAIN_S
-        answer = await self._client.ask(address, describe_quorum(), lane=Sight.QUORUM)
+        answer = await self._client.ask(address, describe_quorum(), lane=ObservationSource.QUORUM)
         return quorum_described(answer, cluster_id=self._where.cluster_id, address=address)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from connectors.errors import KraftwatchError
-from connectors.event import Unseen
+from connectors.event import ObservationFailed
 from connectors.gather.observation_output import Output
 from connectors.kafka.event_loop import Loop
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 
 _LOG = logging.getLogger(__name__)
 _FIRST_S = 1.0
@@ -18,7 +18,7 @@ _LONG_RUN_S = 60.0
 
 
 async def fenced(
-    loop: Loop, cluster: str, sight: Sight, output: Output, start: Callable[[], Coroutine[Any, Any, None]]
+    loop: Loop, cluster: str, sight: ObservationSource, output: Output, start: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
     """Run what `start` makes, again and again; each end is an `unseen` row and a line in the log."""
     pause = _FIRST_S
@@ -33,7 +33,9 @@ async def fenced(
             return
         _LOG.error("Cluster %s: looking at its %s failed and is started again: %s", cluster, sight.value, said)
         output.unseen(
-            Unseen(sight=sight, endpoint="", reason=Reason.INTERRUPTED, detail=f"a fault of the gatherer: {said}")
+            ObservationFailed(
+                sight=sight, endpoint="", reason=Reason.INTERRUPTED, detail=f"a fault of the gatherer: {said}"
+            )
         )
         pause = _FIRST_S if loop.now() - began > _LONG_RUN_S else min(_LONGEST_S, pause * 2)
         await loop.sleep(pause)

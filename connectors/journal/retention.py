@@ -24,7 +24,7 @@ class Verdict:
     held_back: Sealed | None
 
 
-def judge(
+def evaluate(
     sealed: Sequence[Sealed], *, active_bytes: int, committed: int, keep_bytes: int, keep_from_ms: int
 ) -> Verdict:
     """Which of the sealed segments, oldest first, are too many or too old; none that holds an uncommitted row."""

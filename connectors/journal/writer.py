@@ -185,7 +185,7 @@ class Recorder:
 
     def _delete_old(self) -> None:
         self._retention_at_ms = self._newest_at_ms
-        verdict = retention.judge(
+        verdict = retention.evaluate(
             self._sealed,
             active_bytes=self._position,
             committed=committed(self._directory, self._journal_id),

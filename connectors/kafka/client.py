@@ -19,7 +19,7 @@ from connectors.kafka.rate_limiter import Budget
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect, secure
 from rules.model.identifiers import host_and_port
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 
 OPTIONS = frozenset(
     {
@@ -117,11 +117,13 @@ class Client:
         self._setup_s = cluster.request_timeout_ms / 1000
         self._resolver = resolver
         self._budget = budget
-        self._lines: dict[tuple[Sight, Address], Outcome[_Line]] = {}
+        self._lines: dict[tuple[ObservationSource, Address], Outcome[_Line]] = {}
         self._backoff: dict[Address, _Backoff] = {}
         self._closed = False
 
-    async def ask(self, address: Address, request: Any, *, lane: Sight, timeout_ms: int | None = None) -> Any:
+    async def ask(
+        self, address: Address, request: Any, *, lane: ObservationSource, timeout_ms: int | None = None
+    ) -> Any:
         """Send a request and wait for its answer.
 
         Args:
@@ -152,7 +154,7 @@ class Client:
         self._backoff.pop(address, None)
         return result
 
-    def hang_up(self, lane: Sight, address: Address) -> None:
+    def hang_up(self, lane: ObservationSource, address: Address) -> None:
         """Close a connection, if there is one."""
         outcome = self._lines.pop((lane, address), None)
         if outcome is not None and outcome.done and outcome.future.succeeded():
@@ -165,7 +167,7 @@ class Client:
         for lane, address in list(self._lines):
             self.hang_up(lane, address)
 
-    async def _line(self, lane: Sight, address: Address) -> _Line:
+    async def _line(self, lane: ObservationSource, address: Address) -> _Line:
         self._require_open()
         key = (lane, address)
         held = self._lines.get(key)

@@ -13,7 +13,7 @@ from connectors.kafka.kafka_python import DescribeClusterRequest
 from connectors.kafka.messages import fetched, knock
 from connectors.kafka.rate_limiter import Budget
 from connectors.kafka.resolver import Resolver
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 
 _AGAIN_S = 0.5
 _BROKERS, _CONTROLLERS = 1, 2
@@ -104,11 +104,15 @@ async def ask_cluster(client: Client, address: Address) -> ClusterDescribed:
             Kafka 3.7 (KIP-919) not at all: UNSUPPORTED.
     """
     try:
-        return cluster_described(await client.ask(address, describe_cluster(controllers=True), lane=Sight.QUORUM))
+        return cluster_described(
+            await client.ask(address, describe_cluster(controllers=True), lane=ObservationSource.QUORUM)
+        )
     except UnseenError as problem:
         if problem.reason is not Reason.UNSUPPORTED:
             raise
-    return cluster_described(await client.ask(address, describe_cluster(controllers=False), lane=Sight.QUORUM))
+    return cluster_described(
+        await client.ask(address, describe_cluster(controllers=False), lane=ObservationSource.QUORUM)
+    )
 
 
 async def _identify(loop: Loop, client: Client, cluster: Cluster, timeout_s: float) -> str:
@@ -140,7 +144,7 @@ async def _accepted(client: Client, address: Address, cluster_id: str) -> str:
     """The configured id, unless a controller says that it is not its own."""
     request = knock(cluster_id)
     try:
-        fetched(await client.ask(address, request, lane=Sight.LOG))
+        fetched(await client.ask(address, request, lane=ObservationSource.LOG))
     except UnseenError as problem:
         if problem.reason not in (Reason.DENIED, Reason.UNSUPPORTED):
             raise

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from rules.analysis.unreachable_leader import HiddenLeader, hidden_leader
-from rules.finding import CannotTell, NotApplicable, Threshold, Thresholds
+from rules.finding import NotApplicable, Threshold, Thresholds, UnknownResult
 from rules.formatting import spelled
 from rules.model.identifiers import Millis
-from rules.model.monitoring import LEADS_NOT, Failure, Probe, Reason, Sight
+from rules.model.monitoring import NO_LEADER_REASONS, FailedObservation, ObservationSource, Probe, Reason
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 
@@ -57,7 +57,7 @@ class Leaderless:
     """HOST:PORT of the nodes that answered and know no leader; empty when all refuse."""
     refused: tuple[str, ...]
     """HOST:PORT of the controllers that refuse connections."""
-    failures: tuple[Failure, ...]
+    failures: tuple[FailedObservation, ...]
     """The failed looks that say so."""
 
 
@@ -69,13 +69,13 @@ def fresh_poll(quorum: Quorum, thresholds: Thresholds) -> Poll | None:
     return poll
 
 
-def no_fresh_poll(rule: str, quorum: Quorum, subject: str | None = None) -> CannotTell:
+def no_fresh_poll(rule: str, quorum: Quorum, subject: str | None = None) -> UnknownResult:
     """The answer of a rule that needs a poll and has none."""
     if quorum.poll is None:
-        return CannotTell(rule=rule, subject=subject, why="DescribeQuorum has not been answered yet")
+        return UnknownResult(rule=rule, subject=subject, why="DescribeQuorum has not been answered yet")
     age = spelled(quorum.now_ms - quorum.poll.observed_at_ms)
     lacking = "" if quorum.poll.leader else ", without a row of the leader, by whose clock the others are judged"
-    return CannotTell(rule=rule, subject=subject, why=f"DescribeQuorum was last answered {age} ago{lacking}")
+    return UnknownResult(rule=rule, subject=subject, why=f"DescribeQuorum was last answered {age} ago{lacking}")
 
 
 def fresh_probe(quorum: Quorum, name: str, thresholds: Thresholds) -> Probe | None:
@@ -91,20 +91,20 @@ def polls_alone(rule: str, quorum: Quorum) -> NotApplicable | None:
     return None if quorum.access.log else NotApplicable(rule=rule, why=_POLLS_ALONE)
 
 
-def catching_up(rule: str, quorum: Quorum) -> CannotTell | NotApplicable | None:
+def catching_up(rule: str, quorum: Quorum) -> UnknownResult | NotApplicable | None:
     """The answer of a rule that judges by the log while we have not read all of it; None when we have."""
     chosen = polls_alone(rule, quorum)
     if chosen is not None:
         return chosen
     if quorum.last_offset is None:
-        return CannotTell(rule=rule, subject=None, why="nothing of the metadata log has been read yet")
+        return UnknownResult(rule=rule, subject=None, why="nothing of the metadata log has been read yet")
     missing = 0 if quorum.high_watermark is None else quorum.high_watermark - 1 - quorum.last_offset
     if missing > _BEHIND:
-        return CannotTell(rule=rule, subject=None, why=f"{missing} committed records are still to be read")
+        return UnknownResult(rule=rule, subject=None, why=f"{missing} committed records are still to be read")
     return None
 
 
-def no_voters_record(rule: str, quorum: Quorum) -> CannotTell | NotApplicable | None:
+def no_voters_record(rule: str, quorum: Quorum) -> UnknownResult | NotApplicable | None:
     """The answer of a rule that needs a committed VotersRecord (KIP-853) where there is none; None where there is.
 
     A log that was read to its end and holds no KRaftVersionRecord is one of a Kafka before 3.9: version 0.
@@ -115,7 +115,7 @@ def no_voters_record(rule: str, quorum: Quorum) -> CannotTell | NotApplicable | 
     if not quorum.kraft_version:
         why = "kraft.version is 0: a static quorum has no VotersRecord and no directory ids"
         return NotApplicable(rule=rule, why=why)
-    return CannotTell(rule=rule, subject=None, why="no committed VotersRecord has been read yet")
+    return UnknownResult(rule=rule, subject=None, why="no committed VotersRecord has been read yet")
 
 
 def last_seen_at_ms(quorum: Quorum) -> Millis | None:
@@ -134,7 +134,7 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
     that we cannot (`hidden`).
     """
     news = _news(quorum)
-    saying = [failure for failure in news if failure.reason in LEADS_NOT]
+    saying = [failure for failure in news if failure.reason in NO_LEADER_REASONS]
     refusing = [failure for failure in news if failure.reason is Reason.REFUSED]
     answered = tuple(sorted({failure.endpoint for failure in saying}))
     refused = tuple(sorted({failure.endpoint for failure in refusing}))
@@ -155,16 +155,16 @@ def leaderless(quorum: Quorum) -> Leaderless | None:
 
 def hidden(quorum: Quorum) -> HiddenLeader | None:
     """The leader that the nodes which answer us follow, and that does not answer us itself."""
-    return hidden_leader(quorum, {failure.endpoint for failure in _news(quorum) if failure.reason in LEADS_NOT})
+    return hidden_leader(quorum, {failure.endpoint for failure in _news(quorum) if failure.reason in NO_LEADER_REASONS})
 
 
-def _news(quorum: Quorum) -> list[Failure]:
+def _news(quorum: Quorum) -> list[FailedObservation]:
     """What failed since a leader last answered."""
     last = last_seen_at_ms(quorum)
     return [
         failure
         for failure in quorum.failures
-        if failure.sight is not Sight.PROBE
+        if failure.sight is not ObservationSource.PROBE
         and quorum.now_ms - failure.last_at_ms <= _NEWS_MS
         and (last is None or failure.last_at_ms >= last + _QUIET_MS)
     ]

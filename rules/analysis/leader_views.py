@@ -2,7 +2,7 @@
 
 from rules.finding import Threshold, Thresholds
 from rules.model.identifiers import Millis
-from rules.model.monitoring import View
+from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 
 VIEW_AGE = Threshold(
@@ -14,12 +14,12 @@ VIEW_AGE = Threshold(
 )
 
 
-def fresh_views(quorum: Quorum, thresholds: Thresholds) -> list[View]:
+def fresh_views(quorum: Quorum, thresholds: Thresholds) -> list[LeaderView]:
     """What each controller said, where that is recent, in the order of node id and endpoint."""
     fresh = views_within(quorum, thresholds.ms(VIEW_AGE.name))
     return sorted(fresh, key=lambda view: (view.node is None, view.node or 0, view.endpoint))
 
 
-def views_within(quorum: Quorum, age_ms: Millis) -> list[View]:
+def views_within(quorum: Quorum, age_ms: Millis) -> list[LeaderView]:
     """What each controller said no longer ago than this."""
     return [view for view in quorum.views.values() if quorum.now_ms - view.observed_at_ms <= age_ms]

@@ -49,7 +49,7 @@ def known(quorum: Quorum) -> frozenset[NodeId]:
     return frozenset({*polled, *quorum.controllers, *(quorum.committed.ids if quorum.committed else ())})
 
 
-def judge(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Restart:
+def safe_to_restart(quorum: Quorum, node: NodeId, thresholds: Thresholds) -> Restart:
     """Judge the restart of a controller of `known(quorum)`.
 
     Args:

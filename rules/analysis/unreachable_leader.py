@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rules.analysis.leader_views import VIEW_AGE, views_within
 from rules.model.identifiers import Epoch, Millis, NodeId
-from rules.model.monitoring import Connection, Failure, Reason, View, probe_key
+from rules.model.monitoring import Connection, FailedObservation, LeaderView, Reason, probe_key
 from rules.model.quorum import Quorum
 from rules.model.voter_set import Voter
 
@@ -68,7 +68,7 @@ def _unreached(quorum: Quorum, leader: NodeId, answered: Collection[str]) -> boo
     return bool(places) and not refusing
 
 
-def _voting(quorum: Quorum, following: list[View]) -> set[NodeId | str]:
+def _voting(quorum: Quorum, following: list[LeaderView]) -> set[NodeId | str]:
     """Who of them has a vote and is where the others look for it; all of them where the voters are not known."""
     voters = {voter.key.id: voter for voter in _voters(quorum)}
     if not voters:
@@ -90,5 +90,5 @@ def _voters(quorum: Quorum) -> tuple[Voter, ...]:
     return quorum.committed.voters if quorum.committed else ()
 
 
-def _places(failures: Collection[Failure], reasons: Collection[Reason]) -> set[str]:
+def _places(failures: Collection[FailedObservation], reasons: Collection[Reason]) -> set[str]:
     return {each.endpoint for each in failures if each.reason in reasons}

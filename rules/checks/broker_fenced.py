@@ -30,7 +30,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import SEEN_AGE
 from rules.analysis.log_freshness import unread
-from rules.finding import Finding, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import listed
 from rules.model.quorum import Quorum
 from rules.model.registration import BrokerRegistration
@@ -39,7 +39,7 @@ from rules.remedy_commands import describe_status
 ID = "broker-fenced"
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding a fenced broker."""
     hindrance = unread(ID, quorum, thresholds)
     if hindrance is not None:
@@ -87,6 +87,6 @@ RULE = Rule(
     title="A broker is fenced",
     text=__doc__ or "",
     thresholds=(hold(300.0), clear(), SEEN_AGE),
-    judge=judge,
-    silenced_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    evaluate=evaluate,
+    inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
 )

@@ -27,15 +27,15 @@ Thresholds
 
 from collections.abc import Iterable
 
-from rules.finding import Finding, Rule, Severity, Thresholds, Verdict, clear, hold
-from rules.model.monitoring import Failure, Reason
+from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
+from rules.model.monitoring import FailedObservation, Reason
 from rules.model.quorum import Quorum
 from rules.remedy_commands import describe_status
 
 ID = "committed-metadata-lost"
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding about the log, for as long as the loss is remembered."""
     lost = sorted(
         (each for each in quorum.failures if each.reason is Reason.METADATA_LOST),
@@ -78,7 +78,7 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     )
 
 
-def _at(failure: Failure) -> str:
+def _at(failure: FailedObservation) -> str:
     return f", as {failure.endpoint} answers" if failure.endpoint else ""
 
 
@@ -87,5 +87,5 @@ RULE = Rule(
     title="Committed metadata was lost",
     text=__doc__ or "",
     thresholds=(hold(0.0), clear()),
-    judge=judge,
+    evaluate=evaluate,
 )

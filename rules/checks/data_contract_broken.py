@@ -35,9 +35,9 @@ Thresholds
 
 from collections.abc import Iterable
 
-from rules.finding import Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import counted, spelled
-from rules.model.monitoring import Breach
+from rules.model.monitoring import ContractViolation
 from rules.model.quorum import Quorum
 
 ID = "data-contract-broken"
@@ -50,7 +50,7 @@ STANDS = Threshold(
 _DECODES = "every-record-decodes"
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding a contract that was found broken lately."""
     since_ms = quorum.now_ms - thresholds.ms(STANDS.name)
     for breach in sorted(quorum.breaches, key=lambda each: each.contract):
@@ -58,7 +58,7 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
             yield _finding(quorum, breach)
 
 
-def _finding(quorum: Quorum, breach: Breach) -> Finding:
+def _finding(quorum: Quorum, breach: ContractViolation) -> Finding:
     rows = counted(breach.rows, "row") + (" breaks it" if breach.rows == 1 else " break it")
     return Finding(
         rule=ID,
@@ -79,7 +79,7 @@ def _finding(quorum: Quorum, breach: Breach) -> Finding:
     )
 
 
-def _remedy(breach: Breach) -> tuple[str, ...]:
+def _remedy(breach: ContractViolation) -> tuple[str, ...]:
     look = "# Hold all that is kept against every contract: kraftwatch audit, with the job's --checkpoint"
     if breach.contract != _DECODES:
         return (look, "# Keep the checkpoint until then, and report what it says as a fault of kraftwatch")
@@ -95,5 +95,5 @@ RULE = Rule(
     title="kraftwatch's own data is not what it must be",
     text=__doc__ or "",
     thresholds=(hold(0.0), clear(), STANDS),
-    judge=judge,
+    evaluate=evaluate,
 )

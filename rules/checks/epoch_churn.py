@@ -34,7 +34,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import SEEN_AGE
 from rules.analysis.log_freshness import unread
-from rules.finding import Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import counted, listed, spelled
 from rules.model.history import ControllerStart, Election
 from rules.model.identifiers import Millis
@@ -57,7 +57,7 @@ ELECTIONS = Threshold(
 )
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding about the quorum, while elections pile up."""
     hindrance = unread(ID, quorum, thresholds)
     if hindrance is not None:
@@ -131,6 +131,6 @@ RULE = Rule(
     title="Leader after leader is elected",
     text=__doc__ or "",
     thresholds=(hold(60.0), clear(), WINDOW, ELECTIONS, SEEN_AGE),
-    judge=judge,
-    silenced_by=("no-leader", "committed-metadata-lost"),
+    evaluate=evaluate,
+    inhibited_by=("no-leader", "committed-metadata-lost"),
 )

@@ -33,7 +33,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import POLL_AGE, SILENT, fresh_poll, no_fresh_poll
 from rules.analysis.voter_status import BEHIND, Part, Seat, keeping_up, seats
-from rules.finding import CannotTell, Finding, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import listed
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
@@ -42,7 +42,7 @@ from rules.remedy_commands import describe_status
 ID = "failure-tolerance"
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding about the quorum, when no further voter may fail and some are missing."""
     poll = fresh_poll(quorum, thresholds)
     if poll is None or poll.leader is None:
@@ -55,7 +55,7 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         return
     if all(seat.replaced_by for seat in missing):
         why = f"the disk of controller {listed(seat.key.id for seat in missing)} was replaced, which explains it"
-        yield CannotTell(rule=ID, subject="quorum", why=why)
+        yield UnknownResult(rule=ID, subject="quorum", why=why)
         return
     yield _finding(quorum, poll, seated, missing, spare)
 
@@ -111,7 +111,7 @@ RULE = Rule(
     title="No further voter may fail",
     text=__doc__ or "",
     thresholds=(hold(120.0), clear(), SILENT, BEHIND, POLL_AGE),
-    judge=judge,
-    silenced_by=("no-leader", "high-watermark-stalled"),
-    explained_by=("stale-voter-endpoint", "voter-disk-replaced"),
+    evaluate=evaluate,
+    inhibited_by=("no-leader", "high-watermark-stalled"),
+    grouped_with=("stale-voter-endpoint", "voter-disk-replaced"),
 )

@@ -26,7 +26,7 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.analysis.freshness import no_voters_record
-from rules.finding import Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import listed
 from rules.model.history import Reconfiguration
 from rules.model.quorum import Quorum
@@ -42,7 +42,7 @@ TOLD_FOR = Threshold(
 )
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding a forced change, while it is news."""
     hindrance = no_voters_record(ID, quorum)
     if hindrance is not None:
@@ -89,5 +89,5 @@ RULE = Rule(
     title="The voter set was changed by force",
     text=__doc__ or "",
     thresholds=(hold(0.0), clear(), TOLD_FOR),
-    judge=judge,
+    evaluate=evaluate,
 )

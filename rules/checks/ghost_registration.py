@@ -30,7 +30,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import POLL_AGE, SEEN_AGE, fresh_poll, no_fresh_poll
 from rules.analysis.log_freshness import unread
-from rules.finding import CannotTell, Finding, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import listed, spelled
 from rules.model.identifiers import Millis, NodeId
 from rules.model.poll import Poll, ReplicaHistory
@@ -43,7 +43,7 @@ OBSERVER_SESSION_MS = 300_000
 """How long a leader lists an observer after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding a registration that nobody stands behind."""
     hindrance = unread(ID, quorum, thresholds)
     if hindrance is not None:
@@ -62,7 +62,7 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         if fetched is not None and quorum.now_ms - fetched < OBSERVER_SESSION_MS:
             # A new leader lists an observer from its first fetch on.
             why = f"controller {node} fetched {spelled(quorum.now_ms - fetched)} ago and may be back"
-            yield CannotTell(rule=ID, subject=f"controller {node}", why=why)
+            yield UnknownResult(rule=ID, subject=f"controller {node}", why=why)
         else:
             yield _finding(quorum, poll, registration, fetched, sorted(voting))
 
@@ -120,7 +120,7 @@ RULE = Rule(
     title="A registration without a controller",
     text=__doc__ or "",
     thresholds=(hold(600.0), clear(), POLL_AGE, SEEN_AGE),
-    judge=judge,
-    silenced_by=("no-leader", "committed-metadata-lost"),
-    explained_by=("voter-disk-replaced",),
+    evaluate=evaluate,
+    inhibited_by=("no-leader", "committed-metadata-lost"),
+    grouped_with=("voter-disk-replaced",),
 )

@@ -30,7 +30,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import POLL_AGE, SILENT, fresh_poll, no_fresh_poll
 from rules.analysis.voter_status import BEHIND, Part, Seat, keeping_up, seats
-from rules.finding import CannotTell, Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import counted, spelled
 from rules.model.identifiers import Millis
 from rules.model.poll import Poll
@@ -47,14 +47,14 @@ STILL = Threshold(
 )
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding about the quorum."""
     poll = fresh_poll(quorum, thresholds)
     if poll is None or poll.leader is None or poll.leader.log_end_offset is None:
         yield no_fresh_poll(ID, quorum)
         return
     if quorum.high_watermark_since_ms is None:
-        yield CannotTell(rule=ID, subject=None, why="the high watermark was not seen to move yet")
+        yield UnknownResult(rule=ID, subject=None, why="the high watermark was not seen to move yet")
         return
     stood = Millis(quorum.now_ms - quorum.high_watermark_since_ms)
     waiting = poll.leader.log_end_offset - (quorum.high_watermark or 0)
@@ -115,6 +115,6 @@ RULE = Rule(
     title="The high watermark does not move",
     text=__doc__ or "",
     thresholds=(hold(20.0), clear(), STILL, SILENT, BEHIND, POLL_AGE),
-    judge=judge,
-    silenced_by=("no-leader",),
+    evaluate=evaluate,
+    inhibited_by=("no-leader",),
 )

@@ -30,10 +30,10 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import PROBE_AGE, SEEN_AGE, hidden, leaderless
 from rules.analysis.unreachable_leader import HiddenLeader
-from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import listed, spelled
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Failure, Reason, Resolution, Sight, Vantage
+from rules.model.monitoring import FailedObservation, ObservationSource, Reason, Resolution, Vantage
 from rules.model.quorum import Quorum
 from rules.remedy_commands import allow, describe_status
 
@@ -57,7 +57,10 @@ ADVICE: dict[Reason, str] = {
     Reason.METADATA_LOST: "Find out who restored or rebuilt {where}: committed metadata that was read before is gone",
     Reason.INTERRUPTED: "Look why kraftwatch's gatherer was restarted: see its own log",
 }
-_OPERATIONS = {Sight.QUORUM: ("DESCRIBE", "Describe"), Sight.LOG: ("CLUSTER_ACTION", "ClusterAction")}
+_OPERATIONS = {
+    ObservationSource.QUORUM: ("DESCRIBE", "Describe"),
+    ObservationSource.LOG: ("CLUSTER_ACTION", "ClusterAction"),
+}
 """What each look needs on CLUSTER: in Kafka's spelling, and in that of kafka-acls."""
 _DETAIL = 200
 """Characters of a failure's own words."""
@@ -65,21 +68,21 @@ _WORDS = {"metadata log": "the metadata log", "DescribeQuorum": "DescribeQuorum"
 _KEPT_OUT = {Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.WRONG_CLUSTER, Reason.UNSUPPORTED}
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """At most one finding about our sight of the quorum, and one about names."""
     yield from _quorum(quorum, thresholds)
     yield from _names(quorum, thresholds)
 
 
-def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if _just_back(quorum):
-        yield CannotTell(rule=ID, subject="quorum", why="the gatherer has only just begun to look again")
+        yield UnknownResult(rule=ID, subject="quorum", why="the gatherer has only just begun to look again")
         return
     ages = {"DescribeQuorum": _age(quorum, quorum.poll.observed_at_ms if quorum.poll else None)}
     if quorum.access.log:
         ages = {"metadata log": _age(quorum, quorum.log_seen_at_ms), **ages}
     stale = [name for name, age in ages.items() if age is None or age > thresholds.ms(SEEN_AGE.name)]
-    sights = {"metadata log": Sight.LOG, "DescribeQuorum": Sight.QUORUM}
+    sights = {"metadata log": ObservationSource.LOG, "DescribeQuorum": ObservationSource.QUORUM}
     if not stale:
         return
     behind = hidden(quorum)
@@ -91,7 +94,9 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     if leaderless(quorum) is not None:
         # What keeps us out does so with and without a leader; all else that is stale, the want of one explains.
         if any(each.reason in _KEPT_OUT for each in failures):
-            yield CannotTell(rule=ID, subject="quorum", why="no controller leads, and part of what is asked is denied")
+            yield UnknownResult(
+                rule=ID, subject="quorum", why="no controller leads, and part of what is asked is denied"
+            )
         return
     wholly = len(stale) == len(ages)
     critical = wholly and quorum.vantage is Vantage.INSIDE
@@ -119,7 +124,7 @@ def _just_back(quorum: Quorum) -> bool:
     )
 
 
-def _summary(ages: dict[str, Millis | None], stale: list[str], failures: list[Failure]) -> str:
+def _summary(ages: dict[str, Millis | None], stale: list[str], failures: list[FailedObservation]) -> str:
     said = listed(f"{_WORDS[name]} (last answer {_ago(ages[name])})" for name in stale)
     reasons = listed([_said(reason, failures) for reason in sorted({each.reason for each in failures})], 4)
     lost = "nothing can be said of the quorum" if len(stale) == len(ages) else "part of the rules cannot judge"
@@ -132,7 +137,7 @@ def _followed(behind: HiddenLeader | None) -> str:
     return f"; controller {behind.id} leads by the word of {listed(behind.followers, 4)}, and does not answer from here"
 
 
-def _said(reason: Reason, failures: list[Failure]) -> str:
+def _said(reason: Reason, failures: list[FailedObservation]) -> str:
     """A reason, where it is met, and in the words of the failure where all of them say the same."""
     met = [each for each in failures if each.reason is reason]
     details = {each.detail for each in met}
@@ -173,11 +178,11 @@ def _ago(age: Millis | None) -> str:
     return "never" if age is None else f"{spelled(age)} ago"
 
 
-def _worst(failures: list[Failure]) -> list[Failure]:
+def _worst(failures: list[FailedObservation]) -> list[FailedObservation]:
     return sorted(failures, key=lambda each: (each.first_at_ms, each.sight, each.endpoint))[:16]
 
 
-def _failure(quorum: Quorum, failure: Failure) -> dict[str, Plain]:
+def _failure(quorum: Quorum, failure: FailedObservation) -> dict[str, Plain]:
     return {
         "sight": failure.sight.value,
         "endpoint": failure.endpoint,
@@ -187,24 +192,24 @@ def _failure(quorum: Quorum, failure: Failure) -> dict[str, Plain]:
     }
 
 
-def _advice(quorum: Quorum, failures: list[Failure]) -> Iterable[str]:
+def _advice(quorum: Quorum, failures: list[FailedObservation]) -> Iterable[str]:
     for reason in sorted({each.reason for each in failures}):
         where = listed(sorted({each.endpoint for each in failures if each.reason is reason and each.endpoint}), 4)
         match reason:
             case Reason.DENIED:
                 yield from _allow(quorum, failures, where)
-            case Reason.UNSUPPORTED if quorum.poll and all(each.sight is Sight.LOG for each in failures):
+            case Reason.UNSUPPORTED if quorum.poll and all(each.sight is ObservationSource.LOG for each in failures):
                 yield f"# Configure a controller's address as well: no broker, as at {where}, serves the metadata log"
             case _:
                 yield "# " + ADVICE[reason].format(where=where)
 
 
-def _allow(quorum: Quorum, failures: list[Failure], where: str) -> Iterable[str]:
+def _allow(quorum: Quorum, failures: list[FailedObservation], where: str) -> Iterable[str]:
     """What lacks, what it means to give it, and the command that does."""
     denied = {each.sight for each in failures if each.reason is Reason.DENIED}
     lacking = [operation for sight, operation in _OPERATIONS.items() if sight in denied]
     yield "# " + ADVICE[Reason.DENIED].format(operations=listed(name for name, _ in lacking), where=where)
-    if Sight.LOG in denied:
+    if ObservationSource.LOG in denied:
         yield "# CLUSTER_ACTION amounts to full administration: without it the polls still work, and half of the rules"
     yield from allow(quorum, (option for _, option in lacking))
 
@@ -214,5 +219,5 @@ RULE = Rule(
     title="kraftwatch cannot see the quorum",
     text=__doc__ or "",
     thresholds=(hold(30.0), clear(), SEEN_AGE, PROBE_AGE),
-    judge=judge,
+    evaluate=evaluate,
 )

@@ -39,7 +39,7 @@ from collections.abc import Iterable
 from rules.analysis.electability import electability, stands, without_the_refusing
 from rules.analysis.endpoint_status import Look, remembered, seen_there
 from rules.analysis.freshness import PROBE_AGE, SEEN_AGE, SILENT, Leaderless, hidden, last_seen_at_ms, leaderless
-from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import listed, spelled
 from rules.model.monitoring import Resolution
 from rules.model.quorum import Quorum
@@ -48,7 +48,7 @@ from rules.remedy_commands import describe_status
 ID = "no-leader"
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding about the quorum while the newest news is that nobody leads."""
     state = leaderless(quorum)
     if state is None:
@@ -58,7 +58,7 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
             sight = "no leader was seen yet" if age is None else f"a leader was last seen {age} ago"
             behind = hidden(quorum)
             said = "nobody says there is none" if behind is None else f"others follow controller {behind.id}"
-            yield CannotTell(rule=ID, subject=None, why=f"{sight}, and {said}")
+            yield UnknownResult(rule=ID, subject=None, why=f"{sight}, and {said}")
         return
     seen = remembered(quorum, thresholds)
     yield Finding(
@@ -157,5 +157,5 @@ RULE = Rule(
     title="No controller leads the metadata quorum",
     text=__doc__ or "",
     thresholds=(hold(5.0), clear(), SEEN_AGE, PROBE_AGE, SILENT),
-    judge=judge,
+    evaluate=evaluate,
 )

@@ -34,7 +34,7 @@ from collections.abc import Iterable
 from rules.analysis.disk_replacement import HALF_DONE, half_done
 from rules.analysis.freshness import POLL_AGE, SILENT, fresh_poll, no_fresh_poll, no_voters_record
 from rules.analysis.replica_lag import Liveness, Readiness, liveness, readiness
-from rules.finding import CannotTell, Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import counted, listed, spelled
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.poll import Poll, Replica
@@ -67,7 +67,7 @@ REMOVED_FOR = Threshold(
 )
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding an observer that could be promoted."""
     hindrance = no_voters_record(ID, quorum)
     if hindrance is not None:
@@ -83,9 +83,9 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         if row in ready:
             yield _finding(quorum, committed, poll, row, ready, thresholds)
         else:
-            yield CannotTell(rule=ID, subject=_subject(row.key), why=f"observer {row.key} does not fetch now")
+            yield UnknownResult(rule=ID, subject=_subject(row.key), why=f"observer {row.key} does not fetch now")
     for key in _unheard(quorum, committed, poll, thresholds):
-        yield CannotTell(rule=ID, subject=_subject(key), why=f"the leader has not heard of observer {key} yet")
+        yield UnknownResult(rule=ID, subject=_subject(key), why=f"the leader has not heard of observer {key} yet")
 
 
 def _waiting(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thresholds) -> list[Replica]:
@@ -209,7 +209,7 @@ RULE = Rule(
     title="An observer could be a voter",
     text=__doc__ or "",
     thresholds=(hold(300.0), clear(), REMOVED_FOR, READY_LAG, WINDOW, SILENT, POLL_AGE, HALF_DONE),
-    judge=judge,
-    silenced_by=("no-leader",),
-    explained_by=("voter-disk-replaced",),
+    evaluate=evaluate,
+    inhibited_by=("no-leader",),
+    grouped_with=("voter-disk-replaced",),
 )

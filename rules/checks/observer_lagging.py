@@ -31,7 +31,7 @@ from collections.abc import Iterable
 from rules.analysis.freshness import POLL_AGE, SEEN_AGE, SILENT, fresh_poll, no_fresh_poll
 from rules.analysis.log_freshness import unread
 from rules.analysis.replica_lag import Liveness, Readiness, lag_ms, liveness, readiness, silence_ms
-from rules.finding import CannotTell, Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import spelled
 from rules.model.identifiers import Millis
 from rules.model.poll import Poll, Replica
@@ -55,7 +55,7 @@ WINDOW = Threshold(
 )
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding a broker that lives and lags."""
     hindrance = unread(ID, quorum, thresholds)
     if hindrance is not None:
@@ -74,12 +74,12 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         row = observing.get(node)
         if row is None:
             # A new leader lists an observer from its first fetch on.
-            yield CannotTell(rule=ID, subject=f"broker {node}", why="the leader has not heard of it as an observer")
+            yield UnknownResult(rule=ID, subject=f"broker {node}", why="the leader has not heard of it as an observer")
         else:
             yield from _judged(quorum, poll, row, thresholds)
 
 
-def _judged(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thresholds) -> Iterable[Verdict]:
+def _judged(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thresholds) -> Iterable[RuleResult]:
     limit = thresholds.ms(LAG.name)
     silent = liveness(quorum, poll, row.key, thresholds) is not Liveness.FETCHING
     behind = lag_ms(poll, row)
@@ -90,7 +90,7 @@ def _judged(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thresholds) ->
     state = readiness(samples, limit_ms=limit, window=int(thresholds[WINDOW.name]))
     if not silent and (behind is None or state is Readiness.CATCHING_UP):
         why = "how far it is behind is not known yet" if behind is None else "it is catching up"
-        yield CannotTell(rule=ID, subject=f"broker {row.key.id}", why=why)
+        yield UnknownResult(rule=ID, subject=f"broker {row.key.id}", why=why)
     else:
         yield _finding(quorum, poll, row, behind, state, silent=silent)
 
@@ -134,7 +134,7 @@ RULE = Rule(
     title="A broker works with old metadata",
     text=__doc__ or "",
     thresholds=(hold(120.0), clear(), LAG, WINDOW, SILENT, POLL_AGE, SEEN_AGE),
-    judge=judge,
-    silenced_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
-    explained_by=("broker-fenced",),
+    evaluate=evaluate,
+    inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    grouped_with=("broker-fenced",),
 )

@@ -29,7 +29,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import SEEN_AGE
 from rules.analysis.log_freshness import unread
-from rules.finding import Finding, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import counted, spelled
 from rules.model.history import OpenTransaction
 from rules.model.identifiers import Millis
@@ -39,7 +39,7 @@ from rules.remedy_commands import describe_status
 ID = "open-transaction"
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding about the log, while a transaction is open."""
     hindrance = unread(ID, quorum, thresholds)
     if hindrance is not None:
@@ -85,6 +85,6 @@ RULE = Rule(
     title="A metadata transaction does not end",
     text=__doc__ or "",
     thresholds=(hold(60.0), clear(), SEEN_AGE),
-    judge=judge,
-    silenced_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    evaluate=evaluate,
+    inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
 )

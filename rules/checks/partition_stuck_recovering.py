@@ -37,7 +37,7 @@ from itertools import groupby
 
 from rules.analysis.freshness import SEEN_AGE
 from rules.analysis.log_freshness import unread
-from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import counted, listed, spelled
 from rules.internal_topics import HOLDS
 from rules.model.history import Recovery
@@ -84,11 +84,11 @@ FENCED = "fenced"
 UNREGISTERED = "not registered"
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding a topic that has partitions in RECOVERING."""
     hindrance, newest = unread(ID, quorum, thresholds), quorum.newest_timestamp_ms
     if hindrance is not None or newest is None:
-        yield hindrance or CannotTell(rule=ID, subject=None, why="the metadata log has not told its time")
+        yield hindrance or UnknownResult(rule=ID, subject=None, why="the metadata log has not told its time")
         return
     ordered = sorted(quorum.recovering, key=lambda each: (_name(each), each.topic_id, each.partition))
     for _, of_topic in groupby(ordered, key=lambda each: each.topic_id):
@@ -297,6 +297,6 @@ RULE = Rule(
     title="Partitions stay RECOVERING",
     text=__doc__ or "",
     thresholds=(hold(60.0), clear(), JOIN, COPY, SEEN_AGE),
-    judge=judge,
-    silenced_by=("no-leader",),
+    evaluate=evaluate,
+    inhibited_by=("no-leader",),
 )

@@ -28,7 +28,7 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.analysis.freshness import POLL_AGE, fresh_poll, no_fresh_poll
-from rules.finding import Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import counted, listed
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
@@ -43,7 +43,7 @@ MOST = Threshold(
 )
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding about the quorum, for the shape it has."""
     voters = _voters(quorum, thresholds)
     if voters is None:
@@ -116,6 +116,6 @@ RULE = Rule(
     title="The number of voters is unwise",
     text=__doc__ or "",
     thresholds=(hold(3_600.0), clear(), MOST, POLL_AGE),
-    judge=judge,
-    silenced_by=("no-leader", "voter-disk-replaced"),
+    evaluate=evaluate,
+    inhibited_by=("no-leader", "voter-disk-replaced"),
 )

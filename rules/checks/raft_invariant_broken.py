@@ -31,9 +31,9 @@ Thresholds
 
 from collections.abc import Iterable
 
-from rules.finding import CannotTell, Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import spelled
-from rules.model.monitoring import Invariant, Reason, Violation
+from rules.model.monitoring import Invariant, InvariantViolation, Reason
 from rules.model.quorum import Quorum
 from rules.remedy_commands import against_raft
 
@@ -52,7 +52,7 @@ _TITLES = {
 }
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding a promise that was broken, unless the loss of metadata explains it."""
     losses = [each for each in quorum.failures if each.reason is Reason.METADATA_LOST]
     window = thresholds.ms(EXPLAINED.name)
@@ -66,10 +66,10 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         if unexplained:
             yield _finding(quorum, invariant, unexplained)
         elif broken:
-            yield CannotTell(rule=ID, subject=invariant.value, why="committed metadata was lost, which explains it")
+            yield UnknownResult(rule=ID, subject=invariant.value, why="committed metadata was lost, which explains it")
 
 
-def _finding(quorum: Quorum, invariant: Invariant, broken: list[Violation]) -> Finding:
+def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolation]) -> Finding:
     newest = broken[-1]
     return Finding(
         rule=ID,
@@ -96,5 +96,5 @@ RULE = Rule(
     title="Raft's promises were broken",
     text=__doc__ or "",
     thresholds=(hold(5.0), clear(), EXPLAINED),
-    judge=judge,
+    evaluate=evaluate,
 )

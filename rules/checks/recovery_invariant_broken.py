@@ -33,7 +33,7 @@ from itertools import groupby
 
 from rules.analysis.freshness import SEEN_AGE
 from rules.analysis.log_freshness import unread
-from rules.finding import Finding, Plain, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import counted, listed
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import NodeId, Offset, TopicId
@@ -64,7 +64,7 @@ class _Breach:
     more: dict[str, Plain]
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding a topic with partitions whose recovery breaks a promise of KIP-704."""
     hindrance = unread(ID, quorum, thresholds)
     if hindrance is not None:
@@ -157,5 +157,5 @@ RULE = Rule(
     title="A partition's recovery breaks what KIP-704 promises",
     text=__doc__ or "",
     thresholds=(hold(0.0), clear(), TOLD_FOR, SEEN_AGE),
-    judge=judge,
+    evaluate=evaluate,
 )

@@ -34,20 +34,20 @@ from rules.analysis.freshness import SEEN_AGE
 from rules.analysis.leader_views import VIEW_AGE, fresh_views
 from rules.analysis.log_freshness import unread
 from rules.finding import (
-    CannotTell,
     Finding,
     NotApplicable,
     Rule,
+    RuleResult,
     Severity,
     Threshold,
     Thresholds,
-    Verdict,
+    UnknownResult,
     clear,
     hold,
 )
 from rules.formatting import spelled
 from rules.model.identifiers import Millis, NodeId
-from rules.model.monitoring import LeaderLog, View
+from rules.model.monitoring import LeaderLog, LeaderView
 from rules.model.quorum import Quorum
 from rules.remedy_commands import describe_status
 
@@ -63,7 +63,7 @@ AGE = Threshold(
 )
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding about the log, while its newest snapshot is old."""
     hindrance = unread(ID, quorum, thresholds)
     if hindrance is not None:
@@ -72,7 +72,7 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     leading = [view for view in fresh_views(quorum, thresholds) if view.log is not None]
     view = max(leading, key=lambda each: each.leader_epoch or 0, default=None)
     if view is None or view.log is None:
-        yield CannotTell(rule=ID, subject=None, why="no leader has told lately what its log begins with")
+        yield UnknownResult(rule=ID, subject=None, why="no leader has told lately what its log begins with")
         return
     if view.log.snapshot is None and not view.log.tells_absence:
         why = "this Kafka tells of its snapshots only once it has deleted log before one, and it has not"
@@ -80,7 +80,7 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         return
     since, newest = _reaches_to(view.log), quorum.newest_timestamp_ms
     if since is None or newest is None:
-        yield CannotTell(rule=ID, subject=None, why=_why(view.log))
+        yield UnknownResult(rule=ID, subject=None, why=_why(view.log))
         return
     # SnapshotGenerator counts its interval from its process' start: after a long stop an old snapshot is no fault.
     age = Millis(max(0, newest - max(since, _started(quorum, view.leader_id))))
@@ -110,7 +110,7 @@ def _why(log: LeaderLog) -> str:
     return "the leader told neither of a snapshot nor of the log's first record"
 
 
-def _finding(quorum: Quorum, view: View, log: LeaderLog, age: Millis, limit: Millis) -> Finding:
+def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis, limit: Millis) -> Finding:
     end = quorum.high_watermark or quorum.last_offset or 0
     snapshot = log.snapshot
     records = max(0, end - (snapshot.end_offset if snapshot else log.start_offset or 0))
@@ -150,6 +150,6 @@ RULE = Rule(
     title="No snapshot of the metadata is taken",
     text=__doc__ or "",
     thresholds=(hold(60.0), clear(), AGE, VIEW_AGE, SEEN_AGE),
-    judge=judge,
-    silenced_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    evaluate=evaluate,
+    inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
 )

@@ -45,7 +45,7 @@ from rules.analysis.freshness import (
     leaderless,
     no_voters_record,
 )
-from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import listed
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Vantage
@@ -81,7 +81,7 @@ class _Scene:
         return tuple(look for look in self.looks if Flaw.NAME_GONE in look.flaws)
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding a voter whose recorded endpoint is stale; all of one severity, that of an election held now."""
     hindrance = no_voters_record(ID, quorum)
     if hindrance is not None:
@@ -92,7 +92,7 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         if look.flaws or (scene.dead_or_moved and look.refused):
             yield _finding(scene, look)
         elif look.blind is not None:
-            yield CannotTell(rule=ID, subject=look.subject, why=look.blind)
+            yield UnknownResult(rule=ID, subject=look.subject, why=look.blind)
 
 
 def _scene(quorum: Quorum, thresholds: Thresholds) -> _Scene:
@@ -270,5 +270,5 @@ RULE = Rule(
     title="A voter's recorded endpoint is stale",
     text=__doc__ or "",
     thresholds=(hold(30.0), clear(), SILENT, POLL_AGE, PROBE_AGE),
-    judge=judge,
+    evaluate=evaluate,
 )

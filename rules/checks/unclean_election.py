@@ -29,7 +29,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import SEEN_AGE
 from rules.analysis.log_freshness import unread
-from rules.finding import Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import counted, listed, spelled
 from rules.model.history import UncleanElections
 from rules.model.identifiers import Millis
@@ -46,7 +46,7 @@ TOLD_FOR = Threshold(
 )
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding a topic, while its unclean elections are news."""
     hindrance = unread(ID, quorum, thresholds)
     if hindrance is not None:
@@ -103,5 +103,5 @@ RULE = Rule(
     title="A leader was elected uncleanly",
     text=__doc__ or "",
     thresholds=(hold(0.0), clear(), TOLD_FOR, SEEN_AGE),
-    judge=judge,
+    evaluate=evaluate,
 )

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 
 from rules.analysis.freshness import SEEN_AGE
 from rules.analysis.log_freshness import unread
-from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import counted, listed, spelled
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
@@ -78,7 +78,7 @@ class _Node:
         return next((each for each in self.features if each.name == feature), none)
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding a node that supports too little, one about the mixture, one a feature that is left behind."""
     hindrance = unread(ID, quorum, thresholds)
     if hindrance is not None:
@@ -89,7 +89,7 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     if untold:
         # A state of before this was kept: a registration is repeated at each start of its node.
         why = f"what {listed(untold, 4)} supports is not known until it registers again"
-        yield CannotTell(rule=ID, subject=None, why=why)
+        yield UnknownResult(rule=ID, subject=None, why=why)
         return
     nodes = [
         _Node(
@@ -282,6 +282,6 @@ RULE = Rule(
     title="Nodes and finalized features do not go together",
     text=__doc__ or "",
     thresholds=(hold(14_400.0), clear(), FINALIZE, SEEN_AGE),
-    judge=judge,
-    silenced_by=("no-leader", "committed-metadata-lost"),
+    evaluate=evaluate,
+    inhibited_by=("no-leader", "committed-metadata-lost"),
 )

@@ -34,17 +34,17 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import POLL_AGE, fresh_poll, polls_alone
 from rules.analysis.leader_views import VIEW_AGE, fresh_views
-from rules.finding import CannotTell, Finding, Plain, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import listed, spelled
 from rules.model.identifiers import Epoch, Millis, NodeId
-from rules.model.monitoring import View
+from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from rules.remedy_commands import against_raft, describe_status
 
 ID = "views-disagree"
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding a controller that stands apart, or one about the quorum where an epoch has two leaders."""
     hindrance = polls_alone(ID, quorum)
     if hindrance is not None:
@@ -52,13 +52,13 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         return
     views = fresh_views(quorum, thresholds)
     if not views:
-        yield CannotTell(rule=ID, subject=None, why="no controller has told lately whom it takes for the leader")
+        yield UnknownResult(rule=ID, subject=None, why="no controller has told lately whom it takes for the leader")
         return
     poll = fresh_poll(quorum, thresholds)
     named = {(view.leader_epoch, view.leader_id) for view in views if view.leader_id is not None}
     named |= {(poll.leader_epoch, poll.leader_id)} if poll is not None else set()
     if not named:
-        yield CannotTell(rule=ID, subject=None, why="no controller knows a leader to agree on")
+        yield UnknownResult(rule=ID, subject=None, why="no controller knows a leader to agree on")
         return
     epoch = max(each for each, _ in named if each is not None)
     leaders = sorted(leader for each, leader in named if each == epoch and leader is not None)
@@ -74,37 +74,37 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
     yield from _unseen(quorum, views)
 
 
-def _follows(view: View, epoch: Epoch) -> bool:
+def _follows(view: LeaderView, epoch: Epoch) -> bool:
     return view.this_cluster and view.leader_epoch == epoch and view.leader_id is not None
 
 
-def _unseen(quorum: Quorum, views: list[View]) -> Iterable[Verdict]:
+def _unseen(quorum: Quorum, views: list[LeaderView]) -> Iterable[RuleResult]:
     """Voters of which nothing is known."""
     seen = {view.node for view in views}
     for node in sorted(quorum.committed.ids if quorum.committed else ()):
         if node not in seen:
             why = f"controller {node} has not told lately whom it takes for the leader"
-            yield CannotTell(rule=ID, subject=f"controller {node}", why=why)
+            yield UnknownResult(rule=ID, subject=f"controller {node}", why=why)
 
 
-def _name(view: View) -> str:
+def _name(view: LeaderView) -> str:
     return f"endpoint {view.endpoint}" if view.node is None else f"controller {view.node}"
 
 
-def _said(view: View) -> str:
+def _said(view: LeaderView) -> str:
     if not view.this_cluster:
         return "belongs to another cluster"
     at = "no epoch" if view.leader_epoch is None else f"epoch {view.leader_epoch}"
     return f"knows no leader in {at}" if view.leader_id is None else f"follows {view.leader_id} in {at}"
 
 
-def _evidence(quorum: Quorum, views: list[View]) -> dict[str, Plain]:
+def _evidence(quorum: Quorum, views: list[LeaderView]) -> dict[str, Plain]:
     return {
         _name(view): f"{_said(view)}, since at least {spelled(Millis(quorum.now_ms - view.since_ms))}" for view in views
     }
 
 
-def _two_leaders(quorum: Quorum, views: list[View], epoch: Epoch, leaders: list[NodeId]) -> Finding:
+def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders: list[NodeId]) -> Finding:
     return Finding(
         rule=ID,
         subject="quorum",
@@ -122,7 +122,7 @@ def _two_leaders(quorum: Quorum, views: list[View], epoch: Epoch, leaders: list[
     )
 
 
-def _apart(quorum: Quorum, views: list[View], view: View, epoch: Epoch, leader: NodeId) -> Finding:
+def _apart(quorum: Quorum, views: list[LeaderView], view: LeaderView, epoch: Epoch, leader: NodeId) -> Finding:
     name = _name(view)
     votes = view.node is not None and quorum.committed is not None and view.node in quorum.committed.ids
     lost = ": it takes no part, and its vote is missing" if votes else ""
@@ -145,7 +145,7 @@ def _apart(quorum: Quorum, views: list[View], view: View, epoch: Epoch, leader: 
     )
 
 
-def _remedy(quorum: Quorum, view: View, leader: NodeId) -> tuple[str, ...]:
+def _remedy(quorum: Quorum, view: LeaderView, leader: NodeId) -> tuple[str, ...]:
     if not view.this_cluster:
         return (
             f"# Correct the address {view.endpoint}, or what runs there: its node has another cluster id",
@@ -165,6 +165,6 @@ RULE = Rule(
     title="The controllers do not agree on who leads",
     text=__doc__ or "",
     thresholds=(hold(60.0), clear(), VIEW_AGE, POLL_AGE),
-    judge=judge,
-    silenced_by=("no-leader",),
+    evaluate=evaluate,
+    inhibited_by=("no-leader",),
 )

@@ -33,7 +33,7 @@ from rules.analysis.freshness import POLL_AGE, SEEN_AGE, SILENT, fresh_poll, no_
 from rules.analysis.log_freshness import unread
 from rules.analysis.replica_lag import same
 from rules.analysis.voter_status import BEHIND, Part, Seat, keeping_up, seats
-from rules.finding import Finding, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import listed
 from rules.model.identifiers import ReplicaKey
 from rules.model.poll import Poll
@@ -44,7 +44,7 @@ from rules.remedy_commands import describe_status
 ID = "voter-change-stuck"
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding about the quorum, while the leader's set is not the committed one."""
     hindrance = no_voters_record(ID, quorum) or unread(ID, quorum, thresholds)
     if hindrance is not None:
@@ -120,6 +120,6 @@ RULE = Rule(
     title="A change of the voter set does not commit",
     text=__doc__ or "",
     thresholds=(hold(60.0), clear(), SILENT, BEHIND, POLL_AGE, SEEN_AGE),
-    judge=judge,
-    silenced_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
+    evaluate=evaluate,
+    inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
 )

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from rules.analysis.disk_replacement import HALF_DONE, half_done
 from rules.analysis.freshness import POLL_AGE, SILENT, fresh_poll, no_fresh_poll, no_voters_record
 from rules.analysis.replica_lag import Liveness, lag_ms, liveness, same, silence_ms
-from rules.finding import CannotTell, Finding, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import spelled
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.poll import Poll, Replica
@@ -54,7 +54,7 @@ class _Pair:
     removed_at_ms: Millis | None
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding a controller whose directory changed."""
     hindrance = no_voters_record(ID, quorum)
     if hindrance is not None:
@@ -89,7 +89,7 @@ def _pair(quorum: Quorum, committed: VoterSet, poll: Poll, row: Replica, thresho
 
 def _out_of_sight(
     quorum: Quorum, committed: VoterSet, poll: Poll, found: set[int], thresholds: Thresholds
-) -> Iterable[CannotTell]:
+) -> Iterable[UnknownResult]:
     """The new directory was seen and does not fetch now: not mended, and nothing to name as the pair's other half."""
     rows = {row.key: row for row in poll.observers}
     for key in sorted({*rows, *quorum.histories} - committed.keys, key=lambda key: (key.id, key.directory_id or "")):
@@ -98,7 +98,7 @@ def _out_of_sight(
             continue
         if _pair(quorum, committed, poll, row, thresholds):
             found.add(key.id)
-            yield CannotTell(
+            yield UnknownResult(
                 rule=ID, subject=f"controller {key.id}", why=f"replica {key}, the replacement, does not fetch now"
             )
 
@@ -166,6 +166,6 @@ RULE = Rule(
     title="A voter's disk was replaced",
     text=__doc__ or "",
     thresholds=(hold(60.0), clear(), SILENT, POLL_AGE, HALF_DONE),
-    judge=judge,
-    silenced_by=("no-leader",),
+    evaluate=evaluate,
+    inhibited_by=("no-leader",),
 )

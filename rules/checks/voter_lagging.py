@@ -31,7 +31,7 @@ from collections.abc import Iterable
 from rules.analysis.freshness import POLL_AGE, SILENT, fresh_poll, no_fresh_poll
 from rules.analysis.replica_lag import Readiness, readiness
 from rules.analysis.voter_status import BEHIND, Part, Seat, keeping_up, seats
-from rules.finding import CannotTell, Finding, Rule, Severity, Threshold, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.remedy_commands import describe_status
@@ -46,7 +46,7 @@ WINDOW = Threshold(
 )
 
 
-def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """One finding a voter that does not keep up."""
     poll = fresh_poll(quorum, thresholds)
     if poll is None or poll.leader is None:
@@ -58,11 +58,13 @@ def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
         if seat.part is Part.KEEPS_UP:
             continue
         if seat.replaced_by:
-            yield CannotTell(rule=ID, subject=subject, why=f"its disk was replaced: {seat.replaced_by} fetches instead")
+            yield UnknownResult(
+                rule=ID, subject=subject, why=f"its disk was replaced: {seat.replaced_by} fetches instead"
+            )
             continue
         state = _progress(quorum, seat, thresholds)
         if seat.part is Part.BEHIND and state is Readiness.CATCHING_UP:
-            yield CannotTell(rule=ID, subject=subject, why="it is catching up")
+            yield UnknownResult(rule=ID, subject=subject, why="it is catching up")
         else:
             yield _finding(quorum, poll, seated, seat, state)
 
@@ -111,6 +113,6 @@ RULE = Rule(
     title="A voter lags or is down",
     text=__doc__ or "",
     thresholds=(hold(300.0), clear(), BEHIND, SILENT, POLL_AGE, WINDOW),
-    judge=judge,
-    silenced_by=("no-leader", "high-watermark-stalled", "failure-tolerance"),
+    evaluate=evaluate,
+    inhibited_by=("no-leader", "high-watermark-stalled", "failure-tolerance"),
 )

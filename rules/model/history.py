@@ -122,7 +122,7 @@ class UncleanElections:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class RecentHistory:
     """What happened lately, as the log told it record by record. Oldest first, bounded by replay.
 
     History and no state: a snapshot tells none of it, so whoever begins with one knows only what came after.

@@ -62,7 +62,7 @@ def probe_key(node: NodeId, endpoint: Endpoint) -> str:
     return f"{node}@{endpoint}"
 
 
-class Sight(StrEnum):
+class ObservationSource(StrEnum):
     """What the gatherer was trying to see."""
 
     LOG = "log"
@@ -99,7 +99,7 @@ class Reason(StrEnum):
     """We ourselves were not looking: the gatherer was restarted."""
 
 
-LEADS_NOT = frozenset({Reason.NO_LEADER, Reason.NOT_READY})
+NO_LEADER_REASONS = frozenset({Reason.NO_LEADER, Reason.NOT_READY})
 """What a node answers that does not lead."""
 
 
@@ -127,7 +127,7 @@ class LeaderLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class LeaderView:
     """What one controller said when it was asked who leads."""
 
     observed_at_ms: Millis
@@ -147,10 +147,10 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class FailedObservation:
     """The newest failed attempt to see one thing at one place."""
 
-    sight: Sight
+    sight: ObservationSource
     endpoint: str
     """HOST:PORT that was asked, or empty when none could be."""
     reason: Reason
@@ -172,7 +172,7 @@ class Invariant(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
+class InvariantViolation:
     """An invariant that was broken once: no later answer takes it back."""
 
     invariant: Invariant
@@ -183,7 +183,7 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Breach:
+class ContractViolation:
     """A data contract that was broken: something recorded, decoded, replayed or told is not what it must be."""
 
     contract: str

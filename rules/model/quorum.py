@@ -12,9 +12,18 @@ Spelling follows KIP-595 and KIP-853.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rules.model.history import OpenTransaction, Past, Recovery
+from rules.model.history import OpenTransaction, RecentHistory, Recovery
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.monitoring import PLAINTEXT, Access, Breach, Failure, Probe, Vantage, View, Violation
+from rules.model.monitoring import (
+    PLAINTEXT,
+    Access,
+    ContractViolation,
+    FailedObservation,
+    InvariantViolation,
+    LeaderView,
+    Probe,
+    Vantage,
+)
 from rules.model.poll import Poll, ReplicaHistory
 from rules.model.registration import BrokerRegistration, ControllerRegistration
 from rules.model.voter_set import VoterRemoval, VoterSet
@@ -66,7 +75,7 @@ class Quorum:
     brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
     recovering: tuple[Recovery, ...] = ()
     open_transaction: OpenTransaction | None = None
-    past: Past = field(default_factory=Past)
+    past: RecentHistory = field(default_factory=RecentHistory)
     probes: Mapping[str, Probe] = field(default_factory=dict)
     """The newest probe of each (node, endpoint), keyed `NODE@HOST:PORT`."""
     addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -75,13 +84,13 @@ class Quorum:
     Filled by replay from probes with `Resolution.RESOLVED`; a host's entry stays when its name is gone, and when
     nobody looked for long, and goes when no voter, registration or node of the quorum names that host any more.
     """
-    views: Mapping[str, View] = field(default_factory=dict)
+    views: Mapping[str, LeaderView] = field(default_factory=dict)
     """What each controller last said of who leads, by the HOST:PORT that was asked."""
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[FailedObservation, ...] = ()
     """Attempts that fail now: an entry goes as soon as its sight at its endpoint succeeds again."""
-    violations: tuple[Violation, ...] = ()
+    violations: tuple[InvariantViolation, ...] = ()
     """Raft's promises that were broken, oldest first. Bounded by replay."""
-    breaches: tuple[Breach, ...] = ()
+    breaches: tuple[ContractViolation, ...] = ()
     """Data contracts that were broken lately, one entry a contract, oldest first. Bounded by replay."""
     bootstrap: tuple[str, ...] = ()
     """HOST:PORT of each configured controller (or broker)."""

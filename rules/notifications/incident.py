@@ -1,7 +1,7 @@
 """Incidents: alerts of one cluster that have one root cause, told together as long as one of them stands.
 
 An alert joins an open incident of its cluster where a firing alert there is of the same rule, or where one rule
-says that the other explains it (`Rule.silenced_by`, `Rule.explained_by`). Otherwise it opens one. When too many
+says that the other explains it (`Rule.inhibited_by`, `Rule.grouped_with`). Otherwise it opens one. When too many
 were opened in a short time (a whole site is gone), the next ones share one incident, whatever their cluster: a
 pager that rings two hundred times tells less than one that rings once.
 """
@@ -108,9 +108,9 @@ def _related(rules: Mapping[str, Rule]) -> Mapping[str, tuple[str, ...]]:
     """The rules that share a cause with each rule, in stable order: those that explain it first."""
     related: dict[str, dict[str, None]] = {rule: {} for rule in rules}
     for rule in rules.values():
-        for cause in (*rule.silenced_by, *rule.explained_by):
+        for cause in (*rule.inhibited_by, *rule.grouped_with):
             related[rule.id][cause] = None
     for rule in rules.values():
-        for cause in (*rule.silenced_by, *rule.explained_by):
+        for cause in (*rule.inhibited_by, *rule.grouped_with):
             related.setdefault(cause, {})[rule.id] = None
     return {rule: tuple(others) for rule, others in related.items()}

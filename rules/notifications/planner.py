@@ -116,7 +116,7 @@ class Desk:
             alert = life.newest
             silenced = any(silence.covers(alert) for silence in active)
             rule = self._rules.get(alert.rule)
-            inhibited = any((alert.cluster_id, cause) in firing for cause in (rule.silenced_by if rule else ()))
+            inhibited = any((alert.cluster_id, cause) in firing for cause in (rule.inhibited_by if rule else ()))
             cases.append(_Case(life=life, hushed=silenced or inhibited, silenced=silenced))
         return cases
 
@@ -160,7 +160,7 @@ class Desk:
     def _rank(self, alert: Alert, rules: Counter[str]) -> tuple[bool, int, int, Millis]:
         """The root cause first: what fires, what is explained by fewest of the others, the worst, the oldest."""
         rule = self._rules.get(alert.rule)
-        causes = (*rule.silenced_by, *rule.explained_by) if rule else ()
+        causes = (*rule.inhibited_by, *rule.grouped_with) if rule else ()
         explained = sum(rules[cause] for cause in set(causes))
         over = alert.state is AlertState.RESOLVED
         return over, explained, -WEIGHT[alert.severity], alert.started_at_ms

@@ -92,13 +92,13 @@ def _audited(
     tally, validator = Tally(), Validator()
     pages = None if docs is None else Docs(docs, validator)
 
-    def judge(suite: Suite, table: Table) -> None:
+    def evaluate(suite: Suite, table: Table) -> None:
         result, broken = validator.validate(suite, table)
         tally.add(suite, len(table), broken)
         if pages is not None:
             pages.keep(suite, result)
 
-    run = Audit(judge)
+    run = Audit(evaluate)
     if place is not None:
         first, end = place.first(), place.published()
         with _progress(end - first, console) as progress:

@@ -59,11 +59,11 @@ def verdicts(sample: Sample) -> dict[str, Audited]:
     end = journal.published()
     first = max(journal.first(), end - sample.rows)
 
-    def judge(suite: Suite, table: Table) -> None:
+    def evaluate(suite: Suite, table: Table) -> None:
         _, broken = validator.validate(suite, table)
         tally.add(suite, len(table), broken)
 
-    audit = Audit(judge)
+    audit = Audit(evaluate)
     # From the middle of a journal no true state is come to: the job's own are held instead.
     audit.journal(journal.read(first, end), replay=False)
     for portrait in sample.portraits.values():

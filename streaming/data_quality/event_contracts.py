@@ -8,11 +8,11 @@ from typing import get_args
 from connectors.event import (
     At,
     Event,
+    ObservationFailed,
     PartitionChanged,
     PartitionSet,
     QuorumPolled,
     Undecodable,
-    Unseen,
     VotersSet,
 )
 from connectors.observation import Kind, Observation
@@ -246,7 +246,7 @@ class Events:
                 }
             case QuorumPolled():
                 return self._quorum(cluster, event)
-            case Unseen(reason=Reason.METADATA_LOST):
+            case ObservationFailed(reason=Reason.METADATA_LOST):
                 self._polled.pop(cluster, None)
                 return {}
             case _:

@@ -3,7 +3,15 @@
 from dataclasses import dataclass
 from functools import partial
 
-from connectors.event import Audited, EndpointProbed, Event, QuorumPolled, Undecodable, Unseen, ViewSeen
+from connectors.event import (
+    Audited,
+    EndpointProbed,
+    Event,
+    LeaderViewPolled,
+    ObservationFailed,
+    QuorumPolled,
+    Undecodable,
+)
 from connectors.gather.commit_buffer import HELD_BYTES_MAX
 from connectors.gather.log_follower import MAX_BYTES
 from connectors.metadata.redaction import blanked
@@ -29,8 +37,8 @@ _LOG = (Kind.RECORDS, Kind.SNAPSHOT)
 _EVENTS = {
     Kind.QUORUM: QuorumPolled,
     Kind.PROBE: EndpointProbed,
-    Kind.VIEW: ViewSeen,
-    Kind.UNSEEN: Unseen,
+    Kind.VIEW: LeaderViewPolled,
+    Kind.UNSEEN: ObservationFailed,
     Kind.AUDIT: Audited,
 }
 _BEGUN_ANEW = (Reason.METADATA_LOST, Reason.INTERRUPTED)
@@ -194,7 +202,7 @@ class Observations:
     def add(self, row: Observation, first: Event | None) -> None:
         """One row, and the first event that it decodes to."""
         before = self._before.setdefault(row.cluster, _Before())
-        if isinstance(first, Unseen) and first.reason in _BEGUN_ANEW:
+        if isinstance(first, ObservationFailed) and first.reason in _BEGUN_ANEW:
             before.next_offset = before.log_epoch = None
         self.table.add(
             {

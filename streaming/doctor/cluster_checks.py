@@ -11,7 +11,7 @@ from connectors.kafka.cluster_id_lookup import ClusterDescribed
 from connectors.kafka.credentials import certificate_ends_at
 from connectors.kafka.messages import FetchAnswer
 from rules.evaluate import evaluate, thresholds_for
-from rules.model.monitoring import LEADS_NOT, Reason
+from rules.model.monitoring import NO_LEADER_REASONS, Reason
 from rules.remedy_commands import LEGEND, allow
 from streaming.config import ClusterSection
 from streaming.doctor.check_result import Check, Verdict
@@ -126,7 +126,7 @@ class Examined:
 
     def _right(self, request: str, operation: str, outcomes: Sequence[object], bad: Verdict, what: str) -> Check:
         denied = [one for one in outcomes if isinstance(one, UnseenError) and one.reason is Reason.DENIED]
-        failures = [one for one in outcomes if isinstance(one, UnseenError) and one.reason not in LEADS_NOT]
+        failures = [one for one in outcomes if isinstance(one, UnseenError) and one.reason not in NO_LEADER_REASONS]
         if denied:
             said = f"{denied[0].detail}: {what} cannot be read"
             return self._check(request, "rights", bad, said, *self._acl(operation))
@@ -179,7 +179,9 @@ class Examined:
     def _quorum(self) -> Iterator[Check]:
         polls = [(one, one.polled) for one in self.checkups if isinstance(one.polled, QuorumPolled)]
         if not polls:
-            if any(isinstance(one.polled, UnseenError) and one.polled.reason in LEADS_NOT for one in self.checkups):
+            if any(
+                isinstance(one.polled, UnseenError) and one.polled.reason in NO_LEADER_REASONS for one in self.checkups
+            ):
                 yield self._check("quorum", "leader", Verdict.WARNING, "nobody that we can ask leads")
             return
         one, polled = max(polls, key=lambda each: each[1].leader_epoch)

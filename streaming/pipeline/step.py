@@ -69,7 +69,7 @@ class Step:
         state.update((after,))
         Step._kept[(cluster, shard)] = (after, settings, watch)
         output = [*_alerts(cluster, alerts), *_quarantined(cluster, fresh), *_due(cluster, watch)]
-        shown = portrait(watch.machine.quorum(), watch.thresholds, watch.judgement(), watch.book)
+        shown = portrait(watch.machine.quorum(), watch.thresholds, watch.evaluation(), watch.book)
         output.append((PORTRAIT_KIND, cluster, "", json.dumps(shown)))
         yield pd.DataFrame(output, columns=OUTPUT.fieldNames())
 

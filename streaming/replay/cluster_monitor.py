@@ -15,7 +15,7 @@ from connectors.errors import UsageError
 from connectors.event import Event
 from rules.alert import Alert
 from rules.evaluate import evaluate
-from rules.finding import Judgement, Severity, Thresholds
+from rules.finding import Evaluation, Severity, Thresholds
 from rules.lifecycle import Book, Standing, advance
 from rules.model.identifiers import Millis
 from rules.model.monitoring import PLAINTEXT, Access, Vantage
@@ -41,7 +41,7 @@ class Watch:
         self.machine = machine
         self.book = book
         self.thresholds = thresholds
-        self._judged: tuple[Quorum, Judgement] | None = None
+        self._judged: tuple[Quorum, Evaluation] | None = None
 
     @classmethod
     def of(
@@ -82,11 +82,11 @@ class Watch:
         alerts: list[Alert] = []
         for row in rows:
             if self.machine.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms):
-                self.book, told = advance(self.book, self.judgement(), self.machine.quorum(), self.thresholds)
+                self.book, told = advance(self.book, self.evaluation(), self.machine.quorum(), self.thresholds)
                 alerts += told
         return tuple(alerts)
 
-    def judgement(self) -> Judgement:
+    def evaluation(self) -> Evaluation:
         """What the rules say of the quorum as it is now; it is judged once."""
         quorum = self.machine.quorum()
         if self._judged is None or self._judged[0] is not quorum:

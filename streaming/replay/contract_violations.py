@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from connectors.event import Audited, Undecodable
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Breach
+from rules.model.monitoring import ContractViolation
 
 DECODES = "every-record-decodes"
 """The contract that replay itself sees broken."""
@@ -19,14 +19,14 @@ REMEMBERED = 32
 class Contracts:
     """What was found broken, a contract once, the one found last at the end."""
 
-    breaches: tuple[Breach, ...] = ()
+    breaches: tuple[ContractViolation, ...] = ()
 
     def undecodable(self, event: Undecodable, *, sequence: int, now_ms: Millis) -> None:
         """A batch, record or row that does not decode."""
         where = "" if event.offset is None else f"offset {event.offset}: "
         before = sum(each.rows for each in self._of(DECODES))
         self._found(
-            Breach(
+            ContractViolation(
                 contract=DECODES,
                 promise="every batch, record and look that is recorded decodes",
                 grave=False,
@@ -42,7 +42,7 @@ class Contracts:
         """An audit's verdict: what it found broken; what it did not is forgotten only in time."""
         for one in event.broken:
             self._found(
-                Breach(
+                ContractViolation(
                     contract=one.contract,
                     promise=one.promise,
                     grave=one.grave,
@@ -59,10 +59,10 @@ class Contracts:
         if any(now_ms - each.last_at_ms > REMEMBERED_MS for each in self.breaches):
             self.breaches = tuple(each for each in self.breaches if now_ms - each.last_at_ms <= REMEMBERED_MS)
 
-    def _found(self, breach: Breach) -> None:
+    def _found(self, breach: ContractViolation) -> None:
         first = next((each.first_at_ms for each in self._of(breach.contract)), breach.first_at_ms)
         others = (each for each in self.breaches if each.contract != breach.contract)
         self.breaches = (*others, replace(breach, first_at_ms=first))[-REMEMBERED:]
 
-    def _of(self, contract: str) -> Iterable[Breach]:
+    def _of(self, contract: str) -> Iterable[ContractViolation]:
         return (each for each in self.breaches if each.contract == contract)

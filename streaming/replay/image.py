@@ -6,7 +6,7 @@ Kafka's own word for it is MetadataImage. A change makes a new image, so the one
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rules.model.history import Past, Recovery
+from rules.model.history import RecentHistory, Recovery
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.registration import BrokerRegistration, ControllerRegistration
 from rules.model.voter_set import VoterSet
@@ -40,7 +40,7 @@ class Image:
     controllers: Mapping[NodeId, ControllerRegistration] = field(default_factory=dict)
     brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
     recovering: tuple[Recovery, ...] = ()
-    past: Past = field(default_factory=Past)
+    past: RecentHistory = field(default_factory=RecentHistory)
     """What the log told while it was read record by record: carried over a snapshot, which tells none of it."""
 
     @property

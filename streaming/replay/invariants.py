@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from connectors.event import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.model.monitoring import Invariant, Violation
+from rules.model.monitoring import Invariant, InvariantViolation
 
 REMEMBERED_MS = Millis(3_600_000)
 """A broken promise is no state that ends: it is remembered this long, as the loss of metadata is."""
@@ -29,7 +29,7 @@ class Invariants:
     epoch: Epoch | None = None
     """The epoch of the newest poll that told a high watermark."""
     high_watermark: Offset | None = None
-    violations: tuple[Violation, ...] = ()
+    violations: tuple[InvariantViolation, ...] = ()
 
     def polled(self, event: QuorumPolled, now_ms: Millis) -> None:
         """An answered DescribeQuorum. Polls are asked one after the other, so their answers are in order."""
@@ -85,5 +85,5 @@ class Invariants:
     def _broken(self, invariant: Invariant, epoch: Epoch, detail: str, now_ms: Millis) -> None:
         if any(each.detail == detail for each in self.violations):
             return
-        violation = Violation(invariant=invariant, epoch=epoch, detail=detail, observed_at_ms=now_ms)
+        violation = InvariantViolation(invariant=invariant, epoch=epoch, detail=detail, observed_at_ms=now_ms)
         self.violations = (*self.violations, violation)[-REMEMBERED:]

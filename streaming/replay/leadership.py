@@ -7,12 +7,12 @@ epoch wins over a lower one. Against it stand nodes that say that they know no l
 from dataclasses import dataclass, field
 
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.model.monitoring import LEADS_NOT, Reason
+from rules.model.monitoring import NO_LEADER_REASONS, Reason
 
 OUTLIVED_MS = Millis(30_000)
 """After this long without a word from its epoch, evidence of a lower epoch is believed: epochs do go back when
 a quorum is restored from an older disk, and whoever reads no log is not told of it."""
-NOBODY = LEADS_NOT | {Reason.REFUSED}
+NOBODY = NO_LEADER_REASONS | {Reason.REFUSED}
 """A place that shows no leader: its node knows none, or no node runs there. A time-out shows nothing."""
 
 
@@ -51,7 +51,7 @@ class Leadership:
             places: how many places are asked by configuration.
         """
         none = len(self.doubts)
-        said = any(doubt.reason in LEADS_NOT for doubt in self.doubts.values())
+        said = any(doubt.reason in NO_LEADER_REASONS for doubt in self.doubts.values())
         return None if said and none >= max(1, places // 2 + 1) else self.known
 
     def hear(self, *, leader: NodeId, epoch: Epoch, high_watermark: Offset | None, now_ms: Millis) -> bool:

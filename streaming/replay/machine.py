@@ -40,18 +40,18 @@ from connectors.event import (
     EndpointProbed,
     Event,
     LeaderChanged,
+    LeaderViewPolled,
     LogAdvanced,
+    ObservationFailed,
     PartitionChanged,
     PartitionSet,
     QuorumPolled,
     SnapshotBegan,
     SnapshotEnded,
     Undecodable,
-    Unseen,
-    ViewSeen,
 )
 from rules.model.identifiers import Epoch, Millis, Offset
-from rules.model.monitoring import PLAINTEXT, Reason, Sight, Vantage
+from rules.model.monitoring import PLAINTEXT, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterRemoval
 from streaming.replay import quorum_builder, registrations, state_codec, voters
@@ -166,9 +166,9 @@ class Machine:
                 self._polled(event)
             case EndpointProbed():
                 self.looks.probed(event, self.now_ms)
-            case ViewSeen():
+            case LeaderViewPolled():
                 self.looks.viewed(event, self.now_ms)
-            case Unseen():
+            case ObservationFailed():
                 self._unseen(event)
             case SnapshotBegan() | SnapshotEnded():
                 self._snapshot(event)
@@ -203,7 +203,9 @@ class Machine:
         self._lost(detail)
 
     def _lost(self, detail: str, endpoint: str = "") -> None:
-        event = Unseen(sight=Sight.LOG, endpoint=endpoint, reason=Reason.METADATA_LOST, detail=detail)
+        event = ObservationFailed(
+            sight=ObservationSource.LOG, endpoint=endpoint, reason=Reason.METADATA_LOST, detail=detail
+        )
         self.looks.failed(event, self.now_ms)
         self.leadership.distrust()
         self.invariants.distrust()
@@ -286,13 +288,13 @@ class Machine:
             self.polls.take(event, self.now_ms, voted | {removal.key.id for removal in self.removals})
             self._keep_probes()
 
-    def _unseen(self, event: Unseen) -> None:
+    def _unseen(self, event: ObservationFailed) -> None:
         if event.reason is Reason.METADATA_LOST:
             self._lost(event.detail, event.endpoint)
             self.log, self.loading = Log(), None
             return
         self.looks.failed(event, self.now_ms)
-        if event.sight is not Sight.PROBE:
+        if event.sight is not ObservationSource.PROBE:
             self.leadership.doubt(event.endpoint, event.reason, self.now_ms)
 
     def _keep_probes(self) -> None:

@@ -1,11 +1,19 @@
-"""Sight: which looks fail now, and what the newest look at each endpoint showed."""
+"""ObservationSource: which looks fail now, and what the newest look at each endpoint showed."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from connectors.event import EndpointProbed, Unseen, ViewSeen
+from connectors.event import EndpointProbed, LeaderViewPolled, ObservationFailed
 from rules.model.identifiers import Millis, NodeId, host_of
-from rules.model.monitoring import Failure, Probe, Reason, Resolution, Sight, View, probe_key
+from rules.model.monitoring import (
+    FailedObservation,
+    LeaderView,
+    ObservationSource,
+    Probe,
+    Reason,
+    Resolution,
+    probe_key,
+)
 
 FAILURE_MS = Millis(60_000)
 """A failure that was not seen again for this long is over: nobody looks there any more."""
@@ -19,11 +27,11 @@ PROBE_MS = Millis(600_000)
 class Looks:
     """Failures by sight and endpoint, probes by `NODE@HOST:PORT`, and what the probed names last resolved to."""
 
-    failures: dict[str, Failure] = field(default_factory=dict)
+    failures: dict[str, FailedObservation] = field(default_factory=dict)
     probes: dict[str, Probe] = field(default_factory=dict)
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By host: kept when its name is gone, because somebody will have to give it back."""
-    views: dict[str, View] = field(default_factory=dict)
+    views: dict[str, LeaderView] = field(default_factory=dict)
     """By the HOST:PORT that was asked."""
 
     def forget(self, now_ms: Millis) -> None:
@@ -37,11 +45,11 @@ class Looks:
         if any(now_ms - view.observed_at_ms > PROBE_MS for view in self.views.values()):
             self.views = {name: view for name, view in self.views.items() if now_ms - view.observed_at_ms <= PROBE_MS}
 
-    def failed(self, event: Unseen, now_ms: Millis) -> None:
+    def failed(self, event: ObservationFailed, now_ms: Millis) -> None:
         """A look failed: the run of failures of this sight at this endpoint begins or goes on."""
         name = _name(event.sight, event.endpoint, event.reason)
         held = self.failures.get(name)
-        self.failures[name] = Failure(
+        self.failures[name] = FailedObservation(
             sight=event.sight,
             endpoint=event.endpoint,
             reason=event.reason,
@@ -53,12 +61,12 @@ class Looks:
     def log_seen(self) -> None:
         """The log was served. It is followed at one place at a time, so this ends every failure to see it."""
         for name, failure in list(self.failures.items()):
-            if failure.sight is Sight.LOG and failure.reason is not Reason.METADATA_LOST:
+            if failure.sight is ObservationSource.LOG and failure.reason is not Reason.METADATA_LOST:
                 del self.failures[name]
 
     def quorum_seen(self, endpoint: str) -> None:
         """DescribeQuorum was answered at this endpoint."""
-        self._succeeded(Sight.QUORUM, endpoint)
+        self._succeeded(ObservationSource.QUORUM, endpoint)
 
     def probed(self, event: EndpointProbed, now_ms: Millis) -> None:
         """A look at an endpoint, whatever it showed, took place."""
@@ -76,13 +84,13 @@ class Looks:
         self.probes = {**self.probes, probe_key(event.node, event.endpoint): probe}
         if event.resolution is Resolution.RESOLVED and self.addresses.get(event.endpoint.host) != event.addresses:
             self.addresses = {**self.addresses, event.endpoint.host: event.addresses}
-        self._succeeded(Sight.PROBE, str(event.endpoint))
+        self._succeeded(ObservationSource.PROBE, str(event.endpoint))
 
-    def viewed(self, event: ViewSeen, now_ms: Millis) -> None:
+    def viewed(self, event: LeaderViewPolled, now_ms: Millis) -> None:
         """A controller said who leads."""
         held = self.views.get(event.endpoint)
         same = held is not None and (held.leader_id, held.leader_epoch) == (event.leader_id, event.leader_epoch)
-        view = View(
+        view = LeaderView(
             observed_at_ms=now_ms,
             since_ms=held.since_ms if held is not None and same else now_ms,
             endpoint=event.endpoint,
@@ -93,7 +101,7 @@ class Looks:
             log=event.log,
         )
         self.views = {**self.views, event.endpoint: view}
-        self._succeeded(Sight.VIEW, event.endpoint)
+        self._succeeded(ObservationSource.VIEW, event.endpoint)
 
     def keep_probes(self, known: Collection[tuple[NodeId, str]]) -> None:
         """Drop the probes, and the addresses, of endpoints that no voter, registration or node has any more."""
@@ -104,19 +112,19 @@ class Looks:
             self.addresses = {host: found for host, found in self.addresses.items() if host in hosts}
 
     @property
-    def standing(self) -> tuple[Failure, ...]:
+    def standing(self) -> tuple[FailedObservation, ...]:
         """The failures, in the order of sight, endpoint, reason."""
         return tuple(self.failures[name] for name in sorted(self.failures))
 
-    def _succeeded(self, sight: Sight, endpoint: str) -> None:
+    def _succeeded(self, sight: ObservationSource, endpoint: str) -> None:
         for place in (endpoint, ""):
             self.failures.pop(_name(sight, place), None)
 
 
-def _name(sight: Sight, endpoint: str, reason: Reason | None = None) -> str:
+def _name(sight: ObservationSource, endpoint: str, reason: Reason | None = None) -> str:
     # The loss of metadata stands beside the newest failure of its place, which would else hide it.
     return f"{sight} {endpoint} lost" if reason is Reason.METADATA_LOST else f"{sight} {endpoint}"
 
 
-def _remembered(failure: Failure) -> Millis:
+def _remembered(failure: FailedObservation) -> Millis:
     return LOST_MS if failure.reason is Reason.METADATA_LOST else FAILURE_MS

@@ -12,7 +12,7 @@ from rules.model.history import (
     ControllerStart,
     ElectedRecovered,
     Election,
-    Past,
+    RecentHistory,
     Reconfiguration,
     UncleanElections,
     VoterSetChange,
@@ -43,7 +43,7 @@ class UncleanElection(NamedTuple):
     timestamp_ms: Millis
 
 
-def with_election(past: Past, event: LeaderChanged) -> Past:
+def with_election(past: RecentHistory, event: LeaderChanged) -> RecentHistory:
     """A LeaderChangeMessage: one that is read again never comes here."""
     at = event.at
     one = Election(
@@ -52,7 +52,9 @@ def with_election(past: Past, event: LeaderChanged) -> Past:
     return replace(past, elections=_bounded(past.elections, one))
 
 
-def with_start(past: Past, event: ControllerRegistered, known: Mapping[NodeId, ControllerRegistration]) -> Past:
+def with_start(
+    past: RecentHistory, event: ControllerRegistered, known: Mapping[NodeId, ControllerRegistration]
+) -> RecentHistory:
     """A RegisterControllerRecord: a start where the incarnation is another one than was registered before."""
     held = known.get(event.id)
     if held is not None and held.incarnation_id == event.incarnation_id:
@@ -61,7 +63,7 @@ def with_start(past: Past, event: ControllerRegistered, known: Mapping[NodeId, C
     return replace(past, starts=_bounded(past.starts, one))
 
 
-def with_voters(past: Past, before: VoterSet | None, after: VoterSet, at: At) -> Past:
+def with_voters(past: RecentHistory, before: VoterSet | None, after: VoterSet, at: At) -> RecentHistory:
     """A VotersRecord: one that adds or removes a single voter, or rewrites endpoints, is what Kafka does by itself."""
     if before is None or {*before.voters} == {*after.voters}:
         return past
@@ -89,12 +91,12 @@ def with_voters(past: Past, before: VoterSet | None, after: VoterSet, at: At) ->
     return replace(past, reconfigurations=_bounded(past.reconfigurations, one))
 
 
-def with_elected_recovered(past: Past, one: ElectedRecovered) -> Past:
+def with_elected_recovered(past: RecentHistory, one: ElectedRecovered) -> RecentHistory:
     """A PartitionChangeRecord that named another leader and called the partition recovered."""
     return replace(past, elected_recovered=_bounded(past.elected_recovered, one))
 
 
-def with_unclean(past: Past, elections: Iterable[UncleanElection]) -> Past:
+def with_unclean(past: RecentHistory, elections: Iterable[UncleanElection]) -> RecentHistory:
     """Unclean elections, summed up by topic: one dead broker may cost a topic thousands of leaders."""
     topics = {one.topic_id: one for one in past.unclean}
     newest = Millis(0)

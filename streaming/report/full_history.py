@@ -9,7 +9,7 @@ from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.lifecycle import Book, advance
-from rules.model.history import Past, Recovery
+from rules.model.history import RecentHistory, Recovery
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
 from rules.model.quorum import Quorum
@@ -38,7 +38,7 @@ class Chronicle(Machine):
         self._judge_from_ms = judge_from_ms
         self._book = Book()
         self._kept: dict[tuple[str, Any], Any] = {}
-        self._seen: Past | None = None
+        self._seen: RecentHistory | None = None
         self._recovering: tuple[Recovery, ...] = ()
         self._topics: dict[str, Recovery] = {}
 
@@ -55,8 +55,8 @@ class Chronicle(Machine):
             self._compare()
         if applied and self._judge_from_ms is not None and observed_at_ms >= self._judge_from_ms:
             quorum = self.quorum()
-            judgement = evaluate(quorum, self._thresholds)
-            self._book, told = advance(self._book, judgement, quorum, self._thresholds)
+            evaluation = evaluate(quorum, self._thresholds)
+            self._book, told = advance(self._book, evaluation, quorum, self._thresholds)
             self.alerts += told
         return applied
 
@@ -76,7 +76,7 @@ class Chronicle(Machine):
         )
         return replace(self.quorum(), past=past)
 
-    def _keep(self, past: Past) -> None:
+    def _keep(self, past: RecentHistory) -> None:
         self._kept.update({("election", one.offset): one for one in past.elections})
         self._kept.update({("start", one.offset): one for one in past.starts})
         self._kept.update({("change", one.offset): one for one in past.voter_changes})

@@ -5,7 +5,7 @@ from rich.text import Text
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import iso, sayable
 from connectors.sinks.evidence_format import visible
-from rules.analysis.safe_to_restart import Restart, judge, known
+from rules.analysis.safe_to_restart import Restart, known, safe_to_restart
 from rules.finding import HOLD, Finding, Plain, Thresholds
 from rules.formatting import listed
 from rules.model.identifiers import NodeId
@@ -26,11 +26,11 @@ def checked(glimpse: Glimpse) -> dict[str, Plain]:
         "exit_code": verdict.exit_code,
         "observed_at": iso(glimpse.quorum.now_ms) if glimpse.quorum.now_ms else None,
         "holds_applied": False,
-        "findings": [_finding(glimpse, one) for one in worst_first(glimpse.judgement.findings)],
+        "findings": [_finding(glimpse, one) for one in worst_first(glimpse.evaluation.findings)],
         "cannot_tell": [
-            {"rule": one.rule, "subject": one.subject, "why": one.why} for one in glimpse.judgement.unknown
+            {"rule": one.rule, "subject": one.subject, "why": one.why} for one in glimpse.evaluation.unknown
         ],
-        "not_applicable": [{"rule": one.rule, "why": one.why} for one in glimpse.judgement.not_applicable],
+        "not_applicable": [{"rule": one.rule, "why": one.why} for one in glimpse.evaluation.not_applicable],
         "missing": [*glimpse.missing],
     }
 
@@ -38,21 +38,21 @@ def checked(glimpse: Glimpse) -> dict[str, Plain]:
 def checked_text(glimpse: Glimpse) -> Text:
     """The same for people."""
     text = Text.assemble(status_tables.badge(health(glimpse)), (f" {visible(glimpse.quorum.cluster)}\n", "bold"))
-    judgement = glimpse.judgement
-    for one in worst_first(judgement.findings):
+    evaluation = glimpse.evaluation
+    for one in worst_first(evaluation.findings):
         text.append(f"  {one.severity} {one.rule} · {visible(one.subject)}\n", "bold")
         text.append(f"    {visible(one.summary)}\n")
         for step in one.remedy:
             command = not step.startswith("#")
             said = visible(step, keep="\n") if command else visible(step.removeprefix("#").strip())
             text.append(f"    {'$ ' if command else '- '}{said}\n", "green" if command else "")
-    for line in status_tables.unknown((gap.rule, gap.subject, gap.why) for gap in judgement.unknown):
+    for line in status_tables.unknown((gap.rule, gap.subject, gap.why) for gap in evaluation.unknown):
         text.append_text(line).append("\n")
     for each in glimpse.missing:
         text.append(f"  not seen: {visible(each)}\n", "magenta")
-    for absent in judgement.not_applicable:
+    for absent in evaluation.not_applicable:
         text.append(f"  not applicable {absent.rule}: {visible(absent.why)}\n", "dim")
-    if judgement.findings:
+    if evaluation.findings:
         text.append(f"  {_ONE_LOOK}\n", "dim")
     text.rstrip()
     return text
@@ -71,7 +71,7 @@ def restart_of(glimpse: Glimpse, node: int) -> Restart:
         raise UsageError(f"{node} is {what}; the controllers of cluster {quorum.cluster}: {listed(sorted(nodes), 20)}")
     # Those of the two rules whose conditions speak against a restart.
     disk, endpoint = glimpse.thresholds["voter-disk-replaced"], glimpse.thresholds[RULE]
-    return judge(quorum, NodeId(node), Thresholds(values={**disk.values, **endpoint.values}))
+    return safe_to_restart(quorum, NodeId(node), Thresholds(values={**disk.values, **endpoint.values}))
 
 
 def restart(glimpse: Glimpse, answer: Restart) -> dict[str, Plain]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rules.finding import Judgement, Thresholds
+from rules.finding import Evaluation, Thresholds
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.status.from_log_dir import Disk
@@ -14,7 +14,7 @@ class Glimpse:
     """One cluster at one moment, and what the rules say of it."""
 
     quorum: Quorum
-    judgement: Judgement
+    evaluation: Evaluation
     thresholds: Mapping[str, Thresholds] = field(repr=False)
     taken_at_ms: Millis
     """The wall clock when it was taken."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from rules.analysis.freshness import leaderless
 from rules.evaluate import evaluate
-from rules.finding import Judgement, Plain, Thresholds
+from rules.finding import Evaluation, Plain, Thresholds
 from rules.lifecycle import Book
-from rules.model.history import Past, Recovery
+from rules.model.history import RecentHistory, Recovery
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.status import overview
@@ -30,7 +30,7 @@ _LIVE_MS = 10_000
 def portrait(
     quorum: Quorum,
     thresholds: Mapping[str, Thresholds],
-    judgement: Judgement | None = None,
+    evaluation: Evaluation | None = None,
     book: Book | None = None,
 ) -> dict[str, Plain]:
     """The cluster at the quorum's own now.
@@ -45,13 +45,13 @@ def portrait(
     Args:
         quorum: what is known.
         thresholds: by rule id.
-        judgement: what the rules said of this quorum, where they were asked already.
+        evaluation: what the rules said of this quorum, where they were asked already.
         book: the life of the cluster's conditions, which tells what is pending.
     """
-    judged = evaluate(quorum, thresholds) if judgement is None else judgement
+    judged = evaluate(quorum, thresholds) if evaluation is None else evaluation
     glimpse = Glimpse(
         quorum=quorum,
-        judgement=judged,
+        evaluation=judged,
         thresholds=thresholds,
         taken_at_ms=quorum.now_ms,
         looked_since_ms=Millis(quorum.now_ms - _LIVE_MS),
@@ -77,7 +77,7 @@ def portrait(
     }
 
 
-def _happened(past: Past) -> dict[str, Plain]:
+def _happened(past: RecentHistory) -> dict[str, Plain]:
     return {
         "elections": [
             {

@@ -123,13 +123,13 @@ def remembered(
         disk: the directory it comes from, if it does.
     """
     quorum = machine.quorum()
-    judgement = evaluate(quorum, thresholds)
+    evaluation = evaluate(quorum, thresholds)
     if disk is not None:
         # Of a disk nothing else was wished for: that nobody was asked is said, and no fault of anybody's.
-        judgement = replace(judgement, findings=of_the_quorum(judgement.findings))
+        evaluation = replace(evaluation, findings=of_the_quorum(evaluation.findings))
     return Glimpse(
         quorum=quorum,
-        judgement=judgement,
+        evaluation=evaluation,
         thresholds=thresholds,
         taken_at_ms=Millis(wall_ms()),
         looked_since_ms=None,

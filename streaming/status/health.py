@@ -28,13 +28,13 @@ class Health(StrEnum):
 
 def health(glimpse: Glimpse) -> Health:
     """The worst that stands, as far as could be seen."""
-    found = {one.severity for one in of_the_quorum(glimpse.judgement.findings)}
+    found = {one.severity for one in of_the_quorum(glimpse.evaluation.findings)}
     if Severity.CRITICAL in found:
         return Health.CRITICAL
     if Severity.WARNING in found:
         return Health.WARNING
-    blind = any(one.rule == BLIND for one in glimpse.judgement.findings)
-    if blind or glimpse.judgement.unknown or glimpse.missing or glimpse.source == "none":
+    blind = any(one.rule == BLIND for one in glimpse.evaluation.findings)
+    if blind or glimpse.evaluation.unknown or glimpse.missing or glimpse.source == "none":
         return Health.UNKNOWN
     return Health.HEALTHY
 

@@ -17,7 +17,7 @@ from connectors.kafka.rate_limiter import Budget
 from connectors.observation import Observation
 from rules.analysis.freshness import leaderless
 from rules.evaluate import evaluate, thresholds_for
-from rules.finding import Judgement, Thresholds
+from rules.finding import Evaluation, Thresholds
 from rules.model.identifiers import Millis, host_and_port
 from rules.model.monitoring import PLAINTEXT, Access, Vantage, probe_key
 from rules.model.quorum import Quorum
@@ -65,7 +65,7 @@ class View:
         # Rows are never earlier than the newest recorded one, should the clock have been set back since.
         self._since_ms = Millis(max(wall_ms(), self._recorded.newest_ms if self._recorded else 0))
         self._complete_at_ms: Millis | None = None
-        self._judged: tuple[int, Judgement] | None = None
+        self._judged: tuple[int, Evaluation] | None = None
         self._read_at_ms = self._since_ms
         self._position = self._machine.log.position
 
@@ -124,12 +124,12 @@ class View:
             self._recalled()
         if unanswered and self._fallback is not None:
             quorum = self._fallback.quorum()
-            judgement = evaluate(quorum, self._thresholds)
+            evaluation = evaluate(quorum, self._thresholds)
         else:
-            quorum, judgement = self._machine.quorum(), self._judgement()
+            quorum, evaluation = self._machine.quorum(), self._judgement()
         return Glimpse(
             quorum=quorum,
-            judgement=judgement,
+            evaluation=evaluation,
             thresholds=self._thresholds,
             taken_at_ms=Millis(wall_ms()),
             looked_since_ms=self._since_ms,
@@ -170,7 +170,7 @@ class View:
         first = min(failure.first_at_ms for failure in quorum.failures)
         return max(first, self._since_ms)
 
-    def _judgement(self) -> Judgement:
+    def _judgement(self) -> Evaluation:
         if self._judged is None or self._judged[0] != self._machine.sequence:
             self._judged = (self._machine.sequence, evaluate(self._machine.quorum(), self._thresholds))
         return self._judged[1]

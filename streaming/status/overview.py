@@ -15,7 +15,7 @@ from rules.analysis.replica_lag import Liveness, fetch_age_ms, lag_ms, liveness
 from rules.finding import Plain, Thresholds
 from rules.model.history import Recovery
 from rules.model.identifiers import Endpoint, ReplicaKey
-from rules.model.monitoring import Sight
+from rules.model.monitoring import ObservationSource
 from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
 from rules.rescue.voter_override import initial_controllers
@@ -69,16 +69,16 @@ def status(glimpse: Glimpse) -> dict[str, Plain]:
         "log_dir": None if glimpse.disk is None else described(glimpse.disk),
         "findings": [
             {"rule": one.rule, "subject": one.subject, "severity": one.severity.value, "summary": one.summary}
-            for one in worst_first(glimpse.judgement.findings)
+            for one in worst_first(glimpse.evaluation.findings)
         ],
         "cannot_tell": [
-            {"rule": one.rule, "subject": one.subject, "why": one.why} for one in glimpse.judgement.unknown
+            {"rule": one.rule, "subject": one.subject, "why": one.why} for one in glimpse.evaluation.unknown
         ],
         "failing": [
             {"sight": one.sight.value, "endpoint": one.endpoint or None, "reason": one.reason.value}
             for one in quorum.failures
             # Whoever is asked for the leader before it is found says that it is not the one.
-            if poll is None or one.sight is not Sight.QUORUM or one.last_at_ms > poll.observed_at_ms
+            if poll is None or one.sight is not ObservationSource.QUORUM or one.last_at_ms > poll.observed_at_ms
         ],
     }
 

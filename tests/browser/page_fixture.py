@@ -51,7 +51,7 @@ class Cluster:
 
     def portrait(self) -> dict[str, Plain]:
         watch = self.watch
-        return portrait(watch.machine.quorum(), watch.thresholds, watch.judgement(), watch.book)
+        return portrait(watch.machine.quorum(), watch.thresholds, watch.evaluation(), watch.book)
 
 
 class Stage:

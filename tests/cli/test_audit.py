@@ -10,18 +10,18 @@ import pytest
 from typer.testing import CliRunner
 
 from connectors.errors import UsageError
-from connectors.event import Unseen, to_json
+from connectors.event import ObservationFailed, to_json
 from connectors.journal import segment
 from connectors.journal.writer import Recorder
 from connectors.observation import Kind, Observation
 from connectors.sinks.alert_json import to_line
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 from streaming.cli import app
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 NOW = 1_800_000_000_000
-LOOK = to_json(Unseen(sight=Sight.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
+LOOK = to_json(ObservationFailed(sight=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
 
 
 def audit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

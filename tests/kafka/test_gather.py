@@ -21,14 +21,14 @@ from confluent_kafka.admin import (
 )
 
 from connectors.errors import UnseenError
-from connectors.event import EndpointProbed, QuorumPolled, Unseen, from_json
+from connectors.event import EndpointProbed, ObservationFailed, QuorumPolled, from_json
 from connectors.gather.gatherer_settings import Settings, to_line
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.metadata.batches import Batch, scan
 from connectors.metadata.redaction import blanked
 from connectors.observation import Kind, Observation
 from deploy.lab.lab import Lab
-from rules.model.monitoring import Answer, Connection, Reason, Resolution, Sight
+from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, Gathering, cluster_of, gathering
 
@@ -245,7 +245,7 @@ def test_a_stopped_majority_is_told_each_second_by_every_endpoint(lab: Lab, tmp_
                 failed = {
                     (event.endpoint, event.reason)
                     for event in gathered.events(Kind.UNSEEN)
-                    if isinstance(event, Unseen) and event.sight is Sight.QUORUM
+                    if isinstance(event, ObservationFailed) and event.sight is ObservationSource.QUORUM
                 }
                 assert (lab.node(leader).endpoint, Reason.NO_LEADER) in failed
                 assert {(lab.node(id_).endpoint, Reason.TIMED_OUT) for id_ in followers} <= failed
@@ -268,7 +268,7 @@ def paces_ms(gathered: Gathering) -> dict[str, float]:
     moments: dict[str, list[int]] = {}
     for row in gathered.rows(Kind.UNSEEN):
         event = from_json(row.payload)
-        if isinstance(event, Unseen) and event.sight is Sight.QUORUM:
+        if isinstance(event, ObservationFailed) and event.sight is ObservationSource.QUORUM:
             moments.setdefault(event.endpoint, []).append(row.observed_at_ms)
     return {
         endpoint: statistics.median(after - before for before, after in pairwise(at))
@@ -290,7 +290,7 @@ def test_the_cluster_is_identified_by_a_controller_or_a_broker(lab: Lab) -> None
 
 def test_another_clusters_id_is_never_mixed_in(lab: Lab, tmp_path: Path) -> None:
     with gathering(tmp_path, cluster_of(lab, cluster_id="AAAAAAAAAAAAAAAAAAAAAA")) as gathered:
-        eventually(lambda: _said(gathered, Sight.LOG, Reason.WRONG_CLUSTER), within_s=20)
+        eventually(lambda: _said(gathered, ObservationSource.LOG, Reason.WRONG_CLUSTER), within_s=20)
     assert not gathered.rows(Kind.RECORDS)
 
 
@@ -301,6 +301,6 @@ def test_brokers_alone_serve_polls_and_lead_to_the_controllers(lab: Lab, tmp_pat
     assert {event.cluster for event in gathered.rows()} == {NAME}
 
 
-def _said(gathered: Gathering, sight: Sight, reason: Reason) -> None:
+def _said(gathered: Gathering, sight: ObservationSource, reason: Reason) -> None:
     events = gathered.events(Kind.UNSEEN)
-    assert [one for one in events if isinstance(one, Unseen) and (one.sight, one.reason) == (sight, reason)]
+    assert [one for one in events if isinstance(one, ObservationFailed) and (one.sight, one.reason) == (sight, reason)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.event import Unseen
+from connectors.event import ObservationFailed
 from connectors.observation import Kind
 from deploy.lab.lab import Lab
 from rules.model.monitoring import Reason
@@ -16,9 +16,9 @@ from tests.kafka.gatherer_run import Gathering, cluster_of, gathering
 pytestmark = pytest.mark.lab
 
 
-def lost(gathered: Gathering) -> list[Unseen]:
+def lost(gathered: Gathering) -> list[ObservationFailed]:
     events = gathered.events(Kind.UNSEEN)
-    return [one for one in events if isinstance(one, Unseen) and one.reason is Reason.METADATA_LOST]
+    return [one for one in events if isinstance(one, ObservationFailed) and one.reason is Reason.METADATA_LOST]
 
 
 def holds(gathered: Gathering, marker: bytes) -> None:

@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 )
 from typer.testing import CliRunner, Result
 
-from connectors.event import Unseen, from_json
+from connectors.event import ObservationFailed, from_json
 from connectors.observation import Kind
 from deploy.lab.certificate_authority import Authority
 from deploy.lab.lab import Lab
@@ -301,7 +301,7 @@ def test_the_endpoint_that_is_judged_is_the_one_that_controllers_dial(lab: Lab, 
 def unseen(gathered: Gathering, cluster: str, since_ms: int = 0) -> set[Reason]:
     """Why looks at a cluster failed since then."""
     rows = [row for row in gathered.rows(Kind.UNSEEN) if row.cluster == cluster and row.observed_at_ms >= since_ms]
-    return {told.reason for told in (from_json(row.payload) for row in rows) if isinstance(told, Unseen)}
+    return {told.reason for told in (from_json(row.payload) for row in rows) if isinstance(told, ObservationFailed)}
 
 
 def seen(gathered: Gathering, cluster: str, since_ms: int = 0) -> set[Kind]:

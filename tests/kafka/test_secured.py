@@ -15,7 +15,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from connectors.event import Unseen
+from connectors.event import ObservationFailed
 from connectors.observation import Kind
 from deploy.lab.lab import Lab
 from deploy.lab.security import Security
@@ -332,7 +332,7 @@ def test_the_gatherer_reads_all_and_writes_no_secret(lab: Lab, tmp_path: Path, a
         def all_seen() -> None:
             seen = {row.kind for row in gathered.rows() if row.cluster == FULL}
             assert {Kind.RECORDS, Kind.QUORUM, Kind.PROBE} <= seen
-            refused = [one for one in gathered.events(Kind.UNSEEN) if isinstance(one, Unseen)]
+            refused = [one for one in gathered.events(Kind.UNSEEN) if isinstance(one, ObservationFailed)]
             assert Reason.NOT_AUTHENTICATED in {one.reason for one in refused}
 
         eventually(all_seen, within_s=30)

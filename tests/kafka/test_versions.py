@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from connectors.decode_observation import events_of
-from connectors.event import Unseen, from_json
+from connectors.event import ObservationFailed, from_json
 from connectors.kafka.client import Address, Client
 from connectors.kafka.event_loop import Loop
 from connectors.kafka.messages import FetchAnswer, fetch, fetched
@@ -20,7 +20,7 @@ from connectors.kafka.rate_limiter import Budget
 from connectors.kafka.resolver import Resolver
 from connectors.observation import Kind
 from deploy.lab.lab import Lab
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 from streaming.cli import app
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, gathering
@@ -96,7 +96,7 @@ def looked_at(quorum: Lab, folder: Path, *, upgrade: bool) -> Seen:
         rows = gathered.rows()
     unseen = [from_json(row.payload) for row in rows if row.kind is Kind.UNSEEN]
     # A machine that stands still answers late what it does answer.
-    late = [one for one in unseen if isinstance(one, Unseen) and one.reason is Reason.TIMED_OUT]
+    late = [one for one in unseen if isinstance(one, ObservationFailed) and one.reason is Reason.TIMED_OUT]
     assert unseen == late, "nothing is asked that this Kafka does not answer"
     return Seen(
         apis=offered(quorum),
@@ -161,7 +161,7 @@ def redirected(quorum: Lab) -> FetchAnswer:
     try:
 
         async def asked() -> FetchAnswer:
-            return fetched(await client.ask(Address(host, int(port)), request, lane=Sight.LOG))
+            return fetched(await client.ask(Address(host, int(port)), request, lane=ObservationSource.LOG))
 
         return loop.run(asked)
     finally:

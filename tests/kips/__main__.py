@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.kips.rows import Row, Verdict, here, judge
+from tests.kips.rows import Row, Verdict, evaluate, here
 
 TAGS = {"M": "decode", "R": "replay", "A": "alert", "S": "show", "T": "simulate", "X": "beyond"}
 SLOW = ("lab", "spark")
@@ -73,7 +73,7 @@ def main() -> int:
     wanted = parser.parse_args()
     citations = Citations(slow=wanted.slow)
     code = pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", "tests"], plugins=[citations])
-    verdict = judge(*here(), citations.of, citations.passed)
+    verdict = evaluate(*here(), citations.of, citations.passed)
 
     said = ["", *table(verdict)]
     if citations.collected:

@@ -94,7 +94,7 @@ class Verdict:
         return len(numbers & self.covered), len(numbers & self.excused), len(numbers)
 
 
-def judge(
+def evaluate(
     rows: Mapping[str, Row],
     reasons: Mapping[str, str],
     citations: Mapping[str, frozenset[str]],

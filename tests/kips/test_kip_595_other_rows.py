@@ -6,13 +6,13 @@ from uuid import UUID
 import pytest
 
 from connectors.errors import UnseenError
-from connectors.event import Unseen
+from connectors.event import ObservationFailed
 from connectors.gather.commit_buffer import Resume, Tail
 from connectors.kafka.error_classification import of_code
 from connectors.kafka.kafka_python import FetchResponse
 from connectors.kafka.messages import fetched
 from rules.evaluate import evaluate, thresholds_for
-from rules.model.monitoring import Answer, Reason, Sight
+from rules.model.monitoring import Answer, ObservationSource, Reason
 from tests.kips.test_kip_595_fetch import answer
 from tests.unit.connectors.kafka.log_bytes import batch
 from tests.unit.rules.situation import behind, findings, healthy, probed
@@ -68,7 +68,7 @@ def test_an_inconsistent_voter_set_is_named_where_the_monitor_says_that_it_is_bl
     told = of_code(94, "Fetch")
     assert told.detail == "Fetch: error 94 (InconsistentVoterSetError)"
     ledger, replay = Ledger(), machine()
-    unseen = Unseen(sight=Sight.LOG, endpoint="c1:9093", reason=told.reason, detail=told.detail)
+    unseen = ObservationFailed(sight=ObservationSource.LOG, endpoint="c1:9093", reason=told.reason, detail=told.detail)
 
     quorum = apply(replay, [ledger.row(unseen) for _ in range(60)])
 

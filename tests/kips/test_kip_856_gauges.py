@@ -21,7 +21,7 @@ def glimpse(quorum: Quorum) -> Glimpse:
     thresholds = thresholds_for({})
     return Glimpse(
         quorum=quorum,
-        judgement=evaluate(quorum, thresholds),
+        evaluation=evaluate(quorum, thresholds),
         thresholds=thresholds,
         taken_at_ms=NOW,
         looked_since_ms=NOW,
@@ -123,9 +123,9 @@ def alerts_after(quorum: Quorum, seconds: int) -> list[str]:
     """The rules that alert when a quorum has stayed like this for so long."""
     thresholds, book, told = thresholds_for({}), Book(), []
     for second in range(0, seconds + 1, 5):
-        judgement = evaluate(quorum, thresholds)
+        evaluation = evaluate(quorum, thresholds)
         now = replace(quorum, now_ms=Millis(quorum.now_ms + 1_000 * second))
-        book, alerts = advance(book, judgement, now, thresholds)
+        book, alerts = advance(book, evaluation, now, thresholds)
         told += [alert.rule for alert in alerts]
     return told
 

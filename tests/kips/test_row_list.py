@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kips.rows import excused, here, judge, known
+from tests.kips.rows import evaluate, excused, here, known
 
 ROWS = known(f"A00{n}  KIP-1     {tags:<4}  a fact" for n, tags in enumerate(["M", "R", "AT", "S", "S", "X"], 1))
 
@@ -12,7 +12,7 @@ def cited(**tests: str) -> dict[str, frozenset[str]]:
 
 
 def test_a_row_is_covered_by_a_test_that_passed_and_what_is_owed_and_is_neither_is_open() -> None:
-    verdict = judge(ROWS, {"A002": "why"}, cited(test_one="A001 A006"), frozenset({"test_one"}))
+    verdict = evaluate(ROWS, {"A002": "why"}, cited(test_one="A001 A006"), frozenset({"test_one"}))
 
     assert sorted(verdict.covered) == ["A001", "A006"]
     assert verdict.faults == ()
@@ -32,14 +32,14 @@ def test_a_row_is_covered_by_a_test_that_passed_and_what_is_owed_and_is_neither_
     ],
 )
 def test_a_fault_is_told(citations: dict[str, frozenset[str]], reasons: dict[str, str], fault: str) -> None:
-    verdict = judge(ROWS, reasons, citations, frozenset({"test_one"}))
+    verdict = evaluate(ROWS, reasons, citations, frozenset({"test_one"}))
 
     assert verdict.faults == (fault,)
     assert not verdict.covered or "test_one" in citations
 
 
 def test_a_row_that_one_of_its_tests_did_not_show_is_not_covered() -> None:
-    verdict = judge(ROWS, {}, cited(test_one="A001", test_two="A001"), frozenset({"test_one"}))
+    verdict = evaluate(ROWS, {}, cited(test_one="A001", test_two="A001"), frozenset({"test_one"}))
 
     assert verdict.covered == frozenset()
 
@@ -63,4 +63,4 @@ def test_the_lists_of_this_repository_are_whole() -> None:
 
     assert len(rows) == 495
     assert sum(row.owed for row in rows.values()) == 424
-    assert judge(rows, reasons, {}, frozenset()).faults == ()
+    assert evaluate(rows, reasons, {}, frozenset()).faults == ()

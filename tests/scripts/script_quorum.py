@@ -18,21 +18,21 @@ from connectors.event import (
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
+    LeaderViewPolled,
     LogAdvanced,
     LogEvent,
     NodeEndpoints,
+    ObservationFailed,
     PartitionChanged,
     PartitionSet,
     QuorumPolled,
     TopicCreated,
     TransactionBegan,
     TransactionEnded,
-    Unseen,
-    ViewSeen,
     VotersSet,
 )
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
-from rules.model.monitoring import Answer, Connection, LeaderLog, Reason, Resolution, Sight, Snapshot
+from rules.model.monitoring import Answer, Connection, LeaderLog, ObservationSource, Reason, Resolution, Snapshot
 from rules.model.poll import Replica
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter
@@ -298,7 +298,7 @@ class World:
 
     def _followed(self) -> Iterator[list[Event]]:
         if self.log_denied:
-            yield [self._unseen(Sight.LOG, self._place(self.leader or 0), Reason.DENIED)]
+            yield [self._unseen(ObservationSource.LOG, self._place(self.leader or 0), Reason.DENIED)]
         else:
             yield from self._records()
 
@@ -400,10 +400,10 @@ class World:
         end = None if silent is None else Offset(silent.end_offset)
         return Replica(key=key, log_end_offset=end, last_fetch_ms=last, last_caught_up_ms=last)
 
-    def _view(self, node: Node) -> ViewSeen:
+    def _view(self, node: Node) -> LeaderViewPolled:
         heard = self.leader is not None and not node.cut_off
         leads = node.id == self.leader
-        return ViewSeen(
+        return LeaderViewPolled(
             endpoint=str(node.endpoint),
             node=NodeId(node.id),
             this_cluster=True,
@@ -422,19 +422,21 @@ class World:
         )
         return LeaderLog(start_offset=Offset(0), snapshot=snapshot, tells_absence=True, begins_timestamp_ms=None)
 
-    def _asked(self) -> list[tuple[Sight, str]]:
-        return [(sight, place) for place in self.bootstrap for sight in (Sight.LOG, Sight.QUORUM)]
+    def _asked(self) -> list[tuple[ObservationSource, str]]:
+        return [
+            (sight, place) for place in self.bootstrap for sight in (ObservationSource.LOG, ObservationSource.QUORUM)
+        ]
 
-    def _said(self, sight: Sight, place: str) -> Reason:
+    def _said(self, sight: ObservationSource, place: str) -> Reason:
         if self.names_gone:
             return Reason.UNRESOLVABLE
         listening = any(node.up and str(node.endpoint) == place for node in self.nodes.values())
-        if listening and self.log_denied and sight is Sight.LOG:
+        if listening and self.log_denied and sight is ObservationSource.LOG:
             return Reason.DENIED
         return Reason.NO_LEADER if listening else Reason.REFUSED
 
-    def _unseen(self, sight: Sight, place: str, reason: Reason) -> Unseen:
-        return Unseen(sight=sight, endpoint=place, reason=reason, detail=f"{reason} at {place}")
+    def _unseen(self, sight: ObservationSource, place: str, reason: Reason) -> ObservationFailed:
+        return ObservationFailed(sight=sight, endpoint=place, reason=reason, detail=f"{reason} at {place}")
 
     def _probed(self) -> list[tuple[int, Endpoint]]:
         listed = [(voter.key.id, endpoint) for voter in self.voters.values() for endpoint in voter.endpoints]

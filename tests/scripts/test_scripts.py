@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from connectors.event import Audited, BrokenContract, Undecodable, Unseen
+from connectors.event import Audited, BrokenContract, ObservationFailed, Undecodable
 from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import Book
 from rules.model.identifiers import Millis, Offset
-from rules.model.monitoring import Reason, Sight, Vantage
+from rules.model.monitoring import ObservationSource, Reason, Vantage
 from streaming.replay.cluster_monitor import Row, Watch
 from streaming.replay.machine import Machine
 from tests.description import describe
@@ -112,17 +112,17 @@ class Play:
     def findings(self) -> Iterator[str]:
         """findings: the conditions that stand at this moment, held or not."""
         watch = self.watched()
-        judgement = evaluate(watch.machine.quorum(), watch.thresholds)
-        for one in judgement.findings:
+        evaluation = evaluate(watch.machine.quorum(), watch.thresholds)
+        for one in evaluation.findings:
             yield f"{one.severity} {one.rule} {one.subject}"
 
     def unjudged(self) -> Iterator[str]:
         """unjudged: what no rule vouches for at this moment, and why."""
         watch = self.watched()
-        judgement = evaluate(watch.machine.quorum(), watch.thresholds)
-        for gap in judgement.unknown:
+        evaluation = evaluate(watch.machine.quorum(), watch.thresholds)
+        for gap in evaluation.unknown:
             yield f"cannot tell {gap.rule}{f' {gap.subject}' if gap.subject else ''}: {gap.why}"
-        for one in judgement.not_applicable:
+        for one in evaluation.not_applicable:
             yield f"not applicable {one.rule}: {one.why}"
 
     def remedy(self, *subject: str) -> Iterator[str]:
@@ -168,7 +168,11 @@ class Play:
     def back(self) -> Iterator[str]:
         """back: the gatherer is back and says that it was away."""
         self.world.away = False
-        yield from self.said(Unseen(sight=Sight.LOG, endpoint="", reason=Reason.INTERRUPTED, detail="started again"))
+        yield from self.said(
+            ObservationFailed(
+                sight=ObservationSource.LOG, endpoint="", reason=Reason.INTERRUPTED, detail="started again"
+            )
+        )
 
     def compact(self) -> None:
         """compact: the log the gatherer did not read yet is gone; its next read is answered by a snapshot."""
@@ -181,7 +185,9 @@ class Play:
             return
         detail = f"what was committed from offset {offset} on is gone"
         yield from self.said(
-            Unseen(sight=Sight.LOG, endpoint="c1.test:9093", reason=Reason.METADATA_LOST, detail=detail)
+            ObservationFailed(
+                sight=ObservationSource.LOG, endpoint="c1.test:9093", reason=Reason.METADATA_LOST, detail=detail
+            )
         )
 
     def undecodable(self, offset: str, *words: str) -> Iterator[str]:
@@ -197,7 +203,7 @@ class Play:
         broken = () if contract == "clean" else (found,)
         yield from self.said(Audited(rows=last, first_sequence=0, last_sequence=last, broken=broken))
 
-    def said(self, event: Unseen | Undecodable | Audited) -> Iterator[str]:
+    def said(self, event: ObservationFailed | Undecodable | Audited) -> Iterator[str]:
         """One row of its own."""
         self.world.sequence += 1
         row = Row(self.world.sequence, Millis(self.world.now_ms), (event,))

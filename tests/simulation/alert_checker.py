@@ -105,8 +105,8 @@ class Judge:
         self._law(again.book == self.watch.book, "K048: the alerts' life after a checkpoint's restart is another")
         self._law(again.observe((row,)) == (), "K048: an observation from before a restart was told again")
         self.watch = again
-        judgement = evaluate(again.machine.quorum(), again.thresholds)
-        silent = {one.rule for one in judgement.not_applicable}
+        evaluation = evaluate(again.machine.quorum(), again.thresholds)
+        silent = {one.rule for one in evaluation.not_applicable}
         static = self.oracle.kraft_version == 0 and self.oracle.end > 0
         self._law(not static or silent >= BY_VOTERS, f"kraft.version is 0, and not applicable are only {silent}")
         self._law(static or not silent & BY_VOTERS, f"kraft.version is 1, and not applicable are {silent}")

@@ -8,9 +8,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from connectors.event import EndpointProbed, Event, LogAdvanced, LogEvent, NodeEndpoints, QuorumPolled, Unseen, ViewSeen
+from connectors.event import (
+    EndpointProbed,
+    Event,
+    LeaderViewPolled,
+    LogAdvanced,
+    LogEvent,
+    NodeEndpoints,
+    ObservationFailed,
+    QuorumPolled,
+)
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.monitoring import Answer, Connection, Reason, Resolution, Sight
+from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from rules.model.poll import Replica
 from streaming.replay.cluster_monitor import Row
 from tests.scripts.compaction import snapshot
@@ -49,7 +58,11 @@ class Gatherer:
         found = self.found = self._leader()
         looks, self.late = self.late, []
         if found is None:
-            looks += [[self._unseen(sight, node)] for node in self.nodes for sight in (Sight.LOG, Sight.QUORUM)]
+            looks += [
+                [self._unseen(sight, node)]
+                for node in self.nodes
+                for sight in (ObservationSource.LOG, ObservationSource.QUORUM)
+            ]
         else:
             if not self.polls_only and found.epoch >= self.leader_epoch:
                 self.leader_epoch = found.epoch
@@ -82,8 +95,8 @@ class Gatherer:
     def _reached(self, node: Controller) -> bool:
         return node.up and self.network.open(ME, node.id)
 
-    def _view(self, node: Controller) -> ViewSeen:
-        return ViewSeen(
+    def _view(self, node: Controller) -> LeaderViewPolled:
+        return LeaderViewPolled(
             endpoint=f"c{node.id}.test:9093",
             node=NodeId(node.id),
             this_cluster=True,
@@ -92,12 +105,12 @@ class Gatherer:
             log=None,
         )
 
-    def _unseen(self, sight: Sight, node: Controller) -> Unseen:
+    def _unseen(self, sight: ObservationSource, node: Controller) -> ObservationFailed:
         if not self.network.open(ME, node.id):
             reason = Reason.TIMED_OUT
         else:
             reason = Reason.NO_LEADER if node.up else Reason.REFUSED
-        return Unseen(sight=sight, endpoint=f"c{node.id}.test:9093", reason=reason, detail=f"{reason}")
+        return ObservationFailed(sight=sight, endpoint=f"c{node.id}.test:9093", reason=reason, detail=f"{reason}")
 
     def _read(self, leader: Controller) -> Iterator[list[Event]]:
         log = leader.log
@@ -107,8 +120,8 @@ class Gatherer:
         if self.position and (epoch != self.last_epoch or end < self.position):
             # DivergingEpoch, though only committed records were read.
             yield [
-                Unseen(
-                    sight=Sight.LOG,
+                ObservationFailed(
+                    sight=ObservationSource.LOG,
                     endpoint=str(leader.endpoint),
                     reason=Reason.METADATA_LOST,
                     detail=f"the logs part at offset {end}",

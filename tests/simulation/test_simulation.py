@@ -9,7 +9,7 @@ import pytest
 from connectors.event import Event
 from rules import lifecycle
 from rules.evaluate import RULES, thresholds_for
-from rules.finding import Finding, Rule, Thresholds, Verdict
+from rules.finding import Finding, Rule, RuleResult, Thresholds
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from streaming.replay import cluster_monitor, registrations
@@ -144,10 +144,10 @@ def silent(rule: str) -> Callable[[pytest.MonkeyPatch], None]:
     def patch(patched: pytest.MonkeyPatch) -> None:
         whole = RULES[rule]
 
-        def judge(quorum: Quorum, thresholds: Thresholds) -> Iterable[Verdict]:
-            return [said for said in whole.judge(quorum, thresholds) if not isinstance(said, Finding)]
+        def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+            return [said for said in whole.evaluate(quorum, thresholds) if not isinstance(said, Finding)]
 
-        patched.setitem(cast("dict[str, Rule]", RULES), rule, replace(whole, judge=judge))
+        patched.setitem(cast("dict[str, Rule]", RULES), rule, replace(whole, evaluate=evaluate))
 
     return patch
 
@@ -157,7 +157,7 @@ def impatient(rule: str) -> Callable[[pytest.MonkeyPatch], None]:
         hasty = {**thresholds_for({}), rule: thresholds_for({f"{rule}.hold": 0})[rule]}
         whole = lifecycle.advance
         patched.setattr(
-            cluster_monitor, "advance", lambda book, judgement, quorum, _: whole(book, judgement, quorum, hasty)
+            cluster_monitor, "advance", lambda book, evaluation, quorum, _: whole(book, evaluation, quorum, hasty)
         )
 
     return patch

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from connectors.delivery.dispatcher import Delivery
 from connectors.delivery.ledger import Ledger
-from connectors.event import Audited, BrokenContract, QuorumPolled, Unseen, to_json
+from connectors.event import Audited, BrokenContract, ObservationFailed, QuorumPolled, to_json
 from connectors.journal.writer import Recorder
 from connectors.observation import Kind, Observation
 from connectors.secret import Secret
@@ -19,7 +19,7 @@ from connectors.sinks.sink_config import SlackBot, Wanted, Webhook
 from connectors.sinks.sink_factory import open_sink
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
-from rules.model.monitoring import Reason, Sight, Vantage
+from rules.model.monitoring import ObservationSource, Reason, Vantage
 from rules.model.poll import Replica
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver, Quarantine
@@ -73,7 +73,9 @@ class Pipeline:
             self.query.stop()
         self.recorder.__exit__(None, None, None)
 
-    def observe(self, kind: Kind, *events: Unseen | QuorumPolled | Audited | bytes, seconds: float = 1) -> None:
+    def observe(
+        self, kind: Kind, *events: ObservationFailed | QuorumPolled | Audited | bytes, seconds: float = 1
+    ) -> None:
         """Record these at one moment, publish, and let time pass."""
         payloads = [event if isinstance(event, bytes) else to_json(event) for event in events]
         rows = [
@@ -98,8 +100,10 @@ def pipeline(spark: SparkSession, tmp_path: Path) -> Iterator[Pipeline]:
     pipeline.stop()
 
 
-def leaderless(endpoint: str) -> Unseen:
-    return Unseen(sight=Sight.QUORUM, endpoint=endpoint, reason=Reason.NO_LEADER, detail="knows no leader")
+def leaderless(endpoint: str) -> ObservationFailed:
+    return ObservationFailed(
+        sight=ObservationSource.QUORUM, endpoint=endpoint, reason=Reason.NO_LEADER, detail="knows no leader"
+    )
 
 
 def led() -> QuorumPolled:

@@ -54,7 +54,7 @@ def test_another_rule_is_a_link_and_the_rule_itself_is_none() -> None:
 
 def test_times_and_what_keeps_a_rule_quiet_are_sentences() -> None:
     numbers = (Threshold(name="hold", default=0, unit="s", meaning=""), RULES["no-leader"].thresholds[1])
-    rule = replace(RULES["no-leader"], thresholds=numbers, silenced_by=("a", "b", "c"))
+    rule = replace(RULES["no-leader"], thresholds=numbers, inhibited_by=("a", "b", "c"))
 
     assert times_of(rule) == "Told at once; resolved once it has been gone for 10 s."
     assert times_of(RULES["no-leader"]) == "Told once it has stood for 5 s; resolved once it has been gone for 10 s."

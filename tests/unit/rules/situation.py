@@ -8,23 +8,23 @@ from dataclasses import replace
 from typing import TypeVar
 
 from rules.evaluate import BLIND, evaluate, thresholds_for
-from rules.finding import Finding, Judgement
+from rules.finding import Evaluation, Finding
 from rules.model.history import ControllerStart, Election, OpenTransaction, Reconfiguration, Recovery, UncleanElections
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.monitoring import (
     Answer,
-    Breach,
     Connection,
-    Failure,
+    ContractViolation,
+    FailedObservation,
     Invariant,
+    InvariantViolation,
     LeaderLog,
+    LeaderView,
+    ObservationSource,
     Probe,
     Reason,
     Resolution,
-    Sight,
     Snapshot,
-    View,
-    Violation,
 )
 from rules.model.poll import LagSample, Poll, Replica, ReplicaHistory
 from rules.model.quorum import Quorum
@@ -155,9 +155,9 @@ def supporting(metadata_version: int, *, kraft_version: int = 1) -> tuple[Featur
 
 def view(
     node: int, *, leader: int | None = 3, epoch: int = EPOCH, ago_ms: int = 4_000, since_ms: int = 3_600_000
-) -> View:
+) -> LeaderView:
     """What a controller says of who leads; the leader's newest snapshot reaches to half an hour ago."""
-    return View(
+    return LeaderView(
         observed_at_ms=Millis(NOW - ago_ms),
         since_ms=Millis(NOW - since_ms),
         endpoint=str(endpoint(node)),
@@ -385,11 +385,16 @@ def removed(quorum: Quorum, node: int, *, ago_ms: int, directory: str | None = N
 
 
 def failing(
-    quorum: Quorum, reason: Reason, *endpoints: str, sight: Sight = Sight.LOG, detail: str = "", ago_ms: int = 0
+    quorum: Quorum,
+    reason: Reason,
+    *endpoints: str,
+    sight: ObservationSource = ObservationSource.LOG,
+    detail: str = "",
+    ago_ms: int = 0,
 ) -> Quorum:
     """Looks at these places fail now, since a while."""
     failures = [
-        Failure(
+        FailedObservation(
             sight=sight,
             endpoint=each,
             reason=reason,
@@ -429,7 +434,7 @@ def static(quorum: Quorum) -> Quorum:
 def broken(quorum: Quorum, *invariants: Invariant, ago_ms: int = 20_000) -> Quorum:
     """Raft's promises were broken then."""
     violations = [
-        Violation(
+        InvariantViolation(
             invariant=each,
             epoch=EPOCH,
             detail=f"epoch {EPOCH} has two leaders: controller 3, then controller 1",
@@ -442,7 +447,7 @@ def broken(quorum: Quorum, *invariants: Invariant, ago_ms: int = 20_000) -> Quor
 
 def breached(quorum: Quorum, contract: str, *, ago_ms: int = 20_000, rows: int = 1, grave: bool = False) -> Quorum:
     """A data contract was found broken then."""
-    breach = Breach(
+    breach = ContractViolation(
         contract=contract,
         promise="no credential is recorded" if grave else "every batch, record and look that is recorded decodes",
         grave=grave,
@@ -552,12 +557,12 @@ def elected(quorum: Quorum, *leaders: int, every_ms: int = 60_000, started: tupl
     return replace(quorum, past=past, leader_epoch=Epoch(40))
 
 
-def views(quorum: Quorum, *said: View) -> Quorum:
+def views(quorum: Quorum, *said: LeaderView) -> Quorum:
     """These controllers say something else of who leads."""
     return replace(quorum, views={**quorum.views, **{each.endpoint: each for each in said}})
 
 
-def foreign(said: View) -> View:
+def foreign(said: LeaderView) -> LeaderView:
     """A node of another cluster answers at that controller's address."""
     return replace(said, this_cluster=False, leader_id=None, leader_epoch=None, log=None)
 
@@ -603,7 +608,7 @@ def upgraded(quorum: Quorum, metadata_version: int, *nodes: int, ago_ms: int = 5
 # Asking.
 
 
-def judged(quorum: Quorum, overrides: Mapping[str, float] | None = None) -> Judgement:
+def judged(quorum: Quorum, overrides: Mapping[str, float] | None = None) -> Evaluation:
     """What all rules say, with their defaults or these thresholds. One that fails says nothing: that is no silence."""
     said = evaluate(quorum, thresholds_for(overrides or {}))
     failed = [each.summary for each in said.findings if each.rule == BLIND and each.subject.startswith("rule ")]

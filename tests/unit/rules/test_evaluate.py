@@ -9,7 +9,7 @@ import pytest
 
 from rules import checks
 from rules.evaluate import RULES, ThresholdError, evaluate, thresholds_for
-from rules.finding import CannotTell, Finding, Rule, Severity, Thresholds, Verdict, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.model.identifiers import Offset
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
@@ -50,24 +50,24 @@ def test_every_rule_has_its_page_and_its_thresholds(rule: Rule) -> None:
     assert numbers["clear"] == 10
     page = rule.text[rule.text.index("\nThresholds\n") :]
     assert all(name in page for name in numbers), "the page names every threshold"
-    assert set(rule.silenced_by) <= set(RULES)
+    assert set(rule.inhibited_by) <= set(RULES)
 
 
 @pytest.mark.parametrize("voters", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
 def test_nobody_complains_of_a_healthy_quorum(rule: Rule, voters: int) -> None:
-    judgement = evaluate(healthy(voters), thresholds_for({}), [rule])
+    evaluation = evaluate(healthy(voters), thresholds_for({}), [rule])
     # One, two and four voters are well and unwise.
-    assert judgement.findings == () or (rule.id == "quorum-shape" and voters not in (3, 5))
-    assert judgement.unknown == ()
-    assert judgement.not_applicable == ()
+    assert evaluation.findings == () or (rule.id == "quorum-shape" and voters not in (3, 5))
+    assert evaluation.unknown == ()
+    assert evaluation.not_applicable == ()
 
 
 @pytest.mark.kip("E012")
 def test_a_static_quorum_is_not_applicable_rather_than_well() -> None:
-    judgement = judged(static(healthy()))
-    assert judgement.findings == ()
-    assert {each.rule for each in judgement.not_applicable} == {
+    evaluation = judged(static(healthy()))
+    assert evaluation.findings == ()
+    assert {each.rule for each in evaluation.not_applicable} == {
         "forced-reconfiguration",
         "observer-could-be-voter",
         "stale-voter-endpoint",
@@ -141,22 +141,24 @@ def test_what_is_silenced_is_unknown_at_once() -> None:
     assert told(hurt) == ["critical no-leader: quorum"]
 
 
-def broken(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[Verdict]:
+def broken(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
     yield Finding(rule="broken", subject="x", severity=Severity.INFO, summary="half a sentence", evidence={}, remedy=())
     raise KeyError("voters")
 
 
 def test_a_rule_that_fails_is_told_and_the_others_go_on() -> None:
-    rule = Rule(id="broken", title="", text="", thresholds=(hold(1), clear()), judge=broken)
+    rule = Rule(id="broken", title="", text="", thresholds=(hold(1), clear()), evaluate=broken)
     thresholds = {**thresholds_for({}), "broken": Thresholds(values={"hold": 1, "clear": 10})}
-    judgement = evaluate(name_gone(healthy(), 1), thresholds, [rule, *RULES.values()])
+    evaluation = evaluate(name_gone(healthy(), 1), thresholds, [rule, *RULES.values()])
 
-    assert [(each.rule, each.subject, each.severity) for each in judgement.findings] == [
+    assert [(each.rule, each.subject, each.severity) for each in evaluation.findings] == [
         ("monitor-blind", "rule broken", Severity.WARNING),
         ("stale-voter-endpoint", "voter 1", Severity.WARNING),
     ]
-    assert judgement.findings[0].summary == "rule broken failed: KeyError: 'voters'"
-    assert judgement.unknown == (CannotTell(rule="broken", subject=None, why="the rule failed: KeyError: 'voters'"),)
+    assert evaluation.findings[0].summary == "rule broken failed: KeyError: 'voters'"
+    assert evaluation.unknown == (
+        UnknownResult(rule="broken", subject=None, why="the rule failed: KeyError: 'voters'"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,9 +178,9 @@ def test_a_voters_record_that_names_no_endpoint_breaks_no_rule(hurt: Hurt, voter
     quorum = healthy(voters)
     assert quorum.committed is not None
     nameless = tuple(replace(voter, endpoints=()) for voter in quorum.committed.voters)
-    judgement = judged(hurt(replace(quorum, committed=replace(quorum.committed, voters=nameless))))
-    assert [each.summary for each in judgement.findings if each.subject.startswith("rule ")] == []
-    assert "stale-voter-endpoint" in {each.rule for each in judgement.unknown}
+    evaluation = judged(hurt(replace(quorum, committed=replace(quorum.committed, voters=nameless))))
+    assert [each.summary for each in evaluation.findings if each.subject.startswith("rule ")] == []
+    assert "stale-voter-endpoint" in {each.rule for each in evaluation.unknown}
 
 
 def test_the_same_quorum_gives_the_same_judgement() -> None:
@@ -226,9 +228,9 @@ def test_a_poll_without_the_leader_s_own_row_judges_nobody() -> None:
     quorum = healthy()
     assert quorum.poll is not None
     headless = replace(quorum, poll=replace(quorum.poll, voters=quorum.poll.voters[:2]))
-    judgement = judged(headless)
-    assert judgement.findings == ()
-    assert {each.rule for each in judgement.unknown} == {
+    evaluation = judged(headless)
+    assert evaluation.findings == ()
+    assert {each.rule for each in evaluation.unknown} == {
         "failure-tolerance",
         "ghost-registration",
         "high-watermark-stalled",
@@ -238,4 +240,4 @@ def test_a_poll_without_the_leader_s_own_row_judges_nobody() -> None:
         "voter-disk-replaced",
         "voter-lagging",
     }
-    assert all("without a row of the leader" in each.why for each in judgement.unknown)
+    assert all("without a row of the leader" in each.why for each in evaluation.unknown)

@@ -12,11 +12,11 @@ import pytest
 
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, evaluate, thresholds_for
-from rules.finding import Judgement, Rule
+from rules.finding import Evaluation, Rule
 from rules.formatting import rendered
 from rules.lifecycle import Book, advance
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Answer, Invariant, Reason, Sight, Vantage
+from rules.model.monitoring import Answer, Invariant, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     DAY_MS,
@@ -108,7 +108,7 @@ CASES: dict[str, tuple[str, Quorum]] = {
             unseen_for(healthy(), log_ms=None, poll_ms=40_000),
             Reason.DENIED,
             ALL[2],
-            sight=Sight.QUORUM,
+            sight=ObservationSource.QUORUM,
             detail="CLUSTER_AUTHORIZATION_FAILED",
         ),
     ),
@@ -192,9 +192,9 @@ def test_what_the_operator_reads_when_it_is_over() -> None:
     _, quorum = CASES["voter-disk-replaced.warning"]
     book, _ = advance(Book(), evaluate(quorum, thresholds), quorum, thresholds)
     mended = replace(quorum, now_ms=Millis(fired.observed_at_ms + 100_000))
-    book, _ = advance(book, Judgement(), mended, thresholds)
+    book, _ = advance(book, Evaluation(), mended, thresholds)
     later = replace(quorum, now_ms=Millis(mended.now_ms + 10_000))
-    _, (resolved,) = advance(book, Judgement(), later, thresholds)
+    _, (resolved,) = advance(book, Evaluation(), later, thresholds)
     assert resolved.state is AlertState.RESOLVED
     compared("voter-disk-replaced.resolved", rendered(resolved))
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from rules.alert import Alert, AlertState
-from rules.finding import CannotTell, Finding, Judgement, Severity, Thresholds
+from rules.finding import Evaluation, Finding, Severity, Thresholds, UnknownResult
 from rules.lifecycle import Book, advance, next_due
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
@@ -26,16 +26,16 @@ class Life:
 
     def at(self, second: float, *findings: Finding, unknown: str | None = "-") -> list[str]:
         """What was told at this second, as `STATE severity started+N`. `unknown` names a subject, None all."""
-        gaps = () if unknown == "-" else (CannotTell(rule="r", subject=unknown, why="no poll"),)
-        alerts = self.step(second, Judgement(findings=findings, unknown=gaps))
+        gaps = () if unknown == "-" else (UnknownResult(rule="r", subject=unknown, why="no poll"),)
+        alerts = self.step(second, Evaluation(findings=findings, unknown=gaps))
         return [
             f"{alert.state} {alert.severity} +{(alert.started_at_ms - START) / 1000:g}"
             f" due +{(alert.due_at_ms - START) / 1000:g}"
             for alert in alerts
         ]
 
-    def step(self, second: float, judgement: Judgement) -> tuple[Alert, ...]:
-        self.book, alerts = advance(self.book, judgement, quorum_at(second), self.thresholds)
+    def step(self, second: float, evaluation: Evaluation) -> tuple[Alert, ...]:
+        self.book, alerts = advance(self.book, evaluation, quorum_at(second), self.thresholds)
         # What is remembered must survive being written down, at every step.
         assert BOOK.validate_json(BOOK.dump_json(self.book)) == self.book
         self.told += alerts
@@ -262,15 +262,15 @@ def test_a_replay_tells_the_same_alerts() -> None:
 
 def test_an_alert_keeps_its_fingerprint_when_the_cluster_id_becomes_known_or_lost() -> None:
     book, thresholds = Book(), {"r": Thresholds(values={"hold": 0.0, "clear": 0.0})}
-    book, fired = advance(book, Judgement(findings=(ill(),)), quorum_at(0), thresholds)
-    _, resolved = advance(book, Judgement(), replace(quorum_at(1), cluster_id=None), thresholds)
+    book, fired = advance(book, Evaluation(findings=(ill(),)), quorum_at(0), thresholds)
+    _, resolved = advance(book, Evaluation(), replace(quorum_at(1), cluster_id=None), thresholds)
     assert fired[0].fingerprint == resolved[0].fingerprint
 
 
 def test_a_rule_that_is_no_more_resolves() -> None:
     life = firing()
-    book, _ = advance(life.book, Judgement(), quorum_at(31), {})
-    _, alerts = advance(book, Judgement(), quorum_at(41), {})
+    book, _ = advance(life.book, Evaluation(), quorum_at(31), {})
+    _, alerts = advance(book, Evaluation(), quorum_at(41), {})
     assert [alert.state for alert in alerts] == [AlertState.RESOLVED]
 
 

@@ -8,7 +8,7 @@ from rules.checks.monitor_blind import ADVICE
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.formatting import listed
-from rules.model.monitoring import Access, Answer, Reason, Sight, Vantage
+from rules.model.monitoring import Access, Answer, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     EPOCH,
@@ -58,7 +58,7 @@ HALF_BLIND = ["warning monitor-blind: quorum"]
                 replace(all_refuse(healthy()), bootstrap=(*ALL, "b101.test:9092")),
                 Reason.TIMED_OUT,
                 "b101.test:9092",
-                sight=Sight.QUORUM,
+                sight=ObservationSource.QUORUM,
             ),
             NO_LEADER,
         ),
@@ -76,10 +76,13 @@ HALF_BLIND = ["warning monitor-blind: quorum"]
         (unseen_for(healthy()), BLIND),
         (replace(healthy(), poll=None, log_seen_at_ms=None), BLIND),
         (failing(unseen_for(healthy(), poll_ms=None), Reason.DENIED, ALL[2]), HALF_BLIND),
-        (failing(unseen_for(healthy(), log_ms=None), Reason.DENIED, ALL[2], sight=Sight.QUORUM), HALF_BLIND),
+        (
+            failing(unseen_for(healthy(), log_ms=None), Reason.DENIED, ALL[2], sight=ObservationSource.QUORUM),
+            HALF_BLIND,
+        ),
         # A look at one endpoint fails while a leader answers elsewhere.
         (failing(healthy(), Reason.TIMED_OUT, ALL[0]), []),
-        (failing(healthy(), Reason.REFUSED, *ALL, sight=Sight.PROBE), []),
+        (failing(healthy(), Reason.REFUSED, *ALL, sight=ObservationSource.PROBE), []),
         (resolver_fails(healthy(), 1, 2), ["warning monitor-blind: names"]),
     ],
 )
@@ -175,12 +178,12 @@ def test_every_reason_has_its_advice() -> None:
 @pytest.mark.parametrize(
     ("denied", "lacking"),
     [
-        ((Sight.LOG,), "--operation ClusterAction"),
-        ((Sight.QUORUM,), "--operation Describe"),
-        ((Sight.LOG, Sight.QUORUM), "--operation Describe --operation ClusterAction"),
+        ((ObservationSource.LOG,), "--operation ClusterAction"),
+        ((ObservationSource.QUORUM,), "--operation Describe"),
+        ((ObservationSource.LOG, ObservationSource.QUORUM), "--operation Describe --operation ClusterAction"),
     ],
 )
-def test_what_is_denied_is_allowed_by_a_command(denied: tuple[Sight, ...], lacking: str) -> None:
+def test_what_is_denied_is_allowed_by_a_command(denied: tuple[ObservationSource, ...], lacking: str) -> None:
     quorum = replace(unseen_for(healthy()), access=Access(secured=True, principal="User:kraft watch"))
     for sight in denied:
         quorum = failing(quorum, Reason.DENIED, *ALL, sight=sight)
@@ -191,7 +194,7 @@ def test_what_is_denied_is_allowed_by_a_command(denied: tuple[Sight, ...], lacki
         "kafka-acls.sh --bootstrap-controller c3.test:9093 --command-config $NODE_PROPERTIES --add "
         f"--allow-principal 'User:kraft watch' {lacking} --cluster"
     ) in finding.remedy
-    assert any("full administration" in line for line in finding.remedy) == (Sight.LOG in denied)
+    assert any("full administration" in line for line in finding.remedy) == (ObservationSource.LOG in denied)
 
 
 def test_whom_only_kafka_knows_is_allowed_by_no_command_of_ours() -> None:
@@ -253,7 +256,7 @@ def test_a_leader_that_only_we_do_not_reach_is_our_blindness(reason: Reason) -> 
         hides_its_leader(views(healthy(), view(2, epoch=EPOCH - 1)), 1, 2),
         hides_its_leader(views(healthy(), view(2, ago_ms=40_000)), 1, 2),
         # It answers itself that it does not lead.
-        failing(hides_its_leader(healthy(), 1, 2), Reason.NO_LEADER, ALL[2], sight=Sight.QUORUM),
+        failing(hides_its_leader(healthy(), 1, 2), Reason.NO_LEADER, ALL[2], sight=ObservationSource.QUORUM),
     ],
     ids=["one", "two-of-five", "refused", "unreachable", "nobody", "two", "old-epoch", "old-word", "itself"],
 )

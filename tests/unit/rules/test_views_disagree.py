@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.model.identifiers import Epoch, Millis
-from rules.model.monitoring import View
+from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import NOW, findings, foreign, healthy, judged, told, unknown, view, views
 from tests.unit.rules.situation import leaderless as nobody_leads
@@ -28,7 +28,7 @@ APART = [f"warning {RULE}: controller 1"]
         (view(1, leader=2, epoch=6, ago_ms=30_001), []),
     ],
 )
-def test_who_stands_apart(said: View, expected: list[str]) -> None:
+def test_who_stands_apart(said: LeaderView, expected: list[str]) -> None:
     assert told(views(healthy(), said)) == expected
 
 

@@ -209,7 +209,7 @@ def twice(told: Iterable[Alert]) -> list[object]:
 
 def inhibited(world: World, one: Alert) -> bool:
     """A cause of it fires still."""
-    causes = RULES[one.rule].silenced_by
+    causes = RULES[one.rule].inhibited_by
     return any(each.rule in causes and each.cluster == one.cluster for each in world.firing.values())
 
 

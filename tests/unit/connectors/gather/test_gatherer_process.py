@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 from connectors.cluster_connection import Cluster
-from connectors.event import Unseen, from_json
+from connectors.event import ObservationFailed, from_json
 from connectors.gather.gatherer_settings import Settings, to_line
 from connectors.journal.reader import Journal
 from connectors.journal.writer import Recorder
 from connectors.observation import Kind
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 from tests.eventually import eventually
 
 SECRET = "never-to-be-seen"
@@ -45,11 +45,11 @@ def test_a_cluster_that_is_not_there_is_said_each_second_until_the_leash_is_let_
             rows = list(journal.read(journal.first(), journal.published()))
             assert {row.kind for row in rows} == {Kind.UNSEEN}
             said = {from_json(row.payload) for row in rows}
-            for sight in (Sight.LOG, Sight.QUORUM):
+            for sight in (ObservationSource.LOG, ObservationSource.QUORUM):
                 refused = {
                     event.endpoint
                     for event in said
-                    if isinstance(event, Unseen) and (event.sight, event.reason) == (sight, Reason.REFUSED)
+                    if isinstance(event, ObservationFailed) and (event.sight, event.reason) == (sight, Reason.REFUSED)
                 }
                 assert refused == {f"{host}:{port}" for host, port in told.clusters[0].bootstrap}
 

@@ -7,7 +7,7 @@ from struct import Struct
 import pytest
 from crc32c import crc32c
 
-from connectors.event import EndpointProbed, QuorumPolled, Unseen, ViewSeen, from_json
+from connectors.event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled, from_json
 from connectors.gather.commit_buffer import Release
 from connectors.gather.node_directory import Whereabouts
 from connectors.gather.observation_writer import Rows
@@ -15,7 +15,7 @@ from connectors.kafka.messages import SnapshotId
 from connectors.metadata.record_framing import NOOP
 from connectors.observation import Kind, Observation
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey
-from rules.model.monitoring import Answer, Connection, Reason, Resolution, Sight
+from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from rules.model.poll import Replica
 
 _HEADER = Struct(">qiibIhiqqqhii")
@@ -86,13 +86,13 @@ def polled(*, lag: int = 0, leader: int = 1) -> QuorumPolled:
     )
 
 
-def unseen(reason: Reason, *, sight: Sight = Sight.QUORUM) -> Unseen:
-    return Unseen(sight=sight, endpoint="c1:9093", reason=reason, detail="")
+def unseen(reason: Reason, *, sight: ObservationSource = ObservationSource.QUORUM) -> ObservationFailed:
+    return ObservationFailed(sight=sight, endpoint="c1:9093", reason=reason, detail="")
 
 
 def test_another_word_on_who_leads_is_urgent_and_the_same_again_is_not(rows: Rows, kept: Kept) -> None:
-    def said(epoch: int, node: int = 1) -> ViewSeen:
-        return ViewSeen(
+    def said(epoch: int, node: int = 1) -> LeaderViewPolled:
+        return LeaderViewPolled(
             endpoint=f"c{node}:9093",
             node=NodeId(node),
             this_cluster=True,
@@ -196,7 +196,7 @@ def test_a_row_carries_where_it_is_in_the_log(rows: Rows, kept: Kept) -> None:
 
 
 def test_looks_that_failed_are_counted_by_what_was_to_be_seen_and_why_not(rows: Rows, kept: Kept) -> None:
-    for event in (unseen(Reason.REFUSED), unseen(Reason.REFUSED), unseen(Reason.DENIED, sight=Sight.LOG)):
+    for event in (unseen(Reason.REFUSED), unseen(Reason.REFUSED), unseen(Reason.DENIED, sight=ObservationSource.LOG)):
         rows.unseen(event)
 
     assert kept.unseen == {("a", "quorum", "refused"): 2, ("a", "log", "denied"): 1}

@@ -1,8 +1,8 @@
 from connectors.errors import KraftwatchError
-from connectors.event import Unseen
+from connectors.event import ObservationFailed
 from connectors.gather.supervisor import fenced, told
 from connectors.kafka.event_loop import Loop
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 
 SECRET = "never-to-be-seen"
 
@@ -11,9 +11,9 @@ class Heard:
     """An Output that keeps failures."""
 
     def __init__(self) -> None:
-        self.failures: list[Unseen] = []
+        self.failures: list[ObservationFailed] = []
 
-    def unseen(self, event: Unseen) -> None:
+    def unseen(self, event: ObservationFailed) -> None:
         self.failures.append(event)
 
 
@@ -31,8 +31,8 @@ def test_a_fault_is_told_and_the_coroutine_started_again_while_the_others_go_on(
             await loop.sleep(0.005)
 
     async def main() -> None:
-        loop.spawn(fenced(loop, "a", Sight.LOG, heard, broken))  # type: ignore[arg-type]
-        loop.spawn(fenced(loop, "b", Sight.LOG, heard, healthy))  # type: ignore[arg-type]
+        loop.spawn(fenced(loop, "a", ObservationSource.LOG, heard, broken))  # type: ignore[arg-type]
+        loop.spawn(fenced(loop, "b", ObservationSource.LOG, heard, healthy))  # type: ignore[arg-type]
         while len(starts) < 3:
             await loop.sleep(0.005)
 

@@ -22,7 +22,7 @@ from connectors.kafka.messages import describe_quorum, quorum_described
 from connectors.kafka.rate_limiter import CEILING, Budget
 from connectors.kafka.resolver import Resolver
 from rules.model.identifiers import NodeId, ReplicaKey
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 from tests.eventually import eventually
 from tests.unit.connectors.kafka.certificates import Authority, authority
 from tests.unit.connectors.kafka.fake_node import (
@@ -79,7 +79,9 @@ def client_of(
 def ask(loop: Loop, client: Client, port: int, *, host: str = "localhost") -> str:
     async def once() -> str:
         request = describe_cluster(controllers=True)
-        return cluster_described(await client.ask(Address(host, port), request, lane=Sight.QUORUM)).cluster_id
+        return cluster_described(
+            await client.ask(Address(host, port), request, lane=ObservationSource.QUORUM)
+        ).cluster_id
 
     return loop.run(once)
 
@@ -117,7 +119,7 @@ def test_what_an_older_kafka_does_not_know_is_said_and_the_rest_is_answered_on_t
         address = Address("localhost", port)
 
         async def polled() -> QuorumPolled:
-            answer = await client.ask(address, describe_quorum(), lane=Sight.QUORUM)
+            answer = await client.ask(address, describe_quorum(), lane=ObservationSource.QUORUM)
             return quorum_described(answer, cluster_id=None, address=address)
 
         unknown = failure(loop, client, port)
@@ -266,7 +268,7 @@ def test_a_replaced_certificate_file_is_read_at_the_next_connection(loop: Loop, 
                 try:
                     request = describe_cluster(controllers=True)
                     return cluster_described(
-                        await client.ask(Address("localhost", port), request, lane=Sight.QUORUM)
+                        await client.ask(Address("localhost", port), request, lane=ObservationSource.QUORUM)
                     ).cluster_id
                 except UnseenError:
                     continue
@@ -335,7 +337,10 @@ def test_the_ceiling_holds_when_paused_nodes_go_on_and_every_login_with_them(loo
     client = client_of(loop, PLAIN, budget=budget)
 
     async def ask_all(addresses: list[Address]) -> None:
-        asked = [loop.spawn(client.ask(one, describe_cluster(controllers=True), lane=Sight.LOG)) for one in addresses]
+        asked = [
+            loop.spawn(client.ask(one, describe_cluster(controllers=True), lane=ObservationSource.LOG))
+            for one in addresses
+        ]
         await loop.sleep(3.8)
         paused.set()
         await loop.until(lambda: all(one.done for one in asked), asked, 60)
@@ -353,7 +358,7 @@ def test_a_client_that_was_closed_opens_nothing_more_and_keeps_nothing_that_was_
 
     async def closed_meanwhile(port: int) -> None:
         request = describe_cluster(controllers=True)
-        asked = loop.spawn(client.ask(Address("localhost", port), request, lane=Sight.LOG))
+        asked = loop.spawn(client.ask(Address("localhost", port), request, lane=ObservationSource.LOG))
         await loop.sleep(0)
         client.close()
         await asked.get()

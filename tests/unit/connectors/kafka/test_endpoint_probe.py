@@ -7,7 +7,7 @@ import pytest
 
 from connectors.cluster_connection import Cluster
 from connectors.errors import UnseenError
-from connectors.event import At, EndpointProbed, QuorumPolled, Unseen, ViewSeen, VotersSet
+from connectors.event import At, EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled, VotersSet
 from connectors.gather.commit_buffer import Release
 from connectors.gather.endpoint_probe import Probe
 from connectors.gather.node_directory import Whereabouts
@@ -29,7 +29,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.probes: list[EndpointProbed] = []
-        self.failures: list[Unseen] = []
+        self.failures: list[ObservationFailed] = []
 
     def release(self, release: Release) -> None:
         raise AssertionError(release)
@@ -43,10 +43,10 @@ class Seen:
     def probed(self, event: EndpointProbed) -> None:
         self.probes.append(event)
 
-    def viewed(self, event: ViewSeen) -> None:
+    def viewed(self, event: LeaderViewPolled) -> None:
         raise AssertionError(event)
 
-    def unseen(self, event: Unseen) -> None:
+    def unseen(self, event: ObservationFailed) -> None:
         self.failures.append(event)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connectors.event import QuorumPolled, Unseen
+from connectors.event import ObservationFailed, QuorumPolled
 from connectors.gather.commit_buffer import Resume
 from connectors.gather.log_follower import Follower
 from connectors.gather.node_directory import Whereabouts
@@ -16,7 +16,7 @@ from connectors.kafka.client import Address
 from connectors.kafka.event_loop import Loop
 from connectors.kafka.kafka_python import FetchRequest
 from rules.evaluate import evaluate, thresholds_for
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.kafka import test_quorum_poll as describing
 from tests.unit.connectors.kafka.log_bytes import batch
 from tests.unit.connectors.kafka.test_log_follower import LOG, PARTITION, Controllers, Seen, answer, follow, leading
@@ -43,7 +43,9 @@ class Noted(Controllers):
     at_once: Counter[Address] = field(default_factory=Counter)
     most_at_once: int = 0
 
-    async def ask(self, address: Address, request: Any, *, lane: Sight, timeout_ms: int | None = None) -> Any:
+    async def ask(
+        self, address: Address, request: Any, *, lane: ObservationSource, timeout_ms: int | None = None
+    ) -> Any:
         assert isinstance(request, FetchRequest)
         partition = request.topics[0].partitions[0]
         where = (partition.current_leader_epoch, partition.fetch_offset, partition.last_fetched_epoch)
@@ -205,7 +207,7 @@ def test_a_leader_that_lacks_what_was_committed_is_critical_be_its_epoch_older_o
     assert [one.rule for one in evaluate(known, thresholds_for({})).findings if one.severity == "critical"] == []
     controllers.scripts[C1] = restored(epoch=epoch)
 
-    lost: Callable[[Seen], list[Unseen]] = lambda seen: [  # noqa: E731 - read twice
+    lost: Callable[[Seen], list[ObservationFailed]] = lambda seen: [  # noqa: E731 - read twice
         one for one in seen.failures if one.reason is Reason.METADATA_LOST
     ]
     start = Resume(offset=50, epoch=3)

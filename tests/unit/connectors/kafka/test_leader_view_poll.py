@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.errors import UnseenError
-from connectors.event import At, EndpointProbed, QuorumPolled, Unseen, ViewSeen, VotersSet
+from connectors.event import At, EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled, VotersSet
 from connectors.gather.commit_buffer import Release
 from connectors.gather.leader_view_poll import Views
 from connectors.gather.node_directory import Whereabouts
@@ -16,7 +16,7 @@ from connectors.kafka.event_loop import Loop
 from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.kafka.messages import SnapshotId
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
-from rules.model.monitoring import LeaderLog, Reason, Sight, Snapshot
+from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 from rules.model.voter_set import Voter
 from tests.unit.connectors.kafka.test_log_follower import answer
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, noop
@@ -45,8 +45,8 @@ class Controllers:
     asked: list[tuple[Address, str, int]] = field(default_factory=list)
     """Whom, what, and with which epoch."""
 
-    async def ask(self, address: Address, request: Any, *, lane: Sight) -> Any:
-        assert lane is Sight.VIEW
+    async def ask(self, address: Address, request: Any, *, lane: ObservationSource) -> Any:
+        assert lane is ObservationSource.VIEW
         partition = request.topics[0].partitions[0]
         self.asked.append((address, type(request).__name__, partition.current_leader_epoch))
         assert request.replica_id == -1
@@ -59,9 +59,9 @@ class Seen:
     """An Output that keeps views."""
 
     def __init__(self) -> None:
-        self.views: list[ViewSeen] = []
+        self.views: list[LeaderViewPolled] = []
 
-    def viewed(self, event: ViewSeen) -> None:
+    def viewed(self, event: LeaderViewPolled) -> None:
         self.views.append(event)
 
     def release(self, release: Release) -> None:
@@ -76,7 +76,7 @@ class Seen:
     def probed(self, event: EndpointProbed) -> None:
         raise AssertionError(event)
 
-    def unseen(self, event: Unseen) -> None:
+    def unseen(self, event: ObservationFailed) -> None:
         raise AssertionError(event)
 
     @property

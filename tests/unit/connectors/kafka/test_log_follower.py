@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from connectors.errors import UnseenError
-from connectors.event import EndpointProbed, QuorumPolled, Unseen, ViewSeen
+from connectors.event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 from connectors.gather.commit_buffer import Release, Resume
 from connectors.gather.log_follower import Follower
 from connectors.gather.node_directory import Whereabouts
@@ -16,7 +16,7 @@ from connectors.kafka.client import Address
 from connectors.kafka.event_loop import Loop
 from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.kafka.messages import SnapshotId
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.kafka.log_bytes import batch
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
@@ -38,8 +38,10 @@ class Controllers:
     asked: list[Address] = field(default_factory=list)
     timeout_ms: int = 100
 
-    async def ask(self, address: Address, request: Any, *, lane: Sight, timeout_ms: int | None = None) -> Any:
-        assert lane is Sight.LOG
+    async def ask(
+        self, address: Address, request: Any, *, lane: ObservationSource, timeout_ms: int | None = None
+    ) -> Any:
+        assert lane is ObservationSource.LOG
         self.asked.append(address)
         assert request.replica_id == -1
         request.API_VERSION = 18 if isinstance(request, FetchRequest) else 1
@@ -53,7 +55,7 @@ class Seen:
     def __init__(self) -> None:
         self.log = b""
         self.pieces: list[tuple[SnapshotId, int, bytes]] = []
-        self.failures: list[Unseen] = []
+        self.failures: list[ObservationFailed] = []
 
     def release(self, release: Release) -> None:
         self.log += release.batches
@@ -67,10 +69,10 @@ class Seen:
     def probed(self, event: EndpointProbed) -> None:
         raise AssertionError(event)
 
-    def viewed(self, event: ViewSeen) -> None:
+    def viewed(self, event: LeaderViewPolled) -> None:
         raise AssertionError(event)
 
-    def unseen(self, event: Unseen) -> None:
+    def unseen(self, event: ObservationFailed) -> None:
         self.failures.append(event)
 
     def said(self, address: Address) -> set[Reason]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.errors import UnseenError
-from connectors.event import EndpointProbed, QuorumPolled, Unseen, ViewSeen
+from connectors.event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 from connectors.gather.commit_buffer import Release
 from connectors.gather.node_directory import Whereabouts
 from connectors.gather.quorum_poll import QuorumPoll
@@ -15,7 +15,7 @@ from connectors.kafka.client import Address
 from connectors.kafka.event_loop import Loop
 from connectors.kafka.kafka_python import DescribeQuorumRequest, DescribeQuorumResponse
 from connectors.kafka.messages import SnapshotId
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
 INTERVAL_MS = 100
@@ -37,8 +37,8 @@ class Controllers:
     slow_s: dict[Address, float] = field(default_factory=dict)
     """How long an answer is on its way."""
 
-    async def ask(self, address: Address, request: Any, *, lane: Sight) -> Any:
-        assert lane is Sight.QUORUM
+    async def ask(self, address: Address, request: Any, *, lane: ObservationSource) -> Any:
+        assert lane is ObservationSource.QUORUM
         assert isinstance(request, DescribeQuorumRequest)
         self.asked.append(address)
         answer = self.scripts[address]()
@@ -51,7 +51,7 @@ class Seen:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self.rows: list[tuple[float, QuorumPolled | Unseen]] = []
+        self.rows: list[tuple[float, QuorumPolled | ObservationFailed]] = []
 
     def release(self, release: Release) -> None:
         raise AssertionError(release)
@@ -65,15 +65,15 @@ class Seen:
     def polled(self, event: QuorumPolled) -> None:
         self.rows.append((self._loop.now(), event))
 
-    def viewed(self, event: ViewSeen) -> None:
+    def viewed(self, event: LeaderViewPolled) -> None:
         raise AssertionError(event)
 
-    def unseen(self, event: Unseen) -> None:
+    def unseen(self, event: ObservationFailed) -> None:
         self.rows.append((self._loop.now(), event))
 
     @property
     def reasons(self) -> dict[str, Reason]:
-        return {event.endpoint: event.reason for _, event in self.rows if isinstance(event, Unseen)}
+        return {event.endpoint: event.reason for _, event in self.rows if isinstance(event, ObservationFailed)}
 
     @property
     def answered_by(self) -> list[str]:

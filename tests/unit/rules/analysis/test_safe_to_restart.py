@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.analysis.safe_to_restart import Restart, judge, known
+from rules.analysis.safe_to_restart import Restart, known, safe_to_restart
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import NodeId
@@ -35,7 +35,7 @@ from tests.unit.rules.situation import (
 def asked(quorum: Quorum, node: int) -> Restart:
     all_of_them = thresholds_for({})
     values = {**all_of_them["voter-disk-replaced"].values, **all_of_them["stale-voter-endpoint"].values}
-    return judge(quorum, NodeId(node), Thresholds(values=values))
+    return safe_to_restart(quorum, NodeId(node), Thresholds(values=values))
 
 
 def without_row(quorum: Quorum, node: int) -> Quorum:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from connectors.event import Audited, Unseen, to_json
+from connectors.event import Audited, ObservationFailed, to_json
 from connectors.journal.writer import Recorder
 from connectors.observation import Kind, Observation
 from rules.evaluate import thresholds_for
 from rules.finding import Plain
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 from streaming.data_quality import audit_scheduler
 from streaming.data_quality.audit_scheduler import Sampler
 from streaming.status.cluster_status import portrait
@@ -19,7 +19,7 @@ from tests.eventually import eventually
 from tests.unit.rules.situation import healthy
 
 NOW = 1_800_000_000_000
-LOOK = to_json(Unseen(sight=Sight.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
+LOOK = to_json(ObservationFailed(sight=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
 
 
 @dataclass

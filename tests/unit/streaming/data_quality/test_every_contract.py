@@ -12,10 +12,10 @@ from connectors.delivery.ledger import Ledger
 from connectors.event import (
     At,
     Event,
+    ObservationFailed,
     PartitionSet,
     QuorumPolled,
     Undecodable,
-    Unseen,
     VotersSet,
     to_json,
 )
@@ -23,7 +23,7 @@ from connectors.observation import Kind, Observation
 from connectors.sinks.alert_json import to_object
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 from rules.model.poll import Replica
 from rules.model.voter_set import Voter
 from streaming.data_quality.alert_contracts import FIELDS, PATIENCE_MS, Alerts, Line, of_the_ledger
@@ -80,7 +80,7 @@ def piece(cluster: str, number: int, end: int = 50) -> Observation:
 
 
 def unseen(cluster: str, reason: Reason = Reason.TIMED_OUT, *, kind: Kind = Kind.UNSEEN) -> Observation:
-    event = Unseen(sight=Sight.LOG, endpoint="", reason=reason, detail="")
+    event = ObservationFailed(sight=ObservationSource.LOG, endpoint="", reason=reason, detail="")
     return Observation(cluster=cluster, kind=kind, observed_at_ms=NOW, payload=to_json(event))
 
 

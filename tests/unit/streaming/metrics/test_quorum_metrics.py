@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rules.model.history import Election, Past
+from rules.model.history import Election, RecentHistory
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from streaming.metrics.kip_metrics import HIDDEN, OF_KIPS
@@ -255,7 +255,7 @@ def test_elections_are_forgotten_after_ten_minutes() -> None:
 def test_election_latency_reaches_the_page(tmp_path: Path) -> None:
     quorum = replace(healthy(3), last_offset=Offset(9_990), newest_timestamp_ms=Millis(NOW - 3_000))
     one = Election(leader_id=NodeId(3), leader_epoch=Epoch(8), offset=Offset(9_991), timestamp_ms=Millis(NOW - 500))
-    after = replace(quorum, last_offset=Offset(9_999), newest_timestamp_ms=NOW, past=Past(elections=(one,)))
+    after = replace(quorum, last_offset=Offset(9_999), newest_timestamp_ms=NOW, past=RecentHistory(elections=(one,)))
     read = reader(Running(tmp_path).batch(quorum).batch(after).samples())
 
     assert (read("election_latency_avg_seconds"), read("election_latency_max_seconds")) == (2.5, 2.5)

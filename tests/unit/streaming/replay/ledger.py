@@ -16,6 +16,7 @@ from connectors.event import (
     LogAdvanced,
     LogEvent,
     NodeEndpoints,
+    ObservationFailed,
     PartitionChanged,
     PartitionSet,
     QuorumPolled,
@@ -24,11 +25,10 @@ from connectors.event import (
     TopicCreated,
     TransactionBegan,
     TransactionEnded,
-    Unseen,
     VotersSet,
 )
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
-from rules.model.monitoring import Reason, Sight, Vantage
+from rules.model.monitoring import ObservationSource, Reason, Vantage
 from rules.model.poll import Replica
 from rules.model.quorum import Quorum
 from rules.model.registration import FeatureRange
@@ -82,8 +82,10 @@ def poll(*voters: Replica, leader: int = 1, epoch: int = 1, hw: int | None = Non
     return replace(polled, **more)  # type: ignore[arg-type]
 
 
-def unseen(reason: Reason, place: str = "c1:9093", sight: Sight = Sight.LOG) -> Unseen:
-    return Unseen(sight=sight, endpoint=place, reason=reason, detail="in words")
+def unseen(
+    reason: Reason, place: str = "c1:9093", sight: ObservationSource = ObservationSource.LOG
+) -> ObservationFailed:
+    return ObservationFailed(sight=sight, endpoint=place, reason=reason, detail="in words")
 
 
 def machine() -> Machine:

@@ -2,7 +2,7 @@
 
 from connectors.event import Audited, BrokenContract, Undecodable
 from rules.model.identifiers import Millis, Offset
-from rules.model.monitoring import Breach
+from rules.model.monitoring import ContractViolation
 from streaming.replay.contract_violations import REMEMBERED, REMEMBERED_MS, Contracts
 from tests.unit.streaming.replay.ledger import again, machine
 
@@ -30,7 +30,7 @@ def test_what_does_not_decode_is_one_breach_that_counts() -> None:
 
     (breach,) = again(replay.to_bytes()).quorum().breaches
 
-    assert breach == Breach(
+    assert breach == ContractViolation(
         contract="every-record-decodes",
         promise="every batch, record and look that is recorded decodes",
         grave=False,

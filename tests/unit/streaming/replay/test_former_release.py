@@ -67,7 +67,7 @@ def test_its_state_is_gone_on_from_and_only_what_is_new_is_told(checkpoint: Path
 def test_what_it_did_not_keep_is_unknown_and_not_healthy(checkpoint: Path) -> None:
     watch = recalled(checkpoint)
 
-    unknown = {(gap.rule, gap.subject): gap.why for gap in watch.judgement().unknown}
+    unknown = {(gap.rule, gap.subject): gap.why for gap in watch.evaluation().unknown}
 
     assert "supports is not known until it registers again" in unknown["version-drift", None]
 

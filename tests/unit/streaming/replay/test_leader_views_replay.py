@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from connectors.event import ControllerRegistered, NodeEndpoints, ViewSeen, VotersSet
+from connectors.event import ControllerRegistered, LeaderViewPolled, NodeEndpoints, VotersSet
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import LeaderLog, Snapshot
 from streaming.replay.probe_state import PROBE_MS
@@ -16,8 +16,8 @@ LOG = LeaderLog(
 )
 
 
-def said(node: int, *, leader: int | None = 1, epoch: int = 1, log: LeaderLog | None = None) -> ViewSeen:
-    return ViewSeen(
+def said(node: int, *, leader: int | None = 1, epoch: int = 1, log: LeaderLog | None = None) -> LeaderViewPolled:
+    return LeaderViewPolled(
         endpoint=f"c{node}:9093",
         node=NodeId(node),
         this_cluster=True,

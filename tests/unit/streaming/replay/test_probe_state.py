@@ -4,7 +4,7 @@ import pytest
 
 from connectors.event import EndpointProbed, VotersSet
 from rules.model.identifiers import Endpoint, Millis, NodeId
-from rules.model.monitoring import Answer, Connection, Reason, Resolution, Sight, Vantage
+from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, Vantage
 from rules.model.voter_set import Voter
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.ledger import (
@@ -129,7 +129,7 @@ def test_doubts_that_nobody_repeats_are_forgotten() -> None:
 
 def test_a_run_of_failures_keeps_its_start_and_ends_with_success_at_its_place() -> None:
     ledger, replay = Ledger(), machine()
-    sight = Sight.QUORUM
+    sight = ObservationSource.QUORUM
     apply(replay, [ledger.row(unseen(Reason.REFUSED, sight=sight))])
     (failure,) = apply(replay, [ledger.row(unseen(Reason.TIMED_OUT, sight=sight))]).failures
     assert (failure.reason, failure.first_at_ms, failure.last_at_ms) == (
@@ -153,7 +153,7 @@ def test_a_served_log_ends_every_failure_to_see_it() -> None:
 
 def test_a_failure_that_is_not_repeated_is_dropped_after_a_minute() -> None:
     ledger, replay = Ledger(), machine()
-    apply(replay, [ledger.row(unseen(Reason.REFUSED, "c2:9093", Sight.PROBE))])
+    apply(replay, [ledger.row(unseen(Reason.REFUSED, "c2:9093", ObservationSource.PROBE))])
     assert apply(replay, [ledger.row(after_ms=60_000)]).failures
     assert apply(replay, [ledger.row(after_ms=1)]).failures == ()
 

@@ -5,7 +5,7 @@ import zlib
 from dataclasses import replace
 
 from connectors.event import ControllerRegistered, VotersSet
-from rules.model.history import Past
+from rules.model.history import RecentHistory
 from rules.model.identifiers import NodeId
 from streaming.replay import state_codec
 from streaming.replay.machine import Machine
@@ -147,4 +147,4 @@ def test_a_blob_from_before_the_past_was_remembered_still_loads() -> None:
     quorum = again(blob[:4] + len(older).to_bytes(4, "big") + older + blob[8 + length :]).quorum()
 
     assert blob[3] == state_codec.VERSION
-    assert quorum == replace(replay.quorum(), past=Past(), high_watermark_since_ms=None)
+    assert quorum == replace(replay.quorum(), past=RecentHistory(), high_watermark_since_ms=None)

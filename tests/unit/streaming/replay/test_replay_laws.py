@@ -16,7 +16,7 @@ from connectors.event import (
     TopicRemoved,
 )
 from rules.model.identifiers import Millis, NodeId, TopicId
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import Row
 from streaming.replay.machine import Machine
@@ -65,7 +65,7 @@ def look(ledger: Ledger, what: str) -> Row:
     if what == "silence":
         return ledger.row(after_ms=20_000)
     reason = {"no-leader": Reason.NO_LEADER, "refused": Reason.REFUSED, "denied": Reason.DENIED}[what]
-    return ledger.row(unseen(reason, f"c{1 + ledger.sequence % 3}:9093", Sight.QUORUM))
+    return ledger.row(unseen(reason, f"c{1 + ledger.sequence % 3}:9093", ObservationSource.QUORUM))
 
 
 def rows_of(history: list[tuple[list[str], int, list[str]]]) -> list[Row]:

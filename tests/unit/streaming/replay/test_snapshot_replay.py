@@ -4,7 +4,7 @@ import pytest
 
 from connectors.event import SnapshotEnded
 from rules.model.identifiers import NodeId
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 from streaming.replay.cluster_monitor import Row
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, key, machine, poll, replica, unseen
@@ -44,7 +44,7 @@ def test_state_is_replaced_at_the_footer_and_only_there() -> None:
     before = apply(replay, [])
     for number, piece in enumerate(pieces):
         replay = again(replay.to_bytes())
-        look = ledger.row(unseen(Reason.TIMED_OUT, sight=Sight.QUORUM))
+        look = ledger.row(unseen(Reason.TIMED_OUT, sight=ObservationSource.QUORUM))
         # The looks come between the pieces.
         quorum = apply(replay, [piece._replace(sequence=100 + 2 * number), look._replace(sequence=101 + 2 * number)])
         assert quorum.committed == before.committed
@@ -78,7 +78,7 @@ def test_what_a_snapshot_tells_stands_at_its_last_contained_offset_and_time() ->
 
 def test_polls_probes_and_failures_are_not_touched() -> None:
     ledger, replay = started()
-    failing = apply(replay, [ledger.row(unseen(Reason.REFUSED, "c3:9093", Sight.QUORUM))])
+    failing = apply(replay, [ledger.row(unseen(Reason.REFUSED, "c3:9093", ObservationSource.QUORUM))])
     ledger.noops(400)
     quorum = apply(replay, snapshot(ledger, 1))
 

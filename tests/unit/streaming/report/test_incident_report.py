@@ -14,7 +14,7 @@ from connectors.observation import Observation
 from connectors.sinks.alert_json import iso
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 from rules.notifications.silence import Silence
 from streaming.cli import app
 from streaming.report.incident_report import Incident, Report, report
@@ -33,7 +33,10 @@ def recording(folder: Path, *, cluster: str = "a") -> Path:
         rows += [records(second, second, AT + 1_000 * second), observed(polled(), AT + 1_000 * second)]
     for second in range(60, 120):
         at_ms = AT + 1_000 * second
-        rows += [observed(unseen(Reason.NO_LEADER, sight), at_ms) for sight in (Sight.LOG, Sight.QUORUM)]
+        rows += [
+            observed(unseen(Reason.NO_LEADER, sight), at_ms)
+            for sight in (ObservationSource.LOG, ObservationSource.QUORUM)
+        ]
     named = [
         Observation(
             cluster=cluster,

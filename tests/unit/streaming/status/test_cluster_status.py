@@ -6,7 +6,7 @@ from typing import Any
 
 from rules.evaluate import evaluate, thresholds_for
 from rules.lifecycle import Book, advance
-from rules.model.history import Election, Past
+from rules.model.history import Election, RecentHistory
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from streaming.status.cluster_status import RECOVERING_AT_MOST, portrait
@@ -32,7 +32,7 @@ def test_a_cluster_that_nobody_answers_for_is_shown_as_last_seen() -> None:
 
 def test_elections_are_shown_oldest_first() -> None:
     won = Election(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(70), timestamp_ms=Millis(NOW - 9_000))
-    seen = shown(replace(healthy(), past=Past(elections=(won,))))
+    seen = shown(replace(healthy(), past=RecentHistory(elections=(won,))))
     assert seen["elections"] == [{"at_ms": NOW - 9_000, "offset": 70, "leader_id": 2, "leader_epoch": 8}]
 
 
@@ -48,9 +48,9 @@ def test_thousands_of_recovering_partitions_are_counted_and_the_longest_are_name
 
 def test_what_waits_for_its_hold_is_pending() -> None:
     quorum, thresholds = silent(healthy(), 1), thresholds_for({})
-    judgement = evaluate(quorum, thresholds)
-    book, _ = advance(Book(), judgement, quorum, thresholds)
-    seen = portrait(quorum, thresholds, judgement, book)
+    evaluation = evaluate(quorum, thresholds)
+    book, _ = advance(Book(), evaluation, quorum, thresholds)
+    seen = portrait(quorum, thresholds, evaluation, book)
     pending: Any = seen["pending"]
     assert ("failure-tolerance", 120_000) in [
         (each["rule"], each["due_at_ms"] - each["started_at_ms"]) for each in pending

@@ -7,14 +7,14 @@ import pytest
 
 from connectors.cluster_connection import Cluster
 from connectors.errors import UsageError
-from connectors.event import Event, QuorumPolled, Unseen, to_json
+from connectors.event import Event, ObservationFailed, QuorumPolled, to_json
 from connectors.gather.observation_writer import wall_ms
 from connectors.journal.writer import Recorder
 from connectors.observation import Kind, Observation
 from connectors.point_in_time import AtOffset, AtTime, Moment
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.model.monitoring import Reason, Sight, Vantage
+from rules.model.monitoring import ObservationSource, Reason, Vantage
 from streaming.replay.machine import Machine
 from streaming.status.cluster_state import Glimpse
 from streaming.status.from_journal import Recorded, has_journal, recorded, remembered
@@ -39,8 +39,8 @@ def polled(epoch: int = 7) -> QuorumPolled:
     )
 
 
-def unseen(reason: Reason, sight: Sight = Sight.LOG) -> Unseen:
-    return Unseen(sight=sight, endpoint=PLACE, reason=reason, detail="")
+def unseen(reason: Reason, sight: ObservationSource = ObservationSource.LOG) -> ObservationFailed:
+    return ObservationFailed(sight=sight, endpoint=PLACE, reason=reason, detail="")
 
 
 def observed(event: Event, at_ms: int, cluster: str = "a") -> Observation:
@@ -155,7 +155,7 @@ def test_an_election_is_waited_out_and_what_lasts_longer_is_believed() -> None:
 
     looked.apply(observed(unseen(Reason.NO_LEADER), at + 5_200))
     assert looked.settled()
-    assert [one.rule for one in looked.glimpse().judgement.findings] == ["no-leader"]
+    assert [one.rule for one in looked.glimpse().evaluation.findings] == ["no-leader"]
 
 
 def test_time_outs_say_nothing_however_long() -> None:

@@ -91,7 +91,7 @@ def test_rules_that_need_an_answer_cannot_tell_and_nobody_is_blamed_for_it(stopp
     assert health(seen) is Health.UNKNOWN
     assert checked["exit_code"] == 3
     assert checked["findings"] == []
-    assert {one.rule for one in seen.judgement.unknown} >= {"failure-tolerance", "voter-lagging"}
+    assert {one.rule for one in seen.evaluation.unknown} >= {"failure-tolerance", "voter-lagging"}
 
 
 def test_replicas_are_not_known_and_partitions_are(stopped: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from rules.evaluate import evaluate, thresholds_for
-from rules.model.history import Election, Past, VoterSetChange
+from rules.model.history import Election, RecentHistory, VoterSetChange
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.model.monitoring import Reason, Sight
+from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
 from streaming.status import overview, status_tables
 from streaming.status.cluster_state import Glimpse
@@ -42,7 +42,7 @@ def glimpse(quorum: Quorum, *, recorded_ago_ms: int | None = None, live: bool = 
     thresholds = thresholds_for({})
     return Glimpse(
         quorum=quorum,
-        judgement=evaluate(quorum, thresholds),
+        evaluation=evaluate(quorum, thresholds),
         thresholds=thresholds,
         taken_at_ms=NOW,
         looked_since_ms=Millis(NOW - 3_000) if live else None,
@@ -159,7 +159,7 @@ def test_who_led_which_epoch_and_how_the_voter_set_changed() -> None:
         leader_epoch=Epoch(7),
         timestamp_ms=Millis(5),
     )
-    quorum = replace(healthy(), past=Past(elections=(election,), voter_changes=(change,)))
+    quorum = replace(healthy(), past=RecentHistory(elections=(election,), voter_changes=(change,)))
 
     shown = status(quorum)
 
@@ -398,8 +398,8 @@ def test_names_from_outside_are_data_and_no_control_codes() -> None:
 
 def test_a_poll_of_now_forgives_whoever_was_asked_before() -> None:
     quorum = healthy(3)
-    early = failing(quorum, Reason.NO_LEADER, "c1.test:9093", sight=Sight.QUORUM, ago_ms=2_000)
-    late = failing(quorum, Reason.NO_LEADER, "c1.test:9093", sight=Sight.QUORUM, ago_ms=0)
+    early = failing(quorum, Reason.NO_LEADER, "c1.test:9093", sight=ObservationSource.QUORUM, ago_ms=2_000)
+    late = failing(quorum, Reason.NO_LEADER, "c1.test:9093", sight=ObservationSource.QUORUM, ago_ms=0)
 
     assert status(early)["failing"] == []
     assert status(late)["failing"] != []

@@ -19,8 +19,8 @@ from rules.alert import Alert, AlertState
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notice, NotifyReason
 from tests.browser.chromium import Browser, chromium
-from tests.contracts.server import serving
-from tests.contracts.slack_double import Message, Slack
+from tests.sinks.server import serving
+from tests.sinks.slack_double import Message, Slack
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.rules.test_goldens import the_alert
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from connectors.delivery.dispatcher import Delivery
 from connectors.delivery.ledger import Ledger
 from connectors.event import Audited, BrokenContract, ObservationFailed, QuorumPolled, to_json
-from connectors.journal.writer import Recorder
+from connectors.journal.writer import JournalWriter
 from connectors.observation import Kind, Observation
 from connectors.secret import Secret
 from connectors.sinks.jsonl import JsonlSink
@@ -26,9 +26,9 @@ from streaming.pipeline.deliver import Deliver, Quarantine
 from streaming.pipeline.query import Query
 from streaming.pipeline.step import ClusterSettings, Step
 from streaming.status.status_store import Fleet
-from tests.contracts.server import Server, Silent, serving
-from tests.contracts.slack_double import Slack
 from tests.eventually import eventually
+from tests.sinks.server import Server, Silent, serving
+from tests.sinks.slack_double import Slack
 from tests.unit.connectors.kafka.certificates import authority
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -48,7 +48,7 @@ class Pipeline:
         self.query: Query | None = None
         self.expected: list[tuple[str, int]] = []
         self.fleet = Fleet(["prod"])
-        self.recorder = Recorder(self.checkpoint.journal)
+        self.recorder = JournalWriter(self.checkpoint.journal)
         self.recorder.__enter__()
 
     def go(self, *more: Sink) -> None:

@@ -19,8 +19,8 @@ from connectors.sinks.sink_config import (
     Webhook,
 )
 from connectors.sinks.sink_factory import open_sink
-from tests.contracts import pagerduty_double, slack_double
-from tests.contracts.server import Answer, Request
+from tests.sinks import pagerduty_double, slack_double
+from tests.sinks.server import Answer, Request
 
 SECRET = "s3cr3t-d0-n0t-sh0w-0123456789abc"
 

@@ -26,9 +26,9 @@ from connectors.sinks.sink_factory import open_sink
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from tests.contracts.real_alertmanager import RealAlertmanager
-from tests.contracts.server import Answer, Behaviour, Request, Reset, Server, serving
-from tests.contracts.subjects import SUBJECTS, Subject
+from tests.sinks.real_alertmanager import RealAlertmanager
+from tests.sinks.server import Answer, Behaviour, Request, Reset, Server, serving
+from tests.sinks.subjects import SUBJECTS, Subject
 from tests.unit.connectors.kafka.certificates import Authority, authority
 from tests.unit.connectors.sinks.sink_alerts import alert
 

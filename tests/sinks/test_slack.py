@@ -18,8 +18,8 @@ from connectors.sinks.slack_blocks import escaped, message
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notice, NotifyReason
-from tests.contracts.server import Answer, Reset, Server, serving
-from tests.contracts.slack_double import CHANNEL, Slack, check, said
+from tests.sinks.server import Answer, Reset, Server, serving
+from tests.sinks.slack_double import CHANNEL, Slack, check, said
 from tests.unit.connectors.kafka.certificates import Authority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 

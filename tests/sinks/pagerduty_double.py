@@ -7,7 +7,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 
-from tests.contracts.server import Answer, Request
+from tests.sinks.server import Answer, Request
 
 _SCHEMA = Draft202012Validator(
     json.loads((Path(__file__).parent / "pagerduty.schema.json").read_text()),

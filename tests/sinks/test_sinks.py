@@ -16,8 +16,8 @@ import pytest
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from rules.alert import Alert
 from rules.notifications.notification import Notice, NotifyReason
-from tests.contracts.server import Answer, Behaviour, Drip, Request, Reset, ResetMidAnswer, Server, Silent, serving
-from tests.contracts.subjects import SECRET, SUBJECTS, Subject
+from tests.sinks.server import Answer, Behaviour, Drip, Request, Reset, ResetMidAnswer, Server, Silent, serving
+from tests.sinks.subjects import SECRET, SUBJECTS, Subject
 from tests.unit.connectors.kafka.certificates import Authority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 

@@ -17,8 +17,8 @@ from connectors.sinks.sink_factory import open_sink
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notice, NotifyReason
-from tests.contracts.pagerduty_double import Pagerduty
-from tests.contracts.server import Answer, serving
+from tests.sinks.pagerduty_double import Pagerduty
+from tests.sinks.server import Answer, serving
 from tests.unit.connectors.kafka.certificates import Authority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 

@@ -17,8 +17,8 @@ from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from streaming.config import checked
-from tests.contracts.real_alertmanager import RealAlertmanager
 from tests.eventually import eventually
+from tests.sinks.real_alertmanager import RealAlertmanager
 from tests.unit.connectors.sinks.sink_alerts import alert
 
 pytestmark = pytest.mark.debian("prometheus-alertmanager")

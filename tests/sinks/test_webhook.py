@@ -15,7 +15,7 @@ from connectors.sinks.sink import Delivered, Retry, Sink
 from connectors.sinks.sink_config import Wanted, Webhook
 from connectors.sinks.sink_factory import open_sink
 from rules.notifications.notification import Notice, NotifyReason
-from tests.contracts.server import Answer, Drip, Server, serving
+from tests.sinks.server import Answer, Drip, Server, serving
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 LINKS = Links(docs_url="https://docs.example.com/kraftwatch")

@@ -8,8 +8,8 @@ from pathlib import Path
 from connectors.cluster_connection import Cluster
 from connectors.event import ObservationFailed, from_json
 from connectors.gather.gatherer_settings import Settings, to_line
-from connectors.journal.reader import Journal
-from connectors.journal.writer import Recorder
+from connectors.journal.reader import JournalReader
+from connectors.journal.writer import JournalWriter
 from connectors.observation import Kind
 from rules.model.monitoring import ObservationSource, Reason
 from tests.eventually import eventually
@@ -39,7 +39,7 @@ def test_a_cluster_that_is_not_there_is_said_each_second_until_the_leash_is_let_
         process.stdin.write(to_line(told))
         process.stdin.flush()
         assert process.stdout.readline() == b"ready\n"
-        journal = Journal(tmp_path / "journal")
+        journal = JournalReader(tmp_path / "journal")
 
         def every_endpoint_refuses() -> None:
             rows = list(journal.read(journal.first(), journal.published()))
@@ -60,7 +60,7 @@ def test_a_cluster_that_is_not_there_is_said_each_second_until_the_leash_is_let_
 
 
 def test_a_journal_in_use_is_one_sentence_and_exit_3(tmp_path: Path) -> None:
-    with Recorder(tmp_path / "journal"):
+    with JournalWriter(tmp_path / "journal"):
         ended = subprocess.run(COMMAND, input=to_line(settings(tmp_path)), capture_output=True, timeout=120)
     assert ended.returncode == 3
     assert ended.stdout.count(b"\n") == 1
@@ -82,7 +82,7 @@ def test_a_sigterm_is_an_end_in_good_order_though_the_leash_still_holds(tmp_path
         process.stdin.write(to_line(settings(tmp_path)))
         process.stdin.flush()
         assert process.stdout.readline() == b"ready\n"
-        journal = Journal(tmp_path / "journal")
+        journal = JournalReader(tmp_path / "journal")
 
         def it_looks() -> None:
             assert journal.published() > 0

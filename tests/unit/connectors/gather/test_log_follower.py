@@ -17,7 +17,7 @@ from connectors.kafka.event_loop import Loop
 from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.kafka.messages import SnapshotId
 from rules.model.monitoring import ObservationSource, Reason
-from tests.unit.connectors.kafka.log_bytes import batch
+from tests.unit.connectors.gather.log_bytes import batch
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
 PARTITION = FetchResponse.FetchableTopicResponse.PartitionData

@@ -18,7 +18,7 @@ from connectors.kafka.messages import SnapshotId
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 from rules.model.voter_set import Voter
-from tests.unit.connectors.kafka.test_log_follower import answer
+from tests.unit.connectors.gather.test_log_follower import answer
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, noop
 
 C1, C2, C3, B4 = (Address(f"c{number}", 9093) for number in (1, 2, 3, 4))

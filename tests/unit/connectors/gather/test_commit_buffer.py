@@ -12,7 +12,7 @@ from connectors.errors import UndecodableError
 from connectors.gather import commit_buffer as tail_module
 from connectors.gather.commit_buffer import CONFIRM_MS, Release, Resume, SnapshotTail, Tail
 from connectors.kafka.messages import FetchAnswer, SnapshotId
-from tests.unit.connectors.kafka.log_bytes import batch
+from tests.unit.connectors.gather.log_bytes import batch
 
 START = Resume(offset=0, epoch=0)
 

@@ -17,10 +17,10 @@ from connectors.kafka.event_loop import Loop
 from connectors.kafka.kafka_python import FetchRequest
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import ObservationSource, Reason
-from tests.unit.connectors.kafka import test_quorum_poll as describing
-from tests.unit.connectors.kafka.log_bytes import batch
-from tests.unit.connectors.kafka.test_log_follower import LOG, PARTITION, Controllers, Seen, answer, follow, leading
-from tests.unit.connectors.kafka.test_log_follower import pointing as following
+from tests.unit.connectors.gather import test_quorum_poll as describing
+from tests.unit.connectors.gather.log_bytes import batch
+from tests.unit.connectors.gather.test_log_follower import LOG, PARTITION, Controllers, Seen, answer, follow, leading
+from tests.unit.connectors.gather.test_log_follower import pointing as following
 from tests.unit.streaming.replay.ledger import Ledger, apply, machine
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)

@@ -1,107 +1,109 @@
-"""Before anything starts: which clusters are these, and do they belong to this checkpoint.
+"""Identification of the configured clusters before the job starts: do they belong to this checkpoint?
 
-A checkpoint that already knows its clusters goes on when none can be reached: a monitor that dies in the DNS
-incident is worthless. A new one needs to reach each cluster once; where it knows some already, one that is new and away
-is left out until it comes.
+A checkpoint that has recorded the cluster ids continues when no cluster can be reached: a monitor must not stop during
+the DNS incident that it should report. A new checkpoint needs one answer from each cluster. Where the checkpoint
+already has some clusters, a new one that does not answer is left out until it answers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from connectors.cluster_connection import Cluster
-from connectors.errors import UnseenError, UsageError
+from connectors.cluster_connection import ClusterConnection
+from connectors.errors import ObservationError, UsageError
 from rules.model.identifiers import host_and_port
 from rules.model.monitoring import Reason
 
 IDENTIFY_S = 10.0
 IDENTIFY_AGAIN_S = 3.0
-"""For a cluster whose id is recorded: its answer can only confirm, and the job should watch, not wait."""
+"""Seconds for a cluster whose id is recorded: its answer only confirms the id, so the job should not wait long."""
 
-_MEND = {
+_FIX = {
     Reason.NOT_AUTHENTICATED: "correct the login (sasl_mechanism, the user and its password or token)",
     Reason.TLS_FAILED: "correct the TLS settings (ssl_cafile, or the name that the certificate is for)",
 }
-"""What to do about what is no matter of addresses."""
+"""What to do about failures that a correct address does not fix."""
 
-Identify = Callable[[Cluster, float], str]
-"""Asks a cluster for its id within so many seconds; raises UnseenError with the best reason."""
+Identify = Callable[[ClusterConnection, float], str]
+"""Asks a cluster for its id with a timeout in seconds; raises an error with the most specific reason."""
 
 
-class AbsentError(UsageError):
-    """Nobody answers for a cluster of which nothing is recorded: it may come yet."""
+class UnavailableClusterError(UsageError):
+    """No node of a new cluster answers; it may answer later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollCall:
-    """Which clusters these are, by name."""
+class ClusterIds:
+    """The ids of the configured clusters, by cluster name."""
 
     ids: Mapping[str, str]
-    """Asked for, or else remembered."""
-    absent: Mapping[str, AbsentError]
-    """Those without an id."""
+    """As answered now, or as recorded in the checkpoint."""
+    unavailable: Mapping[str, UnavailableClusterError]
+    """Clusters without an id, each with the error that names the reason."""
 
-    def complete(self) -> Mapping[str, str]:
-        """The ids, when there is one of each.
+    def require_all(self) -> Mapping[str, str]:
+        """Returns the ids when every cluster has one.
 
         Raises:
-            AbsentError: the first that is away.
+            UnavailableClusterError: of the first cluster without an id.
         """
-        for problem in self.absent.values():
+        for problem in self.unavailable.values():
             raise problem
         return self.ids
 
 
-def call_roll(clusters: Sequence[Cluster], recorded: Mapping[str, str], identify: Identify) -> RollCall:
-    """Ask each cluster which it is.
+def identify_clusters(
+    clusters: Sequence[ClusterConnection], recorded: Mapping[str, str], identify: Identify
+) -> ClusterIds:
+    """Asks each cluster for its id, all at the same time.
 
     Raises:
-        UsageError: another cluster answers than the one recorded, or one that nothing is recorded of does not tell.
+        UsageError: another cluster answers than the recorded one, or a new cluster refuses to name its id.
     """
     with ThreadPoolExecutor(max_workers=16) as pool:
         answers = list(pool.map(lambda cluster: _ask(cluster, identify, known=cluster.name in recorded), clusters))
-    ids, absent = dict[str, str](), dict[str, AbsentError]()
+    ids, unavailable = dict[str, str](), dict[str, UnavailableClusterError]()
     for cluster, answer in zip(clusters, answers, strict=True):
         try:
-            ids[cluster.name] = _settled(cluster, recorded.get(cluster.name), answer)
-        except AbsentError as problem:
-            absent[cluster.name] = problem
-    return RollCall(ids=ids, absent=absent)
+            ids[cluster.name] = _cluster_id(cluster, recorded.get(cluster.name), answer)
+        except UnavailableClusterError as problem:
+            unavailable[cluster.name] = problem
+    return ClusterIds(ids=ids, unavailable=unavailable)
 
 
-def _ask(cluster: Cluster, identify: Identify, *, known: bool) -> str | UnseenError:
+def _ask(cluster: ClusterConnection, identify: Identify, *, known: bool) -> str | ObservationError:
     try:
         return identify(cluster, IDENTIFY_AGAIN_S if known else IDENTIFY_S)
-    except UnseenError as problem:
+    except ObservationError as problem:
         return problem
 
 
-def _settled(cluster: Cluster, recorded: str | None, answer: str | UnseenError) -> str:
+def _cluster_id(cluster: ClusterConnection, recorded: str | None, answer: str | ObservationError) -> str:
     hosts = ", ".join(host_and_port(host, port) for host, port in cluster.bootstrap)
     match answer:
-        case UnseenError() if answer.reason is Reason.WRONG_CLUSTER:
+        case ObservationError() if answer.reason is Reason.WRONG_CLUSTER:
             raise UsageError(
                 f"cluster {cluster.name}: {hosts} is not cluster {cluster.cluster_id} ({answer}); nothing was changed: "
                 "correct the address or the cluster_id"
             )
-        case UnseenError() if recorded is not None:
+        case ObservationError() if recorded is not None:
             return recorded
-        case UnseenError() if answer.reason is Reason.UNSUPPORTED:
+        case ObservationError() if answer.reason is Reason.UNSUPPORTED:
             raise UsageError(
-                f"cluster {cluster.name}: {hosts} cannot tell which cluster it is of (a controller before Kafka 3.7 "
-                "never can): write its cluster_id, which stands in every node's meta.properties, into a --config file"
+                f"cluster {cluster.name}: {hosts} cannot name its cluster id (no controller before Kafka 3.7 can): "
+                "set cluster_id in a --config file; every node has it in its meta.properties"
             )
-        case UnseenError() if answer.reason is Reason.DENIED:
+        case ObservationError() if answer.reason is Reason.DENIED:
             raise UsageError(
-                f"cluster {cluster.name}: {hosts} does not tell our principal which cluster it is (a controller tells "
-                "it only with ALTER on CLUSTER, which a monitor should not have): write its cluster_id, which stands "
-                "in every node's meta.properties, into a --config file"
+                f"cluster {cluster.name}: {hosts} does not name its cluster id to this principal (a controller names "
+                "it only with ALTER on CLUSTER, which a monitor should not have): set cluster_id in a --config file; "
+                "every node has it in its meta.properties"
             )
-        case UnseenError():
-            mend = _MEND.get(answer.reason, "check the addresses, or --resolve and --hosts-file")
-            raise AbsentError(
-                f"cluster {cluster.name}: none of {hosts} could be asked ({answer.detail}) and the checkpoint holds no "
-                f"recorded state of it; {mend}"
+        case ObservationError():
+            fix = _FIX.get(answer.reason, "check the addresses, or --resolve and --hosts-file")
+            raise UnavailableClusterError(
+                f"cluster {cluster.name}: none of {hosts} could be queried ({answer.detail}) and the checkpoint has no "
+                f"recorded state of the cluster; {fix}"
             )
         case str() if recorded is not None and answer != recorded:
             raise UsageError(

@@ -1,7 +1,8 @@
-"""The gatherer as a process of its own, on a leash: it ends when its stdin closes, and is started again when it dies.
+"""Supervision of the gatherer process: it is started before Spark, restarted when it exits, and ended with the job.
 
-It is spawned before Spark starts, so that it never inherits Spark's sockets, and it alone writes the journal.
-Its configuration (with the clusters' secrets) goes through the pipe: never on a command line, never in a file.
+The gatherer exits when its stdin closes, so it never outlives the job. Because it is started before Spark, it does not
+inherit Spark's sockets. It alone writes the journal. Its settings contain the clusters' secrets: they go through the
+pipe, never on a command line and never into a file.
 """
 
 import contextlib
@@ -17,48 +18,48 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from connectors.cluster_connection import Cluster
+from connectors.cluster_connection import ClusterConnection
 from connectors.errors import JournalError, UsageError
-from connectors.event import Audited
-from connectors.gather.control_messages import Found, Wish
-from connectors.gather.control_messages import to_line as said_to_line
-from connectors.gather.gatherer_settings import Settings, to_line
-from connectors.journal.reader import Journal
+from connectors.gather.control_messages import AuditResult, PollRequest
+from connectors.gather.control_messages import to_line as control_line
+from connectors.gather.gatherer_settings import GathererSettings, to_line
+from connectors.journal.reader import JournalReader
+from connectors.observation_event import ObservationsAudited
 from rules.model.identifiers import Millis
 
 log = logging.getLogger(__name__)
 
 READY_S = 60.0
-"""Until it holds the journal: up to 10 s for the lock, then what a crash left is read and checked."""
+"""Seconds until the gatherer holds the journal: up to 10 s for the lock, then recovery after a crash."""
 BACKOFF_S_MAX = 10.0
 HANGS_S = 60
-"""A poll gives each cluster a row a second, whatever fails: this long without any is a gatherer that hangs."""
+"""A poll records one row a second for each cluster, even a failed one: no row for this many seconds means a hang."""
 
 
-class Gatherer:
-    """The running gatherer. `start()` returns when it holds the journal; `stop()` ends it."""
+class GathererProcess:
+    """The supervised gatherer process. `start()` returns once it holds the journal; `stop()` ends it."""
 
-    def __init__(self, clusters: Sequence[Cluster], *, journal: Path, logs: Path) -> None:
-        """`journal` is the folder to record in, `logs` the folder for its stderr and its statistics."""
+    def __init__(self, clusters: Sequence[ClusterConnection], *, journal: Path, logs: Path) -> None:
+        """`journal` is the folder that the gatherer writes, `logs` the folder for its stderr and its statistics."""
         self._settings = to_line(
-            Settings(clusters=tuple(clusters), journal=str(journal), stats=str(logs / "gather-stats.json"))
+            GathererSettings(clusters=tuple(clusters), journal=str(journal), stats=str(logs / "gather-stats.json"))
         )
-        self._journal = Journal(journal)
+        self._journal = JournalReader(journal)
         self._logs = logs
         self._process: subprocess.Popen[bytes] | None = None
-        self._listening: subprocess.Popen[bytes] | None = None
-        """The same once it is ready: before that, a wish would be taken for its settings."""
-        self._expected: dict[str, tuple[int, int]] = {}
-        """By cluster: which process was asked for an observation, and of when."""
+        self._ready: subprocess.Popen[bytes] | None = None
+        """The process once it has read its settings: before that, it would take a control message for them."""
+        self._requested: dict[str, tuple[int, int]] = {}
+        """By cluster: the process that was asked for a poll, and the time of that poll."""
         self._stopping = threading.Event()
         self._spawning = threading.Lock()
         self._pipes = threading.Lock()
-        """Nobody writes into a pipe that is being closed."""
-        self._keeper = threading.Thread(target=self._keep, name="gatherer's keeper", daemon=True)
+        """Held while a pipe is written or closed."""
+        self._supervisor = threading.Thread(target=self._supervise, name="gatherer supervisor", daemon=True)
 
     @property
     def pid(self) -> int | None:
-        """The process id of the gatherer that runs now."""
+        """The process id of the running gatherer; None before the first start."""
         return None if self._process is None else self._process.pid
 
     @property
@@ -67,87 +68,87 @@ class Gatherer:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it and wait until it holds the journal.
+        """Starts the gatherer and waits until it holds the journal.
 
         Raises:
-            UsageError: it cannot have the journal: its own sentence.
+            UsageError: the gatherer cannot open the journal, with the reason it printed.
         """
         self._logs.mkdir(parents=True, exist_ok=True)
         self._spawn()
-        self._keeper.start()
+        self._supervisor.start()
 
-    def expect(self, cluster: str, due_ms: Millis) -> None:
-        """Ask for an observation of a cluster at `due_ms`, published at once: a hold or a clear ends then.
+    def request_poll(self, cluster: str, due_ms: Millis) -> None:
+        """Requests a poll of a cluster at `due_ms`, published at once: a hold or clear time expires then.
 
-        Never waits, and is lost without harm: the next observation comes within a second anyway.
+        Never blocks. A lost request does no harm: the next regular poll follows within a second.
         """
         with self._pipes:
-            process = self._listening
-            if process is None or self._expected.get(cluster) == (process.pid, due_ms):
+            process = self._ready
+            if process is None or self._requested.get(cluster) == (process.pid, due_ms):
                 return
             assert process.stdin is not None
-            self._expected[cluster] = (process.pid, due_ms)
+            self._requested[cluster] = (process.pid, due_ms)
             with contextlib.suppress(OSError):
-                # A pipe that is full takes none of it: shorter than PIPE_BUF, a line goes whole or not at all.
-                process.stdin.write(said_to_line(Wish(cluster=cluster, at_ms=due_ms)))
+                # A full pipe takes nothing: POSIX writes a line shorter than PIPE_BUF completely or not at all.
+                process.stdin.write(control_line(PollRequest(cluster=cluster, at_ms=due_ms)))
 
-    def record(self, cluster: str, audited: Audited) -> None:
-        """Have it recorded what an audit found. Never waits, and may be lost: the next audit comes."""
+    def record(self, cluster: str, audited: ObservationsAudited) -> None:
+        """Sends the result of an audit to be recorded in the journal. Never blocks; a lost result is found again."""
         with self._pipes:
-            process = self._listening
+            process = self._ready
             if process is None:
                 return
             assert process.stdin is not None
             with contextlib.suppress(OSError):
-                process.stdin.write(found_line(cluster, audited))
+                process.stdin.write(audit_line(cluster, audited))
 
     def stop(self) -> None:
-        """Let go of the leash and wait; kill it if it does not listen."""
+        """Closes the gatherer's stdin and waits for its exit; kills it after 5 s."""
         self._stopping.set()
         with self._spawning:
             process = self._process
         if process is None:
             return
-        self._let_go(process)
+        self._close_stdin(process)
         try:
             process.wait(5)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        if self._keeper.is_alive():
-            self._keeper.join()
+        if self._supervisor.is_alive():
+            self._supervisor.join()
         assert process.stdout is not None
         process.stdout.close()
 
-    def _let_go(self, process: subprocess.Popen[bytes]) -> None:
+    def _close_stdin(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None
         with self._pipes:
-            self._listening = None
+            self._ready = None
             process.stdin.close()
 
     def _spawn(self) -> None:
         process = self._popen()
         if process is None:
             return
-        # Handed over on the side: one that hangs before it reads must not hold us up.
-        threading.Thread(target=_hand_over, args=(process, self._settings), daemon=True).start()
+        # In a thread: a process that hangs before it reads must not block the job.
+        threading.Thread(target=_write_settings, args=(process, self._settings), daemon=True).start()
         assert process.stdout is not None
-        # One that died at once says why in its first line, or in its log.
-        said = _first_line(process.stdout)
-        if said != "ready":
+        # A process that exits at once prints the reason as its first line, or in its log.
+        status = _first_line(process.stdout)
+        if status != "ready":
             process.kill()
             process.wait()
-            self._let_go(process)
+            self._close_stdin(process)
             process.stdout.close()
-            raise UsageError(said or f"the gatherer ended before it was ready: see {self._logs / 'gather.log'}")
+            raise UsageError(status or f"the gatherer ended before it was ready: see {self._logs / 'gather.log'}")
         assert process.stdin is not None
         with self._pipes:
             if not process.stdin.closed:
                 os.set_blocking(process.stdin.fileno(), False)
-                self._listening = process
+                self._ready = process
 
     def _popen(self) -> subprocess.Popen[bytes] | None:
-        """The new process; None when we are to stop."""
+        """Returns the new process; None during shutdown."""
         with self._spawning, (self._logs / "gather.log").open("ab") as errors:
             if self._stopping.is_set():
                 return None
@@ -157,21 +158,21 @@ class Gatherer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                # A ^C on the terminal is the job's to hear: it ends the gatherer by the leash.
+                # ^C on the terminal goes to the job alone, which closes the gatherer's stdin.
                 start_new_session=True,
             )
             return self._process
 
-    def _keep(self) -> None:
+    def _supervise(self) -> None:
         failures = 0
         runs = True
         while not self._stopping.is_set():
             if runs:
                 started = time.monotonic()
-                why = self._watched()
+                reason = self._wait()
                 if self._stopping.is_set():
                     return
-                log.warning("the gatherer ended (%s): starting it again", why)
+                log.warning("the gatherer exited (%s) and is restarted", reason)
                 failures = 0 if time.monotonic() - started > 60 else failures
             self._stopping.wait(min(BACKOFF_S_MAX, 0.2 * 2 ** min(failures, 6)) if failures else 0)
             failures += 1
@@ -181,31 +182,31 @@ class Gatherer:
             except (UsageError, OSError) as problem:
                 runs = False
                 if not self._stopping.is_set():
-                    log.warning("the gatherer could not be started again: %s", problem)
+                    log.warning("the gatherer could not be restarted: %s", problem)
 
-    def _watched(self) -> str:
-        """Wait until it ends, and end it when it hangs; says why it ended."""
+    def _wait(self) -> str:
+        """Waits until the gatherer exits, kills it when it hangs, and returns the reason of its exit."""
         process = self._process
         assert process is not None
         assert process.stdout is not None
         with process.stdout:
-            code = self._ended(process)
-            last_words = process.stdout.read().decode(errors="replace").strip()
-        self._let_go(process)
+            code = self._exit_code(process)
+            output = process.stdout.read().decode(errors="replace").strip()
+        self._close_stdin(process)
         if code is None:
-            return f"it had recorded nothing for {HANGS_S} s, so it was killed"
-        return last_words or f"exit code {code}"
+            return f"killed: it recorded nothing for {HANGS_S} s"
+        return output or f"exit code {code}"
 
-    def _ended(self, process: subprocess.Popen[bytes]) -> int | None:
-        """Its exit code; None when it was killed because it hung."""
-        # Counted in looks, not by a clock: time in which we ourselves were stopped is not its fault.
-        published, silent = self._published(), 0
-        while silent < HANGS_S:
+    def _exit_code(self, process: subprocess.Popen[bytes]) -> int | None:
+        """Returns the exit code; None when the process hung and was killed."""
+        # Seconds are counted by waits, not by a clock: time in which the job itself was stopped does not count.
+        published, idle_s = self._published(), 0
+        while idle_s < HANGS_S:
             try:
                 return process.wait(1)
             except subprocess.TimeoutExpired:
                 newest = self._published()
-                silent = 0 if newest != published else silent + 1
+                idle_s = 0 if newest != published else idle_s + 1
                 published = newest
         process.kill()
         process.wait()
@@ -218,16 +219,16 @@ class Gatherer:
             return None
 
 
-def found_line(cluster: str, audited: Audited) -> bytes:
-    """What an audit found as a line that a pipe takes whole or not at all: what is beyond that is left out."""
-    line = said_to_line(Found(cluster=cluster, audited=audited))
+def audit_line(cluster: str, audited: ObservationsAudited) -> bytes:
+    """Returns an audit's result as one line of at most PIPE_BUF bytes; violations that do not fit are left out."""
+    line = control_line(AuditResult(cluster=cluster, audited=audited))
     while len(line) > select.PIPE_BUF and audited.broken:
         audited = replace(audited, broken=audited.broken[:-1])
-        line = said_to_line(Found(cluster=cluster, audited=audited))
+        line = control_line(AuditResult(cluster=cluster, audited=audited))
     return line
 
 
-def _hand_over(process: subprocess.Popen[bytes], settings: bytes) -> None:
+def _write_settings(process: subprocess.Popen[bytes], settings: bytes) -> None:
     assert process.stdin is not None
     left = memoryview(settings)
     with contextlib.suppress(OSError, ValueError):
@@ -236,9 +237,9 @@ def _hand_over(process: subprocess.Popen[bytes], settings: bytes) -> None:
 
 
 def _first_line(stream: IO[bytes]) -> str:
-    """The gatherer's first word; empty when it said nothing within READY_S seconds or closed its stdout."""
-    said: list[bytes] = []
-    reader = threading.Thread(target=lambda: said.append(stream.readline()), daemon=True)
+    """Returns the gatherer's first line; empty when it printed none within READY_S seconds or closed its stdout."""
+    lines: list[bytes] = []
+    reader = threading.Thread(target=lambda: lines.append(stream.readline()), daemon=True)
     reader.start()
     reader.join(READY_S)
-    return said[0].decode(errors="replace").strip() if said else ""
+    return lines[0].decode(errors="replace").strip() if lines else ""

@@ -1,28 +1,28 @@
-"""Watched: which clusters a job watches and by which numbers, as one plain value that two configurations differ in."""
+"""JobSpec: the clusters that a job monitors and each one's thresholds, as one value that can be compared."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from connectors.cluster_connection import Cluster
+from connectors.cluster_connection import ClusterConnection
 from streaming.config import Config
 from streaming.pipeline.step import ClusterSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
-    """Read from the configuration once, with the secrets of that moment: a file may say another one later."""
+class JobSpec:
+    """Read from the configuration once, secrets included: a secret's file may change later."""
 
-    clusters: tuple[Cluster, ...]
-    """As configured."""
+    clusters: tuple[ClusterConnection, ...]
+    """In the configuration's order."""
     settings: Mapping[str, ClusterSettings]
-    """What the step is given, by name; without the cluster ids as long as those are not known."""
+    """Input of the step, by cluster name; the cluster ids are empty until `with_ids`."""
 
     @classmethod
-    def of(cls, config: Config) -> "Watched":
-        """What a configuration says.
+    def of(cls, config: Config) -> "JobSpec":
+        """Returns the spec of a configuration.
 
         Raises:
-            UsageError: a threshold that no rule knows, or a file that cannot be read.
+            UsageError: a threshold of an unknown rule, or a file that cannot be read.
         """
         return cls(
             clusters=tuple(section.cluster() for section in config.watched),
@@ -38,13 +38,13 @@ class Watched:
             },
         )
 
-    def identified(self, ids: Mapping[str, str]) -> "Watched":
-        """The same, once each cluster's id is known: another one at the same address is then refused."""
-        return Watched(
+    def with_ids(self, ids: Mapping[str, str]) -> "JobSpec":
+        """Returns the spec with each cluster's id, so that another cluster at the same address is refused."""
+        return JobSpec(
             clusters=tuple(replace(each, cluster_id=ids[each.name]) for each in self.clusters),
             settings={name: replace(each, cluster_id=ids[name]) for name, each in self.settings.items()},
         )
 
-    def besides(self, other: "Watched") -> Sequence[Cluster]:
-        """The clusters that the other does not watch, or not in the same way."""
+    def added_to(self, other: "JobSpec") -> Sequence[ClusterConnection]:
+        """Returns the clusters that are not in `other`, or that `other` connects to differently."""
         return [each for each in self.clusters if each not in other.clusters]

@@ -1,4 +1,4 @@
-"""Where words go: ours to the terminal, everybody else's to a file of bounded size."""
+"""Logging of the driver: warnings of kraftwatch to the terminal, everything to files of bounded size."""
 
 import contextlib
 import logging
@@ -10,18 +10,19 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 BYTES_MAX = 5_000_000
-"""A log never grows much beyond this; what was before is kept beside it, once or twice."""
-_LOOK_S = 60.0
-_INHERITED = ("spark.err", "gather.log")
-"""What Java, Spark's Python workers and the gatherer say on stderr: each writes through a descriptor of its own."""
+"""Size in bytes at which a log is rotated; one or two older files are kept beside it."""
+_INTERVAL_S = 60.0
+_CHILD_LOGS = ("spark.err", "gather.log")
+"""stderr of Java, of Spark's Python workers and of the gatherer: each process writes through its own descriptor."""
 
-OURS = ("streaming", "connectors", "rules")
+PACKAGES = ("streaming", "connectors", "rules")
 
 
-def direct(folder: Path) -> None:
-    """Send every library's log to `driver.log` in `folder`, and our own warnings to stderr as well.
+def log_to(folder: Path) -> None:
+    """Sends every library's log records to `driver.log` in `folder`, and kraftwatch's own warnings to stderr as well.
 
-    A terminal is for alerts: a library that loses a connection while we stop has nothing to say there.
+    Records of other libraries stay off the terminal: a library that loses its connection during shutdown would
+    otherwise write between the alerts.
     """
     folder.mkdir(parents=True, exist_ok=True)
     file = RotatingFileHandler(folder / "driver.log", maxBytes=BYTES_MAX, backupCount=2, encoding="utf-8")
@@ -30,40 +31,40 @@ def direct(folder: Path) -> None:
     terminal = logging.StreamHandler(sys.stderr)
     terminal.setLevel(logging.WARNING)
     terminal.setFormatter(logging.Formatter("kraftwatch: %(message)s"))
-    for name in OURS:
+    for name in PACKAGES:
         logging.getLogger(name).addHandler(terminal)
 
 
 @contextlib.contextmanager
-def bounded(folder: Path, *, bytes_max: int = BYTES_MAX, every_s: float = _LOOK_S) -> Iterator[None]:
-    """Keep the logs that other processes write through their stderr to a bounded size while entered.
+def rotated_child_logs(folder: Path, *, bytes_max: int = BYTES_MAX, every_s: float = _INTERVAL_S) -> Iterator[None]:
+    """Rotates, while entered, the logs that child processes write through their stderr.
 
-    Those processes hold the file open, so it cannot be renamed away: its text is copied to `NAME.1` and the file cut
-    to nothing. They append, and go on at its beginning.
+    Those processes keep the file open, so it cannot be renamed: its content is copied to `NAME.1` and the file is
+    truncated. The processes append, so they continue at its beginning.
 
     Args:
         folder: where the logs are.
-        bytes_max: from this size on, one is cut.
-        every_s: how often its size is looked at.
+        bytes_max: size in bytes from which a log is rotated.
+        every_s: seconds between two checks of the sizes.
     """
-    left = threading.Event()
+    stopping = threading.Event()
 
-    def watch() -> None:
-        while not left.wait(every_s):
-            for name in _INHERITED:
+    def run() -> None:
+        while not stopping.wait(every_s):
+            for name in _CHILD_LOGS:
                 with contextlib.suppress(OSError):
-                    _cut(folder / name, bytes_max)
+                    _rotate(folder / name, bytes_max)
 
-    keeper = threading.Thread(target=watch, name="logs' keeper", daemon=True)
-    keeper.start()
+    thread = threading.Thread(target=run, name="child log rotation", daemon=True)
+    thread.start()
     try:
         yield
     finally:
-        left.set()
-        keeper.join()
+        stopping.set()
+        thread.join()
 
 
-def _cut(file: Path, bytes_max: int) -> None:
+def _rotate(file: Path, bytes_max: int) -> None:
     if not file.exists() or file.stat().st_size < bytes_max:
         return
     shutil.copyfile(file, file.with_name(file.name + ".1"))

@@ -1,4 +1,4 @@
-"""Being told to stop: SIGINT and SIGTERM as a question that loops ask."""
+"""SIGINT and SIGTERM as a flag that the job's main loop reads."""
 
 import signal
 import threading
@@ -6,14 +6,14 @@ from types import FrameType, TracebackType
 
 
 class StopSignal:
-    """Whether SIGINT or SIGTERM has come. Armed on entering; the former handlers are back on leaving."""
+    """Set once SIGINT or SIGTERM has arrived. Entering installs the handlers; leaving restores the former ones."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def __enter__(self) -> "StopSignal":
-        self.arm()
+        self.install()
         return self
 
     def __exit__(
@@ -22,14 +22,14 @@ class StopSignal:
         for number, handler in self._former.items():
             signal.signal(number, handler)
 
-    def arm(self) -> None:
-        """Take the signals (again: others take them too)."""
+    def install(self) -> None:
+        """Installs the handlers, again where another library (Spark) has replaced them."""
         for number in self._former:
-            signal.signal(number, self._told)
+            signal.signal(number, self._received)
 
     def is_set(self) -> bool:
-        """Whether we were told to stop."""
+        """Whether one of the signals has arrived."""
         return self._stop.is_set()
 
-    def _told(self, signum: int, frame: FrameType | None) -> None:
+    def _received(self, signum: int, frame: FrameType | None) -> None:
         self._stop.set()

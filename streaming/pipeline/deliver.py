@@ -16,11 +16,11 @@ from typing import Any
 from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, Row
 
-from connectors.delivery.dispatcher import Delivery
+from connectors.delivery.dispatcher import Dispatcher
 from rules.alert import Alert
 from rules.model.identifiers import Millis
-from streaming.metrics.batch_stats import Batch
-from streaming.status.status_store import Fleet
+from streaming.metrics.batch_stats import DeliveredBatch
+from streaming.status.status_store import StatusStore
 
 ALERT: TypeAdapter[Alert] = TypeAdapter(Alert)
 """An Alert's JSON form between the step and here."""
@@ -30,8 +30,8 @@ QUARANTINE_KIND = "quarantine"
 DUE_KIND = "due"
 PORTRAIT_KIND = "portrait"
 
-Expect = Callable[[str, Millis], None]
-"""Asks the gatherer for an observation of a cluster at a moment: a hold or a clear ends then."""
+RequestPoll = Callable[[str, Millis], None]
+"""Requests a poll of a cluster at a time in ms: a hold or clear time expires then."""
 
 
 class Quarantine:
@@ -65,24 +65,24 @@ class Deliver:
 
     def __init__(
         self,
-        delivery: Delivery,
+        delivery: Dispatcher,
         quarantine: Quarantine,
         *,
-        fleet: Fleet,
-        expect: Expect,
+        fleet: StatusStore,
+        request_poll: RequestPoll,
         history: Callable[[], Sequence[Alert]] = tuple,
-        ended: Callable[[Batch], None] = lambda _: None,
+        on_batch: Callable[[DeliveredBatch], None] = lambda _: None,
     ) -> None:
         """`delivery` owns the ledger, whose `history` it is, and the sinks; `fleet` is shown how all is.
 
-        `ended` hears of each batch that was told.
+        `on_batch` is called after each batch.
         """
         self._delivery = delivery
         self._quarantine = quarantine
         self._fleet = fleet
-        self._expect = expect
+        self._request_poll = request_poll
         self._history = history
-        self._ended = ended
+        self._on_batch = on_batch
         self._lock = threading.Lock()
         self.last_batch_at: float | None = None
         """When the newest micro-batch was told (monotonic seconds): what /healthz looks at."""
@@ -109,7 +109,7 @@ class Deliver:
                 quarantined[row.cluster] += 1
                 self._quarantine.put(f"{row.cluster}-{row.name}", row.body)
             elif row.kind == DUE_KIND:
-                self._expect(row.cluster, Millis(int(row.body)))
+                self._request_poll(row.cluster, Millis(int(row.body)))
             elif row.kind == PORTRAIT_KIND:
                 portraits[row.cluster] = json.loads(row.body)
                 self._fleet.show(row.cluster, portraits[row.cluster], at_ms=now_ms)
@@ -117,7 +117,7 @@ class Deliver:
         self._fleet.tell(report, self._history, at_ms=now_ms)
         self.last_batch_at = time.monotonic()
         took_s = self.last_batch_at - began
-        self._ended(Batch(took_s=took_s, portraits=portraits, quarantined=quarantined, report=report))
+        self._on_batch(DeliveredBatch(took_s=took_s, portraits=portraits, quarantined=quarantined, report=report))
 
 
 def _alerts(rows: Iterable[Row]) -> Sequence[Alert]:

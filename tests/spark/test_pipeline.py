@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from connectors.delivery.dispatcher import Delivery
+from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.event import Audited, BrokenContract, ObservationFailed, QuorumPolled, to_json
+from connectors.event import to_json
 from connectors.journal.writer import JournalWriter
-from connectors.observation import Kind, Observation
+from connectors.observation import Observation, ObservationKind
+from connectors.observation_event import BrokenContract, ObservationFailed, ObservationsAudited, QuorumPolled
 from connectors.secret import Secret
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.sink import Sink
-from connectors.sinks.sink_config import SlackBot, Wanted, Webhook
+from connectors.sinks.sink_config import SinkSpec, SlackBot, Webhook
 from connectors.sinks.sink_factory import open_sink
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, NodeId, Offset, ReplicaKey
@@ -25,7 +26,7 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver, Quarantine
 from streaming.pipeline.query import Query
 from streaming.pipeline.step import ClusterSettings, Step
-from streaming.status.status_store import Fleet
+from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
 from tests.sinks.server import Server, Silent, serving
 from tests.sinks.slack_double import Slack
@@ -47,14 +48,14 @@ class Pipeline:
         self.now_ms = START_MS
         self.query: Query | None = None
         self.expected: list[tuple[str, int]] = []
-        self.fleet = Fleet(["prod"])
+        self.fleet = StatusStore(["prod"])
         self.recorder = JournalWriter(self.checkpoint.journal)
         self.recorder.__enter__()
 
     def go(self, *more: Sink) -> None:
         ledger = Ledger(self.checkpoint.ledger)
         # A place that a busy machine keeps waiting would be told again, and have it twice.
-        delivery = Delivery(ledger, [JsonlSink(self.folder / "alerts.jsonl"), *more], deadline_s=120)
+        delivery = Dispatcher(ledger, [JsonlSink(self.folder / "alerts.jsonl"), *more], deadline_s=120)
         thresholds = thresholds_for({"data-contract-broken.stands": 10})
         settings = ClusterSettings(cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=thresholds)
         quarantine = Quarantine(self.checkpoint.quarantine)
@@ -62,7 +63,7 @@ class Pipeline:
             delivery,
             quarantine,
             fleet=self.fleet,
-            expect=lambda cluster, due: self.expected.append((cluster, due)),
+            request_poll=lambda cluster, due: self.expected.append((cluster, due)),
             history=ledger.history,
         )
         self.query = Query(self.spark, self.checkpoint, deliver)
@@ -74,7 +75,10 @@ class Pipeline:
         self.recorder.__exit__(None, None, None)
 
     def observe(
-        self, kind: Kind, *events: ObservationFailed | QuorumPolled | Audited | bytes, seconds: float = 1
+        self,
+        kind: ObservationKind,
+        *events: ObservationFailed | QuorumPolled | ObservationsAudited | bytes,
+        seconds: float = 1,
     ) -> None:
         """Record these at one moment, publish, and let time pass."""
         payloads = [event if isinstance(event, bytes) else to_json(event) for event in events]
@@ -150,15 +154,15 @@ def shown_is(pipeline: Pipeline, *expected: tuple[str, str]) -> Callable[[], Non
 def test_no_leader_is_told_after_its_hold_and_resolved_after_its_clear(pipeline: Pipeline) -> None:
     pipeline.go()
     for _ in range(3):
-        pipeline.observe(Kind.UNSEEN, *map(leaderless, BOOTSTRAP))
+        pipeline.observe(ObservationKind.FAILED, *map(leaderless, BOOTSTRAP))
     # An observation is asked for when the hold ends.
     eventually(expected(pipeline, START_MS + 5_000), within_s=60)
     for _ in range(5):
-        pipeline.observe(Kind.UNSEEN, *map(leaderless, BOOTSTRAP))
+        pipeline.observe(ObservationKind.FAILED, *map(leaderless, BOOTSTRAP))
     eventually(told_is(pipeline, ("no-leader", "firing")), within_s=60)
 
     for _ in range(14):
-        pipeline.observe(Kind.QUORUM, led())
+        pipeline.observe(ObservationKind.QUORUM, led())
     eventually(told_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
 
     seen = pipeline.fleet.seen("prod")
@@ -178,13 +182,13 @@ def test_a_query_that_starts_again_tells_nothing_twice_and_forgets_nothing(
 ) -> None:
     pipeline.go()
     for _ in range(8):
-        pipeline.observe(Kind.UNSEEN, *map(leaderless, BOOTSTRAP))
+        pipeline.observe(ObservationKind.FAILED, *map(leaderless, BOOTSTRAP))
     eventually(told_is(pipeline, ("no-leader", "firing")), within_s=60)
     assert pipeline.query is not None
     pipeline.query.stop()
 
     for _ in range(14):
-        pipeline.observe(Kind.QUORUM, led())
+        pipeline.observe(ObservationKind.QUORUM, led())
     pipeline.go()
 
     eventually(told_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
@@ -192,9 +196,9 @@ def test_a_query_that_starts_again_tells_nothing_twice_and_forgets_nothing(
 
 def test_what_does_not_decode_goes_to_quarantine_is_told_and_the_stream_goes_on(pipeline: Pipeline) -> None:
     pipeline.go()
-    pipeline.observe(Kind.QUORUM, b"{")
+    pipeline.observe(ObservationKind.QUORUM, b"{")
     for _ in range(8):
-        pipeline.observe(Kind.UNSEEN, *map(leaderless, BOOTSTRAP))
+        pipeline.observe(ObservationKind.FAILED, *map(leaderless, BOOTSTRAP))
 
     eventually(told_is(pipeline, ("data-contract-broken", "firing"), ("no-leader", "firing")), within_s=60)
 
@@ -210,12 +214,14 @@ def test_what_an_audit_finds_is_told_and_resolves_in_time(pipeline: Pipeline) ->
         contract="offsets-ascend", promise="the log goes on", grave=True, rows=2, example="row 4", sequence=4
     )
     pipeline.go()
-    pipeline.observe(Kind.QUORUM, led())
-    pipeline.observe(Kind.AUDIT, Audited(rows=9, first_sequence=0, last_sequence=8, broken=(found,)))
+    pipeline.observe(ObservationKind.QUORUM, led())
+    pipeline.observe(
+        ObservationKind.AUDIT, ObservationsAudited(rows=9, first_sequence=0, last_sequence=8, broken=(found,))
+    )
     eventually(told_is(pipeline, ("data-contract-broken", "firing")), within_s=60)
 
     for _ in range(10):
-        pipeline.observe(Kind.QUORUM, led(), seconds=2.5)
+        pipeline.observe(ObservationKind.QUORUM, led(), seconds=2.5)
 
     eventually(told_is(pipeline, ("data-contract-broken", "firing"), ("data-contract-broken", "resolved")), within_s=60)
     firing, _ = pipeline.told()
@@ -238,13 +244,13 @@ def test_two_places_are_told_and_the_stream_goes_on_while_a_third_takes_the_conn
             channel="#kafka", token=Secret(text="xoxb-1"), api_url=f"{api.url}/api/", ca_file=Path(trusted.file)
         )
         wanted = [
-            Wanted(place=Webhook(url=Secret(text=hooked.url)), name="hooked"),
-            Wanted(place=Webhook(url=Secret(text=hanging.url)), name="hanging"),
-            Wanted(place=channel),
+            SinkSpec(config=Webhook(url=Secret(text=hooked.url)), name="hooked"),
+            SinkSpec(config=Webhook(url=Secret(text=hanging.url)), name="hanging"),
+            SinkSpec(config=channel),
         ]
         pipeline.go(*(open_sink(one, memory=tmp_path) for one in wanted))
         for _ in range(8):
-            pipeline.observe(Kind.UNSEEN, *map(leaderless, BOOTSTRAP))
+            pipeline.observe(ObservationKind.FAILED, *map(leaderless, BOOTSTRAP))
 
         eventually(told_is(pipeline, ("no-leader", "firing")), within_s=60)
         eventually(lambda: states(hooked) == ["firing"], within_s=60)
@@ -253,7 +259,7 @@ def test_two_places_are_told_and_the_stream_goes_on_while_a_third_takes_the_conn
         assert "no-leader" in json.dumps(json.loads(hooked.requests[0].body)["alerts"])
 
         for _ in range(14):
-            pipeline.observe(Kind.QUORUM, led())
+            pipeline.observe(ObservationKind.QUORUM, led())
         eventually(told_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
         eventually(lambda: states(hooked) == ["firing", "resolved"], within_s=60)
         eventually(lambda: len(slack.replies) == 1, within_s=60)

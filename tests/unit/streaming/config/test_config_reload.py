@@ -97,19 +97,19 @@ def test_one_that_cannot_be_is_told_once_and_is_over_when_it_is_mended(
 
 def test_what_the_job_refuses_is_an_error_of_the_file(file: ConfigFile, path: Path) -> None:
     def refuse(config: Config) -> Sequence[str]:
-        raise UsageError("cluster prod: none of c1:9093 could be asked")
+        raise UsageError("cluster prod: none of c1:9093 could be queried")
 
     path.write_text(GOOD + "# changed\n")
     for _ in range(3):
         file.look(refuse)
-    assert file.error == "cluster prod: none of c1:9093 could be asked"
+    assert file.error == "cluster prod: none of c1:9093 could be queried"
 
 
 def test_one_that_is_refused_is_tried_again_by_itself_ever_more_rarely(
     file: ConfigFile, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     looked, tried = 0, list[int]()
-    away = "cluster prod: none of c1:9093 could be asked"
+    away = "cluster prod: none of c1:9093 could be queried"
 
     def refuse(_: Config) -> Sequence[str]:
         tried.append(looked)

@@ -30,7 +30,10 @@ class Ends:
     ("problem", "sentence"),
     [
         (None, "ended by itself"),
-        (PySparkException("Batch 7 failed\nCaused by: java.io.IOException: disk\n at x"), "java.io.IOException: disk"),
+        (
+            PySparkException("Batch 7 failed\nCaused by: java.io.IOException: disk\n at x"),
+            "java.io.IOException: disk",
+        ),
         (
             PySparkException(
                 "Batch 7 failed\nCaused by: java.io.IOException: disk\n\tat a.SparkErrorUtils.tried(E.scala:8)"

@@ -1,4 +1,4 @@
-"""Logs that other processes write through their stderr stay bounded, and nothing that was said last is lost."""
+"""Logs that child processes write through their stderr stay bounded, and the newest lines are never lost."""
 
 import subprocess
 import sys
@@ -10,16 +10,16 @@ from streaming.job import logging_setup
 from streaming.pipeline.spark_session import emptied
 from tests.eventually import eventually
 
-TALKS = "import sys\nfor line in sys.stdin:\n    sys.stderr.write(line)\n    sys.stderr.flush()\n"
+ECHO = "import sys\nfor line in sys.stdin:\n    sys.stderr.write(line)\n    sys.stderr.flush()\n"
 
 
 @pytest.mark.parametrize("name", ["spark.err", "gather.log"])
-def test_a_log_that_another_process_holds_open_is_cut_and_goes_on(tmp_path: Path, name: str) -> None:
+def test_a_log_that_a_child_process_holds_open_is_rotated(tmp_path: Path, name: str) -> None:
     log = tmp_path / name
     with log.open("ab") as errors:
-        process = subprocess.Popen([sys.executable, "-c", TALKS], stdin=subprocess.PIPE, stderr=errors)
+        process = subprocess.Popen([sys.executable, "-c", ECHO], stdin=subprocess.PIPE, stderr=errors)
     assert process.stdin is not None
-    with process, logging_setup.bounded(tmp_path, bytes_max=1000, every_s=0.01):
+    with process, logging_setup.rotated_child_logs(tmp_path, bytes_max=1000, every_s=0.01):
         process.stdin.write(b"before\n" * 200)
         process.stdin.flush()
         eventually(lambda: tmp_path.joinpath(f"{name}.1").exists(), within_s=20)
@@ -29,16 +29,16 @@ def test_a_log_that_another_process_holds_open_is_cut_and_goes_on(tmp_path: Path
 
     kept = log.with_name(f"{name}.1").read_bytes() + log.read_bytes()
     assert log.stat().st_size < 1000
-    assert b"\0" not in kept, "it appends: no hole where its old text was"
+    assert b"\0" not in kept, "the child appends: no hole where the old text was"
     assert kept.endswith(b"after\n")
 
 
-def test_a_small_log_and_other_files_are_left_alone(tmp_path: Path) -> None:
+def test_small_logs_and_other_files_are_not_rotated(tmp_path: Path) -> None:
     (tmp_path / "gather.log").write_text("a few words\n")
     (tmp_path / "driver.log").write_text("x" * 2000)
     (tmp_path / "spark.err").write_text("x" * 2000)
 
-    with logging_setup.bounded(tmp_path, bytes_max=1000, every_s=0.01):
+    with logging_setup.rotated_child_logs(tmp_path, bytes_max=1000, every_s=0.01):
         eventually(lambda: (tmp_path / "spark.err.1").exists(), within_s=20)
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["driver.log", "gather.log", "spark.err", "spark.err.1"]
@@ -46,7 +46,7 @@ def test_a_small_log_and_other_files_are_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "gather.log").read_text() == "a few words\n"
 
 
-def test_what_a_killed_java_left_behind_is_cleared_away(tmp_path: Path) -> None:
+def test_files_left_by_a_killed_jvm_are_deleted(tmp_path: Path) -> None:
     left = tmp_path / "tmp" / "spark-1" / "librocksdbjni.so"
     left.parent.mkdir(parents=True)
     left.write_bytes(b"a library")

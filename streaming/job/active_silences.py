@@ -1,0 +1,49 @@
+"""The silences in force: those that people made, maintenance windows, and clusters that are no longer monitored."""
+
+from collections.abc import Callable, Sequence
+
+from connectors.delivery.ledger import Ledger
+from connectors.delivery.silence_store import SilenceFile
+from rules.model.identifiers import Millis
+from rules.notifications.route import JOB_CLUSTER_ID
+from rules.notifications.silence import Silence
+from streaming.config import Config
+from streaming.config.maintenance_window import AUTHOR, in_force
+
+_REMOVED_CLUSTER_MS = 60_000
+"""How long the silence of a removed cluster lasts: it is renewed with each batch."""
+
+
+class ActiveSilences:
+    """Reads the silence file and the configuration that is in force when it is asked."""
+
+    def __init__(self, file: SilenceFile, ledger: Ledger, config: Callable[[], Config]) -> None:
+        """`config` returns the configuration in force; `ledger` is read by the dispatching thread only."""
+        self._file = file
+        self._ledger = ledger
+        self._config = config
+
+    def of_monitored(self, now_ms: Millis) -> Sequence[Silence]:
+        """Returns the silences of monitored clusters: `kraftwatch silence` and maintenance. For any thread."""
+        return (*self._file.newest(), *in_force(self._config().windows(), now_ms))
+
+    def for_dispatch(self, now_ms: Millis) -> Sequence[Silence]:
+        """Returns the same with a silence for each removed cluster that has active alerts.
+
+        For the dispatching thread: it alone may read the ledger.
+        """
+        active = {alert.cluster for alert in self._ledger.firing()}
+        removed = active - {section.name for section in self._config().watched} - {JOB_CLUSTER_ID}
+        return (*self.of_monitored(now_ms), *(_removed(cluster, now_ms) for cluster in sorted(removed)))
+
+
+def _removed(cluster: str, now_ms: Millis) -> Silence:
+    """Its alerts continue when the cluster is configured again; until then nothing shows whether they still hold."""
+    return Silence(
+        id=f"not-watched-{cluster}",
+        cluster=cluster,
+        starts_at_ms=now_ms,
+        ends_at_ms=Millis(now_ms + _REMOVED_CLUSTER_MS),
+        author=AUTHOR,
+        comment="this cluster is no longer monitored",
+    )

@@ -1,0 +1,95 @@
+"""Start-up in phases: open the sinks, identify the clusters, prepare the checkpoint; then the job starts.
+
+Each phase either completes or raises a UsageError before anything in the checkpoint is overwritten.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from connectors.kafka.cluster_id_lookup import identify
+from connectors.sinks.sink import Sink
+from connectors.sinks.sink_config import SinkSpec
+from connectors.sinks.sink_factory import open_sink
+from streaming.config import Config
+from streaming.job.cluster_identity import ClusterIds, identify_clusters
+from streaming.job.job_spec import JobSpec
+from streaming.pipeline.checkpoint import Checkpoint
+
+OpenSinks: TypeAlias = Sequence[tuple[SinkSpec, Sink]]
+"""Each open sink with the configuration that it was opened from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartUp:
+    """What the phases before the start have established."""
+
+    config: Config
+    """Without the clusters that are not available yet."""
+    sinks: OpenSinks
+    spec: JobSpec
+    """As configured, without cluster ids."""
+    identified: JobSpec
+    """The same with cluster ids."""
+    unavailable: Sequence[str]
+    """For each new cluster that does not answer yet: the sentence that says so."""
+
+
+def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartUp:
+    """Runs the phases before the start.
+
+    Args:
+        config: the configuration to start with.
+        checkpoint: a checkpoint folder that is locked by this process.
+        may_wait: a new cluster that does not answer may be left out and added by a later reload of the configuration,
+            provided that another cluster is available.
+
+    Raises:
+        UsageError: a sink cannot be opened, a cluster cannot be identified, or the checkpoint belongs to other
+            clusters or is damaged.
+    """
+    spec = JobSpec.of(config)
+    sinks = open_sinks(config, (), memory=checkpoint.folder)
+    recorded = checkpoint.cluster_ids()
+    checkpoint.check_journal()
+    answered = identify_clusters(spec.clusters, recorded, identify)
+    if not (may_wait and recorded and answered.ids):
+        answered.require_all()
+    if answered.unavailable:
+        # One unavailable cluster is no reason to stop monitoring all others: nobody may be present at a restart.
+        config = config.without(answered.unavailable)
+        spec = JobSpec.of(config)
+    return StartUp(
+        config=config,
+        sinks=sinks,
+        spec=spec,
+        identified=spec.with_ids(record_ids(checkpoint, recorded, answered)),
+        unavailable=[str(problem) for problem in answered.unavailable.values()],
+    )
+
+
+def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: ClusterIds) -> dict[str, str]:
+    """Writes the cluster ids, those of clusters that are no longer configured included; returns them by name."""
+    ids = {**recorded, **answered.ids}
+    checkpoint.record_cluster_ids(ids)
+    return ids
+
+
+def open_sinks(config: Config, opened: OpenSinks, *, memory: Path) -> OpenSinks:
+    """Returns the configured sinks; a sink whose configuration is unchanged stays open and is returned as it is.
+
+    Args:
+        config: the configuration that names the sinks.
+        opened: the sinks that are open now.
+        memory: the folder in which a sink keeps what it must remember over restarts.
+
+    Raises:
+        UsageError: a sink cannot be opened.
+    """
+
+    def sink(wanted: SinkSpec) -> Sink:
+        known = next((one for before, one in opened if before == wanted), None)
+        return known or open_sink(wanted, memory=memory)
+
+    return [(wanted, sink(wanted)) for wanted in config.sink_specs()]

@@ -1,13 +1,14 @@
-"""The recorder and its journal: every observation, once, in order, on disk before anyone plans on it.
+"""The journal: every observation, once, in order, durable before a reader can use it.
 
 A journal is a folder beside the checkpoint:
 
 - `lock`: held (flock) by the one process that writes, the gatherer;
-- `published`: how far readers may read, written only after the rows are on disk (`mark`);
-- `committed`: how far the reader has finished, written by the reader (`mark`);
-- `<first sequence>.seg`: the rows, append-only, each file headed by the clusters' progress (`segment`, `frame`);
-- `<first sequence>.idx`: where to start looking in it; may be missing or wrong, never trusted (`segment`).
+- `published`: the sequence up to which readers may read, written after the rows are on disk (`position_file`);
+- `committed`: the sequence up to which the reader has finished, written by the reader (`position_file`);
+- `<first sequence>.seg`: the rows, append-only; each file begins with the follow positions of all clusters
+  (`segment`, `frame`);
+- `<first sequence>.idx`: a sparse index of the segment; it may be missing or wrong and is always verified (`segment`).
 
-The order that everything rests on: write the rows, fdatasync, publish the end; only then may a reader plan on
-them. So a published row never changes and never goes away before it is committed.
+The writer writes the rows, calls fdatasync, and then publishes the end. A reader uses published rows only. So a
+published row never changes, and it is not deleted before it is committed.
 """

@@ -1,22 +1,22 @@
-"""Progress: how far one cluster was followed, so that a restarted follower goes on where the journal ends.
+"""FollowPosition: how far one cluster's log is recorded, so that a restarted follower continues there.
 
-It is folded row by row. Every segment is headed by the progress of all clusters before its first row, so the
-last segment alone is enough to know it again after a crash, whatever was deleted before.
+The position is folded row by row. Every segment begins with the positions of all clusters before its first row, so
+the last segment alone is enough to rebuild them after a crash, whatever older segments were deleted.
 """
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from connectors.metadata.batches import FRAME, HEADER, Batch
-from connectors.observation import Kind, Observation
+from connectors.metadata.batches import FRAME, HEADER, RecordBatch
+from connectors.observation import Observation, ObservationKind
 
 _SNAPSHOT_FOOTER = 4
 """org.apache.kafka.common.record.ControlRecordType.SNAPSHOT_FOOTER."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotProgress:
-    """The newest snapshot that was begun."""
+class SnapshotPosition:
+    """How far the newest snapshot is recorded."""
 
     end_offset: int
     epoch: int | None
@@ -29,8 +29,8 @@ class SnapshotProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """Where to go on with one cluster, and the floor under its clock."""
+class FollowPosition:
+    """Where to continue with one cluster, and the lower bound of its clock. Stored in segment headers as JSON."""
 
     observed_at_ms: int
     """Of the newest row of any kind: later rows must not be earlier."""
@@ -40,81 +40,87 @@ class Progress:
     """Leader epoch of the batch (or snapshot) before `next_offset`: Fetch's LastFetchedEpoch."""
     high_watermark: int | None = None
     """The newest one recorded."""
-    snapshot: SnapshotProgress | None = None
+    snapshot: SnapshotPosition | None = None
 
 
-def advance(progress: Progress | None, row: Observation) -> Progress:
-    """The progress after one more row of the same cluster."""
-    before = progress if progress is not None else Progress(observed_at_ms=row.observed_at_ms)
+def advance(position: FollowPosition | None, row: Observation) -> FollowPosition:
+    """Returns the position after one more row of the same cluster."""
+    before = position if position is not None else FollowPosition(observed_at_ms=row.observed_at_ms)
     after = replace(before, observed_at_ms=max(before.observed_at_ms, row.observed_at_ms))
     if row.high_watermark is not None:
         after = replace(after, high_watermark=row.high_watermark)
     match row.kind:
-        case Kind.RECORDS:
+        case ObservationKind.RECORDS:
             return _after_records(after, row)
-        case Kind.SNAPSHOT:
+        case ObservationKind.SNAPSHOT:
             return _after_piece(after, row)
-        case Kind.QUORUM | Kind.PROBE | Kind.VIEW | Kind.UNSEEN | Kind.AUDIT:
+        case (
+            ObservationKind.QUORUM
+            | ObservationKind.PROBE
+            | ObservationKind.VIEW
+            | ObservationKind.FAILED
+            | ObservationKind.AUDIT
+        ):
             return after
 
 
-def to_json(progress: Progress) -> dict[str, Any]:
-    """As plain JSON values."""
-    return asdict(progress)
+def to_json(position: FollowPosition) -> dict[str, Any]:
+    """Returns the position as plain JSON values."""
+    return asdict(position)
 
 
-def from_json(value: dict[str, Any]) -> Progress:
-    """What `to_json` made.
+def from_json(value: dict[str, Any]) -> FollowPosition:
+    """Returns the position that `to_json` wrote.
 
     Raises:
-        TypeError: the fields are not those of a Progress.
+        TypeError: the fields are not those of a FollowPosition.
     """
     snapshot = value.get("snapshot")
-    return Progress(**{**value, "snapshot": None if snapshot is None else SnapshotProgress(**snapshot)})
+    return FollowPosition(**{**value, "snapshot": None if snapshot is None else SnapshotPosition(**snapshot)})
 
 
-def _after_records(progress: Progress, row: Observation) -> Progress:
+def _after_records(position: FollowPosition, row: Observation) -> FollowPosition:
     if row.last_offset is None:
-        return progress
+        return position
     next_offset = row.last_offset + 1
     if not row.payload:
-        # An empty answer moves nothing; it only tells the position of a follower that has read nothing yet.
-        moved = progress.next_offset != next_offset
-        return replace(progress, next_offset=next_offset, last_epoch=None if moved else progress.last_epoch)
+        # An empty fetch response moves nothing; it sets the position of a follower that has read nothing yet.
+        moved = position.next_offset != next_offset
+        return replace(position, next_offset=next_offset, last_epoch=None if moved else position.last_epoch)
     batch = _last_batch(row.payload)
     epoch = row.leader_epoch if batch is None else batch.leader_epoch
-    return replace(progress, next_offset=next_offset, last_epoch=epoch)
+    return replace(position, next_offset=next_offset, last_epoch=epoch)
 
 
-def _after_piece(progress: Progress, row: Observation) -> Progress:
+def _after_piece(position: FollowPosition, row: Observation) -> FollowPosition:
     if row.base_offset is None or row.last_offset is None:
-        return progress
-    before = progress.snapshot
-    goes_on = (
+        return position
+    before = position.snapshot
+    continues = (
         before is not None
         and (before.end_offset, before.epoch, before.pieces) == (row.base_offset, row.leader_epoch, row.last_offset)
         and not before.complete
     )
-    if row.last_offset != 0 and not goes_on:
-        # A piece without those before it: nothing that could be continued.
-        return replace(progress, snapshot=None)
-    snapshot = SnapshotProgress(
+    if row.last_offset != 0 and not continues:
+        # A piece without the pieces before it cannot be continued.
+        return replace(position, snapshot=None)
+    snapshot = SnapshotPosition(
         end_offset=row.base_offset,
         epoch=row.leader_epoch,
         pieces=row.last_offset + 1,
-        payload_bytes=len(row.payload) + (before.payload_bytes if before is not None and goes_on else 0),
+        payload_bytes=len(row.payload) + (before.payload_bytes if before is not None and continues else 0),
         complete=_ends_with_footer(row.payload),
     )
     if snapshot.complete:
-        progress = replace(progress, next_offset=snapshot.end_offset, last_epoch=snapshot.epoch)
-    return replace(progress, snapshot=snapshot)
+        position = replace(position, next_offset=snapshot.end_offset, last_epoch=snapshot.epoch)
+    return replace(position, snapshot=snapshot)
 
 
-def _last_batch(payload: bytes) -> Batch | None:
-    """The last of the whole batches that `payload` consists of; None if it is no such thing."""
+def _last_batch(payload: bytes) -> RecordBatch | None:
+    """Returns the last of the whole batches in `payload`; None if `payload` is not a sequence of whole batches."""
     at, header = 0, None
     while at + HEADER.size <= len(payload):
-        header = Batch(at, *HEADER.unpack_from(payload, at))
+        header = RecordBatch(at, *HEADER.unpack_from(payload, at))
         if header.length < HEADER.size - FRAME:
             return None
         at = header.end

@@ -1,8 +1,8 @@
 """A frame: one observation on disk.
 
 Layout, big-endian: u32 length of the body, u32 CRC-32C of the body, body = fixed fields, then the cluster's name
-in UTF-8, then the payload. `last_offset` may rightly be -1 (an empty answer to a fetch of offset 0), so absence
-is a bit of its own and not a value.
+in UTF-8, then the payload. A bit field states which optional fields are present, because every value is valid:
+`last_offset` is -1 for an empty response to a fetch of offset 0.
 """
 
 import struct
@@ -11,29 +11,29 @@ from typing import BinaryIO
 
 from crc32c import crc32c
 
-from connectors.observation import Kind, Observation
+from connectors.observation import Observation, ObservationKind
 
 _PREFIX = struct.Struct(">II")
 _FIXED = struct.Struct(">QBBHqqqiq")
 _MAX_CLUSTER_BYTES = 0xFFFF
 MAX_BODY_BYTES = 256 * 1024 * 1024
-"""A length above this is no length: it bounds what a broken prefix can make us read."""
+"""The largest valid length: it limits how much a damaged prefix can make a reader read."""
 
 _CODE_OF_KIND = {
-    Kind.RECORDS: 1,
-    Kind.SNAPSHOT: 2,
-    Kind.QUORUM: 3,
-    Kind.PROBE: 4,
-    Kind.UNSEEN: 5,
-    Kind.VIEW: 6,
-    Kind.AUDIT: 7,
+    ObservationKind.RECORDS: 1,
+    ObservationKind.SNAPSHOT: 2,
+    ObservationKind.QUORUM: 3,
+    ObservationKind.PROBE: 4,
+    ObservationKind.FAILED: 5,
+    ObservationKind.VIEW: 6,
+    ObservationKind.AUDIT: 7,
 }
 _KIND_OF_CODE = {code: kind for kind, code in _CODE_OF_KIND.items()}
 _HAS_BASE, _HAS_LAST, _HAS_EPOCH, _HAS_WATERMARK = 1, 2, 4, 8
 
 
 class BadFrameError(ValueError):
-    """Bytes that are no whole frame: torn by a crash, or damaged. `position` is where the frame begins."""
+    """The bytes are not a whole frame: a crash cut it off, or it is damaged. `position` is where the frame begins."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"{reason} at byte {position}")
@@ -42,17 +42,17 @@ class BadFrameError(ValueError):
 
 
 def encode(row: Observation) -> bytes:
-    """One row as one frame.
+    """Returns one row as one frame.
 
     Raises:
-        ValueError: no sequence yet, or the name or payload is larger than a frame can say.
+        ValueError: the row has no sequence, or its name or payload is too large for a frame.
     """
     cluster = row.cluster.encode()
     length = _FIXED.size + len(cluster) + len(row.payload)
     if row.sequence < 0:
-        raise ValueError("a row is recorded with its sequence")
+        raise ValueError("a row without a sequence cannot be encoded")
     if len(cluster) > _MAX_CLUSTER_BYTES or length > MAX_BODY_BYTES:
-        raise ValueError(f"a row of {length} bytes of cluster {row.cluster[:80]!r} is larger than a frame may be")
+        raise ValueError(f"a row of {length} bytes of cluster {row.cluster[:80]!r} is larger than a frame can hold")
     present = (
         (_HAS_BASE if row.base_offset is not None else 0)
         | (_HAS_LAST if row.last_offset is not None else 0)
@@ -75,38 +75,41 @@ def encode(row: Observation) -> bytes:
 
 
 def read(file: BinaryIO, position: int) -> tuple[Observation, int] | None:
-    """The frame at `position`, where `file` stands, and the position after it; None at the end of the file.
+    """Reads the frame at `position`, the current position of `file`.
+
+    Returns:
+        The row and the position after its frame; None at the end of the file.
 
     Raises:
-        BadFrameError: what stands there is no whole frame.
+        BadFrameError: the bytes there are not a whole frame.
     """
     prefix = file.read(_PREFIX.size)
     if not prefix:
         return None
     if len(prefix) < _PREFIX.size:
-        raise BadFrameError(position, "a frame's prefix is cut short")
+        raise BadFrameError(position, "the frame's prefix is cut short")
     length, checksum = _PREFIX.unpack(prefix)
     if not _FIXED.size <= length <= MAX_BODY_BYTES:
-        raise BadFrameError(position, f"a frame of impossible length {length}")
+        raise BadFrameError(position, f"invalid frame length {length}")
     body = file.read(length)
     if len(body) < length:
-        raise BadFrameError(position, "a frame is cut short")
+        raise BadFrameError(position, "the frame is cut short")
     if crc32c(body) != checksum:
-        raise BadFrameError(position, "a frame's CRC-32C does not match")
+        raise BadFrameError(position, "the frame's CRC-32C does not match")
     return _decode(body, position), position + _PREFIX.size + length
 
 
 def scan(file: BinaryIO, position: int, sequence: int) -> Iterator[tuple[int, Observation]]:
-    """Every frame from `position` on, each with the position after it; sequences must count up from `sequence`.
+    """Yields every row from `position` on, each with the position after it. Sequences must count up from `sequence`.
 
     Raises:
-        BadFrameError: at the first place that holds no whole frame of the expected sequence.
+        BadFrameError: at the first position without a whole frame of the expected sequence.
     """
     file.seek(position)
     while (found := read(file, position)) is not None:
         row, after = found
         if row.sequence != sequence:
-            raise BadFrameError(position, f"row {row.sequence} stands where row {sequence} belongs")
+            raise BadFrameError(position, f"found row {row.sequence}, expected row {sequence}")
         yield after, row
         position, sequence = after, sequence + 1
 
@@ -116,7 +119,7 @@ def _decode(body: bytes, position: int) -> Observation:
     payload_at = _FIXED.size + cluster_bytes
     kind = _KIND_OF_CODE.get(code)
     if kind is None or payload_at > len(body):
-        raise BadFrameError(position, "a frame written by another version")
+        raise BadFrameError(position, "the frame was written by another version of kraftwatch")
     return Observation(
         cluster=body[_FIXED.size : payload_at].decode(),
         kind=kind,

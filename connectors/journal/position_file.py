@@ -1,8 +1,7 @@
-"""A mark: a position in the journal that one process writes in place and others read at any moment.
+"""A position file: holds one JournalPosition. One process writes it in place; others read it at any time.
 
-The file holds two slots and each write goes to the one with the older mark, so whatever happens to a write
-(a reader in the middle of it, a crash) the mark before it is still there. A slot that its CRC-32C does not
-confirm does not count.
+The file holds two slots. Each write goes to the slot with the older position, so the previous position survives
+whatever interrupts the write (a concurrent reader, a crash). A slot whose CRC-32C does not match is ignored.
 """
 
 import os
@@ -17,23 +16,23 @@ from connectors.errors import JournalError
 _SLOT = struct.Struct(">4sI16sQQ")
 _CHECKED_FROM = 8
 _MAGIC = b"KWM1"
-_SLOT_BYTES = 512  # A slot does not share a disk sector with the other.
+_SLOT_BYTES = 512  # The two slots do not share a disk sector.
 _FILE_BYTES = 2 * _SLOT_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """Everything below `sequence` counts."""
+class JournalPosition:
+    """A row's sequence in one journal: the position covers all rows below it."""
 
     journal_id: str
     sequence: int
 
 
-def read(path: Path) -> Mark | None:
-    """The newest mark in the file, None where there is no file.
+def read(path: Path) -> JournalPosition | None:
+    """Returns the newest position in the file; None if there is no file.
 
     Raises:
-        JournalError: neither slot holds a mark, or the file cannot be read.
+        JournalError: neither slot holds a valid position, or the file cannot be read.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY)
@@ -47,18 +46,18 @@ def read(path: Path) -> Mark | None:
         os.close(descriptor)
 
 
-def read_open(descriptor: int, path: Path) -> Mark:
-    """As `read`, of a file that is open already."""
-    # Twice, because a reader may meet a writer in the middle of a slot.
+def read_open(descriptor: int, path: Path) -> JournalPosition:
+    """As `read`, for a file that is already open."""
+    # Two attempts: the first may read a slot while the writer is writing it.
     for _ in range(2):
         found = _newest(os.pread(descriptor, _FILE_BYTES, 0))
         if found is not None:
             return found[1]
-    raise JournalError(f"{path} is damaged: it holds no valid mark; move the journal's folder away to start anew.")
+    raise JournalError(f"{path} is damaged: it holds no valid position; move the journal folder away and restart.")
 
 
-def write(path: Path, mark: Mark, *, sync: bool = False) -> None:
-    """Make `mark` the newest one in the file; with `sync`, on the disk before returning.
+def write(path: Path, position: JournalPosition, *, sync: bool = False) -> None:
+    """Writes `position` as the newest one in the file; with `sync`, it is on disk before this returns.
 
     Raises:
         OSError: the file cannot be written.
@@ -67,27 +66,27 @@ def write(path: Path, mark: Mark, *, sync: bool = False) -> None:
     try:
         found = _newest(os.pread(descriptor, _FILE_BYTES, 0))
         counter = 0 if found is None else found[0] + 1
-        os.pwrite(descriptor, _pack(mark, counter), (counter % 2) * _SLOT_BYTES)
+        os.pwrite(descriptor, _pack(position, counter), (counter % 2) * _SLOT_BYTES)
         if sync:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _pack(mark: Mark, counter: int) -> bytes:
-    checked = _SLOT.pack(_MAGIC, 0, bytes.fromhex(mark.journal_id), counter, mark.sequence)[_CHECKED_FROM:]
+def _pack(position: JournalPosition, counter: int) -> bytes:
+    checked = _SLOT.pack(_MAGIC, 0, bytes.fromhex(position.journal_id), counter, position.sequence)[_CHECKED_FROM:]
     return _MAGIC + crc32c(checked).to_bytes(4, "big") + checked
 
 
-def _newest(content: bytes) -> tuple[int, Mark] | None:
+def _newest(content: bytes) -> tuple[int, JournalPosition] | None:
     slots = (_unpack(content[at : at + _SLOT.size]) for at in (0, _SLOT_BYTES))
     return max((slot for slot in slots if slot is not None), key=lambda slot: slot[0], default=None)
 
 
-def _unpack(slot: bytes) -> tuple[int, Mark] | None:
+def _unpack(slot: bytes) -> tuple[int, JournalPosition] | None:
     if len(slot) < _SLOT.size:
         return None
     magic, checksum, journal_id, counter, sequence = _SLOT.unpack(slot)
     if magic != _MAGIC or crc32c(slot[_CHECKED_FROM:]) != checksum:
         return None
-    return counter, Mark(journal_id=journal_id.hex(), sequence=sequence)
+    return counter, JournalPosition(journal_id=journal_id.hex(), sequence=sequence)

@@ -1,4 +1,4 @@
-"""The journal as its readers see it: published rows, by sequence."""
+"""JournalReader: reads published rows by sequence."""
 
 import os
 import secrets
@@ -11,122 +11,126 @@ from pathlib import Path
 
 from connectors.errors import JournalError
 from connectors.journal import position_file, segment
-from connectors.journal.position_file import Mark
+from connectors.journal.position_file import JournalPosition
 from connectors.observation import Observation
 
 LOCK = "lock"
 PUBLISHED = "published"
 COMMITTED = "committed"
 
-_LOOK_EVERY_S = 0.005
+_POLL_INTERVAL_S = 0.005
 
 
 def new_journal_id() -> str:
-    """A journal's identity: 32 hex digits, random."""
+    """Returns a random journal id: 32 hex digits."""
     return secrets.token_hex(16)
 
 
 @dataclass(frozen=True, slots=True)
-class Journal:
-    """Reads what is published; takes no lock, keeps nothing open, and can be pickled: it holds only the path."""
+class JournalReader:
+    """Reads published rows. It takes no lock and keeps no file open. It holds only the path, so it can be pickled."""
 
     directory: Path
 
     @property
     def created(self) -> bool:
-        """A recorder has made the journal. Before that, everything else raises JournalError."""
+        """Whether a writer has created the journal. Before that, everything else raises JournalError."""
         return (self.directory / PUBLISHED).exists()
 
     @property
     def journal_id(self) -> str:
-        """32 hex digits, random at creation: rows of another journal never take this one's positions."""
+        """32 hex digits, random at creation. Positions of another journal have another id and are refused."""
         return self._published().journal_id
 
-    def published(self) -> int:
-        """The sequence after the last published row: where the next row will stand."""
+    def published_end(self) -> int:
+        """Returns the sequence after the last published row."""
         return self._published().sequence
 
-    def written(self) -> int:
-        """The sequence after the last whole row on the disk, published or not.
+    def written_end(self) -> int:
+        """Returns the sequence after the last whole row on disk, published or not.
 
-        Rows are synced and the mark that publishes them is not: after a power cut it may stand before them, until a
-        recorder opens the journal.
+        Rows are synced, the published position is not. After a power failure the position may therefore be behind the
+        rows until a writer opens the journal.
         """
         published = self._published()
         end = published.sequence
-        # What is torn behind the last whole row is the recorder's to cut off.
+        # A torn tail is no error here: the next writer cuts it off.
         with suppress(JournalError):
-            for _, row in segment.rows(self.directory, self._segments()[-1], end, published.journal_id):
+            for _, row in segment.read_rows(self.directory, self._segments()[-1], end, published.journal_id):
                 end = row.sequence + 1
         return end
 
-    def first(self) -> int:
-        """The sequence of the oldest row that is kept."""
+    def first_sequence(self) -> int:
+        """Returns the sequence of the oldest row that is kept."""
         return self._segments()[0]
 
-    def committed(self) -> int:
-        """How far the reader has said it is done; 0 before it said anything."""
-        return committed(self.directory, self.journal_id)
+    def committed_end(self) -> int:
+        """Returns the sequence below which all rows are committed; 0 if none is."""
+        return committed_sequence(self.directory, self.journal_id)
 
     def read(self, start: int, end: int) -> Iterator[Observation]:
-        """Rows with start <= sequence < end, in order. Reading them again gives the same rows.
+        """Yields the rows with start <= sequence < end, in order. Reading them again gives the same rows.
 
         Raises:
-            JournalError: some of them are not published, are deleted, or are damaged.
+            JournalError: some rows are not published, deleted or damaged.
         """
         published = self._published()
         if not 0 <= start <= end <= published.sequence:
             raise JournalError(
-                f"Rows {start} to {end} of the journal {self.directory} were asked for, but it ends at "
-                f"{published.sequence}: the checkpoint belongs to another journal, or this one was put back."
+                f"Rows {start} to {end} of the journal {self.directory} were requested, but it ends at "
+                f"{published.sequence}: the checkpoint belongs to another journal, or an older copy of this journal "
+                "was restored."
             )
         expected = start
         while expected < end:
             for row in self._segment_from(expected, published.journal_id):
                 yield row
                 expected = row.sequence + 1
-                # Not one row further: what stands above the published end may be half written.
+                # Rows above the published end may be half written, so reading stops here.
                 if expected == end:
                     return
 
     def wait_beyond(self, sequence: int, timeout_s: float) -> int:
-        """Block until something beyond `sequence` is published, or the timeout; then what is published.
+        """Waits until a row at or above `sequence` is published, or until the timeout.
 
-        It looks every 5 ms, which costs under one percent of a core.
+        Polls the position file every 5 ms, which costs less than one percent of a core.
+
+        Returns:
+            The sequence after the last published row.
         """
         path = self.directory / PUBLISHED
         deadline = time.monotonic() + timeout_s
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError as missing:
-            raise self._absent() from missing
+            raise self._no_journal() from missing
         try:
             while True:
                 published = position_file.read_open(descriptor, path).sequence
                 left_s = deadline - time.monotonic()
                 if published > sequence or left_s <= 0:
                     return published
-                time.sleep(min(_LOOK_EVERY_S, left_s))
+                time.sleep(min(_POLL_INTERVAL_S, left_s))
         finally:
             os.close(descriptor)
 
     def commit(self, sequence: int) -> None:
-        """Say that nobody will ask again for rows below `sequence`: the recorder may delete them.
-
-        A commit below an earlier one changes nothing.
+        """Commits the rows below `sequence`: the writer may delete them. A lower value than before changes nothing.
 
         Raises:
-            JournalError: the position is beyond what is published, or the mark cannot be written.
+            JournalError: `sequence` is above the published end, or the position file cannot be written.
         """
         published = self._published()
         if sequence > published.sequence:
             raise JournalError(
                 f"Row {sequence} of the journal {self.directory} was committed, but it ends at {published.sequence}."
             )
-        if sequence <= committed(self.directory, published.journal_id):
+        if sequence <= committed_sequence(self.directory, published.journal_id):
             return
         try:
-            position_file.write(self.directory / COMMITTED, Mark(journal_id=published.journal_id, sequence=sequence))
+            position_file.write(
+                self.directory / COMMITTED, JournalPosition(journal_id=published.journal_id, sequence=sequence)
+            )
         except OSError as error:
             raise JournalError(f"{self.directory / COMMITTED} cannot be written: {error.strerror}.") from error
 
@@ -138,36 +142,37 @@ class Journal:
                 f"Row {start} of the journal {self.directory} is no longer kept: it begins at {firsts[0]}."
             )
         empty = True
-        for _, row in segment.rows(self.directory, firsts[at], start, journal_id):
+        for _, row in segment.read_rows(self.directory, firsts[at], start, journal_id):
             empty = False
             yield row
         if empty:
-            path = segment.path_of(self.directory, firsts[at])
-            raise segment.damaged(path, path.stat().st_size, f"row {start} is missing")
+            path = segment.segment_path(self.directory, firsts[at])
+            raise segment.damage_error(path, path.stat().st_size, f"row {start} is missing")
 
     def _segments(self) -> list[int]:
         try:
-            firsts = segment.listing(self.directory)
+            firsts = segment.first_sequences(self.directory)
         except FileNotFoundError as missing:
-            raise self._absent() from missing
+            raise self._no_journal() from missing
         if not firsts:
-            raise self._absent()
+            raise self._no_journal()
         return firsts
 
-    def _published(self) -> Mark:
+    def _published(self) -> JournalPosition:
         found = position_file.read(self.directory / PUBLISHED)
         if found is None:
-            raise self._absent()
+            raise self._no_journal()
         return found
 
-    def _absent(self) -> JournalError:
-        return JournalError(f"{self.directory} holds no journal: nothing was ever recorded there.")
+    def _no_journal(self) -> JournalError:
+        return JournalError(f"{self.directory} holds no journal: no observation was recorded there.")
 
 
-def committed(directory: Path, journal_id: str) -> int:
-    """The committed position; 0 where there is none, or where it is another journal's.
+def committed_sequence(directory: Path, journal_id: str) -> int:
+    """Returns the committed sequence; 0 if there is none or if it belongs to another journal.
 
-    A damaged one counts as none (it is not synced, and a power cut may leave it empty): rows are only kept longer.
+    A damaged position file counts as 0: it is not synced, so a power failure may leave it empty. Rows are then only
+    kept longer.
     """
     try:
         found = position_file.read(directory / COMMITTED)

@@ -1,8 +1,8 @@
-"""Recovery: what the journal holds after whatever ended its last writer. Run by the lock's holder only.
+"""Recovery: restores a consistent journal after its last writer stopped or crashed. Only the lock's holder runs it.
 
-A frame that is not whole lies either above what was published (a torn tail: nobody ever saw it, it is cut off) or
-below (damage: refused, for a reader may have planned on those rows). Whole rows above what was published stay:
-they are in order, and the follower goes on after them.
+A frame that is not whole lies either above the published sequence or below it. Above, it is a torn tail that no
+reader has seen: recovery cuts it off. Below, it is damage: recovery refuses the journal, because a reader may already
+have used those rows. Whole rows above the published sequence stay, and the follower continues after them.
 """
 
 import os
@@ -14,52 +14,53 @@ from pathlib import Path
 
 from connectors.errors import JournalError
 from connectors.journal import frame, position_file, segment
-from connectors.journal.follow_position import Progress, advance
+from connectors.journal.follow_position import FollowPosition, advance
 from connectors.journal.frame import BadFrameError
-from connectors.journal.position_file import Mark
-from connectors.journal.reader import PUBLISHED, committed, new_journal_id
-from connectors.journal.retention import Sealed
+from connectors.journal.position_file import JournalPosition
+from connectors.journal.reader import PUBLISHED, committed_sequence, new_journal_id
+from connectors.journal.retention import SealedSegment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recovered:
-    """A journal that is whole and published to its end."""
+class RecoveredJournal:
+    """A journal that is consistent and published to its end."""
 
     journal_id: str
-    sealed: Sequence[Sealed]
+    sealed: Sequence[SealedSegment]
     first: int
-    """First sequence of the segment that is written on."""
+    """First sequence of the active segment, to which new rows are appended."""
     position: int
-    """Its length in bytes."""
+    """Length of the active segment in bytes."""
     indexed_at: int
-    """Byte offset of the newest entry in its index."""
+    """Byte offset of the newest entry in the active segment's index."""
     end: int
     """The sequence of the next row."""
-    progress: Mapping[str, Progress]
+    positions: Mapping[str, FollowPosition]
+    """By cluster name."""
     torn_bytes: int
-    """How much was cut off."""
+    """How many bytes were cut off."""
 
 
-def recover(directory: Path) -> Recovered:
-    """Bring the journal in `directory` (made if there is none) into a state that can be written on.
+def recover(directory: Path) -> RecoveredJournal:
+    """Makes the journal in `directory` writable; creates it if there is none.
 
     Raises:
-        JournalError: it is damaged below what was published, naming file and byte.
+        JournalError: it is damaged below the published sequence; names file and byte.
         OSError: it cannot be read or written.
     """
     for unfinished in directory.glob("*.new"):
         unfinished.unlink()
-    firsts = segment.listing(directory)
+    firsts = segment.first_sequences(directory)
     if not firsts:
-        _clear_unborn(directory / PUBLISHED)
+        _delete_empty_position_file(directory / PUBLISHED)
     published = position_file.read(directory / PUBLISHED)
     if published is None:
         if firsts:
             raise JournalError(
-                f"{directory / PUBLISHED} is missing, so nobody knows which rows were published: "
+                f"{directory / PUBLISHED} is missing, so it is unknown which rows were published: "
                 f"restore it, or move the whole journal folder away and start with a new checkpoint."
             )
-        published = Mark(journal_id=new_journal_id(), sequence=0)
+        published = JournalPosition(journal_id=new_journal_id(), sequence=0)
         position_file.write(directory / PUBLISHED, published, sync=True)
         segment.sync_directory(directory)
     if not firsts:
@@ -70,78 +71,82 @@ def recover(directory: Path) -> Recovered:
             )
         segment.create(directory, published.journal_id, 0, {})
         firsts = [0]
-    sealed = _sealed(directory, firsts, published.journal_id)
-    return _active(directory, firsts[-1], published, sealed)
+    sealed = _check_sealed(directory, firsts, published.journal_id)
+    return _recover_active(directory, firsts[-1], published, sealed)
 
 
-def _clear_unborn(published: Path) -> None:
-    """An empty file and no segment: somebody was killed before the first byte of a new journal."""
+def _delete_empty_position_file(published: Path) -> None:
+    """Deletes an empty position file: its writer was killed before the first byte of a new journal."""
     with suppress(FileNotFoundError):
         if published.stat().st_size == 0:
             published.unlink()
 
 
-def _sealed(directory: Path, firsts: list[int], journal_id: str) -> list[Sealed]:
-    """All segments but the last. Those that may still be read by the job are checked row by row."""
-    done = committed(directory, journal_id)
-    sealed: list[Sealed] = []
+def _check_sealed(directory: Path, firsts: list[int], journal_id: str) -> list[SealedSegment]:
+    """Returns all segments but the last. Checks those row by row that the job may still read."""
+    committed = committed_sequence(directory, journal_id)
+    sealed: list[SealedSegment] = []
     for first, end in pairwise(firsts):
-        path = segment.path_of(directory, first)
-        if end > done:
-            _check(directory, first, end, journal_id)
-        with segment.path_of(directory, end).open("rb") as following:
-            before = segment.read_header(following, segment.path_of(directory, end)).progress
-        newest_at_ms = max((of.observed_at_ms for of in before.values()), default=0)
-        sealed.append(Sealed(first=first, end=end, size_bytes=path.stat().st_size, newest_at_ms=newest_at_ms))
+        path = segment.segment_path(directory, first)
+        if end > committed:
+            _check_rows(directory, first, end, journal_id)
+        with segment.segment_path(directory, end).open("rb") as following:
+            positions = segment.read_header(following, segment.segment_path(directory, end)).positions
+        newest_at_ms = max((position.observed_at_ms for position in positions.values()), default=0)
+        sealed.append(SealedSegment(first=first, end=end, size_bytes=path.stat().st_size, newest_at_ms=newest_at_ms))
     return sealed
 
 
-def _check(directory: Path, first: int, end: int, journal_id: str) -> None:
+def _check_rows(directory: Path, first: int, end: int, journal_id: str) -> None:
     sequence = first
-    for _, row in segment.rows(directory, first, first, journal_id):
+    for _, row in segment.read_rows(directory, first, first, journal_id):
         sequence = row.sequence + 1
     if sequence != end:
-        path = segment.path_of(directory, first)
-        raise segment.damaged(path, path.stat().st_size, f"it ends before row {sequence}, not before row {end}")
+        path = segment.segment_path(directory, first)
+        raise segment.damage_error(path, path.stat().st_size, f"it ends before row {sequence}, not before row {end}")
 
 
-def _active(directory: Path, first: int, published: Mark, sealed: Sequence[Sealed]) -> Recovered:
-    """Scan the last segment to its end, cut off a torn tail, publish the rest."""
-    path = segment.path_of(directory, first)
+def _recover_active(
+    directory: Path, first: int, published: JournalPosition, sealed: Sequence[SealedSegment]
+) -> RecoveredJournal:
+    """Scans the last segment to its end, cuts off a torn tail, and publishes the rest."""
+    path = segment.segment_path(directory, first)
     with path.open("rb") as file:
         header = segment.read_header(file, path)
         if header.journal_id != published.journal_id:
-            raise segment.damaged(path, 0, "it belongs to another journal")
+            raise segment.damage_error(path, 0, "it belongs to another journal")
         position = indexed_at = header.rows_at
-        end, progress, torn = first, dict(header.progress), None
-        segment.cut_index(path)
+        end, positions, torn = first, dict(header.positions), None
+        segment.delete_index(path)
         try:
             for after, row in frame.scan(file, position, first):
                 if position - indexed_at >= segment.INDEX_EVERY_BYTES:
                     segment.add_to_index(path, row.sequence, position)
                     indexed_at = position
-                progress[row.cluster] = advance(progress.get(row.cluster), row)
+                positions[row.cluster] = advance(positions.get(row.cluster), row)
                 position, end = after, row.sequence + 1
         except BadFrameError as bad:
             torn = bad
     if end < published.sequence:
-        raise segment.damaged(path, position, torn.reason if torn is not None else f"row {end} is missing")
+        raise segment.damage_error(path, position, torn.reason if torn is not None else f"row {end} is missing")
     torn_bytes = path.stat().st_size - position
-    _settle(path, position)
-    position_file.write(directory / PUBLISHED, Mark(journal_id=published.journal_id, sequence=end), sync=True)
-    return Recovered(
+    _truncate(path, position)
+    position_file.write(
+        directory / PUBLISHED, JournalPosition(journal_id=published.journal_id, sequence=end), sync=True
+    )
+    return RecoveredJournal(
         journal_id=published.journal_id,
         sealed=sealed,
         first=first,
         position=position,
         indexed_at=indexed_at,
         end=end,
-        progress=progress,
+        positions=positions,
         torn_bytes=torn_bytes,
     )
 
 
-def _settle(path: Path, position: int) -> None:
+def _truncate(path: Path, position: int) -> None:
     descriptor = os.open(path, os.O_WRONLY)
     try:
         os.ftruncate(descriptor, position)

@@ -1,4 +1,4 @@
-"""The recorder: the one writer of a journal."""
+"""JournalWriter: the only writer of a journal."""
 
 import logging
 import os
@@ -10,11 +10,11 @@ from typing import Self
 
 from connectors.errors import JournalError
 from connectors.journal import frame, lock, position_file, recovery, retention, segment
-from connectors.journal.follow_position import Progress, advance
-from connectors.journal.position_file import Mark
-from connectors.journal.reader import LOCK, PUBLISHED, committed
-from connectors.journal.recovery import Recovered
-from connectors.journal.retention import Sealed
+from connectors.journal.follow_position import FollowPosition, advance
+from connectors.journal.position_file import JournalPosition
+from connectors.journal.reader import LOCK, PUBLISHED, committed_sequence
+from connectors.journal.recovery import RecoveredJournal
+from connectors.journal.retention import SealedSegment
 from connectors.observation import Observation
 
 _LOG = logging.getLogger(__name__)
@@ -23,10 +23,10 @@ _RETENTION_EVERY_MS = 10_000
 _DAY_S = 86_400.0
 
 
-class Recorder:
-    """Appends observations and publishes them. A context manager: holds the journal's lock while it is open.
+class JournalWriter:
+    """Appends observations and publishes them. A context manager: it holds the journal's lock while it is open.
 
-    An error while writing leaves it unusable: what reached the disk is only known by opening the journal again.
+    After a write error the writer is unusable: only recovery, at the next open, can find out what reached the disk.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class Recorder:
         keep_s: float = 7 * _DAY_S,
         lock_timeout_s: float = 10.0,
     ) -> None:
-        """Nothing is touched before the context is entered.
+        """Touches no file before the context is entered.
 
         Args:
-            directory: the journal's folder; made if it is not there.
-            segment_bytes: a segment this large is followed by a new one.
-            keep_bytes: committed segments are deleted, oldest first, while the journal is larger.
+            directory: the journal's folder; created if missing.
+            segment_bytes: a segment of this size is sealed and a new one begun.
+            keep_bytes: while the journal is larger, committed segments are deleted, oldest first.
             keep_s: committed segments whose newest row is older (by the rows' clock) are deleted.
-            lock_timeout_s: how long to try for the lock.
+            lock_timeout_s: how long to wait for the lock.
         """
         self._directory = directory
         self._segment_bytes = segment_bytes
@@ -62,17 +62,17 @@ class Recorder:
         self._indexed_at = 0
 
     def __enter__(self) -> Self:
-        """Take the lock and recover what a crash left.
+        """Takes the lock and recovers the journal.
 
         Raises:
             JournalInUseError: another process holds the lock.
-            JournalError: the journal is damaged below what was published, or cannot be written.
+            JournalError: the journal is damaged below the published sequence, or cannot be written.
         """
         try:
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock = lock.acquire(self._directory / LOCK, self._lock_timeout_s)
             recovered = recovery.recover(self._directory)
-            self._take(recovered)
+            self._continue_from(recovered)
         except OSError as error:
             self._release()
             raise self._unwritable(error) from error
@@ -81,7 +81,7 @@ class Recorder:
             raise
         if recovered.torn_bytes:
             _LOG.warning(
-                "The journal %s ended in %d bytes of an unfinished row that was never published; they were cut off.",
+                "The journal %s ended with %d bytes of an incomplete row that was never published; they were cut off.",
                 self._directory,
                 recovered.torn_bytes,
             )
@@ -90,7 +90,7 @@ class Recorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Publish what was appended, unless an error is on its way, and give the lock back."""
+        """Publishes the appended rows, unless an exception is propagating, and releases the lock."""
         try:
             if kind is None and not self._failed:
                 self.publish()
@@ -99,24 +99,24 @@ class Recorder:
 
     @property
     def journal_id(self) -> str:
-        """As `Journal.journal_id`."""
+        """As `JournalReader.journal_id`."""
         return self._journal_id
 
     @property
-    def published(self) -> int:
-        """As `Journal.published()`: compare it with the checkpoint's offset before appending anything."""
+    def published_end(self) -> int:
+        """As `JournalReader.published_end()`: compare it with the checkpoint's offset before the first append."""
         return self._published
 
-    def last(self, cluster: str) -> Progress | None:
-        """Where to go on following a cluster; None if no row of it was ever recorded."""
-        return self._progress.get(cluster)
+    def follow_position(self, cluster: str) -> FollowPosition | None:
+        """Returns where to continue following a cluster; None if no row of it was ever recorded."""
+        return self._positions.get(cluster)
 
     def append(self, observations: Sequence[Observation]) -> None:
-        """Give each row its sequence and take it in; nobody sees it before `publish`.
+        """Gives each row its sequence and appends it. Readers do not see it before `publish`.
 
         Raises:
-            JournalError: it cannot be written; the recorder is unusable from here on.
-            ValueError: a row is larger than a frame may be; none of them was taken.
+            JournalError: the rows cannot be written; the writer is now unusable.
+            ValueError: a row is too large for a frame; no row was appended.
         """
         self._require_usable()
         rows = [replace(row, sequence=self._next + at) for at, row in enumerate(observations)]
@@ -124,27 +124,30 @@ class Recorder:
         for row, encoded in zip(rows, frames, strict=True):
             self._index(row.sequence)
             self._buffer += encoded
-            self._progress[row.cluster] = advance(self._progress.get(row.cluster), row)
+            self._positions[row.cluster] = advance(self._positions.get(row.cluster), row)
             self._newest_at_ms = max(self._newest_at_ms, row.observed_at_ms)
         self._next += len(rows)
         if len(self._buffer) >= _SPILL_BYTES:
-            self._writing(self._spill)
+            self._write_or_fail(self._spill)
 
     def publish(self) -> int:
-        """Put everything appended on the disk, then show it to the readers; the sequence after the last row.
+        """Syncs every appended row to disk, then publishes them to the readers.
+
+        Returns:
+            The sequence after the last row.
 
         Raises:
-            JournalError: it cannot be written; the recorder is unusable from here on.
+            JournalError: the rows cannot be written; the writer is now unusable.
         """
         self._require_usable()
         if self._next > self._published:
-            self._writing(self._publish)
+            self._write_or_fail(self._publish)
         return self._published
 
     def _publish(self) -> None:
         self._spill()
         os.fdatasync(self._open_file())
-        self._mark()
+        self._write_position()
         if self._position >= self._segment_bytes:
             self._roll()
         elif self._newest_at_ms - self._retention_at_ms >= _RETENTION_EVERY_MS:
@@ -158,11 +161,11 @@ class Recorder:
         self._position += len(self._buffer)
         self._buffer = bytearray()
 
-    def _mark(self, *, sync: bool = False) -> None:
-        # Unsynced: should a power cut take the mark, recovery finds the rows themselves, which are synced.
+    def _write_position(self, *, sync: bool = False) -> None:
+        # Not synced: if a power failure loses the position, recovery finds the rows themselves, which are synced.
         position_file.write(
             self._directory / PUBLISHED,
-            Mark(journal_id=self._journal_id, sequence=self._next),
+            JournalPosition(journal_id=self._journal_id, sequence=self._next),
             sync=sync,
         )
         self._published = self._next
@@ -170,48 +173,48 @@ class Recorder:
     def _index(self, sequence: int) -> None:
         at = self._position + len(self._buffer)
         if at - self._indexed_at >= segment.INDEX_EVERY_BYTES:
-            segment.add_to_index(segment.path_of(self._directory, self._first), sequence, at)
+            segment.add_to_index(segment.segment_path(self._directory, self._first), sequence, at)
             self._indexed_at = at
 
     def _roll(self) -> None:
-        """Begin a new segment. Everything in the one before is published: it never changes again."""
-        self._mark(sync=True)
-        header = segment.create(self._directory, self._journal_id, self._next, self._progress)
+        """Begins a new segment. All rows of the segment before are published, so it never changes again."""
+        self._write_position(sync=True)
+        header = segment.create(self._directory, self._journal_id, self._next, self._positions)
         self._sealed.append(
-            Sealed(first=self._first, end=self._next, size_bytes=self._position, newest_at_ms=self._newest_at_ms)
+            SealedSegment(first=self._first, end=self._next, size_bytes=self._position, newest_at_ms=self._newest_at_ms)
         )
         self._open(header.first, header.rows_at)
         self._delete_old()
 
     def _delete_old(self) -> None:
         self._retention_at_ms = self._newest_at_ms
-        verdict = retention.evaluate(
+        decision = retention.decide(
             self._sealed,
             active_bytes=self._position,
-            committed=committed(self._directory, self._journal_id),
+            committed=committed_sequence(self._directory, self._journal_id),
             keep_bytes=self._keep_bytes,
             keep_from_ms=self._newest_at_ms - self._keep_ms,
         )
-        for old in verdict.delete:
+        for old in decision.delete:
             segment.delete(self._directory, old.first)
-        del self._sealed[: len(verdict.delete)]
-        if verdict.held_back and not self._held_back:
+        del self._sealed[: len(decision.delete)]
+        if decision.held_back and not self._held_back:
             _LOG.warning(
-                "The journal %s holds more than it should (%d bytes in all may stay): its reader is behind row %d, "
-                "and nothing is deleted before it is read.",
+                "The journal %s is larger or older than its retention limits (%d bytes): its reader has not committed "
+                "row %d, and uncommitted rows are not deleted.",
                 self._directory,
                 self._keep_bytes,
-                verdict.held_back.first,
+                decision.held_back.first,
             )
-        self._held_back = verdict.held_back is not None
+        self._held_back = decision.held_back is not None
 
-    def _take(self, recovered: Recovered) -> None:
+    def _continue_from(self, recovered: RecoveredJournal) -> None:
         self._journal_id = recovered.journal_id
         self._sealed = list(recovered.sealed)
-        self._progress = dict(recovered.progress)
+        self._positions = dict(recovered.positions)
         self._next = recovered.end
         self._published = recovered.end
-        self._newest_at_ms = max((of.observed_at_ms for of in self._progress.values()), default=0)
+        self._newest_at_ms = max((position.observed_at_ms for position in self._positions.values()), default=0)
         self._open(recovered.first, recovered.position)
         self._indexed_at = recovered.indexed_at
         self._delete_old()
@@ -219,29 +222,29 @@ class Recorder:
     def _open(self, first: int, position: int) -> None:
         if self._file is not None:
             os.close(self._file)
-        self._file = os.open(segment.path_of(self._directory, first), os.O_WRONLY | os.O_APPEND)
+        self._file = os.open(segment.segment_path(self._directory, first), os.O_WRONLY | os.O_APPEND)
         self._first, self._position, self._indexed_at = first, position, position
 
     def _open_file(self) -> int:
-        assert self._file is not None, "the recorder is used inside its context"
+        assert self._file is not None, "the writer is used inside its context"
         return self._file
 
     def _require_usable(self) -> None:
         if self._file is None or self._failed:
-            raise JournalError(f"The recorder of {self._directory} is closed or has failed: open the journal again.")
+            raise JournalError(
+                f"The writer of the journal {self._directory} is closed or has failed: open the journal again."
+            )
 
-    def _writing(self, step: Callable[[], None]) -> None:
+    def _write_or_fail(self, step: Callable[[], None]) -> None:
         try:
             step()
         except OSError as error:
-            # After a failed write or sync nobody knows what is on the disk; recovery finds out.
+            # After a failed write or sync the file's content is unknown; recovery finds it out.
             self._failed = True
             raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> JournalError:
-        return JournalError(
-            f"The journal {self._directory} cannot be written: {error.strerror}; mend that and start again."
-        )
+        return JournalError(f"The journal {self._directory} cannot be written: {error.strerror}; fix that and restart.")
 
     def _release(self) -> None:
         for descriptor in (self._file, self._lock):

@@ -1,35 +1,35 @@
-"""Writes batches of ever growing offsets until it is killed: `python endless_writer.py FOLDER SEED`.
+"""Writes batches with ascending offsets until it is killed: `python endless_writer.py FOLDER SEED`.
 
-Each start goes on where the journal says that the follower stands, as the gatherer does.
+Each start continues at the journal's follow position, as the gatherer does.
 """
 
 import random
 import sys
 from pathlib import Path
 
-from connectors.journal.writer import Recorder
+from connectors.journal.writer import JournalWriter
 from tests.unit.connectors.journal.journal_rows import batch, poll, records
 
 
 def main(directory: Path, seed: int) -> None:
-    chance = random.Random(seed)
-    with Recorder(directory, segment_bytes=20_000, keep_bytes=100_000) as recorder:
-        progress = recorder.last("alpha")
-        offset = (progress.next_offset or 0) if progress else 0
-        now_ms = progress.observed_at_ms if progress else 0
+    rng = random.Random(seed)
+    with JournalWriter(directory, segment_bytes=20_000, keep_bytes=100_000) as writer:
+        position = writer.follow_position("alpha")
+        offset = (position.next_offset or 0) if position else 0
+        now_ms = position.observed_at_ms if position else 0
         while True:
-            for _ in range(chance.randrange(1, 20)):
+            for _ in range(rng.randrange(1, 20)):
                 now_ms += 1
-                size = chance.randrange(1, 4)
+                size = rng.randrange(1, 4)
                 batches = [batch(at, epoch=at // 10) for at in range(offset, offset + size)]
-                recorder.append(
+                writer.append(
                     [
                         records(*batches, base=offset, last=offset + size - 1, at_ms=now_ms),
-                        poll(now_ms, payload=b"x" * chance.randrange(3000)),
+                        poll(now_ms, payload=b"x" * rng.randrange(3000)),
                     ]
                 )
                 offset += size
-            recorder.publish()
+            writer.publish()
 
 
 if __name__ == "__main__":

@@ -1,21 +1,21 @@
-"""Rows and batches for the journal's tests."""
+"""Rows and batches for the tests of the journal."""
 
 import struct
 
 from connectors.metadata.batches import HEADER
-from connectors.observation import Kind, Observation
+from connectors.observation import Observation, ObservationKind
 
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
 
 
 def poll(at_ms: int = 0, *, cluster: str = "alpha", payload: bytes = b"{}") -> Observation:
-    return Observation(cluster=cluster, kind=Kind.QUORUM, observed_at_ms=at_ms, payload=payload)
+    return Observation(cluster=cluster, kind=ObservationKind.QUORUM, observed_at_ms=at_ms, payload=payload)
 
 
 def records(*batches: bytes, base: int, last: int, epoch: int = 1, at_ms: int = 0) -> Observation:
     return Observation(
         cluster="alpha",
-        kind=Kind.RECORDS,
+        kind=ObservationKind.RECORDS,
         observed_at_ms=at_ms,
         base_offset=base,
         last_offset=last,
@@ -28,7 +28,7 @@ def records(*batches: bytes, base: int, last: int, epoch: int = 1, at_ms: int = 
 def piece(number: int, *batches: bytes, end_offset: int = 500, epoch: int = 3) -> Observation:
     return Observation(
         cluster="alpha",
-        kind=Kind.SNAPSHOT,
+        kind=ObservationKind.SNAPSHOT,
         observed_at_ms=0,
         base_offset=end_offset,
         last_offset=number,

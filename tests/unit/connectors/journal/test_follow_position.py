@@ -1,46 +1,53 @@
-"""Where a restarted follower goes on."""
+"""FollowPosition: where a restarted follower continues."""
 
 import json
 from functools import reduce
 
-from connectors.journal.follow_position import Progress, SnapshotProgress, advance, from_json, to_json
+from connectors.journal.follow_position import FollowPosition, SnapshotPosition, advance, from_json, to_json
 from connectors.observation import Observation
 from tests.unit.connectors.journal.journal_rows import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, batch, piece, poll, records
 
 
-def after(*rows: Observation) -> Progress:
-    progress = reduce(advance, rows, None)
-    assert progress is not None
-    assert from_json(json.loads(json.dumps(to_json(progress)))) == progress
-    return progress
+def after(*rows: Observation) -> FollowPosition:
+    """The position after these rows. Also checks that it survives its stored form."""
+    position = reduce(advance, rows, None)
+    assert position is not None
+    assert from_json(json.loads(json.dumps(to_json(position)))) == position
+    return position
 
 
-def test_after_the_last_batch_with_that_batchs_own_epoch() -> None:
-    # The row says what epoch the leader has now; the batch says what epoch it was written in.
-    progress = after(records(batch(10, 4), batch(11, 5), base=10, last=11, epoch=9))
-    assert (progress.next_offset, progress.last_epoch, progress.high_watermark) == (12, 5, 12)
+def test_stored_form_has_the_fields_that_segment_headers_hold() -> None:
+    position = after(piece(0, batch(0, 3)))
+    assert to_json(position).keys() == {"observed_at_ms", "next_offset", "last_epoch", "high_watermark", "snapshot"}
+    assert to_json(position)["snapshot"].keys() == {"end_offset", "epoch", "pieces", "payload_bytes", "complete"}
 
 
-def test_an_empty_answer_keeps_position_and_epoch() -> None:
-    progress = after(records(batch(10, 4), base=10, last=10), records(base=11, last=10, epoch=9, at_ms=5))
-    assert (progress.next_offset, progress.last_epoch, progress.observed_at_ms) == (11, 4, 5)
+def test_next_offset_is_after_the_last_batch_and_last_epoch_is_that_batchs_epoch() -> None:
+    # The row holds the leader's current epoch; the batch holds the epoch in which it was written.
+    position = after(records(batch(10, 4), batch(11, 5), base=10, last=11, epoch=9))
+    assert (position.next_offset, position.last_epoch, position.high_watermark) == (12, 5, 12)
 
 
-def test_an_empty_answer_to_a_fetch_of_offset_zero() -> None:
-    progress = after(records(base=0, last=-1))
-    assert (progress.next_offset, progress.last_epoch) == (0, None)
+def test_an_empty_response_keeps_next_offset_and_last_epoch() -> None:
+    position = after(records(batch(10, 4), base=10, last=10), records(base=11, last=10, epoch=9, at_ms=5))
+    assert (position.next_offset, position.last_epoch, position.observed_at_ms) == (11, 4, 5)
 
 
-def test_polls_move_only_the_clock_and_never_backwards() -> None:
-    progress = after(poll(5_000), poll(4_000))
-    assert progress == Progress(observed_at_ms=5_000)
+def test_an_empty_response_to_a_fetch_of_offset_0() -> None:
+    position = after(records(base=0, last=-1))
+    assert (position.next_offset, position.last_epoch) == (0, None)
 
 
-def test_a_complete_snapshot_is_a_place_to_go_on_from() -> None:
+def test_polls_advance_only_the_clock_and_never_move_it_back() -> None:
+    position = after(poll(5_000), poll(4_000))
+    assert position == FollowPosition(observed_at_ms=5_000)
+
+
+def test_following_continues_at_the_end_of_a_complete_snapshot() -> None:
     header, content, footer = batch(0, 3, control=SNAPSHOT_HEADER), batch(1, 3), batch(2, 3, control=SNAPSHOT_FOOTER)
     half = after(piece(0, header, content), piece(1, content))
     assert half.next_offset is None
-    assert half.snapshot == SnapshotProgress(
+    assert half.snapshot == SnapshotPosition(
         end_offset=500, epoch=3, pieces=2, payload_bytes=len(header + content + content), complete=False
     )
     whole = advance(half, piece(2, content, footer))
@@ -49,17 +56,17 @@ def test_a_complete_snapshot_is_a_place_to_go_on_from() -> None:
     assert (whole.next_offset, whole.last_epoch) == (500, 3)
 
 
-def test_a_snapshot_begun_again_counts_again() -> None:
-    progress = after(piece(0, batch(0, 3)), piece(1, batch(1, 3)), piece(0, batch(0, 3), end_offset=700))
-    assert progress.snapshot is not None
-    assert (progress.snapshot.end_offset, progress.snapshot.pieces) == (700, 1)
+def test_a_restarted_snapshot_is_counted_from_its_first_piece() -> None:
+    position = after(piece(0, batch(0, 3)), piece(1, batch(1, 3)), piece(0, batch(0, 3), end_offset=700))
+    assert position.snapshot is not None
+    assert (position.snapshot.end_offset, position.snapshot.pieces) == (700, 1)
 
 
-def test_a_piece_without_those_before_it_is_nothing_to_continue() -> None:
+def test_a_piece_without_the_pieces_before_it_is_discarded() -> None:
     assert after(piece(0, batch(0, 3)), piece(2, batch(2, 3))).snapshot is None
     assert after(piece(1, batch(0, 3))).snapshot is None
 
 
-def test_a_payload_that_is_no_batches_falls_back_on_the_row() -> None:
+def test_a_payload_without_valid_batches_falls_back_to_the_rows_leader_epoch() -> None:
     assert after(records(b"nothing Kafka wrote", base=3, last=3, epoch=6)).last_epoch == 6
     assert after(records(bytes(200), base=3, last=3, epoch=6)).last_epoch == 6

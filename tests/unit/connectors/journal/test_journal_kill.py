@@ -1,4 +1,4 @@
-"""kill -9, again and again, while a reader reads."""
+"""The writer is killed (kill -9) repeatedly while a reader reads."""
 
 import hashlib
 import os
@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from connectors.journal import frame
-from connectors.journal.reader import Journal
-from connectors.journal.writer import Recorder
-from connectors.observation import Kind, Observation
+from connectors.journal.reader import JournalReader
+from connectors.journal.writer import JournalWriter
+from connectors.observation import Observation, ObservationKind
 from tests.eventually import eventually
 
 KILLS = 18
@@ -26,7 +26,7 @@ def digest(row: Observation) -> bytes:
 
 @contextmanager
 def writer(directory: Path, seed: int) -> Iterator[None]:
-    """A writing process, killed at the end."""
+    """A writing process that is killed at the end."""
     script = Path(__file__).with_name("endless_writer.py")
     path = os.pathsep.join(entry for entry in sys.path if entry)
     process = subprocess.Popen([sys.executable, script, directory, str(seed)], env={"PYTHONPATH": path})
@@ -38,34 +38,34 @@ def writer(directory: Path, seed: int) -> Iterator[None]:
         process.wait(30)
 
 
-def test_every_published_row_is_read_once_and_never_changes(tmp_path: Path) -> None:
-    chance = random.Random(SEED)
-    journal = Journal(tmp_path)
-    seen: list[bytes] = []
+def test_published_rows_survive_kills_of_the_writer_unchanged(tmp_path: Path) -> None:
+    rng = random.Random(SEED)
+    journal = JournalReader(tmp_path)
+    digests: list[bytes] = []
     next_offset = 0
     for kill in range(KILLS):
         with writer(tmp_path, SEED + kill):
             killed_at = None
             eventually(lambda: journal.created, within_s=30, every_s=0.005)
             while killed_at is None or time.monotonic() < killed_at:
-                end = journal.wait_beyond(len(seen), 30)
-                assert end > len(seen), "the writer wrote nothing for 30 s"
-                for row in journal.read(len(seen), end):
-                    assert row.sequence == len(seen)
-                    seen.append(digest(row))
-                    if row.kind is Kind.RECORDS:
-                        # No offset twice, none left out: the writer went on where the journal ended.
+                end = journal.wait_beyond(len(digests), 30)
+                assert end > len(digests), "the writer wrote nothing for 30 s"
+                for row in journal.read(len(digests), end):
+                    assert row.sequence == len(digests)
+                    digests.append(digest(row))
+                    if row.kind is ObservationKind.RECORDS:
+                        # No offset is repeated or missing: the writer continued where the journal ended.
                         assert row.base_offset == next_offset
                         next_offset = (row.last_offset or 0) + 1
-                        killed_at = killed_at or time.monotonic() + chance.uniform(0, 0.06)
-                # As Spark does: what is committed lies behind what was read, and some of it is read again.
-                journal.commit(max(0, len(seen) - 150))
-        again = journal.first()
-        assert [digest(row) for row in journal.read(again, len(seen))] == seen[again:]
-    with Recorder(tmp_path) as recorder:
-        progress = recorder.last("alpha")
-        for row in journal.read(len(seen), recorder.published):
-            next_offset = (row.last_offset or 0) + 1 if row.kind is Kind.RECORDS else next_offset
-        assert progress is not None
-        assert (progress.next_offset, progress.last_epoch) == (next_offset, (next_offset - 1) // 10)
-    assert journal.first() > 0, "segments were deleted while it ran"
+                        killed_at = killed_at or time.monotonic() + rng.uniform(0, 0.06)
+                # As Spark does: the commit is behind the reading position, so some rows are read again.
+                journal.commit(max(0, len(digests) - 150))
+        oldest = journal.first_sequence()
+        assert [digest(row) for row in journal.read(oldest, len(digests))] == digests[oldest:]
+    with JournalWriter(tmp_path) as last_writer:
+        position = last_writer.follow_position("alpha")
+        for row in journal.read(len(digests), last_writer.published_end):
+            next_offset = (row.last_offset or 0) + 1 if row.kind is ObservationKind.RECORDS else next_offset
+        assert position is not None
+        assert (position.next_offset, position.last_epoch) == (next_offset, (next_offset - 1) // 10)
+    assert journal.first_sequence() > 0, "segments were deleted while it ran"

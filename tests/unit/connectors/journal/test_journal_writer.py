@@ -1,4 +1,4 @@
-"""The one writer: order, recovery, refusals, retention, and what a restarted follower is told."""
+"""JournalWriter: order, recovery, refused journals, retention, and the follow position after a restart."""
 
 import errno
 import os
@@ -12,113 +12,113 @@ from hypothesis import strategies as st
 
 from connectors.errors import JournalError, JournalInUseError
 from connectors.journal import position_file, segment
-from connectors.journal.position_file import Mark
-from connectors.journal.reader import Journal
-from connectors.journal.writer import Recorder
+from connectors.journal.position_file import JournalPosition
+from connectors.journal.reader import JournalReader
+from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation
 from tests.unit.connectors.journal.journal_rows import batch, poll, records
 
 
 def written(directory: Path, rows: int, *, segment_bytes: int = 1 << 20) -> list[Observation]:
-    with Recorder(directory, segment_bytes=segment_bytes) as recorder:
+    with JournalWriter(directory, segment_bytes=segment_bytes) as writer:
         for at in range(rows):
-            recorder.append([poll(at * 1000, payload=b"%d" % at)])
-            recorder.publish()
-    return list(Journal(directory).read(0, rows))
+            writer.append([poll(at * 1000, payload=b"%d" % at)])
+            writer.publish()
+    return list(JournalReader(directory).read(0, rows))
 
 
 def segments(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.seg"))
 
 
-def test_rows_get_their_sequence_and_are_seen_only_when_published(tmp_path: Path) -> None:
-    with Recorder(tmp_path) as recorder:
-        journal = Journal(tmp_path)
-        recorder.append([poll(1), poll(2)])
-        assert journal.published() == 0
-        assert recorder.publish() == 2
-        recorder.append([poll(3)])
-        assert journal.published() == 2
+def test_rows_get_a_sequence_and_are_visible_only_when_published(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as writer:
+        journal = JournalReader(tmp_path)
+        writer.append([poll(1), poll(2)])
+        assert journal.published_end() == 0
+        assert writer.publish() == 2
+        writer.append([poll(3)])
+        assert journal.published_end() == 2
         assert [(row.sequence, row.observed_at_ms) for row in journal.read(0, 2)] == [(0, 1), (1, 2)]
-    # Leaving the context in peace publishes what was appended.
+    # Leaving the context without an error publishes the appended rows.
     assert [row.observed_at_ms for row in journal.read(0, 3)] == [1, 2, 3]
 
 
-def test_an_error_inside_the_context_publishes_nothing_more(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), Recorder(tmp_path) as recorder:
-        recorder.append([poll()])
+def test_an_error_inside_the_context_publishes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), JournalWriter(tmp_path) as writer:
+        writer.append([poll()])
         raise RuntimeError
-    assert Journal(tmp_path).published() == 0
+    assert JournalReader(tmp_path).published_end() == 0
 
 
-def test_rows_are_on_the_disk_before_anyone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_synced_to_disk_before_they_are_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
-    def watch(name: str) -> None:
+    def record_calls(name: str) -> None:
         real = getattr(os, name)
 
-        def watched(*args: object) -> object:
+        def recording(*args: object) -> object:
             calls.append(name)
             return real(*args)
 
-        monkeypatch.setattr(os, name, watched)
+        monkeypatch.setattr(os, name, recording)
 
-    with Recorder(tmp_path, segment_bytes=1) as recorder:
-        recorder.append([poll()])
+    with JournalWriter(tmp_path, segment_bytes=1) as writer:
+        writer.append([poll()])
         for name in ("write", "fdatasync", "pwrite", "fsync"):
-            watch(name)
-        recorder.publish()
-    # The rows, synced, and only then the mark; and it is synced too before a new segment builds on it.
+            record_calls(name)
+        writer.publish()
+    # The rows are synced before the position is written; the position is synced before a new segment begins.
     assert calls[:5] == ["write", "fdatasync", "pwrite", "pwrite", "fsync"]
-    # The new segment's header is synced before it has its name, and then the name.
+    # The new segment's header is synced before the rename, and the folder after it.
     assert calls[5:] == ["write", "fsync", "fsync"]
 
 
 def test_publishing_nothing_writes_nothing(tmp_path: Path) -> None:
-    with Recorder(tmp_path) as recorder:
+    with JournalWriter(tmp_path) as writer:
         before = (tmp_path / "published").read_bytes()
-        assert recorder.publish() == 0
+        assert writer.publish() == 0
         assert (tmp_path / "published").read_bytes() == before
 
 
-def test_a_large_append_leaves_memory_before_it_is_published(tmp_path: Path) -> None:
-    with Recorder(tmp_path) as recorder:
-        recorder.append([poll(payload=bytes(5 << 20))])
+def test_a_large_append_is_written_to_the_file_before_it_is_published(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as writer:
+        writer.append([poll(payload=bytes(5 << 20))])
         assert segments(tmp_path)[0].stat().st_size > 5 << 20
-        assert Journal(tmp_path).published() == 0
-        recorder.append([poll(payload=b"small")])
-        recorder.publish()
-    assert [len(row.payload) for row in Journal(tmp_path).read(0, 2)] == [5 << 20, 5]
+        assert JournalReader(tmp_path).published_end() == 0
+        writer.append([poll(payload=b"small")])
+        writer.publish()
+    assert [len(row.payload) for row in JournalReader(tmp_path).read(0, 2)] == [5 << 20, 5]
 
 
-def test_only_one_process_writes(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused_while_the_lock_is_held(tmp_path: Path) -> None:
     in_use = f"still in use after 0.1 s by process {os.getpid()}"
-    with Recorder(tmp_path), pytest.raises(JournalInUseError, match=in_use):
-        Recorder(tmp_path, lock_timeout_s=0.1).__enter__()
-    with Recorder(tmp_path, lock_timeout_s=0):
+    with JournalWriter(tmp_path), pytest.raises(JournalInUseError, match=in_use):
+        JournalWriter(tmp_path, lock_timeout_s=0.1).__enter__()
+    with JournalWriter(tmp_path, lock_timeout_s=0):
         pass
 
 
-def test_the_journal_keeps_its_id_and_goes_on_counting(tmp_path: Path) -> None:
+def test_a_reopened_journal_keeps_its_id_and_its_sequence(tmp_path: Path) -> None:
     first = written(tmp_path, 3)
-    with Recorder(tmp_path) as recorder:
-        assert recorder.journal_id == Journal(tmp_path).journal_id
-        assert recorder.published == 3
-        recorder.append([poll(9_000)])
-    assert list(Journal(tmp_path).read(0, 3)) == first
-    assert Journal(tmp_path).published() == 4
+    with JournalWriter(tmp_path) as writer:
+        assert writer.journal_id == JournalReader(tmp_path).journal_id
+        assert writer.published_end == 3
+        writer.append([poll(9_000)])
+    assert list(JournalReader(tmp_path).read(0, 3)) == first
+    assert JournalReader(tmp_path).published_end() == 4
 
 
-def test_whole_rows_that_were_not_yet_published_are_kept(tmp_path: Path) -> None:
+def test_recovery_keeps_whole_rows_that_were_not_yet_published(tmp_path: Path) -> None:
     rows = written(tmp_path, 5)
-    # As after a crash between the sync and the mark: the mark is the one of row 3, all five rows are there.
+    # As after a crash between sync and publication: the published position is 3, all five rows are on disk.
     _set_published(tmp_path, sequence=3)
-    with Recorder(tmp_path) as recorder:
-        assert recorder.published == 5
-    assert list(Journal(tmp_path).read(0, 5)) == rows
+    with JournalWriter(tmp_path) as writer:
+        assert writer.published_end == 5
+    assert list(JournalReader(tmp_path).read(0, 5)) == rows
 
 
-def test_the_folder_and_its_files_are_the_owners_alone(tmp_path: Path) -> None:
+def test_only_the_owner_can_access_the_folder_and_its_files(tmp_path: Path) -> None:
     written(tmp_path / "journal", 3, segment_bytes=100)
     assert (tmp_path / "journal").stat().st_mode & 0o077 == 0
     assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "journal").iterdir())
@@ -128,22 +128,24 @@ def test_the_folder_and_its_files_are_the_owners_alone(tmp_path: Path) -> None:
 
 
 def _position_after(directory: Path, sequence: int) -> int:
-    """Byte offset in the only segment where row `sequence` begins."""
+    """The byte offset at which row `sequence` begins in the only segment."""
     if sequence == 0:
         with segments(directory)[0].open("rb") as file:
             return segment.read_header(file, segments(directory)[0]).rows_at
-    journal_id = Journal(directory).journal_id
-    return [after for after, row in segment.rows(directory, 0, 0, journal_id) if row.sequence < sequence][-1]
+    journal_id = JournalReader(directory).journal_id
+    return [after for after, row in segment.read_rows(directory, 0, 0, journal_id) if row.sequence < sequence][-1]
 
 
 def _set_published(directory: Path, *, sequence: int) -> None:
-    position_file.write(directory / "published", Mark(journal_id=Journal(directory).journal_id, sequence=sequence))
+    position_file.write(
+        directory / "published", JournalPosition(journal_id=JournalReader(directory).journal_id, sequence=sequence)
+    )
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(["cut", "zeros", "noise"]), st.integers(0, 7))
 def test_a_torn_tail_is_cut_off_and_damage_below_it_is_refused(where: int, how: str, published: int) -> None:
-    """Break the file at any byte: rows before it stay, and no published row is ever given up silently."""
+    """The file is damaged at any byte: rows before it stay, and a lost published row is always reported."""
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
         rows = written(directory, 8)
@@ -157,63 +159,63 @@ def test_a_torn_tail_is_cut_off_and_damage_below_it_is_refused(where: int, how: 
         whole = max(sequence for sequence in range(9) if begins[sequence] <= at)
         if whole < published:
             with pytest.raises(JournalError, match=f"{path} is damaged at byte {begins[whole]} "):
-                Recorder(directory).__enter__()
+                JournalWriter(directory).__enter__()
             return
-        with Recorder(directory) as recorder:
-            assert recorder.published == whole
-            recorder.append([poll(99_000)])
-        assert [row.payload for row in Journal(directory).read(0, whole)] == [row.payload for row in rows[:whole]]
-        assert [row.observed_at_ms for row in Journal(directory).read(whole, whole + 1)] == [99_000]
+        with JournalWriter(directory) as writer:
+            assert writer.published_end == whole
+            writer.append([poll(99_000)])
+        assert [row.payload for row in JournalReader(directory).read(0, whole)] == [row.payload for row in rows[:whole]]
+        assert [row.observed_at_ms for row in JournalReader(directory).read(whole, whole + 1)] == [99_000]
 
 
-def test_a_torn_tail_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_torn_tail_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     written(tmp_path, 2)
     with segments(tmp_path)[0].open("ab") as file:
         file.write(b"torn")
-    with Recorder(tmp_path):
+    with JournalWriter(tmp_path):
         pass
-    assert "4 bytes of an unfinished row" in caplog.text
+    assert "4 bytes of an incomplete row" in caplog.text
 
 
-def test_damage_in_a_sealed_segment_that_may_be_read_again_is_refused(tmp_path: Path) -> None:
+def test_damage_in_an_uncommitted_sealed_segment_is_refused(tmp_path: Path) -> None:
     written(tmp_path, 9, segment_bytes=200)
     damaged = segments(tmp_path)[1]
     content = bytearray(damaged.read_bytes())
     content[-1] ^= 1
     damaged.write_bytes(content)
     with pytest.raises(JournalError, match=rf"{damaged} is damaged at byte \d+ .*CRC"):
-        Recorder(tmp_path).__enter__()
-    # Behind the committed position it hinders nobody, and is said by whoever reads it.
-    Journal(tmp_path).commit(9)
-    with Recorder(tmp_path, segment_bytes=200):
+        JournalWriter(tmp_path).__enter__()
+    # Below the committed position the writer ignores it; a reader of these rows reports it.
+    JournalReader(tmp_path).commit(9)
+    with JournalWriter(tmp_path, segment_bytes=200):
         pass
     with pytest.raises(JournalError, match=str(damaged)):
-        list(Journal(tmp_path).read(0, 9))
+        list(JournalReader(tmp_path).read(0, 9))
 
 
 @pytest.mark.parametrize(
-    ("taken", "sentence"),
+    ("missing", "sentence"),
     [("published", "published is missing"), ("*.seg", "has lost its segments"), ("00000000000000000000.seg", "")],
 )
-def test_a_file_taken_away_is_noticed(tmp_path: Path, taken: str, sentence: str) -> None:
+def test_a_missing_file_is_detected(tmp_path: Path, missing: str, sentence: str) -> None:
     written(tmp_path, 9, segment_bytes=200)
-    for path in tmp_path.glob(taken):
+    for path in tmp_path.glob(missing):
         path.unlink()
     if sentence:
         with pytest.raises(JournalError, match=sentence):
-            Recorder(tmp_path).__enter__()
+            JournalWriter(tmp_path).__enter__()
     else:
-        # The oldest segment: what retention does too.
-        with Recorder(tmp_path):
-            assert Journal(tmp_path).first() > 0
+        # Retention deletes the oldest segment too, so its absence is no error.
+        with JournalWriter(tmp_path):
+            assert JournalReader(tmp_path).first_sequence() > 0
 
 
-def test_the_newest_segment_taken_away_is_noticed(tmp_path: Path) -> None:
+def test_a_missing_newest_segment_is_detected(tmp_path: Path) -> None:
     written(tmp_path, 9, segment_bytes=200)
     for path in segments(tmp_path)[-2:]:
         path.unlink()
     with pytest.raises(JournalError, match="is damaged"):
-        Recorder(tmp_path).__enter__()
+        JournalWriter(tmp_path).__enter__()
 
 
 def test_a_segment_of_another_journal_is_refused(tmp_path: Path) -> None:
@@ -221,98 +223,104 @@ def test_a_segment_of_another_journal_is_refused(tmp_path: Path) -> None:
     written(tmp_path / "theirs", 3)
     shutil.copy(segments(tmp_path / "theirs")[0], segments(tmp_path / "ours")[0])
     with pytest.raises(JournalError, match="another journal"):
-        Recorder(tmp_path / "ours").__enter__()
+        JournalWriter(tmp_path / "ours").__enter__()
 
 
-def test_a_crash_while_the_journal_is_made_is_no_harm(tmp_path: Path) -> None:
+def test_recovery_completes_a_journal_whose_first_segment_was_not_finished(tmp_path: Path) -> None:
     written(tmp_path, 0)
-    # The mark was written, the first segment only begun.
+    # The position file was written, the first segment only begun.
     segments(tmp_path)[0].rename(tmp_path / "00000000000000000000.new")
-    with Recorder(tmp_path) as recorder:
-        recorder.append([poll()])
-    assert Journal(tmp_path).published() == 1
+    with JournalWriter(tmp_path) as writer:
+        writer.append([poll()])
+    assert JournalReader(tmp_path).published_end() == 1
     assert not list(tmp_path.glob("*.new"))
 
 
-def test_a_full_disk_is_one_sentence_and_recovery_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_in_one_sentence_and_the_journal_can_be_reopened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = written(tmp_path, 2)
 
     def full(_: int, data: bytes) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with Recorder(tmp_path) as recorder:
-        recorder.append([poll(5_000)])
+    with JournalWriter(tmp_path) as writer:
+        writer.append([poll(5_000)])
         monkeypatch.setattr(os, "write", full)
         with pytest.raises(JournalError, match="cannot be written: No space left on device"):
-            recorder.publish()
+            writer.publish()
         monkeypatch.undo()
         with pytest.raises(JournalError, match="has failed"):
-            recorder.append([poll()])
-    with Recorder(tmp_path) as recorder:
-        assert recorder.published == 2
-    assert list(Journal(tmp_path).read(0, 2)) == rows
+            writer.append([poll()])
+    with JournalWriter(tmp_path) as writer:
+        assert writer.published_end == 2
+    assert list(JournalReader(tmp_path).read(0, 2)) == rows
 
 
-def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(JournalError, match="file/journal cannot be written"):
-        Recorder(tmp_path / "file" / "journal").__enter__()
+        JournalWriter(tmp_path / "file" / "journal").__enter__()
 
 
-def test_a_row_too_large_takes_none_of_its_fellows(tmp_path: Path) -> None:
-    with Recorder(tmp_path) as recorder:
-        with pytest.raises(ValueError, match="larger than a frame"):
-            recorder.append([poll(), poll(cluster="x" * 70_000)])
-        recorder.append([poll(7)])
-        assert recorder.publish() == 1
+def test_a_row_too_large_appends_no_row_of_its_call(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path) as writer:
+        with pytest.raises(ValueError, match="larger than a frame can hold"):
+            writer.append([poll(), poll(cluster="x" * 70_000)])
+        writer.append([poll(7)])
+        assert writer.publish() == 1
 
 
-# -- progress and retention ------------------------------------------------------------------------------------
+# -- follow position and retention ----------------------------------------------------------------------------
 
 
-def test_a_follower_goes_on_after_everything_old_was_deleted(tmp_path: Path) -> None:
-    with Recorder(tmp_path, segment_bytes=200, keep_bytes=300) as recorder:
-        recorder.append([records(batch(41, 6), base=41, last=41, epoch=6)])
+def test_the_follow_position_survives_the_deletion_of_old_segments(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path, segment_bytes=200, keep_bytes=300) as writer:
+        writer.append([records(batch(41, 6), base=41, last=41, epoch=6)])
         for at in range(30):
-            recorder.append([poll(at * 1000)])
-            Journal(tmp_path).commit(recorder.publish())
-        expected = recorder.last("alpha")
-        assert recorder.last("beta") is None
-    assert Journal(tmp_path).first() > 0
-    with Recorder(tmp_path) as recorder:
-        progress = recorder.last("alpha")
-        assert progress is not None
-        assert progress == expected
-        assert (progress.next_offset, progress.last_epoch, progress.observed_at_ms) == (42, 6, 29_000)
+            writer.append([poll(at * 1000)])
+            JournalReader(tmp_path).commit(writer.publish())
+        expected = writer.follow_position("alpha")
+        assert writer.follow_position("beta") is None
+    assert JournalReader(tmp_path).first_sequence() > 0
+    with JournalWriter(tmp_path) as writer:
+        position = writer.follow_position("alpha")
+        assert position is not None
+        assert position == expected
+        assert (position.next_offset, position.last_epoch, position.observed_at_ms) == (42, 6, 29_000)
 
 
-def test_size_and_age_delete_committed_segments_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_retention_by_size_and_age_deletes_committed_segments_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     written(tmp_path, 40, segment_bytes=200)
-    journal, kept = Journal(tmp_path), len(segments(tmp_path))
-    with Recorder(tmp_path, keep_bytes=0):
+    journal, kept = JournalReader(tmp_path), len(segments(tmp_path))
+    with JournalWriter(tmp_path, keep_bytes=0):
         assert len(segments(tmp_path)) == kept
-    assert "its reader is behind row 0" in caplog.text
+    assert "its reader has not committed row 0" in caplog.text
     journal.commit(20)
-    with Recorder(tmp_path, keep_bytes=1 << 30):
+    with JournalWriter(tmp_path, keep_bytes=1 << 30):
         assert len(segments(tmp_path)) == kept
-    with Recorder(tmp_path, keep_bytes=0):
-        assert 10 <= journal.first() <= 20
+    with JournalWriter(tmp_path, keep_bytes=0):
+        assert 10 <= journal.first_sequence() <= 20
     journal.commit(40)
-    with Recorder(tmp_path, keep_s=10):
-        # The newest row is of second 39: what ended before second 29 goes.
-        assert 20 <= journal.first() <= 29
-    assert [row.sequence for row in journal.read(journal.first(), 40)] == list(range(journal.first(), 40))
+    with JournalWriter(tmp_path, keep_s=10):
+        # The newest row is of second 39: segments that ended before second 29 are deleted.
+        assert 20 <= journal.first_sequence() <= 29
+    assert [row.sequence for row in journal.read(journal.first_sequence(), 40)] == list(
+        range(journal.first_sequence(), 40)
+    )
 
 
-def test_old_segments_go_while_writing_too(tmp_path: Path) -> None:
-    with Recorder(tmp_path, segment_bytes=200, keep_s=20) as recorder:
+def test_old_segments_are_deleted_while_writing(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path, segment_bytes=200, keep_s=20) as writer:
         for at in range(60):
-            recorder.append([poll(at * 1000)])
-            Journal(tmp_path).commit(recorder.publish())
-        assert 30 <= Journal(tmp_path).first() <= 40
+            writer.append([poll(at * 1000)])
+            JournalReader(tmp_path).commit(writer.publish())
+        assert 30 <= JournalReader(tmp_path).first_sequence() <= 40
 
 
-def test_an_index_that_cannot_be_written_costs_time_and_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_cannot_be_written_loses_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.open
 
     def full(path: Path, flags: int, mode: int = 0o777) -> int:
@@ -322,38 +330,36 @@ def test_an_index_that_cannot_be_written_costs_time_and_no_row(tmp_path: Path, m
 
     monkeypatch.setattr(os, "open", full)
     large = b"x" * segment.INDEX_EVERY_BYTES
-    with Recorder(tmp_path) as recorder:
+    with JournalWriter(tmp_path) as writer:
         for at in range(3):
-            recorder.append([poll(at, payload=large)])
-        assert recorder.publish() == 3
-    assert [row.observed_at_ms for row in Journal(tmp_path).read(0, 3)] == [0, 1, 2]
+            writer.append([poll(at, payload=large)])
+        assert writer.publish() == 3
+    assert [row.observed_at_ms for row in JournalReader(tmp_path).read(0, 3)] == [0, 1, 2]
 
 
-def test_a_new_segment_is_whole_when_the_disk_takes_it_in_bites(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_segment_is_complete_after_partial_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, content: real(descriptor, bytes(content[:100])))
     before = written(tmp_path, 6, segment_bytes=200)
     assert len(segments(tmp_path)) > 1
 
-    with Recorder(tmp_path) as recorder:
-        assert recorder.published == 6
-    assert list(Journal(tmp_path).read(0, 6)) == before
+    with JournalWriter(tmp_path) as writer:
+        assert writer.published_end == 6
+    assert list(JournalReader(tmp_path).read(0, 6)) == before
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 1024], ids=["empty", "zeros"])
-def test_a_committed_mark_that_a_power_cut_took_only_keeps_rows_longer(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_committed_position_counts_as_none(tmp_path: Path, content: bytes) -> None:
     written(tmp_path, 4)
     (tmp_path / "committed").write_bytes(content)
 
-    with Recorder(tmp_path) as recorder:
-        assert recorder.published == 4
-    Journal(tmp_path).commit(3)
-    assert Journal(tmp_path).committed() == 3
+    with JournalWriter(tmp_path) as writer:
+        assert writer.published_end == 4
+    JournalReader(tmp_path).commit(3)
+    assert JournalReader(tmp_path).committed_end() == 3
 
 
-def test_a_journal_that_was_killed_while_it_was_made_is_made_again(tmp_path: Path) -> None:
+def test_a_journal_with_an_empty_position_file_and_no_segment_is_created_again(tmp_path: Path) -> None:
     (tmp_path / "published").touch()
 
     assert len(written(tmp_path, 2)) == 2

@@ -1,4 +1,4 @@
-"""A mark is replaced whole, and one broken write never takes the mark before it."""
+"""Position files: a broken write never loses the position before it."""
 
 from pathlib import Path
 
@@ -6,23 +6,23 @@ import pytest
 
 from connectors.errors import JournalError
 from connectors.journal import position_file
-from connectors.journal.position_file import Mark
+from connectors.journal.position_file import JournalPosition
 
 ID = "00112233445566778899aabbccddeeff"
 
 
-def at(sequence: int) -> Mark:
-    return Mark(journal_id=ID, sequence=sequence)
+def at(sequence: int) -> JournalPosition:
+    return JournalPosition(journal_id=ID, sequence=sequence)
 
 
-def test_the_newest_mark_is_read(tmp_path: Path) -> None:
+def test_the_newest_position_is_read(tmp_path: Path) -> None:
     assert position_file.read(tmp_path / "published") is None
     for sequence in range(5):
         position_file.write(tmp_path / "published", at(sequence), sync=sequence % 2 == 0)
         assert position_file.read(tmp_path / "published") == at(sequence)
 
 
-def test_a_write_broken_at_any_byte_leaves_the_mark_before_it(tmp_path: Path) -> None:
+def test_a_write_broken_at_any_byte_leaves_the_position_before_it(tmp_path: Path) -> None:
     path = tmp_path / "published"
     position_file.write(path, at(7))
     position_file.write(path, at(8))
@@ -36,13 +36,13 @@ def test_a_write_broken_at_any_byte_leaves_the_mark_before_it(tmp_path: Path) ->
         assert position_file.read(path) == at(7)
 
 
-def test_a_file_with_no_mark_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_file_without_a_valid_position_is_refused_and_named(tmp_path: Path) -> None:
     (tmp_path / "published").write_bytes(bytes(1024))
     with pytest.raises(JournalError, match="published is damaged"):
         position_file.read(tmp_path / "published")
 
 
-def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused_and_named(tmp_path: Path) -> None:
     (tmp_path / "published").symlink_to("published")
     with pytest.raises(JournalError, match="published cannot be read"):
         position_file.read(tmp_path / "published")

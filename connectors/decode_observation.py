@@ -2,17 +2,18 @@
 
 from pydantic import ValidationError
 
-from connectors.event import Event, Undecodable, from_json
+from connectors.event import Event, from_json
 from connectors.event_columns import EventColumns
+from connectors.log_event import Undecodable
 from connectors.metadata.decoder import decode
-from connectors.observation import Kind, Observation
+from connectors.observation import Observation, ObservationKind
 from rules.model.identifiers import Offset
 
 
-def events_of(row: Observation) -> EventColumns:
+def decode_observation(row: Observation) -> EventColumns:
     """One observation's events, in order. Never raises for what the outside world wrote."""
     match row.kind:
-        case Kind.RECORDS | Kind.SNAPSHOT:
+        case ObservationKind.RECORDS | ObservationKind.SNAPSHOT:
             return decode(
                 row.payload,
                 kind=row.kind.value,
@@ -21,7 +22,13 @@ def events_of(row: Observation) -> EventColumns:
                 leader_epoch=row.leader_epoch,
                 high_watermark=row.high_watermark,
             )
-        case Kind.QUORUM | Kind.PROBE | Kind.VIEW | Kind.UNSEEN | Kind.AUDIT:
+        case (
+            ObservationKind.QUORUM
+            | ObservationKind.PROBE
+            | ObservationKind.VIEW
+            | ObservationKind.FAILED
+            | ObservationKind.AUDIT
+        ):
             columns = EventColumns()
             columns.append(_seen(row))
             return columns

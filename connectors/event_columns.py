@@ -7,25 +7,20 @@ their own. Every other event stands whole in `body`, as JSON; its columns only r
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, SupportsInt, TypeAlias, assert_never
 
-from connectors.event import (
-    At,
-    Audited,
+from connectors.event import Event, from_json, to_json
+from connectors.log_event import (
     BrokerChanged,
     BrokerRegistered,
     BrokerUnregistered,
     ControllerRegistered,
     ElrCleared,
-    EndpointProbed,
-    Event,
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
-    LeaderViewPolled,
     LogAdvanced,
-    ObservationFailed,
     PartitionChanged,
     PartitionSet,
-    QuorumPolled,
+    RecordPosition,
     SnapshotBegan,
     SnapshotEnded,
     TopicCreated,
@@ -34,8 +29,13 @@ from connectors.event import (
     TransactionEnded,
     Undecodable,
     VotersSet,
-    from_json,
-    to_json,
+)
+from connectors.observation_event import (
+    EndpointProbed,
+    LeaderViewPolled,
+    ObservationFailed,
+    ObservationsAudited,
+    QuorumPolled,
 )
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 
@@ -43,7 +43,7 @@ PARTITION_SET: Final = "partition-set"
 PARTITION_CHANGED: Final = "partition-changed"
 
 
-class Row(NamedTuple):
+class EventRow(NamedTuple):
     """One event. A tuple, because a snapshot of a big cluster is a million of them."""
 
     type: str
@@ -68,7 +68,7 @@ class Row(NamedTuple):
     """`connectors.event.to_json` of the event; None for the two partition types."""
 
 
-COLUMNS: Final = ("ordinal", *Row._fields)
+COLUMNS: Final = ("ordinal", *EventRow._fields)
 """The names of the columns, in order. `ordinal` counts the events of one observation from 0."""
 
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
@@ -89,7 +89,7 @@ class EventColumns:
 
     def append(self, event: Event) -> None:
         """Add one event at the end."""
-        self.rows.append(row_of(event))
+        self.rows.append(event_row(event))
 
     def columns(self) -> dict[str, list[Any]]:
         """Every column by name, all of the same length; lists hold ints, None is absent."""
@@ -100,14 +100,14 @@ class EventColumns:
 
     def events(self) -> Iterator[Event]:
         """The events, as they were appended."""
-        return events_of(self.columns())
+        return events_from_columns(self.columns())
 
 
-def row_of(event: Event) -> Row:
+def event_row(event: Event) -> EventRow:
     """One event as a row."""
     match event:
         case PartitionSet():
-            return Row(
+            return EventRow(
                 *_at(event.type, event.at),
                 topic_id=event.topic_id,
                 partition=event.partition,
@@ -122,7 +122,7 @@ def row_of(event: Event) -> Row:
                 recovering=event.recovering,
             )
         case PartitionChanged():
-            return Row(
+            return EventRow(
                 *_at(event.type, event.at),
                 topic_id=event.topic_id,
                 partition=event.partition,
@@ -136,11 +136,11 @@ def row_of(event: Event) -> Row:
             )
         case LogAdvanced():
             place = (event.type, event.last_offset, event.leader_epoch, event.newest_timestamp_ms, False)
-            return Row(*place, body=to_json(event))
+            return EventRow(*place, body=to_json(event))
         case Undecodable():
-            return Row(event.type, event.offset, None, None, snapshot=False, body=to_json(event))
-        case QuorumPolled() | EndpointProbed() | LeaderViewPolled() | ObservationFailed() | Audited():
-            return Row(event.type, None, None, None, snapshot=False, body=to_json(event))
+            return EventRow(event.type, event.offset, None, None, snapshot=False, body=to_json(event))
+        case QuorumPolled() | EndpointProbed() | LeaderViewPolled() | ObservationFailed() | ObservationsAudited():
+            return EventRow(event.type, None, None, None, snapshot=False, body=to_json(event))
         case (
             SnapshotBegan()
             | SnapshotEnded()
@@ -158,12 +158,12 @@ def row_of(event: Event) -> Row:
             | TransactionBegan()
             | TransactionEnded()
         ):
-            return Row(*_at(event.type, event.at), body=to_json(event))
+            return EventRow(*_at(event.type, event.at), body=to_json(event))
         case _:
             assert_never(event)
 
 
-def events_of(columns: Columns) -> Iterator[Event]:
+def events_from_columns(columns: Columns) -> Iterator[Event]:
     """The events that a table holds, in its order; the inverse of `EventColumns.columns`.
 
     Args:
@@ -173,8 +173,8 @@ def events_of(columns: Columns) -> Iterator[Event]:
     Raises:
         pydantic.ValidationError: a `body` is no event (a ValueError).
     """
-    for values in zip(*(columns[name] for name in Row._fields), strict=True):
-        row = Row(*values)
+    for values in zip(*(columns[name] for name in EventRow._fields), strict=True):
+        row = EventRow(*values)
         if row.type == PARTITION_SET:
             yield _partition_set(row)
         elif row.type == PARTITION_CHANGED:
@@ -184,7 +184,7 @@ def events_of(columns: Columns) -> Iterator[Event]:
             yield from_json(bytes(row.body))
 
 
-def _partition_set(row: Row) -> PartitionSet:
+def _partition_set(row: EventRow) -> PartitionSet:
     return PartitionSet(
         at=_place(row),
         topic_id=TopicId(str(row.topic_id)),
@@ -200,7 +200,7 @@ def _partition_set(row: Row) -> PartitionSet:
     )
 
 
-def _partition_changed(row: Row) -> PartitionChanged:
+def _partition_changed(row: EventRow) -> PartitionChanged:
     return PartitionChanged(
         at=_place(row),
         topic_id=TopicId(str(row.topic_id)),
@@ -215,12 +215,12 @@ def _partition_changed(row: Row) -> PartitionChanged:
     )
 
 
-def _at(type_: str, at: At) -> tuple[str, int, int, int, bool]:
+def _at(type_: str, at: RecordPosition) -> tuple[str, int, int, int, bool]:
     return type_, at.offset, at.leader_epoch, at.timestamp_ms, at.snapshot
 
 
-def _place(row: Row) -> At:
-    return At(
+def _place(row: EventRow) -> RecordPosition:
+    return RecordPosition(
         offset=Offset(_int(row.offset)),
         leader_epoch=Epoch(_int(row.leader_epoch)),
         timestamp_ms=Millis(_int(row.timestamp_ms)),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class ObservationKind(StrEnum):
     """What sort of look gave this row."""
 
     RECORDS = "records"
@@ -23,7 +23,7 @@ class Kind(StrEnum):
     QUORUM = "quorum"
     PROBE = "probe"
     VIEW = "view"
-    UNSEEN = "unseen"
+    FAILED = "unseen"
     AUDIT = "audit"
 
 
@@ -33,7 +33,7 @@ class Observation:
 
     cluster: str
     """The cluster's name in the configuration."""
-    kind: Kind
+    kind: ObservationKind
     observed_at_ms: int
     """The gatherer's clock, milliseconds since the Unix epoch. Never decreases within a cluster."""
     base_offset: int | None = None

@@ -20,4 +20,4 @@ class AtTime:
     at_ms: Millis
 
 
-Moment: TypeAlias = AtOffset | AtTime
+PointInTime: TypeAlias = AtOffset | AtTime

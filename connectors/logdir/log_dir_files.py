@@ -23,7 +23,7 @@ _LISTINGS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class SegmentFile:
     """One `.log` file, open."""
 
     name: str
@@ -32,7 +32,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class SnapshotFile:
     """One `.checkpoint` file, open."""
 
     name: str
@@ -43,14 +43,14 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
+class LogDirFiles:
     """What a partition's folder held when it was listed, each in order of offsets."""
 
-    segments: tuple[Segment, ...]
-    snapshots: tuple[Snapshot, ...]
+    segments: tuple[SegmentFile, ...]
+    snapshots: tuple[SnapshotFile, ...]
 
 
-def partition_of(folder: Path) -> Path:
+def find_partition(folder: Path) -> Path:
     """The folder of the metadata log: the one that is given, or the one of this name in it.
 
     Raises:
@@ -71,7 +71,7 @@ def partition_of(folder: Path) -> Path:
 
 
 @contextmanager
-def opened(partition: Path) -> Iterator[Files]:
+def open_files(partition: Path) -> Iterator[LogDirFiles]:
     """Every file of the log, open: what a living Kafka deletes from now on can still be read.
 
     Raises:
@@ -86,19 +86,19 @@ def checkpoint_name(end_offset: int, epoch: int) -> str:
     return f"{end_offset:020d}-{epoch:010d}.checkpoint"
 
 
-def _opened(partition: Path, stack: ExitStack) -> Files:
+def _opened(partition: Path, stack: ExitStack) -> LogDirFiles:
     for _ in range(_LISTINGS):
-        segments: list[Segment] = []
-        snapshots: list[Snapshot] = []
+        segments: list[SegmentFile] = []
+        snapshots: list[SnapshotFile] = []
         try:
             for path in sorted(partition.iterdir()):
                 if named := _SEGMENT.fullmatch(path.name):
                     file = stack.enter_context(path.open("rb"))
-                    segments.append(Segment(name=path.name, base_offset=Offset(int(named[1])), file=file))
+                    segments.append(SegmentFile(name=path.name, base_offset=Offset(int(named[1])), file=file))
                 elif named := _SNAPSHOT.fullmatch(path.name):
                     file = stack.enter_context(path.open("rb"))
                     end, epoch = Offset(int(named[1])), Epoch(int(named[2]))
-                    snapshots.append(Snapshot(name=path.name, end_offset=end, epoch=epoch, file=file))
+                    snapshots.append(SnapshotFile(name=path.name, end_offset=end, epoch=epoch, file=file))
         except FileNotFoundError:
             continue
         except OSError as problem:
@@ -106,5 +106,5 @@ def _opened(partition: Path, stack: ExitStack) -> Files:
                 f"cannot read {problem.filename}: {(problem.strerror or 'unreadable').lower()}; "
                 "read it as the user that Kafka runs as"
             ) from None
-        return Files(segments=tuple(segments), snapshots=tuple(snapshots))
+        return LogDirFiles(segments=tuple(segments), snapshots=tuple(snapshots))
     raise UsageError(f"the files of {partition} are replaced faster than they can be read: try again")

@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from connectors.event import SnapshotBegan
-from connectors.logdir.log_dir_files import Files, Segment, Snapshot
-from connectors.metadata.batches import BadBatch, Batch, Scanned, TornTail, scan
+from connectors.log_event import SnapshotBegan
+from connectors.logdir.log_dir_files import LogDirFiles, SegmentFile, SnapshotFile
+from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, TornTail, scan
 from connectors.metadata.decoder import decode
-from connectors.observation import Kind, Observation
-from connectors.point_in_time import AtOffset, AtTime, Moment
+from connectors.observation import Observation, ObservationKind
+from connectors.point_in_time import AtOffset, AtTime, PointInTime
 
 PIECE_BYTES = 1024 * 1024
 """About how much one observation holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Break:
+class DamagedFile:
     """Where a file stops being a log: nothing behind this place counts."""
 
     file: str
@@ -33,7 +33,7 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class ReadStart:
     """Where reading begins: at a snapshot, or at the first segment."""
 
     snapshot: str | None
@@ -42,7 +42,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beyond:
+class LogContinues:
     """The log goes on after the moment that was asked for; its next batch."""
 
     offset: int
@@ -50,20 +50,20 @@ class Beyond:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Whole:
+class _CompleteSnapshot:
     """A snapshot that has all it should have."""
 
-    snapshot: Snapshot
+    snapshot: SnapshotFile
     content: bytes
-    batches: tuple[Batch, ...]
+    batches: tuple[RecordBatch, ...]
     last_contained_ms: int
     """The log's time of the last record that it stands for: its header says it."""
 
 
-Read: TypeAlias = Begun | Observation | Break | Beyond
+LogDirItem: TypeAlias = ReadStart | Observation | DamagedFile | LogContinues
 
 
-def read(files: Files, cluster: str, upto: Moment | None = None) -> Iterator[Read]:
+def read_log_dir(files: LogDirFiles, cluster: str, upto: PointInTime | None = None) -> Iterator[LogDirItem]:
     """Everything that a log directory tells, in order.
 
     Args:
@@ -76,52 +76,54 @@ def read(files: Files, cluster: str, upto: Moment | None = None) -> Iterator[Rea
         A Break for each snapshot that is damaged; one Begun; observations of kinds `snapshot` and `records`; last a
         Break where the log ends before its file does, or a Beyond where it goes on after `upto`.
     """
-    newest: _Whole | None = None
+    newest: _CompleteSnapshot | None = None
     for snapshot in reversed(files.snapshots):
         found = _whole(snapshot)
-        if isinstance(found, Break):
+        if isinstance(found, DamagedFile):
             yield found
         elif _reached(found, upto):
             newest = found
             break
     if newest is None:
         start = files.segments[0].base_offset if files.segments else 0
-        yield Begun(snapshot=None, offset=start)
+        yield ReadStart(snapshot=None, offset=start)
     else:
         start = newest.snapshot.end_offset
-        yield Begun(snapshot=newest.snapshot.name, offset=start)
+        yield ReadStart(snapshot=newest.snapshot.name, offset=start)
         yield from _pieces(newest, cluster)
     yield from _log(files.segments, start, cluster, upto)
 
 
-def _bytes(file: Segment | Snapshot) -> bytes:
+def _bytes(file: SegmentFile | SnapshotFile) -> bytes:
     file.file.seek(0)
     return file.file.read()
 
 
-def _whole(snapshot: Snapshot) -> _Whole | Break:
+def _whole(snapshot: SnapshotFile) -> _CompleteSnapshot | DamagedFile:
     """The snapshot, header to footer."""
     content = _bytes(snapshot)
-    batches: list[Batch] = []
+    batches: list[RecordBatch] = []
     for item in scan(content):
-        if not isinstance(item, Batch):
+        if not isinstance(item, RecordBatch):
             return _break(snapshot, content, item)
         batches.append(item)
     if len(batches) < 2 or not (batches[0].is_control and batches[-1].is_control):
-        return Break(file=snapshot.name, position=len(content), size=0, reason="the snapshot has no end")
+        return DamagedFile(file=snapshot.name, position=len(content), size=0, reason="the snapshot has no end")
     header = decode(
         content[: batches[0].end],
-        kind=Kind.SNAPSHOT,
+        kind=ObservationKind.SNAPSHOT,
         base_offset=snapshot.end_offset,
         last_offset=0,
         leader_epoch=snapshot.epoch,
         high_watermark=None,
     )
     times = [one.last_contained_timestamp_ms for one in header.events() if isinstance(one, SnapshotBegan)]
-    return _Whole(snapshot=snapshot, content=content, batches=tuple(batches), last_contained_ms=max(times, default=0))
+    return _CompleteSnapshot(
+        snapshot=snapshot, content=content, batches=tuple(batches), last_contained_ms=max(times, default=0)
+    )
 
 
-def _reached(whole: _Whole, upto: Moment | None) -> bool:
+def _reached(whole: _CompleteSnapshot, upto: PointInTime | None) -> bool:
     """The snapshot tells nothing that was not so yet at that moment."""
     match upto:
         case None:
@@ -132,7 +134,7 @@ def _reached(whole: _Whole, upto: Moment | None) -> bool:
             return whole.last_contained_ms <= at_ms
 
 
-def _pieces(whole: _Whole, cluster: str) -> Iterator[Observation]:
+def _pieces(whole: _CompleteSnapshot, cluster: str) -> Iterator[Observation]:
     size = len(whole.content)
     starts = [0]
     for batch in whole.batches:
@@ -141,7 +143,7 @@ def _pieces(whole: _Whole, cluster: str) -> Iterator[Observation]:
     for number, (start, end) in enumerate(zip(starts, [*starts[1:], size], strict=True)):
         yield Observation(
             cluster=cluster,
-            kind=Kind.SNAPSHOT,
+            kind=ObservationKind.SNAPSHOT,
             observed_at_ms=whole.last_contained_ms,
             base_offset=whole.snapshot.end_offset,
             last_offset=number,
@@ -151,18 +153,18 @@ def _pieces(whole: _Whole, cluster: str) -> Iterator[Observation]:
 
 
 def _log(
-    segments: tuple[Segment, ...], start: int, cluster: str, upto: Moment | None
-) -> Iterator[Observation | Break | Beyond]:
+    segments: tuple[SegmentFile, ...], start: int, cluster: str, upto: PointInTime | None
+) -> Iterator[Observation | DamagedFile | LogContinues]:
     follows = start
     below = sum(following.base_offset <= start for following in segments[1:])
     for segment in segments[below:]:
         content = _bytes(segment)
         for run in _runs(content, follows, upto):
             match run:
-                case Batch() if _beyond(run, upto):
-                    yield Beyond(offset=run.base_offset, timestamp_ms=run.max_timestamp)
+                case RecordBatch() if _beyond(run, upto):
+                    yield LogContinues(offset=run.base_offset, timestamp_ms=run.max_timestamp)
                     return
-                case Batch() | BadBatch() | TornTail():
+                case RecordBatch() | BadBatch() | TornTail():
                     yield _break(segment, content, run, follows)
                     return
                 case _:
@@ -170,12 +172,12 @@ def _log(
                     yield _records(content, run, cluster, upto)
 
 
-def _runs(content: bytes, follows: int, upto: Moment | None) -> Iterator[list[Batch] | Scanned]:
+def _runs(content: bytes, follows: int, upto: PointInTime | None) -> Iterator[list[RecordBatch] | ScanItem]:
     """Batches that follow each other, about a piece at a time; last what does not belong to them, if anything."""
-    run: list[Batch] = []
-    stop: Scanned | None = None
+    run: list[RecordBatch] = []
+    stop: ScanItem | None = None
     for item in scan(content):
-        if not isinstance(item, Batch) or item.base_offset > follows or _beyond(item, upto):
+        if not isinstance(item, RecordBatch) or item.base_offset > follows or _beyond(item, upto):
             stop = item
             break
         if item.last_offset < follows:
@@ -192,7 +194,7 @@ def _runs(content: bytes, follows: int, upto: Moment | None) -> Iterator[list[Ba
         yield stop
 
 
-def _beyond(batch: Batch, upto: Moment | None) -> bool:
+def _beyond(batch: RecordBatch, upto: PointInTime | None) -> bool:
     match upto:
         case None:
             return False
@@ -202,11 +204,11 @@ def _beyond(batch: Batch, upto: Moment | None) -> bool:
             return batch.max_timestamp > at_ms
 
 
-def _records(content: bytes, run: list[Batch], cluster: str, upto: Moment | None) -> Observation:
+def _records(content: bytes, run: list[RecordBatch], cluster: str, upto: PointInTime | None) -> Observation:
     last = run[-1].last_offset
     return Observation(
         cluster=cluster,
-        kind=Kind.RECORDS,
+        kind=ObservationKind.RECORDS,
         observed_at_ms=max(batch.max_timestamp for batch in run),
         base_offset=run[0].base_offset,
         last_offset=min(last, upto.offset) if isinstance(upto, AtOffset) else last,
@@ -215,11 +217,11 @@ def _records(content: bytes, run: list[Batch], cluster: str, upto: Moment | None
     )
 
 
-def _break(file: Segment | Snapshot, content: bytes, item: Scanned, follows: int | None = None) -> Break:
+def _break(file: SegmentFile | SnapshotFile, content: bytes, item: ScanItem, follows: int | None = None) -> DamagedFile:
     if isinstance(item, BadBatch):
         reason = item.reason
     elif isinstance(item, TornTail):
         reason = "the last batch is torn"
     else:
         reason = f"offset {item.base_offset} where {follows} follows"
-    return Break(file=file.name, position=item.position, size=len(content) - item.position, reason=reason)
+    return DamagedFile(file=file.name, position=item.position, size=len(content) - item.position, reason=reason)

@@ -16,7 +16,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class MetaProperties:
     """What `meta.properties` says; None for what it does not."""
 
     version: int | None
@@ -30,7 +30,7 @@ class Identity:
         return None if self.node_id is None else ReplicaKey(id=self.node_id, directory_id=self.directory_id)
 
 
-def identity(partition: Path) -> Identity | None:
+def read_meta_properties(partition: Path) -> MetaProperties | None:
     """The identity of the log directory that this partition lies in; None where no file says it."""
     folder = partition.parent if partition.name == PARTITION else partition
     try:
@@ -40,7 +40,7 @@ def identity(partition: Path) -> Identity | None:
     named = dict(pair for line in text.splitlines() if (pair := _pair(line)))
     directory = named.get("directory.id")
     node = _number(named.get("node.id", named.get("broker.id")))
-    return Identity(
+    return MetaProperties(
         version=_number(named.get("version")),
         cluster_id=named.get("cluster.id"),
         node_id=None if node is None else NodeId(node),

@@ -13,7 +13,7 @@ from typing import Any
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, ReplicaKey
 
 QUORUM_STATE = "quorum-state"
-_NOBODY = -1
+_NO_NODE = -1
 _NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
 """The zero UUID: the vote names no directory."""
 
@@ -32,7 +32,7 @@ class ElectionState:
     """Of version 0: the voters of its configuration when it was written."""
 
 
-def election_state(partition: Path) -> ElectionState | str:
+def read_election_state(partition: Path) -> ElectionState | str:
     """The election state of this replica, or in words why it is not known."""
     try:
         said = json.loads((partition / QUORUM_STATE).read_bytes())
@@ -54,9 +54,9 @@ def _read(said: dict[str, Any]) -> ElectionState | str:
     return ElectionState(
         version=version,
         leader_epoch=Epoch(int(said["leaderEpoch"])),
-        leader_id=None if leader == _NOBODY else NodeId(leader),
+        leader_id=None if leader == _NO_NODE else NodeId(leader),
         voted=None
-        if voted == _NOBODY
+        if voted == _NO_NODE
         else ReplicaKey(id=NodeId(voted), directory_id=None if directory == _NO_DIRECTORY else DirectoryId(directory)),
         static_voters=tuple(NodeId(int(one["voterId"])) for one in said.get("currentVoters") or ()),
     )

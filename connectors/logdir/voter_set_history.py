@@ -7,17 +7,17 @@ offset that the snapshot stands for, as in Kafka's KRaftControlRecordStateMachin
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from connectors.event import VotersSet
-from connectors.logdir.log_dir_files import Files, Segment, Snapshot
-from connectors.metadata.batches import Batch, scan
+from connectors.log_event import VotersSet
+from connectors.logdir.log_dir_files import LogDirFiles, SegmentFile, SnapshotFile
+from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode
-from connectors.observation import Kind
+from connectors.observation import ObservationKind
 from rules.model.identifiers import Epoch, Offset
 from rules.model.voter_set import VoterSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RecordedVoterSet:
     """One voter set, and the file that holds it."""
 
     voters: VoterSet
@@ -25,42 +25,44 @@ class Recorded:
     in_snapshot: bool
 
 
-def voter_sets(files: Files) -> tuple[Recorded, ...]:
+def recorded_voter_sets(files: LogDirFiles) -> tuple[RecordedVoterSet, ...]:
     """In order of offsets; at the same one the log's before a snapshot's."""
     found = [*_of_snapshots(files.snapshots), *_of_segments(files.segments)]
     return tuple(sorted(found, key=lambda one: (one.voters.offset, one.in_snapshot)))
 
 
-def _of_snapshots(snapshots: tuple[Snapshot, ...]) -> Iterator[Recorded]:
+def _of_snapshots(snapshots: tuple[SnapshotFile, ...]) -> Iterator[RecordedVoterSet]:
     for snapshot in snapshots:
         for event, _ in _in_control_batches(snapshot, end_offset=snapshot.end_offset):
             # Each node writes its snapshots itself, at a time that says nothing of the voters.
             last = Offset(snapshot.end_offset - 1)
             voters = VoterSet(voters=event.voters, offset=last, leader_epoch=snapshot.epoch, timestamp_ms=None)
-            yield Recorded(voters=voters, file=snapshot.name, in_snapshot=True)
+            yield RecordedVoterSet(voters=voters, file=snapshot.name, in_snapshot=True)
 
 
-def _of_segments(segments: tuple[Segment, ...]) -> Iterator[Recorded]:
+def _of_segments(segments: tuple[SegmentFile, ...]) -> Iterator[RecordedVoterSet]:
     for segment in segments:
         for event, epoch in _in_control_batches(segment):
             at = event.at
             voters = VoterSet(
                 voters=event.voters, offset=at.offset, leader_epoch=Epoch(epoch), timestamp_ms=at.timestamp_ms
             )
-            yield Recorded(voters=voters, file=segment.name, in_snapshot=False)
+            yield RecordedVoterSet(voters=voters, file=segment.name, in_snapshot=False)
 
 
-def _in_control_batches(file: Segment | Snapshot, end_offset: int | None = None) -> Iterator[tuple[VotersSet, int]]:
+def _in_control_batches(
+    file: SegmentFile | SnapshotFile, end_offset: int | None = None
+) -> Iterator[tuple[VotersSet, int]]:
     file.file.seek(0)
     content = file.file.read()
     for batch in scan(content):
-        if not isinstance(batch, Batch):
+        if not isinstance(batch, RecordBatch):
             return
         if not batch.is_control:
             continue
         table = decode(
             content[batch.position : batch.end],
-            kind=Kind.RECORDS if end_offset is None else Kind.SNAPSHOT,
+            kind=ObservationKind.RECORDS if end_offset is None else ObservationKind.SNAPSHOT,
             base_offset=batch.base_offset if end_offset is None else end_offset,
             last_offset=batch.last_offset,
             leader_epoch=batch.leader_epoch,

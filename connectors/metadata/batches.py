@@ -35,7 +35,7 @@ Chunk: TypeAlias = bytes | memoryview
 """Bytes that hold record batches one behind the other."""
 
 
-class Batch(NamedTuple):
+class RecordBatch(NamedTuple):
     """A whole batch with the right CRC. A tuple, for an idle log is hundreds of thousands of one-record batches."""
 
     position: int
@@ -97,7 +97,7 @@ class BadBatch(NamedTuple):
     base_offset: int | None
     """None where the header cannot be believed."""
     reason: str
-    header: Batch | None = None
+    header: RecordBatch | None = None
     """The header, where the CRC vouches for it: a batch that is undamaged but not ours to read."""
 
 
@@ -113,10 +113,10 @@ class TornTail(NamedTuple):
     """Bytes that are not there; None when the chunk ends inside the length field."""
 
 
-Scanned: TypeAlias = Batch | BadBatch | TornTail
+ScanItem: TypeAlias = RecordBatch | BadBatch | TornTail
 
 
-def scan(chunk: Chunk, *, expected: int | None = None) -> Iterator[Scanned]:
+def scan(chunk: Chunk, *, expected: int | None = None) -> Iterator[ScanItem]:
     """Walk the batches of a chunk in order; never raises, whatever the bytes are.
 
     Args:
@@ -137,13 +137,13 @@ def scan(chunk: Chunk, *, expected: int | None = None) -> Iterator[Scanned]:
         after = position + FRAME + length
         if fields[3] != MAGIC or length < HEADER.size - FRAME or after > end:
             expected = None
-            odd = _odd(chunk, position)
+            odd = _unreadable(chunk, position)
             yield odd
             position += odd.size
             continue
         if crc32c(view[position + CHECKED_AT : after]) == fields[4]:
-            batch = Batch(position, *fields)
-            reason = refusal(batch, expected)
+            batch = RecordBatch(position, *fields)
+            reason = rejection_reason(batch, expected)
             expected = (batch.base_offset if expected is None else expected) + max(batch.last_offset_delta, 0) + 1
             if reason is None:
                 yield batch
@@ -156,7 +156,7 @@ def scan(chunk: Chunk, *, expected: int | None = None) -> Iterator[Scanned]:
         position = after
 
 
-def _odd(chunk: Chunk, position: int) -> BadBatch | TornTail:
+def _unreadable(chunk: Chunk, position: int) -> BadBatch | TornTail:
     """What stands where no whole batch of magic 2 does: a torn tail, or a batch of no use."""
     left = len(chunk) - position
     if left < FRAME:
@@ -174,7 +174,7 @@ def _odd(chunk: Chunk, position: int) -> BadBatch | TornTail:
     return BadBatch(position, size, base_offset, f"magic {magic} where 2 belongs")
 
 
-def refusal(batch: Batch, expected: int | None) -> str | None:
+def rejection_reason(batch: RecordBatch, expected: int | None) -> str | None:
     """Why an undamaged batch is not read, or None."""
     if batch.attributes & _COMPRESSION_BITS:
         return f"compressed with {batch.compression}, which KRaft never writes: not read"
@@ -192,6 +192,6 @@ def refusal(batch: Batch, expected: int | None) -> str | None:
     return None
 
 
-def sealed(batch: bytearray | memoryview) -> None:
+def write_crc(batch: bytearray | memoryview) -> None:
     """Write the right CRC-32C into one whole batch whose body was changed in place."""
     _CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[CHECKED_AT:]))

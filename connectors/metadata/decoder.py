@@ -9,20 +9,28 @@ from struct import error as StructError
 from typing import NamedTuple
 
 from connectors.errors import UndecodableError
-from connectors.event import At, Event, LogAdvanced, SnapshotBegan, SnapshotEnded, Undecodable
+from connectors.event import Event
 from connectors.event_columns import EventColumns
-from connectors.metadata.batches import BadBatch, Batch, Scanned, scan
-from connectors.metadata.field_readers import Reader, Values, compiled, read
-from connectors.metadata.partition_fast_path import READERS, PartitionReader, Unusual
-from connectors.metadata.record_framing import FRAME_VERSION, Framed, control_type, framed, head, is_noop
-from connectors.metadata.record_schemas import RecordForms, forms
-from connectors.metadata.record_to_event import CONTROL_TRANSLATORS, TRANSLATORS, Translator
-from connectors.metadata.redaction import BEARING
-from connectors.observation import Kind
+from connectors.log_event import LogAdvanced, RecordPosition, SnapshotBegan, SnapshotEnded, Undecodable
+from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, scan
+from connectors.metadata.field_readers import FieldReader, Values, field_reader, read_body
+from connectors.metadata.partition_fast_path import PARTITION_READERS, PartitionReader, UnusualShape
+from connectors.metadata.record_framing import (
+    FRAME_VERSION,
+    FramedRecord,
+    control_type,
+    framed_records,
+    is_noop,
+    value_type,
+)
+from connectors.metadata.record_schemas import MergedSchema, merged_schemas
+from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS, Converter
+from connectors.metadata.redaction import CREDENTIAL_FIELDS
+from connectors.observation import ObservationKind
 from rules.model.identifiers import Epoch, Millis, Offset
 
 
-class Snapshot(NamedTuple):
+class SnapshotId(NamedTuple):
     """The snapshot a piece is of."""
 
     end_offset: Offset
@@ -53,13 +61,15 @@ def decode(
         For `records` the last event is always a LogAdvanced, NoOps included in its newest timestamp. For
         `snapshot` there is none; SnapshotBegan and SnapshotEnded come from the header and footer records.
     """
-    snapshot = Snapshot(Offset(base_offset or 0), Epoch(leader_epoch or 0)) if kind == Kind.SNAPSHOT else None
-    assert snapshot is not None or kind == Kind.RECORDS
+    snapshot = (
+        SnapshotId(Offset(base_offset or 0), Epoch(leader_epoch or 0)) if kind == ObservationKind.SNAPSHOT else None
+    )
+    assert snapshot is not None or kind == ObservationKind.RECORDS
     table = EventColumns()
     newest: int | None = None
     follows = base_offset if snapshot is None else None
     for item in scan(payload, expected=follows):
-        if isinstance(item, Batch):
+        if isinstance(item, RecordBatch):
             if not is_noop(payload, item):
                 _batch(payload, item, table, snapshot)
             if newest is None or item.max_timestamp > newest:
@@ -81,19 +91,19 @@ def decode(
     return table
 
 
-def _unreadable(item: Scanned, follows: int | None) -> Undecodable:
+def _unreadable(item: ScanItem, follows: int | None) -> Undecodable:
     """A batch that was not read, at the offset where it should be when that is known."""
     offset = item.base_offset if follows is None else follows
     reason = item.reason if isinstance(item, BadBatch) else "the batch is torn: the rest of it is not there"
     return Undecodable(offset=None if offset is None or offset < 0 else Offset(offset), reason=reason, length=item.size)
 
 
-def _batch(payload: bytes, batch: Batch, table: EventColumns, snapshot: Snapshot | None) -> None:
+def _batch(payload: bytes, batch: RecordBatch, table: EventColumns, snapshot: SnapshotId | None) -> None:
     """Every record of one batch."""
     rows = table.rows
     passed_over = _passed_over()
     by_hand = _by_hand()
-    for record in framed(payload, batch):
+    for record in framed_records(payload, batch):
         start = b""
         if record.fault is None and record.key is None and record.value is not None:
             at, end = record.value
@@ -104,7 +114,7 @@ def _batch(payload: bytes, batch: Batch, table: EventColumns, snapshot: Snapshot
                 type_, reader = by_hand[start]
                 try:
                     tail = reader(payload, at + 3, end)
-                except (IndexError, StructError, Unusual):
+                except (IndexError, StructError, UnusualShape):
                     # The reader made from the layout says what it is, or what is wrong with it.
                     pass
                 else:
@@ -117,10 +127,10 @@ def _batch(payload: bytes, batch: Batch, table: EventColumns, snapshot: Snapshot
             table.append(event)
 
 
-def _event(payload: bytes, batch: Batch, record: Framed, snapshot: Snapshot | None) -> Event | None:
+def _event(payload: bytes, batch: RecordBatch, record: FramedRecord, snapshot: SnapshotId | None) -> Event | None:
     """What one record says; None where it is not needed."""
     offset = Offset(batch.base_offset + record.delta)
-    at = At(
+    at = RecordPosition(
         offset=offset,
         leader_epoch=Epoch(batch.leader_epoch),
         timestamp_ms=Millis(batch.base_timestamp + record.timestamp_delta),
@@ -138,7 +148,7 @@ def _event(payload: bytes, batch: Batch, record: Framed, snapshot: Snapshot | No
     return Undecodable(offset=offset, reason=reason, length=record.end - record.start)
 
 
-def _misplaced(batch: Batch, record: Framed) -> str | None:
+def _misplaced(batch: RecordBatch, record: FramedRecord) -> str | None:
     """Why a whole record is none that KRaft writes, or None."""
     if record.value is None:
         return "a record without a value"
@@ -147,29 +157,29 @@ def _misplaced(batch: Batch, record: Framed) -> str | None:
     return None
 
 
-def _of_metadata(payload: bytes, value: tuple[int, int], at: At) -> Event | None:
-    api_key, version, body = head(payload, *value)
-    layout = forms().records.get(api_key)
+def _of_metadata(payload: bytes, value: tuple[int, int], at: RecordPosition) -> Event | None:
+    api_key, version, body = value_type(payload, *value)
+    layout = merged_schemas().records.get(api_key)
     if layout is None:
-        raise UndecodableError(f"record type {api_key} version {version} is not known to {forms().known_to}")
-    translate = TRANSLATORS.get(layout.name)
-    if translate is None and layout.name not in BEARING:
+        raise UndecodableError(f"record type {api_key} version {version} is not known to {merged_schemas().known_to}")
+    translate = CONVERTERS.get(layout.name)
+    if translate is None and layout.name not in CREDENTIAL_FIELDS:
         return None
     values = _values(layout, version, payload[body : value[1]])
     return None if translate is None else _said(translate, at, values, layout.name)
 
 
 def _of_control(
-    payload: bytes, value: tuple[int, int], key: tuple[int, int] | None, at: At, snapshot: Snapshot | None
+    payload: bytes, value: tuple[int, int], key: tuple[int, int] | None, at: RecordPosition, snapshot: SnapshotId | None
 ) -> Event | None:
     type_ = control_type(payload, key)
-    layout = forms().control.get(type_)
+    layout = merged_schemas().control.get(type_)
     if layout is None:
-        raise UndecodableError(f"control record type {type_} is not known to {forms().known_to}")
+        raise UndecodableError(f"control record type {type_} is not known to {merged_schemas().known_to}")
     body = payload[value[0] : value[1]]
     # Every control record begins with its own version.
     values = _values(layout, int.from_bytes(body[:2], "big", signed=True), body)
-    translate = CONTROL_TRANSLATORS.get(layout.name)
+    translate = CONTROL_CONVERTERS.get(layout.name)
     if translate is not None:
         return _said(translate, at, values, layout.name)
     if snapshot is None:
@@ -182,20 +192,20 @@ def _of_control(
     )
 
 
-def _values(layout: RecordForms, version: int, body: bytes) -> Values:
+def _values(layout: MergedSchema, version: int, body: bytes) -> Values:
     """The fields of a body by the newest layout that fits it."""
     if version not in layout.versions:
-        raise UndecodableError(f"{layout.name} version {version} is not known to {forms().known_to}")
+        raise UndecodableError(f"{layout.name} version {version} is not known to {merged_schemas().known_to}")
     problem: UndecodableError | None = None
     for reader in _readers(layout.name, version):
         try:
-            return read(reader, body)
+            return read_body(reader, body)
         except UndecodableError as error:
             problem = problem or error
     raise UndecodableError(f"{layout.name} version {version} {problem}")
 
 
-def _said(translate: Translator, at: At, values: Values, name: str) -> Event:
+def _said(translate: Converter, at: RecordPosition, values: Values, name: str) -> Event:
     try:
         return translate(at, values)
     except UndecodableError as error:
@@ -203,11 +213,11 @@ def _said(translate: Translator, at: At, values: Values, name: str) -> Event:
 
 
 @cache
-def _readers(name: str, version: int) -> tuple[Reader, ...]:
+def _readers(name: str, version: int) -> tuple[FieldReader, ...]:
     """The readers made from a record's layouts, the newest first."""
-    known = forms()
+    known = merged_schemas()
     layout = next(layout for layout in (*known.records.values(), *known.control.values()) if layout.name == name)
-    return tuple(map(compiled, layout.versions[version]))
+    return tuple(map(field_reader, layout.versions[version]))
 
 
 @cache
@@ -215,8 +225,8 @@ def _passed_over() -> frozenset[bytes]:
     """The first bytes of the records that are not needed."""
     return frozenset(
         bytes((FRAME_VERSION, layout.type, version))
-        for layout in forms().records.values()
-        if layout.name not in TRANSLATORS and layout.name not in BEARING
+        for layout in merged_schemas().records.values()
+        if layout.name not in CONVERTERS and layout.name not in CREDENTIAL_FIELDS
         for version in layout.versions
     )
 
@@ -224,4 +234,4 @@ def _passed_over() -> frozenset[bytes]:
 @cache
 def _by_hand() -> dict[bytes, tuple[str, PartitionReader]]:
     """Likewise of the records that are read by hand."""
-    return {bytes((FRAME_VERSION, *which)): reader for which, reader in READERS.items()}
+    return {bytes((FRAME_VERSION, *which)): reader for which, reader in PARTITION_READERS.items()}

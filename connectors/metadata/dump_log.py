@@ -10,12 +10,21 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from connectors.errors import UndecodableError
-from connectors.metadata.batches import MAGIC, MAGIC_AT, BadBatch, Batch, Scanned, TornTail, refusal, scan
-from connectors.metadata.field_readers import Reader, compiled, read
+from connectors.metadata.batches import (
+    MAGIC,
+    MAGIC_AT,
+    BadBatch,
+    RecordBatch,
+    ScanItem,
+    TornTail,
+    rejection_reason,
+    scan,
+)
+from connectors.metadata.field_readers import FieldReader, field_reader, read_body
 from connectors.metadata.json_rendering import Json, Renderer, renderer
-from connectors.metadata.record_framing import Framed, control_type, framed, head
-from connectors.metadata.record_schemas import RecordForms, forms
-from connectors.metadata.redaction import BEARING
+from connectors.metadata.record_framing import FramedRecord, control_type, framed_records, value_type
+from connectors.metadata.record_schemas import MergedSchema, merged_schemas
+from connectors.metadata.redaction import CREDENTIAL_FIELDS
 
 CONTROL_NAMES: Final = {
     "LeaderChangeMessage": "LeaderChange",
@@ -31,7 +40,7 @@ _LOG_APPEND_TIME: Final = 0x08
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transcribed:
+class DumpedRecord:
     """One record."""
 
     offset: int
@@ -55,7 +64,7 @@ class Transcribed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
+class DumpGap:
     """Bytes that were not read, or records that are not there."""
 
     position: int
@@ -67,54 +76,54 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
+class DumpPosition:
     """How far the transcript is."""
 
     position: int
 
 
-Entry: TypeAlias = Transcribed | Gap | Reached
+DumpEntry: TypeAlias = DumpedRecord | DumpGap | DumpPosition
 
 
-def transcript(segment: bytes, *, kafka: str | None = None, secrets: bool = False) -> Iterator[Entry]:
+def dump_records(segment: bytes, *, kafka: str | None = None, secrets: bool = False) -> Iterator[DumpEntry]:
     """Every record of a file, in its order; a Reached behind each batch.
 
     Args:
         segment: the bytes of a `.log` or `.checkpoint`.
-        kafka: read as this Kafka does, one of `kafkas()`; None reads each record as the newest Kafka does that can.
+        kafka: read as this Kafka does, one of `kafka_versions()`; None reads each record as the newest Kafka does that can.
         secrets: show what is otherwise blanked: credentials, and the values of configurations.
     """
     follows: int | None = None
     for item in scan(segment):
         batch = _readable(item)
         if batch is None:
-            assert not isinstance(item, Batch)
+            assert not isinstance(item, RecordBatch)
             follows = None
             yield _unread(item)
             continue
         if follows is not None and batch.base_offset != follows:
             yield _jump(batch, follows)
-        for record in framed(segment, batch):
+        for record in framed_records(segment, batch):
             yield _transcribed(segment, batch, record, kafka, secrets=secrets)
         follows = batch.last_offset + 1
-        yield Reached(position=batch.end)
+        yield DumpPosition(position=batch.end)
 
 
-def _readable(item: Scanned) -> Batch | None:
+def _readable(item: ScanItem) -> RecordBatch | None:
     """A batch that is whole and undamaged, even where it should not be: the rest of the file is of use all the same."""
     match item:
-        case Batch():
+        case RecordBatch():
             return item
         case BadBatch(header=header):
-            return header if header is not None and refusal(header, None) is None else None
+            return header if header is not None and rejection_reason(header, None) is None else None
         case TornTail():
             return None
 
 
-def begins_as_log(segment: bytes) -> bool:
+def is_record_log(segment: bytes) -> bool:
     """Whether the first bytes are a record batch of Kafka, be it a damaged or torn one."""
     match next(scan(segment), None):
-        case Batch():
+        case RecordBatch():
             return True
         case BadBatch() as bad:
             # A damaged batch of believable length has its offset; a file of another kind has neither.
@@ -125,19 +134,21 @@ def begins_as_log(segment: bytes) -> bool:
             return False
 
 
-def _unread(item: BadBatch | TornTail) -> Gap:
+def _unread(item: BadBatch | TornTail) -> DumpGap:
     if isinstance(item, BadBatch):
-        return Gap(position=item.position, size=item.size, offset=item.base_offset, reason=item.reason)
+        return DumpGap(position=item.position, size=item.size, offset=item.base_offset, reason=item.reason)
     missing = "" if item.missing is None else f": {item.missing} bytes of its last batch are not there"
-    return Gap(position=item.position, size=item.size, offset=item.base_offset, reason=f"the file is torn{missing}")
+    return DumpGap(position=item.position, size=item.size, offset=item.base_offset, reason=f"the file is torn{missing}")
 
 
-def _jump(batch: Batch, follows: int) -> Gap:
+def _jump(batch: RecordBatch, follows: int) -> DumpGap:
     reason = f"base offset {batch.base_offset} where {follows} follows"
-    return Gap(position=batch.position, size=0, offset=batch.base_offset, reason=reason)
+    return DumpGap(position=batch.position, size=0, offset=batch.base_offset, reason=reason)
 
 
-def _transcribed(segment: bytes, batch: Batch, record: Framed, kafka: str | None, *, secrets: bool) -> Transcribed:
+def _transcribed(
+    segment: bytes, batch: RecordBatch, record: FramedRecord, kafka: str | None, *, secrets: bool
+) -> DumpedRecord:
     """One record; what it says of itself is found out step by step, so that a damaged one tells what it can."""
     appended = batch.attributes & _LOG_APPEND_TIME
     timestamp = batch.max_timestamp if appended else batch.base_timestamp + record.timestamp_delta
@@ -157,7 +168,7 @@ def _transcribed(segment: bytes, batch: Batch, record: Framed, kafka: str | None
             data = _data(_ways(kind, found, version, kafka, secrets=secrets), segment[body:end])
     except UndecodableError as error:
         reason, damaged = str(error), True
-    return Transcribed(
+    return DumpedRecord(
         offset=batch.base_offset + record.delta,
         epoch=batch.leader_epoch,
         timestamp=timestamp,
@@ -171,7 +182,7 @@ def _transcribed(segment: bytes, batch: Batch, record: Framed, kafka: str | None
     )
 
 
-def _announced(segment: bytes, batch: Batch, record: Framed) -> tuple[str, int, int, int]:
+def _announced(segment: bytes, batch: RecordBatch, record: FramedRecord) -> tuple[str, int, int, int]:
     """Metadata or control, type, version, and where the body begins.
 
     Raises:
@@ -183,7 +194,7 @@ def _announced(segment: bytes, batch: Batch, record: Framed) -> tuple[str, int, 
         raise UndecodableError("a record without a value")
     start, end = record.value
     if not batch.is_control:
-        return "records", *head(segment, start, end)
+        return "records", *value_type(segment, start, end)
     if end - start < 2:
         raise UndecodableError("a control record without a version")
     # Every control record begins with its own version, which is a field of it.
@@ -191,9 +202,9 @@ def _announced(segment: bytes, batch: Batch, record: Framed) -> tuple[str, int, 
     return "control", control_type(segment, record.key), version, start
 
 
-def _unknown(known: RecordForms | None, kind: str, type_: int, version: int, kafka: str | None) -> str | None:
+def _unknown(known: MergedSchema | None, kind: str, type_: int, version: int, kafka: str | None) -> str | None:
     """Why a record cannot be read though nothing is wrong with it, or None."""
-    knows = forms(kafka).known_to
+    knows = merged_schemas(kafka).known_to
     if known is None:
         what = "record type" if kind == "records" else "control record type"
         return f"{what} {type_} is not known to {knows}"
@@ -202,7 +213,7 @@ def _unknown(known: RecordForms | None, kind: str, type_: int, version: int, kaf
     return None
 
 
-def _name(layout: RecordForms) -> str:
+def _name(layout: MergedSchema) -> str:
     return layout.constant or CONTROL_NAMES.get(layout.name, layout.name)
 
 
@@ -215,7 +226,7 @@ def _data(ways: tuple["Way", ...], body: bytes) -> dict[str, Json]:
     problem: UndecodableError | None = None
     for reader, render in ways:
         try:
-            values = read(reader, body)
+            values = read_body(reader, body)
         except UndecodableError as error:
             problem = problem or error
         else:
@@ -224,12 +235,12 @@ def _data(ways: tuple["Way", ...], body: bytes) -> dict[str, Json]:
     raise UndecodableError(f"the record {problem}")
 
 
-Way: TypeAlias = tuple[Reader, Renderer]
+Way: TypeAlias = tuple[FieldReader, Renderer]
 """How one Kafka reads and prints one version of a record."""
 
 
-def _known(kind: str, kafka: str | None) -> Mapping[int, RecordForms]:
-    known = forms(kafka)
+def _known(kind: str, kafka: str | None) -> Mapping[int, MergedSchema]:
+    known = merged_schemas(kafka)
     return known.records if kind == "records" else known.control
 
 
@@ -237,5 +248,5 @@ def _known(kind: str, kafka: str | None) -> Mapping[int, RecordForms]:
 def _ways(kind: str, type_: int, version: int, kafka: str | None, *, secrets: bool) -> tuple[Way, ...]:
     """Every way in which a Kafka lays out this version of a record, the newest first."""
     known = _known(kind, kafka)[type_]
-    blank = frozenset() if secrets else BEARING.get(known.name, frozenset())
-    return tuple((compiled(fields), renderer(fields, blank=blank)) for fields in known.versions[version])
+    blank = frozenset() if secrets else CREDENTIAL_FIELDS.get(known.name, frozenset())
+    return tuple((field_reader(fields), renderer(fields, blank=blank)) for fields in known.versions[version])

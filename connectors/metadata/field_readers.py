@@ -17,7 +17,7 @@ Values: TypeAlias = dict[str, Any]
 """A struct's fields by name: numbers, strings, bytes, bools, UUIDs as Kafka prints them, lists and structs."""
 Span: TypeAlias = tuple[int, int]
 """Where a string's or byte string's content begins and ends in the body."""
-Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
+FieldReader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 
 UNKNOWN_TAGS: Final = "unknown tags"
 """The key under which a reader made with `spans` keeps the spans of tagged fields its layout does not know."""
@@ -36,7 +36,7 @@ _FIXED: Final = {
 }
 
 
-def read(reader: Reader, body: bytes) -> Values:
+def read_body(reader: FieldReader, body: bytes) -> Values:
     """The fields of a body that must be used up to its last byte.
 
     Raises:
@@ -72,12 +72,12 @@ def uvarint(data: bytes, position: int) -> tuple[int, int]:
     raise UndecodableError("has a varint of more than five bytes")
 
 
-def uuid(raw: bytes) -> str | None:
+def uuid_text(raw: bytes) -> str | None:
     """A UUID as Kafka prints it, 22 characters of URL-safe base64; None for the zero UUID."""
     return None if raw == _ZERO_UUID else urlsafe_b64encode(raw)[:22].decode("ascii")
 
 
-def compiled(type_: FieldType, *, spans: frozenset[str] | None = None) -> Reader:
+def field_reader(type_: FieldType, *, spans: frozenset[str] | None = None) -> FieldReader:
     """A reader of one type.
 
     Args:
@@ -90,7 +90,7 @@ def compiled(type_: FieldType, *, spans: frozenset[str] | None = None) -> Reader
             return _struct(type_, spans)
         case "compact_array" | "compact_nullable_array":
             assert type_.of is not None
-            return _array(compiled(type_.of, spans=spans), nullable="nullable" in type_.name)
+            return _array(field_reader(type_.of, spans=spans), nullable="nullable" in type_.name)
         case "compact_string" | "compact_nullable_string" | "compact_bytes" | "compact_nullable_bytes":
             return _content(_text if "string" in type_.name else _raw, nullable="nullable" in type_.name)
         case "uuid":
@@ -99,23 +99,23 @@ def compiled(type_: FieldType, *, spans: frozenset[str] | None = None) -> Reader
             return _fixed(_FIXED[name])
 
 
-def _marked(type_: FieldType) -> Reader:
+def _span_reader(type_: FieldType) -> FieldReader:
     """A reader that gives the spans of strings and byte strings, in whatever they stand."""
     match type_.name:
         case "compact_array" | "compact_nullable_array":
             assert type_.of is not None
-            return _array(_marked(type_.of), nullable="nullable" in type_.name)
+            return _array(_span_reader(type_.of), nullable="nullable" in type_.name)
         case "compact_string" | "compact_nullable_string" | "compact_bytes" | "compact_nullable_bytes":
             return _content(_span, nullable="nullable" in type_.name)
         case _:
-            return compiled(type_)
+            return field_reader(type_)
 
 
-def _struct(type_: FieldType, spans: frozenset[str] | None) -> Reader:
-    def reader_of(field: Field) -> Reader:
+def _struct(type_: FieldType, spans: frozenset[str] | None) -> FieldReader:
+    def reader_of(field: Field) -> FieldReader:
         if spans is not None and field.name in spans:
-            return _marked(field.type)
-        return compiled(field.type, spans=spans)
+            return _span_reader(field.type)
+        return field_reader(field.type, spans=spans)
 
     plain = [(field.name, reader_of(field)) for field in type_.fields if field.tag is None]
     tags = {field.tag: (field.name, reader_of(field)) for field in type_.fields if field.tag is not None}
@@ -134,7 +134,7 @@ def _struct(type_: FieldType, spans: frozenset[str] | None) -> Reader:
 
 
 def _tagged(
-    values: Values, tags: Mapping[int, tuple[str, Reader]], body: bytes, position: int, *, keep_unknown: bool
+    values: Values, tags: Mapping[int, tuple[str, FieldReader]], body: bytes, position: int, *, keep_unknown: bool
 ) -> int:
     """Read the tagged fields into `values`; the position behind them."""
     count, position = uvarint(body, position)
@@ -161,7 +161,7 @@ def _tagged(
     return position
 
 
-def _array(element: Reader, *, nullable: bool) -> Reader:
+def _array(element: FieldReader, *, nullable: bool) -> FieldReader:
     def read_array(body: bytes, position: int) -> tuple[list[Any] | None, int]:
         count, position = uvarint(body, position)
         if count == 0:
@@ -177,7 +177,7 @@ def _array(element: Reader, *, nullable: bool) -> Reader:
     return read_array
 
 
-def _content(convert: Callable[[bytes, int, int], Any], *, nullable: bool) -> Reader:
+def _content(convert: Callable[[bytes, int, int], Any], *, nullable: bool) -> FieldReader:
     def read_content(body: bytes, position: int) -> tuple[Any, int]:
         length, position = uvarint(body, position)
         if length == 0:
@@ -212,10 +212,10 @@ def _read_uuid(body: bytes, position: int) -> tuple[str | None, int]:
     end = position + _UUID_SIZE
     if end > len(body):
         raise UndecodableError("ends in the middle of a UUID")
-    return uuid(body[position:end]), end
+    return uuid_text(body[position:end]), end
 
 
-def _fixed(struct: Struct) -> Reader:
+def _fixed(struct: Struct) -> FieldReader:
     def read_fixed(body: bytes, position: int) -> tuple[Any, int]:
         return struct.unpack_from(body, position)[0], position + struct.size
 

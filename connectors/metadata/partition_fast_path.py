@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from connectors.errors import UndecodableError
 from connectors.event_columns import PARTITION_CHANGED, PARTITION_SET
-from connectors.metadata.field_readers import uuid
+from connectors.metadata.field_readers import uuid_text
 
 PARTITION: Final = 3
 PARTITION_CHANGE: Final = 5
@@ -21,9 +21,11 @@ UNCHANGED_STATE: Final = -1
 """PartitionChangeRecord.leaderRecoveryState where it is not changed."""
 
 Ints: TypeAlias = list[int] | None
-Tail: TypeAlias = tuple[str, int, Ints, Ints, Ints, Ints, int | None, bool, int | None, int | None, bool | None, None]
+PartitionColumns: TypeAlias = tuple[
+    str, int, Ints, Ints, Ints, Ints, int | None, bool, int | None, int | None, bool | None, None
+]
 """The fields of `connectors.event_columns.Row` from `topic_id` on."""
-PartitionReader: TypeAlias = Callable[[bytes, int, int], Tail]
+PartitionReader: TypeAlias = Callable[[bytes, int, int], PartitionColumns]
 """Of a chunk, where the body begins, and where it ends. Raises Unusual, IndexError or struct.error."""
 
 _WHICH: Final = Struct(">i16s")
@@ -38,16 +40,16 @@ _RECOVERED: Final = 0
 _RECOVERING: Final = 1
 
 
-class Unusual(Exception):
+class UnusualShape(Exception):
     """Not the usual shape: the reader made from the layout has to look at it."""
 
 
 @lru_cache(maxsize=1 << 14)
 def _topic_id(raw: bytes) -> str:
     """A topic's UUID as Kafka prints it; neighbours share it, so it is kept."""
-    printed = uuid(raw)
+    printed = uuid_text(raw)
     if printed is None:
-        raise Unusual
+        raise UnusualShape
     return printed
 
 
@@ -69,7 +71,7 @@ def _partition(version: int) -> PartitionReader:
     directories = version >= 1
     tags = (0, 1, 2) if version >= 2 else (0,)
 
-    def read_partition(chunk: bytes, position: int, end: int) -> Tail:
+    def read_partition(chunk: bytes, position: int, end: int) -> PartitionColumns:
         partition, raw = _WHICH.unpack_from(chunk, position)
         replicas, position = _ints(chunk, position + _WHICH.size)
         isr, position = _ints(chunk, position)
@@ -93,7 +95,7 @@ def _partition(version: int) -> PartitionReader:
             size = chunk[position + 1]
             position += 2
             if tag <= last or tag not in tags:
-                raise Unusual
+                raise UnusualShape
             last = tag
             if tag == 0:
                 state = _state(chunk, position, size)
@@ -103,7 +105,7 @@ def _partition(version: int) -> PartitionReader:
                 last_known_elr = _sized_ints(chunk, position, size) or []
             position += size
         if position != end:
-            raise Unusual
+            raise UnusualShape
         shown = None if leader < 0 else leader
         topic, is_recovering = _topic_id(raw), state == _RECOVERING
         elrs = (elr, last_known_elr)
@@ -116,7 +118,7 @@ def _partition_change(version: int) -> PartitionReader:
     """Of a PartitionChangeRecord: everything but the partition's name is a tagged field, absent where unchanged."""
     tags = {0: (0, 1, 2, 3, 4, 5), 1: (0, 1, 2, 3, 4, 5, 8), 2: (0, 1, 2, 3, 4, 5, 6, 7, 8)}[version]
 
-    def read_partition_change(chunk: bytes, position: int, end: int) -> Tail:
+    def read_partition_change(chunk: bytes, position: int, end: int) -> PartitionColumns:
         partition, raw = _WHICH.unpack_from(chunk, position)
         position += _WHICH.size
         leader = UNCHANGED_LEADER
@@ -130,7 +132,7 @@ def _partition_change(version: int) -> PartitionReader:
             size = chunk[position + 1]
             position += 2
             if tag <= last or tag not in tags:
-                raise Unusual
+                raise UnusualShape
             last = tag
             if tag == 1:
                 leader = _leader(chunk, position, size)
@@ -138,12 +140,12 @@ def _partition_change(version: int) -> PartitionReader:
                 state = _state(chunk, position, size) == _RECOVERING
             elif tag == 8:
                 if _past_uuids(chunk, position) != position + size:
-                    raise Unusual
+                    raise UnusualShape
             else:
                 lists[tag] = _sized_ints(chunk, position, size)
             position += size
         if position != end:
-            raise Unusual
+            raise UnusualShape
         shown = None if leader < 0 else leader
         is_set = leader != UNCHANGED_LEADER
         replicas, isr, elr, last_known_elr = lists[2], lists[0], lists[6], lists[7]
@@ -156,7 +158,7 @@ def _ints(chunk: bytes, position: int) -> tuple[list[int], int]:
     """A compact array of int32 and the position behind it."""
     count = chunk[position] - 1
     if not 0 <= count < 0x7F:
-        raise Unusual
+        raise UnusualShape
     return list(_LISTS[count].unpack_from(chunk, position + 1)), position + 1 + 4 * count
 
 
@@ -164,7 +166,7 @@ def _sized_ints(chunk: bytes, position: int, size: int) -> Ints:
     """A nullable compact array of int32 that must be `size` bytes long."""
     count = chunk[position]
     if size != (4 * count - 3 if count else 1) or size >= 0x80:
-        raise Unusual
+        raise UnusualShape
     return list(_LISTS[count - 1].unpack_from(chunk, position + 1)) if count else None
 
 
@@ -172,13 +174,13 @@ def _past_uuids(chunk: bytes, position: int) -> int:
     """The position behind a compact array of UUIDs."""
     count = chunk[position]
     if not 1 <= count < 0x80:
-        raise Unusual
+        raise UnusualShape
     return position + 1 + (count - 1) * _UUID_SIZE
 
 
 def _leader(chunk: bytes, position: int, size: int) -> int:
     if size != _INT.size:
-        raise Unusual
+        raise UnusualShape
     leader: int = _INT.unpack_from(chunk, position)[0]
     return leader
 
@@ -186,11 +188,11 @@ def _leader(chunk: bytes, position: int, size: int) -> int:
 def _state(chunk: bytes, position: int, size: int) -> int:
     state = chunk[position]
     if size != 1 or state > _RECOVERING:
-        raise Unusual
+        raise UnusualShape
     return state
 
 
-READERS: Final[dict[tuple[int, int], tuple[str, PartitionReader]]] = {
+PARTITION_READERS: Final[dict[tuple[int, int], tuple[str, PartitionReader]]] = {
     **{(PARTITION, version): (PARTITION_SET, _partition(version)) for version in (0, 1, 2)},
     **{(PARTITION_CHANGE, version): (PARTITION_CHANGED, _partition_change(version)) for version in (0, 1, 2)},
 }

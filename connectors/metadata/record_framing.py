@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from connectors.errors import UndecodableError
-from connectors.metadata.batches import HEADER, Batch
+from connectors.metadata.batches import HEADER, RecordBatch
 from connectors.metadata.field_readers import uvarint
 
 FRAME_VERSION: Final = 1
@@ -22,7 +22,7 @@ _LARGEST_DELTA: Final = 2**61
 _CONTROL_KEY: Final = 4
 
 
-class Framed(NamedTuple):
+class FramedRecord(NamedTuple):
     """One record of a batch, by positions in the chunk."""
 
     start: int
@@ -40,12 +40,12 @@ class Framed(NamedTuple):
     """Why it cannot be read; the positions then say only which bytes are passed over."""
 
 
-def is_noop(chunk: bytes, batch: Batch) -> bool:
+def is_noop(chunk: bytes, batch: RecordBatch) -> bool:
     """Whether the batch holds one NoOpRecord and nothing else."""
     return batch.length == NOOP_SIZE - 12 and chunk[batch.position + HEADER.size : batch.end] == NOOP
 
 
-def framed(chunk: bytes, batch: Batch) -> Iterator[Framed]:
+def framed_records(chunk: bytes, batch: RecordBatch) -> Iterator[FramedRecord]:
     """The records of a batch in order; never raises.
 
     Every byte behind the batch's header belongs to exactly one of the records: where a record's length cannot
@@ -60,16 +60,16 @@ def framed(chunk: bytes, batch: Batch) -> Iterator[Framed]:
             record = None
         if record is None or record.end > end:
             fault = f"record {delta} of {batch.record_count} does not end within its batch"
-            yield Framed(position, end, delta, 0, None, None, position, fault)
+            yield FramedRecord(position, end, delta, 0, None, None, position, fault)
             return
         yield record
         position = record.end
     if position < end:
         fault = f"{end - position} bytes stand behind the last record of the batch"
-        yield Framed(position, end, batch.record_count - 1, 0, None, None, position, fault)
+        yield FramedRecord(position, end, batch.record_count - 1, 0, None, None, position, fault)
 
 
-def head(chunk: bytes, start: int, end: int) -> tuple[int, int, int]:
+def value_type(chunk: bytes, start: int, end: int) -> tuple[int, int, int]:
     """Type and version of a metadata record's value, and where its body begins.
 
     Raises:
@@ -98,7 +98,7 @@ def control_type(chunk: bytes, key: tuple[int, int] | None) -> int:
     return int.from_bytes(chunk[key[0] + 2 : key[0] + 4], "big", signed=True)
 
 
-def _usual(chunk: bytes, start: int, batch_end: int, delta: int) -> Framed | None:
+def _usual(chunk: bytes, start: int, batch_end: int, delta: int) -> FramedRecord | None:
     """A metadata record as Kafka's writers shape it, read without a call a varint; None for any other shape."""
     position = start + 1
     length = chunk[start]
@@ -119,7 +119,7 @@ def _usual(chunk: bytes, start: int, batch_end: int, delta: int) -> Framed | Non
     stop = at + (size >> 1)
     if size > 0x3FFF or (length | size) & 1 or stop != end - 1 or end > batch_end or chunk[stop] != 0:
         return None
-    return Framed(start, end, delta, 0, None, (at, stop), inside)
+    return FramedRecord(start, end, delta, 0, None, (at, stop), inside)
 
 
 def _usual_start(delta: int) -> bytes:
@@ -133,7 +133,7 @@ def _usual_start(delta: int) -> bytes:
     return b"\xff"
 
 
-def _record(chunk: bytes, start: int, batch_end: int, delta: int) -> Framed:
+def _record(chunk: bytes, start: int, batch_end: int, delta: int) -> FramedRecord:
     length, position = _varint(chunk, start)
     end = position + length
     if length < 0 or end > batch_end:
@@ -142,10 +142,10 @@ def _record(chunk: bytes, start: int, batch_end: int, delta: int) -> Framed:
         return _inside(chunk, start, position, end, delta)
     except (IndexError, UndecodableError) as error:
         reason = str(error) if isinstance(error, UndecodableError) else "it ends early"
-        return Framed(start, end, delta, 0, None, None, position, f"not a record: {reason}")
+        return FramedRecord(start, end, delta, 0, None, None, position, f"not a record: {reason}")
 
 
-def _inside(chunk: bytes, start: int, position: int, end: int, delta: int) -> Framed:
+def _inside(chunk: bytes, start: int, position: int, end: int, delta: int) -> FramedRecord:
     """What stands between a record's length and its end."""
     timestamp_delta, position = _varint(chunk, position + 1)
     said, inside = _varint(chunk, position)
@@ -167,7 +167,7 @@ def _inside(chunk: bytes, start: int, position: int, end: int, delta: int) -> Fr
         fault = f"not a record: a timestamp delta of {timestamp_delta}"
     elif said != delta:
         fault = f"not a record: offset delta {said} where {delta} belongs"
-    return Framed(start, end, delta, 0 if fault else timestamp_delta, key, value, inside, fault)
+    return FramedRecord(start, end, delta, 0 if fault else timestamp_delta, key, value, inside, fault)
 
 
 def _varint(chunk: bytes, position: int) -> tuple[int, int]:

@@ -42,7 +42,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordLayout:
+class RecordSchema:
     """One type of record, in all the versions this Kafka knows."""
 
     type: int
@@ -55,16 +55,16 @@ class RecordLayout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layouts:
+class RecordSchemas:
     """Every record of one Kafka version, by type."""
 
     kafka: str
-    records: Mapping[int, RecordLayout]
-    control: Mapping[int, RecordLayout]
+    records: Mapping[int, RecordSchema]
+    control: Mapping[int, RecordSchema]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordForms:
+class MergedSchema:
     """One type of record, in all the versions that several Kafkas know between them."""
 
     type: int
@@ -75,42 +75,42 @@ class RecordForms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forms:
+class MergedSchemas:
     """Every record of several Kafkas, by type."""
 
     known_to: str
     """Whose they are, as the end of a sentence: `any Kafka up to 4.3.1`."""
-    records: Mapping[int, RecordForms]
-    control: Mapping[int, RecordForms]
+    records: Mapping[int, MergedSchema]
+    control: Mapping[int, MergedSchema]
 
 
 @cache
-def forms(kafka: str | None = None) -> Forms:
+def merged_schemas(kafka: str | None = None) -> MergedSchemas:
     """What any of the Kafkas here could have written; what one of them could, where it is named.
 
     Raises:
-        KeyError: it is none of `kafkas()`.
+        KeyError: it is none of `kafka_versions()`.
     """
-    newest_first = [layouts(name) for name in (kafkas()[::-1] if kafka is None else (kafka,))]
-    return Forms(
-        known_to=f"any Kafka up to {kafkas()[-1]}" if kafka is None else f"Kafka {kafka}",
+    newest_first = [record_schemas(name) for name in (kafka_versions()[::-1] if kafka is None else (kafka,))]
+    return MergedSchemas(
+        known_to=f"any Kafka up to {kafka_versions()[-1]}" if kafka is None else f"Kafka {kafka}",
         records=_together([each.records for each in newest_first]),
         control=_together([each.control for each in newest_first]),
     )
 
 
 @cache
-def layouts(kafka: str | None = None) -> Layouts:
+def record_schemas(kafka: str | None = None) -> RecordSchemas:
     """The layouts of one Kafka version, of the newest unless another is named.
 
     Raises:
-        KeyError: it is none of `kafkas()`.
+        KeyError: it is none of `kafka_versions()`.
     """
     whole = _whole()
-    kafka = kafkas()[-1] if kafka is None else kafka
-    if kafka not in kafkas():
+    kafka = kafka_versions()[-1] if kafka is None else kafka
+    if kafka not in kafka_versions():
         raise KeyError(kafka)
-    return Layouts(
+    return RecordSchemas(
         kafka=kafka,
         records={layout.type: layout for layout in _known(whole["records"], kafka)},
         control={layout.type: layout for layout in _known(whole["control"], kafka)},
@@ -118,13 +118,13 @@ def layouts(kafka: str | None = None) -> Layouts:
 
 
 @cache
-def kafkas() -> tuple[str, ...]:
+def kafka_versions() -> tuple[str, ...]:
     """The Kafkas whose layouts there are, oldest first."""
     return tuple(_whole()["kafka"])
 
 
-def _together(newest_first: Sequence[Mapping[int, RecordLayout]]) -> dict[int, RecordForms]:
-    found: dict[int, RecordForms] = {}
+def _together(newest_first: Sequence[Mapping[int, RecordSchema]]) -> dict[int, MergedSchema]:
+    found: dict[int, MergedSchema] = {}
     for known in newest_first:
         for type_, layout in known.items():
             newer = found.get(type_)
@@ -134,7 +134,7 @@ def _together(newest_first: Sequence[Mapping[int, RecordLayout]]) -> dict[int, R
                 if _wire(fields) not in map(_wire, before):
                     versions[version] = (*before, fields)
             named = newer or layout
-            found[type_] = RecordForms(type=type_, name=named.name, constant=named.constant, versions=versions)
+            found[type_] = MergedSchema(type=type_, name=named.name, constant=named.constant, versions=versions)
     return found
 
 
@@ -150,9 +150,9 @@ def _whole() -> dict[str, Any]:
     return found
 
 
-def _known(records: list[dict[str, Any]], kafka: str) -> Iterator[RecordLayout]:
+def _known(records: list[dict[str, Any]], kafka: str) -> Iterator[RecordSchema]:
     """The records that one Kafka knows, in the versions that it knows."""
-    order = kafkas()
+    order = kafka_versions()
     place = order.index(kafka)
     for record in records:
         lines = [
@@ -164,7 +164,7 @@ def _known(records: list[dict[str, Any]], kafka: str) -> Iterator[RecordLayout]:
             yield _record(record, lines)
 
 
-def _record(record: dict[str, Any], lines: list[dict[str, Any]]) -> RecordLayout:
+def _record(record: dict[str, Any], lines: list[dict[str, Any]]) -> RecordSchema:
     named: dict[str, set[str]] = {}
     for line in lines:
         _note(line["fields"], "", named)
@@ -173,7 +173,7 @@ def _record(record: dict[str, Any], lines: list[dict[str, Any]]) -> RecordLayout
         path: {name: value for name, value in record["defaults"][path].items() if name in names}
         for path, names in named.items()
     }
-    return RecordLayout(
+    return RecordSchema(
         type=record["type"],
         name=record["name"],
         constant=record.get("constant"),

@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from connectors.errors import UndecodableError
-from connectors.event import (
-    At,
+from connectors.event import Event
+from connectors.log_event import (
     BrokerChanged,
     BrokerRegistered,
     BrokerUnregistered,
     ControllerRegistered,
     ElrCleared,
-    Event,
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
     PartitionChanged,
     PartitionSet,
+    RecordPosition,
     TopicCreated,
     TopicRemoved,
     TransactionBegan,
@@ -32,19 +32,19 @@ from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, TopicId
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter
 
-Translator: TypeAlias = Callable[[At, Values], Event]
+Converter: TypeAlias = Callable[[RecordPosition, Values], Event]
 
 
-def _leader_changed(at: At, values: Values) -> Event:
+def _leader_changed(at: RecordPosition, values: Values) -> Event:
     voters = tuple(NodeId(voter["voter_id"]) for voter in values["voters"])
     return LeaderChanged(at=at, leader_id=NodeId(values["leader_id"]), voter_ids=voters)
 
 
-def _kraft_version_set(at: At, values: Values) -> Event:
+def _kraft_version_set(at: RecordPosition, values: Values) -> Event:
     return KRaftVersionSet(at=at, version=values["kraft_version"])
 
 
-def _voters_set(at: At, values: Values) -> Event:
+def _voters_set(at: RecordPosition, values: Values) -> Event:
     voters = tuple(
         Voter(
             key=ReplicaKey(id=NodeId(voter["voter_id"]), directory_id=voter["voter_directory_id"]),
@@ -55,11 +55,11 @@ def _voters_set(at: At, values: Values) -> Event:
     return VotersSet(at=at, voters=voters)
 
 
-def _feature_level_set(at: At, values: Values) -> Event:
+def _feature_level_set(at: RecordPosition, values: Values) -> Event:
     return FeatureLevelSet(at=at, name=values["name"], level=values["feature_level"])
 
 
-def _controller_registered(at: At, values: Values) -> Event:
+def _controller_registered(at: RecordPosition, values: Values) -> Event:
     return ControllerRegistered(
         at=at,
         id=NodeId(values["controller_id"]),
@@ -69,7 +69,7 @@ def _controller_registered(at: At, values: Values) -> Event:
     )
 
 
-def _broker_registered(at: At, values: Values) -> Event:
+def _broker_registered(at: RecordPosition, values: Values) -> Event:
     return BrokerRegistered(
         at=at,
         id=NodeId(values["broker_id"]),
@@ -89,7 +89,7 @@ _SHUTTING_DOWN: Final[Mapping[int, bool | None]] = {0: None, 1: True}
 """BrokerRegistrationInControlledShutdownChange: NONE, IN_CONTROLLED_SHUTDOWN."""
 
 
-def _broker_changed(at: At, values: Values) -> Event:
+def _broker_changed(at: RecordPosition, values: Values) -> Event:
     fenced, shutdown = values["fenced"], values["in_controlled_shutdown"]
     if fenced not in _FENCED or shutdown not in _SHUTTING_DOWN:
         raise UndecodableError(f"has fenced {fenced} and inControlledShutdown {shutdown}, which mean nothing")
@@ -101,27 +101,27 @@ def _broker_changed(at: At, values: Values) -> Event:
     )
 
 
-def _broker_fenced(at: At, values: Values) -> Event:
+def _broker_fenced(at: RecordPosition, values: Values) -> Event:
     return BrokerChanged(at=at, id=NodeId(values["id"]), fenced=True, in_controlled_shutdown=None)
 
 
-def _broker_unfenced(at: At, values: Values) -> Event:
+def _broker_unfenced(at: RecordPosition, values: Values) -> Event:
     return BrokerChanged(at=at, id=NodeId(values["id"]), fenced=False, in_controlled_shutdown=None)
 
 
-def _broker_unregistered(at: At, values: Values) -> Event:
+def _broker_unregistered(at: RecordPosition, values: Values) -> Event:
     return BrokerUnregistered(at=at, id=NodeId(values["broker_id"]))
 
 
-def _topic_created(at: At, values: Values) -> Event:
+def _topic_created(at: RecordPosition, values: Values) -> Event:
     return TopicCreated(at=at, topic_id=_topic(values), name=values["name"])
 
 
-def _topic_removed(at: At, values: Values) -> Event:
+def _topic_removed(at: RecordPosition, values: Values) -> Event:
     return TopicRemoved(at=at, topic_id=_topic(values))
 
 
-def _partition_set(at: At, values: Values) -> Event:
+def _partition_set(at: RecordPosition, values: Values) -> Event:
     state = recovering(values["leader_recovery_state"], absent=None)
     assert state is not None
     return PartitionSet(
@@ -139,7 +139,7 @@ def _partition_set(at: At, values: Values) -> Event:
     )
 
 
-def _partition_changed(at: At, values: Values) -> Event:
+def _partition_changed(at: RecordPosition, values: Values) -> Event:
     leader = values["leader"]
     return PartitionChanged(
         at=at,
@@ -155,19 +155,19 @@ def _partition_changed(at: At, values: Values) -> Event:
     )
 
 
-def _elr_cleared(at: At, values: Values) -> Event:
+def _elr_cleared(at: RecordPosition, values: Values) -> Event:
     return ElrCleared(at=at, topic=values["topic_name"] or None)
 
 
-def _transaction_began(at: At, values: Values) -> Event:
+def _transaction_began(at: RecordPosition, values: Values) -> Event:
     return TransactionBegan(at=at, name=values["name"] or None)
 
 
-def _transaction_ended(at: At, values: Values) -> Event:
+def _transaction_ended(at: RecordPosition, values: Values) -> Event:
     return TransactionEnded(at=at, aborted=False)
 
 
-def _transaction_aborted(at: At, values: Values) -> Event:
+def _transaction_aborted(at: RecordPosition, values: Values) -> Event:
     return TransactionEnded(at=at, aborted=True)
 
 
@@ -206,7 +206,7 @@ def _features(values: list[Values]) -> tuple[FeatureRange, ...]:
     return tuple(sorted(ranges))
 
 
-TRANSLATORS: Final[Mapping[str, Translator]] = {
+CONVERTERS: Final[Mapping[str, Converter]] = {
     "RegisterBrokerRecord": _broker_registered,
     "UnregisterBrokerRecord": _broker_unregistered,
     "TopicRecord": _topic_created,
@@ -225,7 +225,7 @@ TRANSLATORS: Final[Mapping[str, Translator]] = {
 }
 """By Kafka's class: the metadata records that are needed. The others are passed over by length."""
 
-CONTROL_TRANSLATORS: Final[Mapping[str, Translator]] = {
+CONTROL_CONVERTERS: Final[Mapping[str, Converter]] = {
     "LeaderChangeMessage": _leader_changed,
     "KRaftVersionRecord": _kraft_version_set,
     "VotersRecord": _voters_set,

@@ -20,16 +20,23 @@ from connectors.metadata.batches import (
     MAGIC,
     MAGIC_AT,
     BadBatch,
-    Batch,
-    Scanned,
+    RecordBatch,
+    ScanItem,
     scan,
-    sealed,
+    write_crc,
 )
-from connectors.metadata.field_readers import Reader, Span, compiled, read
-from connectors.metadata.record_framing import FRAME_VERSION, Framed, control_type, framed, head, is_noop
-from connectors.metadata.record_schemas import forms
+from connectors.metadata.field_readers import FieldReader, Span, field_reader, read_body
+from connectors.metadata.record_framing import (
+    FRAME_VERSION,
+    FramedRecord,
+    control_type,
+    framed_records,
+    is_noop,
+    value_type,
+)
+from connectors.metadata.record_schemas import merged_schemas
 
-BEARING: Final = {
+CREDENTIAL_FIELDS: Final = {
     "ConfigRecord": frozenset({"value"}),
     "UserScramCredentialRecord": frozenset({"salt", "salted_password", "stored_key", "server_key"}),
     "DelegationTokenRecord": frozenset({"owner", "requester", "renewers", "token_id"}),
@@ -44,7 +51,7 @@ Edit: TypeAlias = tuple[int, int, bytes]
 """From, to, and the byte that is written there."""
 
 
-def blanked(batches: bytes) -> bytes:
+def redact(batches: bytes) -> bytes:
     """The same batches without their credentials: the same length, each CRC-32C right that was right before.
 
     The very same object comes back when there was nothing to blank. Blanking twice changes nothing more.
@@ -52,7 +59,7 @@ def blanked(batches: bytes) -> bytes:
     out: bytearray | None = None
     follows: int | None = None
     for item in scan(batches):
-        header = item if isinstance(item, Batch) else item.header if isinstance(item, BadBatch) else None
+        header = item if isinstance(item, RecordBatch) else item.header if isinstance(item, BadBatch) else None
         before, follows = follows, None if header is None else header.last_offset + 1
         if header is not None and is_noop(batches, header):
             continue
@@ -64,7 +71,7 @@ def blanked(batches: bytes) -> bytes:
         for start, end, fill in changes:
             out[start:end] = fill * (end - start) if len(fill) == 1 else fill
         if header is not None:
-            sealed(memoryview(out)[header.position : header.end])
+            write_crc(memoryview(out)[header.position : header.end])
     return batches if out is None else bytes(out)
 
 
@@ -73,7 +80,7 @@ def _is_blank(chunk: bytes, edit: Edit) -> bool:
     return chunk[start:end] == (fill * (end - start) if len(fill) == 1 else fill)
 
 
-def _in_wreck(chunk: bytes, item: Scanned, follows: int | None) -> Iterator[Edit]:
+def _in_wreck(chunk: bytes, item: ScanItem, follows: int | None) -> Iterator[Edit]:
     """What goes of a batch that no CRC vouches for.
 
     That its first bytes are a header at all is only sure when they hold the offset that follows the batch before.
@@ -92,13 +99,13 @@ def _in_wreck(chunk: bytes, item: Scanned, follows: int | None) -> Iterator[Edit
         yield start + MAGIC_AT + 1, end, _ZERO
 
 
-def _in_batch(chunk: bytes, header: Batch) -> Iterator[Edit]:
+def _in_batch(chunk: bytes, header: RecordBatch) -> Iterator[Edit]:
     """What goes of a batch with the right CRC."""
     if header.compression != "none":
         yield header.body, header.end, _ZERO
         return
     harmless = _harmless()
-    for record in framed(chunk, header):
+    for record in framed_records(chunk, header):
         value = record.value
         if record.fault is not None:
             yield record.inside, record.end, _ZERO
@@ -110,10 +117,10 @@ def _in_batch(chunk: bytes, header: Batch) -> Iterator[Edit]:
             yield from _in_value(chunk, *value)
 
 
-def _in_control(chunk: bytes, record: Framed) -> Iterator[Edit]:
+def _in_control(chunk: bytes, record: FramedRecord) -> Iterator[Edit]:
     """KRaft's own records hold no credentials; what is none of them may hold anything."""
     try:
-        known = control_type(chunk, record.key) in forms().control
+        known = control_type(chunk, record.key) in merged_schemas().control
     except UndecodableError:
         known = False
     if not known and record.value is not None:
@@ -123,7 +130,7 @@ def _in_control(chunk: bytes, record: Framed) -> Iterator[Edit]:
 def _in_value(chunk: bytes, start: int, end: int) -> Iterator[Edit]:
     """What goes of the value of a metadata record that may be bearing, or that nobody knows."""
     try:
-        api_key, version, body = head(chunk, start, end)
+        api_key, version, body = value_type(chunk, start, end)
     except UndecodableError:
         yield start, end, _ZERO
         return
@@ -137,9 +144,9 @@ def _in_value(chunk: bytes, start: int, end: int) -> Iterator[Edit]:
         yield body, end, _ZERO
 
 
-def _in_fields(reader: Reader, body: bytes, at: int) -> Iterator[Edit]:
+def _in_fields(reader: FieldReader, body: bytes, at: int) -> Iterator[Edit]:
     """The bearing fields of a record that is what its layout says."""
-    for start, end in _spans(read(reader, body)):
+    for start, end in _spans(read_body(reader, body)):
         # Stars even where bytes stood: a string stays UTF-8, and people see what happened.
         yield at + start, at + end, _STAR
 
@@ -161,16 +168,16 @@ def _spans(value: object) -> Iterator[Span]:
 @cache
 def _harmless() -> frozenset[bytes]:
     """Frame version and api key of the records whose every version holds no credential."""
-    known = forms().records.values()
-    return frozenset(bytes((FRAME_VERSION, layout.type)) for layout in known if layout.name not in BEARING)
+    known = merged_schemas().records.values()
+    return frozenset(bytes((FRAME_VERSION, layout.type)) for layout in known if layout.name not in CREDENTIAL_FIELDS)
 
 
 @cache
-def _readers() -> dict[tuple[int, int], tuple[Reader, ...]]:
+def _readers() -> dict[tuple[int, int], tuple[FieldReader, ...]]:
     """Readers that give the bearing fields as spans, by type and version: one for each layout."""
     return {
-        (layout.type, version): tuple(compiled(fields, spans=BEARING[layout.name]) for fields in ways)
-        for layout in forms().records.values()
-        if layout.name in BEARING
+        (layout.type, version): tuple(field_reader(fields, spans=CREDENTIAL_FIELDS[layout.name]) for fields in ways)
+        for layout in merged_schemas().records.values()
+        if layout.name in CREDENTIAL_FIELDS
         for version, ways in layout.versions.items()
     }

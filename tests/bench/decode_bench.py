@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from connectors.event_columns import EventColumns
-from connectors.metadata.batches import Batch, scan
+from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode
-from connectors.metadata.redaction import blanked
+from connectors.metadata.redaction import redact
 
 DATA = Path(__file__).parents[1] / "data" / "metadata"
 PIECE = 1 << 20
@@ -26,7 +26,7 @@ def main(names: list[str]) -> None:
     files = [Path(name) for name in names] or sorted(DATA.glob("*.xz"))
     for path in files:
         content = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
-        batches = [item for item in scan(content) if isinstance(item, Batch)]
+        batches = [item for item in scan(content) if isinstance(item, RecordBatch)]
         records = sum(batch.record_count for batch in batches)
         sys.stdout.write(f"{path.name}: {records:,} records, {len(batches):,} batches, {len(content):,} bytes\n")
         kind = "snapshot" if ".checkpoint" in path.name else "records"
@@ -52,7 +52,7 @@ def scanned(_: int, part: bytes) -> int:
 
 def redacted(_: int, part: bytes) -> bytes:
     """What gather writes."""
-    return blanked(part)
+    return redact(part)
 
 
 def columns(kind: str, base: int, part: bytes) -> dict[str, list[Any]]:
@@ -65,7 +65,7 @@ def decoded(kind: str, base: int, part: bytes) -> EventColumns:
     return decode(part, kind=kind, base_offset=base, last_offset=base, leader_epoch=1, high_watermark=base)
 
 
-def pieces(content: bytes, batches: list[Batch]) -> Iterator[tuple[int, bytes]]:
+def pieces(content: bytes, batches: list[RecordBatch]) -> Iterator[tuple[int, bytes]]:
     """Whole batches, as observations hold them, with the first one's base offset."""
     start, base = 0, batches[0].base_offset
     for batch in batches:

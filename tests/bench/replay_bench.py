@@ -8,17 +8,17 @@ import sys
 import time
 from collections.abc import Callable
 
-from connectors.event import (
-    At,
+from connectors.log_event import (
     LogAdvanced,
     LogEvent,
     PartitionChanged,
     PartitionSet,
-    QuorumPolled,
+    RecordPosition,
     SnapshotBegan,
     SnapshotEnded,
     TopicCreated,
 )
+from connectors.observation_event import QuorumPolled
 from rules.model.identifiers import DirectoryId, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.monitoring import Vantage
 from rules.model.poll import Replica
@@ -28,8 +28,8 @@ PARTITIONS_A_TOPIC = 10
 BROKERS = 60
 
 
-def at(offset: int, *, snapshot: bool = False) -> At:
-    return At(offset=Offset(offset), leader_epoch=Epoch(1), timestamp_ms=Millis(offset), snapshot=snapshot)
+def at(offset: int, *, snapshot: bool = False) -> RecordPosition:
+    return RecordPosition(offset=Offset(offset), leader_epoch=Epoch(1), timestamp_ms=Millis(offset), snapshot=snapshot)
 
 
 def replicas(number: int) -> tuple[NodeId, ...]:

@@ -5,8 +5,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.event import Event, LogAdvanced, PartitionChanged, PartitionSet, to_json
-from connectors.event_columns import COLUMNS, EventColumns, events_of
+from connectors.event import Event, to_json
+from connectors.event_columns import COLUMNS, EventColumns, events_from_columns
+from connectors.log_event import LogAdvanced, PartitionChanged, PartitionSet
 from rules.model.identifiers import Epoch, Offset
 
 # What a column can hold: 64 bits, of which pandas keeps 53 where a neighbour is absent; text that is UTF-8.
@@ -48,7 +49,7 @@ def test_events_come_back_as_they_were(events: list[Event]) -> None:
 def test_events_come_back_from_arrow(events: list[Event]) -> None:
     table = pa.table(EventColumns(events).columns(), schema=SCHEMA)
 
-    assert list(events_of(table.to_pydict())) == events
+    assert list(events_from_columns(table.to_pydict())) == events
 
 
 @settings(max_examples=50)
@@ -56,7 +57,7 @@ def test_events_come_back_from_arrow(events: list[Event]) -> None:
 def test_events_come_back_from_pandas_where_absent_is_nan_and_lists_are_arrays(events: list[Event]) -> None:
     frame: pd.DataFrame = pa.table(EventColumns(events).columns(), schema=SCHEMA).to_pandas()
 
-    assert list(events_of(frame)) == events
+    assert list(events_from_columns(frame)) == events
 
 
 @settings(max_examples=50)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.logdir.log_dir_files import PARTITION, checkpoint_name, opened, partition_of
-from connectors.logdir.meta_properties import identity
-from connectors.logdir.quorum_state import ElectionState, election_state
-from connectors.logdir.voter_set_history import voter_sets
+from connectors.logdir.log_dir_files import PARTITION, checkpoint_name, find_partition, open_files
+from connectors.logdir.meta_properties import read_meta_properties
+from connectors.logdir.quorum_state import ElectionState, read_election_state
+from connectors.logdir.voter_set_history import recorded_voter_sets
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, ReplicaKey
 from tests.unit.connectors.logdir.log_dirs import noops, quorum_state, stopped_quorum, written
 
@@ -24,11 +24,11 @@ def stopped(tmp_path: Path) -> Path:
 def test_the_log_lies_under_the_metadata_log_dir_or_is_named_itself(stopped: Path) -> None:
     partition = stopped / "node-1" / PARTITION
 
-    assert partition_of(stopped / "node-1") == partition
-    assert partition_of(partition) == partition
+    assert find_partition(stopped / "node-1") == partition
+    assert find_partition(partition) == partition
     for other in (stopped, stopped / "nowhere", stopped / "node-1" / "meta.properties"):
         with pytest.raises(UsageError, match=r"no metadata log is in .* name a controller's metadata\.log\.dir"):
-            partition_of(other)
+            find_partition(other)
 
 
 @pytest.mark.kip("E049")
@@ -43,7 +43,7 @@ def test_a_snapshot_is_named_by_end_offset_and_epoch_and_what_kafka_is_still_wri
         (partition / name).write_bytes(b"half")
     (partition / "00000000000000000099.log.deleted").write_bytes(b"gone")
 
-    with opened(partition) as files:
+    with open_files(partition) as files:
         assert [(one.end_offset, one.epoch) for one in files.snapshots] == [(0, 0), (37, 1)]
         assert [one.name for one in files.snapshots] == [checkpoint_name(0, 0), checkpoint_name(37, 1)]
         assert [one.base_offset for one in files.segments] == [0]
@@ -53,7 +53,7 @@ def test_a_snapshot_is_named_by_end_offset_and_epoch_and_what_kafka_is_still_wri
 def test_a_file_that_kafka_deletes_while_it_is_read_is_read_to_its_end(tmp_path: Path) -> None:
     partition = written(tmp_path, {0: noops(0, 3)}) / PARTITION
 
-    with opened(partition) as files:
+    with open_files(partition) as files:
         (partition / "00000000000000000000.log").unlink()
         assert files.segments[0].file.read() == noops(0, 3)
 
@@ -62,13 +62,13 @@ def test_files_that_are_gone_at_every_look_are_said_to_be(tmp_path: Path) -> Non
     partition = written(tmp_path, {0: noops(0, 3)}) / PARTITION
     (partition / "00000000000000000003.log").symlink_to("gone")
 
-    with pytest.raises(UsageError, match="are replaced faster than they can be read"), opened(partition):
+    with pytest.raises(UsageError, match="are replaced faster than they can be read"), open_files(partition):
         pass
 
 
 @pytest.mark.kip("A013", "K001", "K002")
 def test_whose_directory_it_is_stands_in_its_meta_properties(stopped: Path) -> None:
-    who = identity(stopped / "node-2" / PARTITION)
+    who = read_meta_properties(stopped / "node-2" / PARTITION)
 
     assert who is not None
     assert (who.version, who.cluster_id, who.key) == (1, "vUKL8329QBu98AEWDcwiEw", OF_2)
@@ -78,19 +78,19 @@ def test_the_properties_of_a_kafka_that_called_itself_a_broker_and_java_s_escape
     folder = written(tmp_path, {0: b""})
     (folder / "meta.properties").write_text("#\n#Mon\nversion=0\nbroker.id = 7\ncluster.id:a\\=b\\:c\n\n")
 
-    who = identity(folder / PARTITION)
+    who = read_meta_properties(folder / PARTITION)
 
     assert who is not None
     assert (who.version, who.node_id, who.cluster_id, who.directory_id) == (0, 7, "a=b:c", None)
     (folder / "meta.properties").unlink()
-    assert identity(folder / PARTITION) is None
+    assert read_meta_properties(folder / PARTITION) is None
 
 
 @pytest.mark.kip("A062", "A063", "A064", "K002")
 def test_the_last_election_stands_in_quorum_state_version_1_with_the_directory_that_was_voted_for(
     stopped: Path,
 ) -> None:
-    assert election_state(stopped / "node-1" / PARTITION) == ElectionState(
+    assert read_election_state(stopped / "node-1" / PARTITION) == ElectionState(
         version=1, leader_epoch=Epoch(1), leader_id=NodeId(2), voted=OF_2, static_voters=()
     )
 
@@ -110,12 +110,12 @@ def test_version_0_lists_the_voters_of_a_static_quorum(tmp_path: Path, stopped: 
         data_version=0,
     )
 
-    state = election_state(folder / PARTITION)
+    state = read_election_state(folder / PARTITION)
 
     assert isinstance(state, ElectionState)
     assert (state.version, state.leader_id, state.leader_epoch, state.static_voters) == (0, None, 3, (1, 2))
     assert state.voted == ReplicaKey(id=NodeId(2))
-    broker = election_state(stopped / "node-101" / PARTITION)
+    broker = read_election_state(stopped / "node-101" / PARTITION)
     assert isinstance(broker, ElectionState)
     assert (broker.version, broker.leader_id, broker.voted, broker.static_voters) == (0, 2, None, ())
 
@@ -132,16 +132,16 @@ def test_version_0_lists_the_voters_of_a_static_quorum(tmp_path: Path, stopped: 
 )
 def test_a_quorum_state_that_is_none_is_said_to_be(tmp_path: Path, content: str, why: str) -> None:
     partition = written(tmp_path, {0: b""}) / PARTITION
-    assert "there is no quorum-state" in str(election_state(partition))
+    assert "there is no quorum-state" in str(read_election_state(partition))
 
     (partition / "quorum-state").write_text(content)
 
-    assert why in str(election_state(partition))
+    assert why in str(read_election_state(partition))
 
 
 def test_every_voter_set_on_the_disk_the_logs_and_the_snapshots(stopped: Path) -> None:
-    with opened(stopped / "node-2" / PARTITION) as files:
-        sets = voter_sets(files)
+    with open_files(stopped / "node-2" / PARTITION) as files:
+        sets = recorded_voter_sets(files)
 
     assert [(one.voters.offset, one.voters.leader_epoch, one.in_snapshot) for one in sets] == [
         (-1, 0, True),

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from connectors.metadata.record_schemas import FieldType, layouts
+from connectors.metadata.record_schemas import FieldType, record_schemas
 from tests.unit.connectors.metadata.metadata_bytes import uvarint
 
 EVERY_RECORD = [
     pytest.param(layout.name, layout.type, version, fields, id=f"{layout.name} v{version}")
-    for layout in layouts().records.values()
+    for layout in record_schemas().records.values()
     for version, fields in layout.versions.items()
 ]
 _FIXED = {

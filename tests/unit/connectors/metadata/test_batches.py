@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.metadata.batches import HEADER, BadBatch, Batch, TornTail, scan
+from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail, scan
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop, tinylog
 
 
@@ -14,8 +14,8 @@ def test_a_batch_says_where_it_is_and_what_it_holds() -> None:
 
     first, second = scan(log)
 
-    assert isinstance(first, Batch)
-    assert isinstance(second, Batch)
+    assert isinstance(first, RecordBatch)
+    assert isinstance(second, RecordBatch)
     assert (first.base_offset, first.last_offset, first.record_count) == (7, 8, 2)
     assert (first.leader_epoch, first.base_timestamp, first.max_timestamp) == (3, 1000, 1000)
     assert (first.is_control, first.compression) == (False, "none")
@@ -27,11 +27,11 @@ def test_kafkas_own_log_is_read_whole_without_a_complaint() -> None:
 
     batches = list(scan(log, expected=0))
 
-    assert all(isinstance(item, Batch) for item in batches)
+    assert all(isinstance(item, RecordBatch) for item in batches)
     assert len(batches) == sidecar["batches"]
-    assert sum(item.is_control for item in batches if isinstance(item, Batch)) == sidecar["control_batches"]
+    assert sum(item.is_control for item in batches if isinstance(item, RecordBatch)) == sidecar["control_batches"]
     last = batches[-1]
-    assert isinstance(last, Batch)
+    assert isinstance(last, RecordBatch)
     assert last.last_offset == sidecar["last_offset"]
     assert last.leader_epoch == sidecar["last_epoch"]
 
@@ -41,7 +41,7 @@ def test_every_cut_through_the_last_batch_is_a_torn_tail() -> None:
     for cut in range(1, len(whole)):
         first, tail = scan(whole + batch([noop()], base_offset=1)[:cut], expected=0)
 
-        assert isinstance(first, Batch)
+        assert isinstance(first, RecordBatch)
         assert isinstance(tail, TornTail)
         assert tail.size == cut
         assert tail.missing == (None if cut < 12 else len(whole) - cut)
@@ -58,7 +58,7 @@ def test_a_damaged_batch_is_named_and_the_next_is_read() -> None:
     assert bad.base_offset == 0
     assert bad.reason == "the CRC-32C does not match: the batch is damaged"
     assert bad.header is None
-    assert isinstance(good, Batch)
+    assert isinstance(good, RecordBatch)
 
 
 def test_compression_is_refused_with_a_reason() -> None:
@@ -67,7 +67,7 @@ def test_compression_is_refused_with_a_reason() -> None:
     assert isinstance(bad, BadBatch)
     assert bad.reason == "compressed with zstd, which KRaft never writes: not read"
     assert bad.header is not None
-    assert isinstance(good, Batch)
+    assert isinstance(good, RecordBatch)
 
 
 def test_the_base_offset_is_outside_the_crc_so_it_is_checked_against_its_neighbours() -> None:
@@ -77,10 +77,10 @@ def test_the_base_offset_is_outside_the_crc_so_it_is_checked_against_its_neighbo
 
     first, jumped, third = scan(log, expected=5)
 
-    assert isinstance(first, Batch)
+    assert isinstance(first, RecordBatch)
     assert isinstance(jumped, BadBatch)
     assert jumped.reason == "base offset 4000007 where 7 follows"
-    assert isinstance(third, Batch)
+    assert isinstance(third, RecordBatch)
 
 
 def test_the_record_count_must_agree_with_the_last_offset_delta() -> None:
@@ -98,7 +98,7 @@ def test_an_older_magic_is_passed_over_by_its_length() -> None:
 
     assert isinstance(bad, BadBatch)
     assert (bad.reason, bad.size) == ("magic 1 where 2 belongs", len(old))
-    assert isinstance(good, Batch)
+    assert isinstance(good, RecordBatch)
 
 
 def test_a_length_that_cannot_be_ends_the_scan() -> None:

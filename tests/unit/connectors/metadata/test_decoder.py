@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.event import (
-    Event,
+from connectors.event import Event
+from connectors.log_event import (
     LogAdvanced,
     PartitionChanged,
     PartitionSet,
@@ -20,9 +20,9 @@ from connectors.event import (
     TransactionEnded,
     Undecodable,
 )
-from connectors.metadata.batches import Batch, scan
+from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode
-from connectors.metadata.redaction import blanked
+from connectors.metadata.redaction import redact
 from rules.model.identifiers import Epoch, Offset
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
@@ -162,7 +162,7 @@ def test_a_snapshot_by_kafka_gives_what_kafka_wrote() -> None:
 def test_redaction_takes_nothing_that_decode_needs(kafkas: type, decoded: type) -> None:
     payload, _ = kafkas()
 
-    assert decoded(blanked(payload)) == decoded(payload)
+    assert decoded(redact(payload)) == decoded(payload)
 
 
 def test_a_log_cut_at_any_batch_gives_the_same_events() -> None:
@@ -257,7 +257,7 @@ def test_a_control_record_that_does_not_decode_is_said(kind: int, value: bytes, 
 
 def test_what_redaction_took_whole_is_quarantined() -> None:
     secret = b"\4" + text("1") + text("some.password") + text("hunter2")
-    payload = blanked(batch([data(4, 7, secret), data(77, 0, secret), data(4, 0, secret)]))
+    payload = redact(batch([data(4, 7, secret), data(77, 0, secret), data(4, 0, secret)]))
 
     assert [bad.reason for bad in faults(payload)] == [
         "ConfigRecord version 7 is not known to any Kafka up to 4.3.1",
@@ -272,7 +272,7 @@ def test_batches_that_cannot_be_read_are_quarantined_at_the_offset_where_they_sh
     torn = batch([noop()], base_offset=4)[:-2]
     payload = batch([noop()]) + bytes(damaged) + batch([noop()], base_offset=3) + torn
 
-    crc, tail = faults(blanked(payload))
+    crc, tail = faults(redact(payload))
 
     assert (crc.offset, crc.length) == (1, len(damaged))
     assert crc.reason == "the CRC-32C does not match: the batch is damaged"
@@ -285,7 +285,7 @@ def test_a_damaged_first_batch_is_quarantined_where_the_observation_begins() -> 
     damaged = bytearray(batch([noop(), noop()], base_offset=30))
     damaged[-1] ^= 1
 
-    bad, end = events(blanked(bytes(damaged)), base=30, last=31)
+    bad, end = events(redact(bytes(damaged)), base=30, last=31)
 
     assert isinstance(bad, Undecodable)
     assert (bad.offset, bad.length) == (30, len(damaged))
@@ -325,14 +325,14 @@ def test_timestamps_are_the_records_own() -> None:
 def test_a_flipped_bit_is_never_an_exception_and_only_in_a_leader_epoch_is_it_silent(
     at: int, bit: int, blank: bool
 ) -> None:
-    whole = [item for item in scan(tinylog()[0][:20_000]) if isinstance(item, Batch)]
+    whole = [item for item in scan(tinylog()[0][:20_000]) if isinstance(item, RecordBatch)]
     log = tinylog()[0][: whole[-1].end]
     at %= len(log)
     hit = next(item for item in whole if at < item.end)
     flipped = bytearray(log)
     flipped[at] ^= 1 << bit
 
-    happened = events(blanked(bytes(flipped)) if blank else bytes(flipped))
+    happened = events(redact(bytes(flipped)) if blank else bytes(flipped))
 
     assert isinstance(happened[-1], LogAdvanced)
     # The CRC begins behind the epoch, and the offset is held against the batch before.
@@ -367,7 +367,7 @@ def test_a_cut_anywhere_gives_what_stands_before_it_and_a_torn_tail(cut: int) ->
     )
 )
 def test_records_of_any_bytes_never_raise_with_or_without_redaction(values: list[bytes]) -> None:
-    for payload in (batch(values), blanked(batch(values))):
+    for payload in (batch(values), redact(batch(values))):
         assert isinstance(events(payload)[-1], LogAdvanced)
         assert pieces(payload) == pieces(payload)
 

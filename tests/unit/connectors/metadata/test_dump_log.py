@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.metadata.dump_log import Entry, Gap, Reached, Transcribed, begins_as_log, transcript
+from connectors.metadata.dump_log import DumpedRecord, DumpEntry, DumpGap, DumpPosition, dump_records, is_record_log
 from connectors.metadata.json_rendering import BLANK
-from connectors.metadata.record_schemas import FieldType, kafkas, layouts
+from connectors.metadata.record_schemas import FieldType, kafka_versions, record_schemas
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
     control,
@@ -24,17 +24,17 @@ from tests.unit.connectors.metadata.metadata_bytes import (
 from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, values, written
 
 
-def records(segment: bytes, kafka: str | None = None, *, secrets: bool = False) -> list[Transcribed]:
-    return [entry for entry in transcript(segment, kafka=kafka, secrets=secrets) if isinstance(entry, Transcribed)]
+def records(segment: bytes, kafka: str | None = None, *, secrets: bool = False) -> list[DumpedRecord]:
+    return [entry for entry in dump_records(segment, kafka=kafka, secrets=secrets) if isinstance(entry, DumpedRecord)]
 
 
-def one(value: bytes | tuple[bytes, bytes], kafka: str | None = None, *, secrets: bool = False) -> Transcribed:
+def one(value: bytes | tuple[bytes, bytes], kafka: str | None = None, *, secrets: bool = False) -> DumpedRecord:
     (found,) = records(batch([value]), kafka, secrets=secrets)
     return found
 
 
-def gaps(entries: Sequence[Entry]) -> list[tuple[int, int, str]]:
-    return [(entry.position, entry.size, entry.reason) for entry in entries if isinstance(entry, Gap)]
+def gaps(entries: Sequence[DumpEntry]) -> list[tuple[int, int, str]]:
+    return [(entry.position, entry.size, entry.reason) for entry in entries if isinstance(entry, DumpGap)]
 
 
 def feature(level: int) -> bytes:
@@ -44,7 +44,7 @@ def feature(level: int) -> bytes:
 def test_a_record_is_named_as_kafka_names_it() -> None:
     (_, second) = records(batch([noop(), feature(30)], base_offset=40, epoch=7, timestamp=5))
 
-    assert second == Transcribed(
+    assert second == DumpedRecord(
         offset=41,
         epoch=7,
         timestamp=5,
@@ -84,14 +84,14 @@ def test_a_type_that_nobody_knows_is_carried_with_its_length() -> None:
 
     assert (found.type, found.number, found.version, found.data) == ("UNKNOWN", 99, 1, None)
     assert (found.length, found.damaged) == (12, False)
-    assert found.reason == f"record type 99 is not known to any Kafka up to {kafkas()[-1]}"
+    assert found.reason == f"record type 99 is not known to any Kafka up to {kafka_versions()[-1]}"
 
 
 def test_a_version_that_nobody_knows_is_carried_under_its_name() -> None:
     found = one(data(3, 9, b"?"))
 
     assert (found.type, found.version, found.data, found.damaged) == ("PARTITION_RECORD", 9, None, False)
-    assert found.reason == f"version 9 of PARTITION_RECORD is not known to any Kafka up to {kafkas()[-1]}"
+    assert found.reason == f"version 9 of PARTITION_RECORD is not known to any Kafka up to {kafka_versions()[-1]}"
 
 
 def test_a_control_record_that_nobody_knows_is_carried_as_well() -> None:
@@ -131,7 +131,7 @@ def test_a_record_that_does_not_say_what_it_is(value: bytes | tuple[bytes, bytes
 
 
 def test_a_version_that_was_laid_out_anew_is_read_as_the_kafka_did_that_wrote_it() -> None:
-    layout = layouts("3.3.2").records[11].versions[0]
+    layout = record_schemas("3.3.2").records[11].versions[0]
     (infos,) = (field for field in layout.fields if field.name == "credential_infos")
     assert infos.type.of is not None
     filled = {"name": "alice", "credential_infos": [filled_with(infos.type.of)]}
@@ -145,10 +145,10 @@ def filled_with(type_: FieldType) -> dict[str, object]:
     return {field.name: b"hidden" if "bytes" in field.type.name else 1 for field in type_.fields}
 
 
-@pytest.mark.parametrize("kafka", kafkas())
+@pytest.mark.parametrize("kafka", kafka_versions())
 def test_no_credential_is_shown_unless_it_is_asked_for(kafka: str) -> None:
     for api_key in (4, 10, 11, 26):
-        layout = layouts(kafka).records.get(api_key)
+        layout = record_schemas(kafka).records.get(api_key)
         for version, fields in ({} if layout is None else layout.versions).items():
             segment = batch([data(api_key, version, written(fields, marked(fields)))])
             (shown,), (hidden,) = records(segment, kafka, secrets=True), records(segment, kafka)
@@ -189,14 +189,14 @@ def test_that_nothing_is_there_is_no_secret() -> None:
 def test_a_damaged_batch_is_passed_over_and_the_rest_is_read() -> None:
     first, second, third = (batch([noop()], base_offset=offset) for offset in range(3))
     damaged = second[:-1] + bytes((second[-1] ^ 1,))
-    entries = list(transcript(first + damaged + third))
+    entries = list(dump_records(first + damaged + third))
 
-    assert [entry.offset for entry in entries if isinstance(entry, Transcribed)] == [0, 2]
+    assert [entry.offset for entry in entries if isinstance(entry, DumpedRecord)] == [0, 2]
     assert gaps(entries) == [(len(first), len(second), "the CRC-32C does not match: the batch is damaged")]
 
 
 def test_a_compressed_batch_is_said() -> None:
-    assert gaps(list(transcript(batch([noop()], attributes=2)))) == [
+    assert gaps(list(dump_records(batch([noop()], attributes=2)))) == [
         (0, 72, "compressed with snappy, which KRaft never writes: not read")
     ]
 
@@ -204,15 +204,15 @@ def test_a_compressed_batch_is_said() -> None:
 def test_a_torn_tail_is_said() -> None:
     whole = batch([noop()])
 
-    assert gaps(list(transcript(whole + whole[:30]))) == [
+    assert gaps(list(dump_records(whole + whole[:30]))) == [
         (72, 30, "the file is torn: 42 bytes of its last batch are not there")
     ]
 
 
 def test_after_a_hole_the_rest_is_read_and_the_hole_is_said_once() -> None:
-    entries = list(transcript(b"".join(batch([noop()], base_offset=offset) for offset in (0, 5, 6, 7))))
+    entries = list(dump_records(b"".join(batch([noop()], base_offset=offset) for offset in (0, 5, 6, 7))))
 
-    assert [entry.offset for entry in entries if isinstance(entry, Transcribed)] == [0, 5, 6, 7]
+    assert [entry.offset for entry in entries if isinstance(entry, DumpedRecord)] == [0, 5, 6, 7]
     assert gaps(entries) == [(72, 0, "base offset 5 where 1 follows")]
 
 
@@ -235,17 +235,17 @@ def test_a_batch_stamped_by_the_log_has_one_time() -> None:
     ],
 )
 def test_what_a_log_is(content: bytes, log: bool) -> None:
-    assert begins_as_log(content) is log
+    assert is_record_log(content) is log
 
 
 def test_files_of_kafkas_own_writers_are_read_whole() -> None:
     for segment, made in (tinylog(), tinysnapshot()):
         counted: dict[str, int] = {}
-        for entry in transcript(segment):
+        for entry in dump_records(segment):
             match entry:
-                case Transcribed(data=dict()):
+                case DumpedRecord(data=dict()):
                     counted[str(entry.type)] = counted.get(str(entry.type), 0) + 1
-                case Reached():
+                case DumpPosition():
                     pass
                 case _:
                     pytest.fail(str(entry))
@@ -276,11 +276,11 @@ def test_no_bytes_make_it_raise(drawn: st.DataObject) -> None:
     for _ in range(drawn.draw(st.integers(0, 4))):
         segment[drawn.draw(st.integers(0, len(segment) - 1))] = drawn.draw(st.integers(0, 255))
 
-    for entry in transcript(bytes(segment)):
-        assert isinstance(entry, Transcribed | Gap | Reached)
+    for entry in dump_records(bytes(segment)):
+        assert isinstance(entry, DumpedRecord | DumpGap | DumpPosition)
 
 
 @given(st.binary(max_size=80))
 def test_no_body_makes_it_raise(body: bytes) -> None:
-    for api_key in layouts().records:
+    for api_key in record_schemas().records:
         assert one(data(api_key, 0, body)).length == len(body) + 3

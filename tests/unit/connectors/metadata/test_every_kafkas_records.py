@@ -2,10 +2,11 @@
 
 import pytest
 
-from connectors.event import Event, Undecodable
+from connectors.event import Event
+from connectors.log_event import Undecodable
 from connectors.metadata.decoder import decode
-from connectors.metadata.record_schemas import FieldType, forms, kafkas, layouts
-from connectors.metadata.redaction import BEARING, blanked
+from connectors.metadata.record_schemas import FieldType, kafka_versions, merged_schemas, record_schemas
+from connectors.metadata.redaction import CREDENTIAL_FIELDS, redact
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 
@@ -32,26 +33,26 @@ def valued(name: str, type_: FieldType) -> object:
     return bytes(range(16)) if type_.name == "uuid" else 1
 
 
-@pytest.mark.parametrize("kafka", kafkas())
+@pytest.mark.parametrize("kafka", kafka_versions())
 def test_every_version_of_every_record_is_read_and_no_credential_passes(kafka: str) -> None:
-    for layout in layouts(kafka).records.values():
+    for layout in record_schemas(kafka).records.values():
         for version, fields in layout.versions.items():
             bare = {field.name: valued(field.name, field.type) for field in fields.fields if field.tag is None}
             whole = {field.name: valued(field.name, field.type) for field in fields.fields}
             for values in (bare, whole):
-                received = blanked(batch([data(layout.type, version, written(fields, values))]))
+                received = redact(batch([data(layout.type, version, written(fields, values))]))
                 unread = [event.reason for event in events(received) if isinstance(event, Undecodable)]
 
                 assert unread == [], f"{layout.name} version {version} of Kafka {kafka}"
-                if layout.name in BEARING:
+                if layout.name in CREDENTIAL_FIELDS:
                     assert SECRET.encode() not in received, f"{layout.name} version {version} of Kafka {kafka}"
-                    assert blanked(received) is received
+                    assert redact(received) is received
 
 
 def test_two_records_alone_were_laid_out_anew_under_the_same_version() -> None:
     twice = {
         (layout.name, version): len(ways)
-        for layout in (*forms().records.values(), *forms().control.values())
+        for layout in (*merged_schemas().records.values(), *merged_schemas().control.values())
         for version, ways in layout.versions.items()
         if len(ways) > 1
     }
@@ -60,8 +61,8 @@ def test_two_records_alone_were_laid_out_anew_under_the_same_version() -> None:
 
 
 def test_a_record_that_later_kafkas_no_longer_know_is_passed_over() -> None:
-    layout = layouts("3.3.2").records[6]
+    layout = record_schemas("3.3.2").records[6]
     body = written(layout.versions[0], valued("", layout.versions[0]))
 
-    assert layout.name == "AccessControlRecord" and 6 not in layouts().records
+    assert layout.name == "AccessControlRecord" and 6 not in record_schemas().records
     assert events(batch([data(6, 0, body)])) == []

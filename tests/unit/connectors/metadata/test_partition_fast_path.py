@@ -7,43 +7,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.errors import UndecodableError
-from connectors.event import At, PartitionChanged
-from connectors.event_columns import row_of
+from connectors.event_columns import event_row
+from connectors.log_event import PartitionChanged, RecordPosition
 from connectors.metadata.decoder import decode
-from connectors.metadata.field_readers import compiled, read
-from connectors.metadata.partition_fast_path import READERS, Unusual
-from connectors.metadata.record_schemas import layouts
-from connectors.metadata.record_to_event import TRANSLATORS
+from connectors.metadata.field_readers import field_reader, read_body
+from connectors.metadata.partition_fast_path import PARTITION_READERS, UnusualShape
+from connectors.metadata.record_schemas import record_schemas
+from connectors.metadata.record_to_event import CONVERTERS
 from rules.model.identifiers import Epoch, Millis, Offset
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
 from tests.unit.connectors.metadata.metadata_record_schemas import values, written
 
-AT = At(offset=Offset(5), leader_epoch=Epoch(2), timestamp_ms=Millis(1000))
-BY_HAND = sorted(READERS)
+AT = RecordPosition(offset=Offset(5), leader_epoch=Epoch(2), timestamp_ms=Millis(1000))
+BY_HAND = sorted(PARTITION_READERS)
 PADDING = b"\1\2\3" * 9
 
 
 def by_layout(api_key: int, version: int, body: bytes) -> tuple[object, ...] | None:
     """What the slow way gives, as a row; None where it refuses."""
-    layout = layouts().records[api_key]
+    layout = record_schemas().records[api_key]
     try:
-        return row_of(TRANSLATORS[layout.name](AT, read(compiled(layout.versions[version]), body)))
+        return event_row(CONVERTERS[layout.name](AT, read_body(field_reader(layout.versions[version]), body)))
     except UndecodableError:
         return None
 
 
 def by_hand(api_key: int, version: int, body: bytes) -> tuple[object, ...] | None:
     """What the fast way gives in the middle of a chunk; None where it leaves it to the slow way."""
-    type_, reader = READERS[api_key, version]
+    type_, reader = PARTITION_READERS[api_key, version]
     try:
         tail = reader(PADDING + body + PADDING, len(PADDING), len(PADDING) + len(body))
-    except (IndexError, StructError, Unusual):
+    except (IndexError, StructError, UnusualShape):
         return None
     return (type_, AT.offset, AT.leader_epoch, AT.timestamp_ms, AT.snapshot, *tail)
 
 
 def test_every_version_that_the_layouts_know_is_read_by_hand() -> None:
-    assert [(key, version) for key in (3, 5) for version in sorted(layouts().records[key].versions)] == BY_HAND
+    assert [(key, version) for key in (3, 5) for version in sorted(record_schemas().records[key].versions)] == BY_HAND
 
 
 @pytest.mark.parametrize(("api_key", "version"), BY_HAND)
@@ -51,7 +51,7 @@ def test_every_version_that_the_layouts_know_is_read_by_hand() -> None:
 def test_records_that_kafka_could_write_give_the_same_or_are_left_to_the_slow_way(
     api_key: int, version: int, data: st.DataObject
 ) -> None:
-    fields = layouts().records[api_key].versions[version]
+    fields = record_schemas().records[api_key].versions[version]
     value = data.draw(values(fields))
 
     body = written(fields, value)
@@ -68,7 +68,7 @@ def test_records_that_kafka_could_write_give_the_same_or_are_left_to_the_slow_wa
 def test_damaged_records_are_never_read_by_hand_as_something_else(
     api_key: int, version: int, data: st.DataObject, at: int, bit: int, cut: int
 ) -> None:
-    fields = layouts().records[api_key].versions[version]
+    fields = record_schemas().records[api_key].versions[version]
     body = bytearray(written(fields, data.draw(values(fields))))
     body[at % len(body)] ^= 1 << bit
     damaged = bytes(body)[: len(body) - min(cut, 20) // 4]
@@ -78,7 +78,7 @@ def test_damaged_records_are_never_read_by_hand_as_something_else(
 
 @pytest.mark.parametrize("replicas", [0, 31, 32, 126, 127, 200])
 def test_lists_of_any_length_come_out_whichever_way_reads_them(replicas: int) -> None:
-    fields = layouts().records[5].versions[2]
+    fields = record_schemas().records[5].versions[2]
     value = {"partition_id": 1, "topic_id": bytes(range(16)), "isr": list(range(replicas))}
     record = data(5, 2, written(fields, value))
 

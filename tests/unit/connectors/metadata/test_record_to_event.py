@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.event import (
-    At,
+from connectors.event import Event
+from connectors.log_event import (
     BrokerChanged,
     BrokerRegistered,
     BrokerUnregistered,
     ControllerRegistered,
     ElrCleared,
-    Event,
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
     LogAdvanced,
     PartitionChanged,
     PartitionSet,
+    RecordPosition,
     TopicCreated,
     TopicRemoved,
     TransactionBegan,
@@ -28,16 +28,16 @@ from connectors.event import (
     VotersSet,
 )
 from connectors.metadata.decoder import decode
-from connectors.metadata.record_schemas import FieldType, layouts
-from connectors.metadata.record_to_event import TRANSLATORS
-from connectors.metadata.redaction import BEARING
+from connectors.metadata.record_schemas import FieldType, record_schemas
+from connectors.metadata.record_to_event import CONVERTERS
+from connectors.metadata.redaction import CREDENTIAL_FIELDS
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
 from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, values, written
 
-AT = At(offset=Offset(8), leader_epoch=Epoch(3), timestamp_ms=Millis(1000))
+AT = RecordPosition(offset=Offset(8), leader_epoch=Epoch(3), timestamp_ms=Millis(1000))
 UUID = bytes(range(16))
 PRINTED = "AAECAwQFBgcICQoLDA0ODw"
 LISTENER = {"name": "CONTROLLER", "host": "c1.test", "port": 9093, "security_protocol": 1}
@@ -66,11 +66,11 @@ def filled(type_: FieldType, given: Mapping[str, Any]) -> bytes:
 
 
 def metadata(api_key: int, version: int, **given: Any) -> Event:
-    return one(data(api_key, version, filled(layouts().records[api_key].versions[version], given)))
+    return one(data(api_key, version, filled(record_schemas().records[api_key].versions[version], given)))
 
 
 def raft(kind: int, version: int, **given: Any) -> Event:
-    body = filled(layouts().control[kind].versions[version], {"version": version, **given})
+    body = filled(record_schemas().control[kind].versions[version], {"version": version, **given})
     return one(control(kind, body))
 
 
@@ -221,8 +221,8 @@ def test_any_record_that_kafka_could_write_is_said_or_passed_over(
     *said, end = table.events()
 
     assert isinstance(end, LogAdvanced)
-    assert len(said) == (name in TRANSLATORS)
+    assert len(said) == (name in CONVERTERS)
     meaningless = [event for event in said if isinstance(event, Undecodable)]
     # Only states that Kafka gives no meaning to: the strategies draw them from -1, 0, 1 and 2.
     assert all("state" in event.reason or "mean nothing" in event.reason for event in meaningless)
-    assert not (meaningless and name in BEARING)
+    assert not (meaningless and name in CREDENTIAL_FIELDS)

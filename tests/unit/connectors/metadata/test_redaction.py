@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.metadata.batches import BadBatch, Batch, scan
-from connectors.metadata.redaction import blanked
+from connectors.metadata.batches import BadBatch, RecordBatch, scan
+from connectors.metadata.redaction import redact
 from tests.unit.connectors.metadata.metadata_bytes import (
     batch,
     batch_of,
@@ -40,12 +40,12 @@ TOKEN = text(SECRET) + text(SECRET) + uvarint(3) + text(SECRET) + text(SECRET) +
 def test_a_config_value_is_starred_and_everything_around_it_stays() -> None:
     before = batch([noop(), data(4, 0, CONFIG + b"\0"), noop()], base_offset=40)
 
-    after = blanked(before)
+    after = redact(before)
 
     assert after[:17] == before[:17]
     assert after[21:] == before[21:].replace(SECRET_BYTES, b"*" * len(SECRET))
     (whole,) = scan(after)
-    assert isinstance(whole, Batch), "the CRC is right again"
+    assert isinstance(whole, RecordBatch), "the CRC is right again"
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_a_config_value_is_starred_and_everything_around_it_stays() -> None:
 def test_no_secret_passes(value: bytes) -> None:
     before = batch([noop(), value], base_offset=3) + batch([noop()], base_offset=5)
 
-    after = blanked(before)
+    after = redact(before)
 
     assert SECRET_BYTES not in after
     assert b"hunter" not in after
     assert len(after) == len(before)
-    assert all(isinstance(item, Batch) for item in scan(after, expected=3))
-    assert blanked(after) is after
+    assert all(isinstance(item, RecordBatch) for item in scan(after, expected=3))
+    assert redact(after) is after
 
 
 @pytest.mark.parametrize(
@@ -101,45 +101,45 @@ def test_no_secret_passes(value: bytes) -> None:
 def test_what_cannot_be_read_loses_its_body(before: bytes) -> None:
     start = batch([noop()], base_offset=0)
 
-    after = blanked(start + before)
+    after = redact(start + before)
 
     assert b"hunter" not in after
     assert b"xxxx" not in after
     assert len(after) == len(start + before)
     assert after[: len(start)] == start
-    assert blanked(after) is after
+    assert redact(after) is after
 
 
 def test_a_damaged_batch_stays_damaged_and_the_next_is_still_found() -> None:
     damaged = bytearray(batch([data(4, 0, CONFIG + b"\0")], base_offset=0))
     damaged[-3] ^= 4
 
-    bad, good = scan(blanked(bytes(damaged) + batch([noop()], base_offset=1)))
+    bad, good = scan(redact(bytes(damaged) + batch([noop()], base_offset=1)))
 
     assert isinstance(bad, BadBatch)
     assert bad.reason == "the CRC-32C does not match: the batch is damaged"
-    assert isinstance(good, Batch)
+    assert isinstance(good, RecordBatch)
 
 
 def test_a_log_with_nothing_to_blank_is_given_back_itself() -> None:
     quiet = b"".join(batch([noop()], base_offset=offset) for offset in range(50))
 
-    assert blanked(quiet) is quiet
+    assert redact(quiet) is quiet
 
 
 @pytest.mark.parametrize("kafkas", [tinylog, tinysnapshot])
 def test_kafkas_own_files_lose_their_config_values_and_nothing_else(kafkas: type) -> None:
     before, sidecar = kafkas()
 
-    after = blanked(before)
+    after = redact(before)
 
     assert len(after) == len(before)
     changed = sum(one != other for one, other in zip(before, after, strict=True))
     starred = after.count(b"*") - before.count(b"*")
     assert 0 < changed <= starred + 4 * len(list(scan(before)))
-    assert all(isinstance(item, Batch) for item in scan(after))
+    assert all(isinstance(item, RecordBatch) for item in scan(after))
     assert starred >= sidecar["by_type"]["CONFIG_RECORD"]
-    assert blanked(after) is after
+    assert redact(after) is after
 
 
 @given(st.binary(max_size=300), st.integers(0, 400), st.integers(0, 7))
@@ -149,16 +149,16 @@ def test_whatever_is_damaged_nothing_secret_passes(noise: bytes, at: int, bit: i
     )
     log[at % len(log)] ^= 1 << bit
 
-    after = blanked(bytes(log) + noise)
+    after = redact(bytes(log) + noise)
 
     assert len(after) == len(log) + len(noise)
     assert b"xxxxxxxxxxxxxxxx" not in after or b"xxxxxxxxxxxxxxxx" in noise
-    assert blanked(after) == after
+    assert redact(after) == after
 
 
 @given(st.lists(st.binary(max_size=80), min_size=1, max_size=6))
 def test_any_values_at_all_leave_a_log_of_whole_batches(values: list[bytes]) -> None:
-    after = blanked(batch(values))
+    after = redact(batch(values))
 
-    assert all(isinstance(item, Batch) for item in scan(after))
-    assert blanked(after) is after
+    assert all(isinstance(item, RecordBatch) for item in scan(after))
+    assert redact(after) is after

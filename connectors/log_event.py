@@ -1,0 +1,255 @@
+"""LogEvent: one record of the metadata log, decoded.
+
+Each event of a record carries `at`: the record's offset, leader epoch and timestamp.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, TopicId
+from rules.model.registration import FeatureRange
+from rules.model.voter_set import Voter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordPosition:
+    """Where a record stands: its offset, the epoch of its batch, and its timestamp by the log's clock."""
+
+    offset: Offset
+    leader_epoch: Epoch
+    timestamp_ms: Millis
+    snapshot: bool = False
+    """From a `.checkpoint`: the offset counts within the snapshot file, not in the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotBegan:
+    """SnapshotHeaderRecord: what follows replaces all state, once the footer has come."""
+
+    at: RecordPosition
+    end_offset: Offset
+    epoch: Epoch
+    last_contained_timestamp_ms: Millis
+    type: Literal["snapshot-began"] = "snapshot-began"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotEnded:
+    """SnapshotFooterRecord."""
+
+    at: RecordPosition
+    end_offset: Offset
+    epoch: Epoch
+    type: Literal["snapshot-ended"] = "snapshot-ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderChanged:
+    """LeaderChangeMessage: the first record of a leader epoch (KIP-595)."""
+
+    at: RecordPosition
+    leader_id: NodeId
+    voter_ids: tuple[NodeId, ...]
+    type: Literal["leader-changed"] = "leader-changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KRaftVersionSet:
+    """KRaftVersionRecord: 0 static, 1 dynamic quorum (KIP-853)."""
+
+    at: RecordPosition
+    version: int
+    type: Literal["kraft-version-set"] = "kraft-version-set"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotersSet:
+    """VotersRecord: the whole voter set (KIP-853)."""
+
+    at: RecordPosition
+    voters: tuple[Voter, ...]
+    type: Literal["voters-set"] = "voters-set"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureLevelSet:
+    """FeatureLevelRecord, metadata.version among them."""
+
+    at: RecordPosition
+    name: str
+    level: int
+    type: Literal["feature-level-set"] = "feature-level-set"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerRegistered:
+    """RegisterControllerRecord."""
+
+    at: RecordPosition
+    id: NodeId
+    incarnation_id: str
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[FeatureRange, ...] | None = None
+    """None only in an event that was held back in a transaction by an older kraftwatch."""
+    type: Literal["controller-registered"] = "controller-registered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistered:
+    """RegisterBrokerRecord."""
+
+    at: RecordPosition
+    id: NodeId
+    incarnation_id: str
+    endpoints: tuple[Endpoint, ...]
+    fenced: bool
+    in_controlled_shutdown: bool
+    features: tuple[FeatureRange, ...] | None = None
+    type: Literal["broker-registered"] = "broker-registered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerChanged:
+    """BrokerRegistrationChangeRecord, and the older FenceBroker and UnfenceBroker. None = unchanged."""
+
+    at: RecordPosition
+    id: NodeId
+    fenced: bool | None
+    in_controlled_shutdown: bool | None
+    type: Literal["broker-changed"] = "broker-changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerUnregistered:
+    """UnregisterBrokerRecord."""
+
+    at: RecordPosition
+    id: NodeId
+    type: Literal["broker-unregistered"] = "broker-unregistered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCreated:
+    """TopicRecord."""
+
+    at: RecordPosition
+    topic_id: TopicId
+    name: str
+    type: Literal["topic-created"] = "topic-created"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRemoved:
+    """RemoveTopicRecord."""
+
+    at: RecordPosition
+    topic_id: TopicId
+    type: Literal["topic-removed"] = "topic-removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSet:
+    """PartitionRecord: a partition, whole."""
+
+    at: RecordPosition
+    topic_id: TopicId
+    partition: int
+    replicas: tuple[NodeId, ...]
+    isr: tuple[NodeId, ...]
+    elr: tuple[NodeId, ...]
+    leader: NodeId | None
+    partition_leader_epoch: int
+    recovering: bool
+    last_known_elr: tuple[NodeId, ...] = ()
+    partition_epoch: int | None = None
+    """None only in an event that was held back in a transaction by an older kraftwatch."""
+    type: Literal["partition-set"] = "partition-set"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionChanged:
+    """PartitionChangeRecord: None = unchanged. `leader_set` tells "no leader now" from "unchanged"."""
+
+    at: RecordPosition
+    topic_id: TopicId
+    partition: int
+    replicas: tuple[NodeId, ...] | None
+    isr: tuple[NodeId, ...] | None
+    elr: tuple[NodeId, ...] | None
+    leader: NodeId | None
+    leader_set: bool
+    recovering: bool | None
+    last_known_elr: tuple[NodeId, ...] | None = None
+    type: Literal["partition-changed"] = "partition-changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElrCleared:
+    """ClearElrRecord: the topic's (or, with no name, every topic's) ELRs are forgotten (KIP-966)."""
+
+    at: RecordPosition
+    topic: str | None
+    type: Literal["elr-cleared"] = "elr-cleared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionBegan:
+    """BeginTransactionRecord (KIP-868): what follows counts only at its end record."""
+
+    at: RecordPosition
+    name: str | None
+    type: Literal["transaction-began"] = "transaction-began"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionEnded:
+    """EndTransactionRecord, or AbortTransactionRecord with `aborted`."""
+
+    at: RecordPosition
+    aborted: bool
+    type: Literal["transaction-ended"] = "transaction-ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogAdvanced:
+    """The end of one `records` observation: how far the log is read, NoOps included. Always its last event."""
+
+    last_offset: Offset | None
+    leader_epoch: Epoch | None
+    high_watermark: Offset | None
+    newest_timestamp_ms: Millis | None
+    """None when the observation held no batch."""
+    type: Literal["log-advanced"] = "log-advanced"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undecodable:
+    """A batch or record that is not what it should be: quarantined, counted, the stream goes on."""
+
+    offset: Offset | None
+    reason: str
+    length: int
+    type: Literal["undecodable"] = "undecodable"
+
+
+LogEvent: TypeAlias = (
+    SnapshotBegan
+    | SnapshotEnded
+    | LeaderChanged
+    | KRaftVersionSet
+    | VotersSet
+    | FeatureLevelSet
+    | ControllerRegistered
+    | BrokerRegistered
+    | BrokerChanged
+    | BrokerUnregistered
+    | TopicCreated
+    | TopicRemoved
+    | PartitionSet
+    | PartitionChanged
+    | ElrCleared
+    | TransactionBegan
+    | TransactionEnded
+    | LogAdvanced
+    | Undecodable
+)

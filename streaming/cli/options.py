@@ -15,10 +15,20 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import typer
 
 from connectors.errors import UsageError
-from connectors.point_in_time import Moment
+from connectors.point_in_time import PointInTime
 from rules.finding import Plain
 from streaming.cli.time_argument import moment
 from streaming.config import Config, checked, host_port, load
+from streaming.config.duration import parse_seconds
+from streaming.config.thresholds import check_unit
+
+
+def _timeout(value: str | float) -> float:
+    seconds = value if isinstance(value, float) else parse_seconds(value)
+    if not 1 <= seconds <= 600:
+        raise ValueError(f"invalid value '{value}': expected 1s to 10m")
+    return seconds
+
 
 ConfigFile: TypeAlias = Annotated[
     Path | None, typer.Option("--config", "-c", help="A YAML file with clusters, sinks and thresholds.")
@@ -32,7 +42,9 @@ Clusters: TypeAlias = Annotated[
 ]
 Settings: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--set", help="A rule's threshold, as no-leader.hold=10 (seconds).", metavar="RULE.NAME=VALUE"),
+    typer.Option(
+        "--set", help="A rule's threshold, such as no-leader.hold=10s. May be repeated.", metavar="RULE.NAME=VALUE"
+    ),
 ]
 Only: TypeAlias = Annotated[
     list[str] | None,
@@ -52,7 +64,10 @@ HostsFile: TypeAlias = Annotated[
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="JSON on stdout: one object a line.")]
 Timeout: TypeAlias = Annotated[
-    float, typer.Option("--timeout", min=1.0, max=600.0, help="Seconds to wait for what is missing.", metavar="SECONDS")
+    float,
+    typer.Option(
+        "--timeout", parser=_timeout, help="How long to wait for answers, such as 10s or 2m.", metavar="DURATION"
+    ),
 ]
 Journal: TypeAlias = Annotated[
     Path | None,
@@ -128,7 +143,7 @@ class Offline(Asked):
     at: At = None
 
     @property
-    def moment(self) -> Moment | None:
+    def moment(self) -> PointInTime | None:
         """What `--at` says.
 
         Raises:
@@ -269,7 +284,8 @@ def overrides(base: Mapping[str, Mapping[str, float]], settings: Sequence[str]) 
         if not dot:
             raise UsageError(f"--set {text}: expected RULE.NAME=VALUE, as no-leader.hold=10")
         try:
-            thresholds.setdefault(rule, {})[name] = float(value)
-        except ValueError:
-            raise UsageError(f"--set {text}: '{value}' is not a number") from None
+            thresholds.setdefault(rule, {})[name] = parse_seconds(value)
+            check_unit(rule, name, value)
+        except ValueError as problem:
+            raise UsageError(f"--set {text}: {problem}") from None
     return thresholds

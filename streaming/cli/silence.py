@@ -2,7 +2,6 @@
 
 import difflib
 import getpass
-import re
 import secrets
 import sys
 import time
@@ -15,7 +14,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from connectors.delivery.silence_store import SilenceFile, shown
+from connectors.delivery.silence_store import SilenceFile, silence_to_json
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import visible
@@ -28,6 +27,7 @@ from streaming.cli import options
 from streaming.cli.output import printed, say
 from streaming.cli.time_argument import instant
 from streaming.config import Config, load
+from streaming.config.duration import parse_seconds
 from streaming.config.maintenance_window import in_force
 from streaming.pipeline.checkpoint import Checkpoint
 
@@ -50,13 +50,14 @@ ConfigFile = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a silence, one a line, to stdout.")]
 
-_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_LONGEST_MS = 366 * _UNITS_MS["d"]
+_LONGEST_MS = 366 * 86_400_000
 
 
 @app.command("add")
 def add(
-    for_: Annotated[str | None, typer.Option("--for", help="How long: 90s, 30m, 2h, 3d.", metavar="DURATION")] = None,
+    for_: Annotated[
+        str | None, typer.Option("--for", help="How long, such as 30m, 2h or 3d.", metavar="DURATION")
+    ] = None,
     until: Annotated[
         str | None, typer.Option(help="Or until when, ISO 8601; UTC unless it says otherwise.", metavar="TIME")
     ] = None,
@@ -119,7 +120,7 @@ def list_(
         silences += in_force(load(config).windows(), now_ms)
     if as_json:
         for one in silences:
-            options.print_json(shown(one, now_ms))
+            options.print_json(silence_to_json(one, now_ms))
         return
     if not silences:
         say("nothing is silenced")
@@ -185,10 +186,13 @@ def _end(for_: str | None, until: str | None, now_ms: Millis) -> Millis:
 
 
 def _after(duration: str, now_ms: Millis) -> Millis:
-    found = re.fullmatch(r"([1-9][0-9]{0,8})([smhd])", duration.strip())
-    if found is None:
-        raise UsageError(f"--for '{duration}' is no duration: write 90s, 30m, 2h or 3d")
-    return Millis(now_ms + int(found[1]) * _UNITS_MS[found[2]])
+    try:
+        seconds = parse_seconds(duration)
+    except ValueError as problem:
+        raise UsageError(f"--for: {problem}") from None
+    if not seconds:
+        raise UsageError(f"--for: invalid value '{duration}': expected more than 0 seconds")
+    return Millis(now_ms + round(seconds * 1_000))
 
 
 def _at(text: str) -> Millis:

@@ -1,7 +1,7 @@
-"""The configuration: one YAML file or a few options, checked wholly before anything starts.
+"""The configuration: one YAML file or a few options, validated completely before anything starts.
 
-Only this package knows pydantic models of the configuration; everything inside gets plain dataclasses.
-Every mistake is one sentence that names the key, the place and what to do.
+Only this package knows the pydantic models of the configuration; all other code gets plain dataclasses. Each invalid
+value is reported in one sentence that names the key, the line and the fix.
 """
 
 from streaming.config.cluster_section import ClusterSection, host_port

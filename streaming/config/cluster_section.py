@@ -1,4 +1,4 @@
-"""One cluster to watch, and how to log in there."""
+"""The configuration of one cluster: addresses, login, name resolution, thresholds."""
 
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -6,33 +6,34 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from connectors.cluster_connection import Cluster
+from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from rules.model.monitoring import Access, Vantage
+from streaming.config.duration import ThresholdValue
 from streaming.config.kafka_security import BY_PASSWORD, LoginSection
 from streaming.config.section import readable
 
 _FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file")
 _SECRET_FILES = ("sasl_plain_password_file", "ssl_password_file")
-"""Read at each login."""
+"""Files that are read at each login."""
 
 
 class ClusterDefaults(LoginSection):
-    """What the clusters of a fleet have in common: any key of a cluster but its name, addresses, id and thresholds."""
+    """The keys of a cluster that `defaults` may set: all but its name, addresses, id and thresholds."""
 
     metadata_log: bool = True
-    """`false`: polls alone, for which DESCRIBE does; the rules that need the log are then not applicable."""
+    """`false`: DescribeQuorum polls only, for which DESCRIBE is enough; rules that need the log are not applicable."""
     vantage: Vantage = Vantage.INSIDE
-    """`outside` when the monitor does not share the controllers' name service or network."""
+    """`outside` if the monitor does not use the controllers' name service or network."""
     resolve: Mapping[str, str] = Field(default_factory=dict)
-    """HOST: ADDRESS, wins over the hosts file and DNS."""
+    """HOST: ADDRESS; overrides the hosts file and DNS."""
     hosts_file: Path | None = None
-    """In the format of /etc/hosts, read again at each look; wins over DNS."""
+    """A file in the format of /etc/hosts, read at each probe; overrides DNS."""
     sasl_kerberos_service_name: str = "kafka"
     """For GSSAPI."""
     sasl_kerberos_domain_name: str | None = None
-    """For GSSAPI: instead of the host's name."""
+    """For GSSAPI: used instead of the host name."""
 
     @model_validator(mode="after")
     def _one_of_each(self) -> "ClusterDefaults":
@@ -43,16 +44,16 @@ class ClusterDefaults(LoginSection):
 
 
 class ClusterSection(ClusterDefaults):
-    """One cluster to watch. What it does not say itself, `defaults` says for it."""
+    """One cluster to monitor. `defaults` supplies the keys that it does not set."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)
-    """How alerts call it; part of the recorded state's identity, so renaming starts anew."""
+    """The name in alerts. It identifies the recorded state: a renamed cluster starts without state."""
     bootstrap: tuple[str, ...] = Field(min_length=1)
-    """HOST:PORT of controllers, all of them if possible. With brokers only, the log cannot be read."""
+    """HOST:PORT of controllers, all of them if possible. Through brokers alone the log cannot be read."""
     cluster_id: str | None = None
-    """Needed only where DescribeCluster is denied to the monitor."""
-    thresholds: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
-    """RULE: {THRESHOLD: VALUE} for this cluster, laid over the common ones."""
+    """Needed only where the monitor may not use DescribeCluster."""
+    thresholds: Mapping[str, Mapping[str, ThresholdValue]] = Field(default_factory=dict)
+    """RULE: {THRESHOLD: VALUE} for this cluster; overrides the common ones."""
 
     @field_validator("bootstrap")
     @classmethod
@@ -68,8 +69,8 @@ class ClusterSection(ClusterDefaults):
 
     @property
     def access(self) -> Access:
-        """What the rules may know of how we come in."""
-        # Kafka's default names a principal after the login's user; after a certificate or a token only Kafka knows.
+        """Returns what the rules may know of the monitor's access."""
+        # By default Kafka's principal is the SASL user name; of a certificate or a token only Kafka knows it.
         user = self.sasl_plain_username if self.sasl_mechanism in BY_PASSWORD else None
         return Access(
             secured=self.security_protocol != "PLAINTEXT",
@@ -77,11 +78,11 @@ class ClusterSection(ClusterDefaults):
             log=self.metadata_log,
         )
 
-    def cluster(self) -> Cluster:
-        """The plain value that the gatherer gets.
+    def cluster(self) -> ClusterConnection:
+        """Returns the connection settings for the gatherer.
 
         Raises:
-            UsageError: a named file cannot be read, or a package is missing for the mechanism.
+            UsageError: a file cannot be read, or the mechanism needs a package that is not installed.
         """
         if self.sasl_mechanism == "GSSAPI" and find_spec("gssapi") is None:
             raise UsageError(
@@ -107,7 +108,7 @@ class ClusterSection(ClusterDefaults):
         for name in (*_FILES, *_SECRET_FILES):
             path = getattr(self, name)
             options[name] = None if path is None else str(path)
-        return Cluster(
+        return ClusterConnection(
             name=self.name,
             bootstrap=tuple(host_port(address) for address in self.bootstrap),
             cluster_id=self.cluster_id,
@@ -118,7 +119,7 @@ class ClusterSection(ClusterDefaults):
         )
 
     def _check_secret(self, key: str) -> None:
-        """Read what the gatherer will read at each login: its first refusal would come later, and say less."""
+        """Reads a file that the gatherer reads at each login, to report an error now and with its key."""
         file = getattr(self, key)
         try:
             if file is not None:
@@ -132,10 +133,10 @@ def _text(secret: SecretStr | None) -> str | None:
 
 
 def host_port(address: str) -> tuple[str, int]:
-    """HOST:PORT (or [V6]:PORT) as a pair.
+    """Returns HOST:PORT (or [V6]:PORT) as a pair.
 
     Raises:
-        ValueError: it is not of that form.
+        ValueError: the address does not have this form.
     """
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")

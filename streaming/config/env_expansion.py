@@ -1,6 +1,6 @@
-"""Expansion of the environment in a configuration's texts: `${NAME}` and `${NAME:-default}`; `$${` is a plain `${`.
+"""Expansion of environment variables in a configuration: `${NAME}` and `${NAME:-default}`; `$${` is a literal `${`.
 
-Only the file's own texts are expanded, never keys, and never what stands in a file that it names.
+Only texts of the configuration file are expanded: no keys, and no content of a file that it names.
 """
 
 import re
@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Keys and places from the top of the file to one value."""
+"""Keys and list positions from the top of the file to one value."""
 
 _FOUND = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)")
 
 
 class ExpansionError(ValueError):
-    """A text that cannot be expanded, and where it stands."""
+    """A text that cannot be expanded, with its path."""
 
     def __init__(self, path: Path, sentence: str) -> None:
         super().__init__(sentence)
@@ -22,10 +22,10 @@ class ExpansionError(ValueError):
 
 
 def expanded(value: Any, environment: Mapping[str, str], path: Path = ()) -> Any:
-    """The same data with every text in it expanded.
+    """Returns the data with every text expanded.
 
     Raises:
-        ExpansionError: a variable is not set and has no default, or the form is broken.
+        ExpansionError: a variable is not set and has no default, or the syntax is invalid.
     """
     if isinstance(value, str):
         return _expanded_text(value, environment, path)
@@ -39,9 +39,7 @@ def expanded(value: Any, environment: Mapping[str, str], path: Path = ()) -> Any
 def _expanded_text(text: str, environment: Mapping[str, str], path: Path) -> str:
     def replacement(found: re.Match[str]) -> str:
         if found["broken"]:
-            raise ExpansionError(
-                path, "'${' begins no variable: write ${NAME}, ${NAME:-default}, or $${ for a plain ${"
-            )
+            raise ExpansionError(path, "invalid '${': write ${NAME}, ${NAME:-default}, or $${ for a literal ${")
         if found["name"] is None:
             return "${"
         value = environment.get(found["name"])

@@ -1,4 +1,4 @@
-"""Files that a configuration names and the job reads. Those of a sink are looked at when it is opened."""
+"""Checks of the files that a configuration names. Files of a sink are checked when the sink is opened."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from streaming.config.section import readable
 
 
 def unreadable(config: Config) -> Sequence[str]:
-    """A sentence for each cluster whose login names a file that this user cannot read, and for the heartbeat's."""
+    """Returns a sentence for each file of a cluster's login or of the heartbeat that this user cannot read."""
     found = []
     for section in config.clusters:
         try:

@@ -1,23 +1,24 @@
-"""The dead-man heartbeat: a URL that is asked while the job is well."""
+"""The configuration of the dead man's switch: a URL that is requested while the job is healthy."""
 
 from pathlib import Path
 
 from pydantic import SecretStr, field_validator, model_validator
 
 from connectors.secret import Secret
-from streaming.config.section import Duration, Section
-from streaming.metrics.heartbeat import Rhythm
+from streaming.config.duration import Duration
+from streaming.config.section import Section
+from streaming.metrics.heartbeat import HeartbeatSchedule
 
 
 class HeartbeatSection(Section):
-    """A service that alarms when it is no longer asked: healthchecks.io, Dead Man's Snitch, a cron monitor."""
+    """A service that alarms when requests stop: healthchecks.io, Dead Man's Snitch, a cron monitor."""
 
     url: SecretStr | None = None
-    """Asked with GET while batches end and the gatherer runs. A secret: whoever knows it can keep the alarm quiet."""
+    """Requested by GET while batches complete and the gatherer runs. A secret: its owner can suppress the alarm."""
     url_file: Path | None = None
-    """A file that holds the URL alone; not together with url. Read again at each beat."""
+    """A file with only the URL, read at each heartbeat; not together with url."""
     every: Duration = 60.0
-    """Time between two beats: seconds, or `90s`, `5m`. Let the service wait for three of them."""
+    """Time between two heartbeats. Let the service wait for three of them."""
 
     @field_validator("url")
     @classmethod
@@ -32,7 +33,7 @@ class HeartbeatSection(Section):
             raise ValueError("give url or url_file, one of them")
         return self
 
-    def rhythm(self) -> Rhythm:
-        """The plain value that the heartbeat goes by."""
+    def schedule(self) -> HeartbeatSchedule:
+        """Returns URL and interval."""
         text = None if self.url is None else self.url.get_secret_value()
-        return Rhythm(url=Secret(text=text, file=self.url_file), every_s=self.every)
+        return HeartbeatSchedule(url=Secret(text=text, file=self.url_file), every_s=self.every)

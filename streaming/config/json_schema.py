@@ -8,9 +8,9 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def config_json_schema() -> dict[str, Any]:
-    """Every key with its type, default and description; what pydantic checks beyond that is not in it."""
+    """Returns every key with its type, default and description; further checks of pydantic are not in it."""
     made: dict[str, Any] = {"$schema": DIALECT, **Config.model_json_schema(), "title": "kraftwatch"}
     cluster = made["$defs"]["ClusterSection"]
-    # An editor looks at a cluster by itself: what it has from the defaults is not seen there.
+    # An editor validates a cluster alone, without the defaults.
     assert set(cluster["required"]) == {"name", "bootstrap"}
     return made

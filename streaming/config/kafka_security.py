@@ -1,4 +1,4 @@
-"""How to log in to a Kafka cluster: to one that is watched, or to one whose topic is told."""
+"""TLS and SASL settings of a Kafka client: for a monitored cluster, or for the cluster of an alert topic."""
 
 from pathlib import Path
 from typing import Literal
@@ -8,44 +8,44 @@ from pydantic import SecretStr
 from streaming.config.section import Section
 
 BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""The mechanisms that want a user name and a password."""
+"""The mechanisms that need a user name and a password."""
 
 
 class LoginSection(Section):
-    """The keys that say it."""
+    """The keys of TLS and SASL."""
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    """What the listener speaks."""
+    """The listener's security protocol."""
     ssl_cafile: Path | None = None
-    """PEM: whom to trust; without it, the system's authorities."""
+    """PEM: the trusted certificate authorities; default: the system's."""
     ssl_certfile: Path | None = None
-    """PEM: our own certificate, where the listener wants one (mutual TLS)."""
+    """PEM: the client certificate, where the listener requires one (mutual TLS)."""
     ssl_keyfile: Path | None = None
-    """PEM: its key."""
+    """PEM: the private key of the client certificate."""
     ssl_password: SecretStr | None = None
-    """The key's password."""
+    """The password of the private key."""
     ssl_password_file: Path | None = None
-    """A file that holds it alone, read again at each connection; not together with ssl_password."""
+    """A file with only the password, read at each connection; not together with ssl_password."""
     ssl_crlfile: Path | None = None
-    """PEM: what was revoked."""
+    """PEM: the revoked certificates."""
     ssl_check_hostname: bool = True
-    """`false` checks the chain and the dates, not the name."""
+    """`false` verifies the certificate chain and the dates, but not the host name."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"] | None = None
-    """How to log in; needed with SASL_PLAINTEXT and SASL_SSL."""
+    """The login mechanism; required with SASL_PLAINTEXT and SASL_SSL."""
     sasl_plain_username: str | None = None
     """For PLAIN and SCRAM."""
     sasl_plain_password: SecretStr | None = None
     """For PLAIN and SCRAM."""
     sasl_plain_password_file: Path | None = None
-    """A file that holds the password alone, read again at each login; not together with sasl_plain_password."""
+    """A file with only the password, read at each login; not together with sasl_plain_password."""
     sasl_oauth_token_file: Path | None = None
-    """A file that holds an OAUTHBEARER token, read again at each login."""
+    """A file with an OAUTHBEARER token, read at each login."""
 
     def check_login(self) -> None:
-        """A login that cannot be would be told as the cluster's refusal, hours later.
+        """Checks that the keys fit together: otherwise the cluster would refuse the login later.
 
         Raises:
-            ValueError: something is missing, or too much.
+            ValueError: a key is missing, or one is given that has no effect.
         """
         logs_in = self.security_protocol.startswith("SASL")
         if not logs_in and self.sasl_mechanism is not None:

@@ -1,23 +1,23 @@
-"""A Kafka topic as a sink."""
+"""The configuration of a Kafka topic as a sink."""
 
 from pydantic import Field, field_validator, model_validator
 
 from connectors.secret import Secret
-from connectors.sinks.sink_config import KafkaTopic, Place
+from connectors.sinks.sink_config import KafkaTopic, SinkConfig
 from streaming.config.cluster_section import host_port
 from streaming.config.kafka_security import LoginSection
 from streaming.config.sink_options import SinkSection
 
 
 class KafkaSection(SinkSection, LoginSection):
-    """A topic of any Kafka cluster: one message a transition, keyed by the alert's fingerprint."""
+    """A topic of any Kafka cluster: one message per transition, keyed by the alert's fingerprint."""
 
     bootstrap: tuple[str, ...] = Field(min_length=1)
-    """HOST:PORT of brokers. Not of the cluster that is watched, if you can: it is told of that one's troubles."""
+    """HOST:PORT of brokers, preferably of a cluster that is not monitored: a failing cluster may lose alerts."""
     topic: str = Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=249)
-    """Its cleanup.policy should be compact: the newest word on every alert is then kept for ever."""
+    """Its cleanup.policy should be compact, which keeps the newest transition of every alert."""
     create: bool = False
-    """`true` creates it, compacted, with one partition, where it is not there."""
+    """`true` creates a missing topic: compacted, with one partition."""
 
     @field_validator("bootstrap")
     @classmethod
@@ -30,11 +30,13 @@ class KafkaSection(SinkSection, LoginSection):
     def _login(self) -> "KafkaSection":
         self.check_login()
         if self.sasl_mechanism == "GSSAPI":
-            raise ValueError("sasl_mechanism GSSAPI is not in the client that writes topics (confluent-kafka's wheel)")
+            raise ValueError(
+                "sasl_mechanism GSSAPI is not supported for topics: the wheel of confluent-kafka does not contain it"
+            )
         return self
 
-    def place(self) -> Place:
-        """Where it is."""
+    def sink_config(self) -> SinkConfig:
+        """Returns the settings of the sink's kind and address."""
         token = self.sasl_oauth_token_file
         return KafkaTopic(
             bootstrap=self.bootstrap,

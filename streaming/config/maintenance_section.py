@@ -1,4 +1,4 @@
-"""One maintenance window: when people are not told, week by week."""
+"""The configuration of one weekly maintenance window."""
 
 from collections.abc import Sequence
 from datetime import time, timedelta
@@ -7,8 +7,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
+from streaming.config.duration import Duration
 from streaming.config.maintenance_window import Window
-from streaming.config.section import Duration, Section
+from streaming.config.section import Section
 
 Day: TypeAlias = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 _DAYS: tuple[Day, ...] = get_args(Day)
@@ -22,7 +23,7 @@ def _time_of_day(value: Any) -> Any:
         return value
     if isinstance(value, time):
         return value
-    raise ValueError('is no time of day: write "22:00"')
+    raise ValueError('invalid time of day: write "22:00"')
 
 
 TimeOfDay = Annotated[
@@ -30,33 +31,33 @@ TimeOfDay = Annotated[
     BeforeValidator(_time_of_day),
     WithJsonSchema({"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"}),
 ]
-"""By the clock on the wall: `"22:00"`."""
+"""A local time such as `"22:00"`."""
 
 
 class MaintenanceSection(Section):
-    """A weekly window in which people are not told; records (jsonl, a topic) are written all the same.
+    """A weekly window in which sinks for people are not notified; record sinks (jsonl, a topic) are.
 
-    What still stands when it ends is told then.
+    Alerts that are still firing when it ends are notified then.
     """
 
     model_config = ConfigDict(populate_by_name=True)
 
     clusters: tuple[str, ...] = Field(default=("*",), min_length=1)
-    """Names of clusters, or patterns with `*` and `?`."""
+    """The clusters: names, or patterns with `*` and `?`."""
     rules: tuple[str, ...] = Field(default=("*",), min_length=1)
-    """Ids of rules, or patterns."""
+    """The rules: ids, or patterns."""
     subjects: tuple[str, ...] = Field(default=("*",), min_length=1)
-    """What alerts are about, as they name it, or patterns."""
+    """The subjects of alerts, or patterns."""
     days: tuple[Day, ...] = Field(default=_DAYS, min_length=1)
-    """The days on which it begins; each day by default."""
+    """The days on which the window begins; default: every day."""
     from_: TimeOfDay = Field(alias="from")
-    """When it begins by the clock on the wall there: `"22:00"`."""
+    """The local time at which it begins: `"22:00"`."""
     for_: Duration = Field(alias="for")
-    """How long it lasts: `4h`, `90m`."""
+    """How long it lasts, such as `4h`."""
     timezone: str = "UTC"
-    """Whose wall: `Europe/Berlin`. Summer time is minded: the window begins by the wall, and lasts its whole length."""
+    """The time zone of `from`, such as `Europe/Berlin`; daylight saving time does not change the length."""
     comment: str = Field(min_length=1)
-    """Why: whoever is on call will want to know."""
+    """The reason, shown to the person on call."""
 
     @field_validator("timezone")
     @classmethod
@@ -64,17 +65,17 @@ class MaintenanceSection(Section):
         try:
             ZoneInfo(value)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError(f"'{value}' is no time zone: write one as Europe/Berlin or UTC") from None
+            raise ValueError(f"unknown time zone '{value}': write one such as Europe/Berlin or UTC") from None
         return value
 
     @model_validator(mode="after")
     def _ends(self) -> "MaintenanceSection":
-        if self.for_ >= _longest_pause_s(sorted({_DAYS.index(day) for day in self.days})):
-            raise ValueError("it lasts until it begins anew, and so never ends: a pager switched off")
+        if self.for_ >= _longest_interval_s(sorted({_DAYS.index(day) for day in self.days})):
+            raise ValueError("the window lasts until it begins again, so it never ends: shorten `for` or remove days")
         return self
 
     def window(self) -> Window:
-        """The plain value."""
+        """Returns the window."""
         return Window(
             clusters=self.clusters,
             rules=self.rules,
@@ -87,7 +88,7 @@ class MaintenanceSection(Section):
         )
 
 
-def _longest_pause_s(days: Sequence[int]) -> float:
-    """From one beginning to the next, at most."""
+def _longest_interval_s(days: Sequence[int]) -> float:
+    """Returns the longest time from one beginning to the next, in seconds."""
     following = [*days[1:], days[0] + 7]
     return max(after - day for day, after in zip(days, following, strict=True)) * 86_400.0

@@ -1,4 +1,4 @@
-"""Maintenance: weekly windows in which people are not told, as silences that begin and end by themselves."""
+"""Weekly maintenance windows as silences that begin and end by themselves."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ AUTHOR = "configuration"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """One entry of `maintenance`. It begins by the wall clock of its zone, and lasts so long by any clock."""
+    """One entry of `maintenance`: begins at a local time of its zone and lasts a fixed length."""
 
     clusters: tuple[str, ...]
     rules: tuple[str, ...]
     subjects: tuple[str, ...]
     days: frozenset[int]
-    """On which it begins: 0 for Monday."""
+    """The weekdays on which it begins: 0 is Monday."""
     begins: time
-    """Where clocks are put forward over it, as much later; where they are put back, the first of the two."""
+    """A time that daylight saving skips is that much later; of a repeated time the first one counts."""
     lasts: timedelta
     zone: ZoneInfo
     comment: str
 
     def spans(self, now_ms: Millis) -> Sequence[tuple[Millis, Millis]]:
-        """Beginning and end of those that hold now or begin within a week, the earliest first."""
+    """A time that daylight saving skips is that much later; of a repeated time the first counts."""
         today = datetime.fromtimestamp(now_ms / 1000, self.zone).date()
-        # What began that long ago may still last; a day more, because a day may have 25 hours.
+        # An occurrence that began so many days ago may still last; one more day, because a day may have 25 hours.
         first = -(self.lasts.days + 2)
         days = [today + timedelta(days=offset) for offset in range(first, 8)]
         begins = [datetime.combine(day, self.begins, self.zone) for day in days if day.weekday() in self.days]
@@ -39,7 +39,7 @@ class Window:
 
 
 def in_force(windows: Iterable[Window], now_ms: Millis) -> tuple[Silence, ...]:
-    """What the windows silence now."""
+    """Returns a silence for each window in force at `now_ms`."""
     return tuple(
         Silence(
             id=f"maintenance-{number}",
@@ -58,5 +58,5 @@ def in_force(windows: Iterable[Window], now_ms: Millis) -> tuple[Silence, ...]:
     )
 
 
-def _ms(moment: datetime) -> Millis:
-    return Millis(round(moment.timestamp() * 1000))
+def _ms(time_: datetime) -> Millis:
+    return Millis(round(time_.timestamp() * 1000))

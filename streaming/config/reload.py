@@ -1,4 +1,4 @@
-"""Reloading: a running job takes its configuration anew, when the file changed or SIGHUP came."""
+"""Reload: a running job re-reads its configuration file when the file changes or SIGHUP arrives."""
 
 import logging
 import signal
@@ -16,81 +16,85 @@ from streaming.config import Config
 log = logging.getLogger(__name__)
 
 FIXED = ("checkpoint", "master", "spark", "listen")
-"""The keys that a running job cannot change."""
+"""The keys that need a restart."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 30, 300
-"""So many looks a refused file rests before it is tried again: what it names may have come meanwhile."""
+FIRST_RETRY_S, LONGEST_RETRY_S = 30, 300
+"""Seconds until a refused file is read again: what it names may exist by then."""
 
 Change: TypeAlias = Callable[[Config], Sequence[str]]
-"""Puts a configuration in force and says which keys differ; UsageError when it cannot be, and nothing changed."""
+"""Puts a configuration in force and returns its changed keys; raises UsageError if it is invalid."""
 
 
 class ConfigFile:
-    """The file of a running job. SIGHUP is taken on entering; the former handler is back on leaving."""
+    """The configuration file of a running job. Entering installs a handler of SIGHUP; leaving restores the former one."""
 
     def __init__(self, path: Path, read: Callable[[], Config]) -> None:
-        """`read` gives what the file says now, with the options of the command line laid over it."""
+        """`read` returns the file's configuration with the options of the command line applied."""
         self._path = path
         self._read = read
-        self._told = threading.Event()
+        self._signalled = threading.Event()
         self._former: signal.Handlers | Callable[[int, FrameType | None], object] | int | None = None
-        self._in_force = self._seen = self._identity()
+        self._in_force = self._newest = self._identity()
         self.loaded_at_ms = _now()
-        """When what is in force was read."""
+        """When the configuration in force was read."""
         self.error: str | None = None
-        """Why the newest file is refused, as long as it is; one sentence without a secret."""
-        self._pause = self._rests = 0
-        """How many looks a refused file rests, and how many of them are left."""
+        """Why the newest file is refused, in one sentence without a secret; None while it is in force."""
+        self._retry_s = self._retry_in_s = 0
+        """Seconds between two attempts with a refused file, and until the next one."""
 
     def __enter__(self) -> "ConfigFile":
-        """Take SIGHUP."""
-        self._former = signal.signal(signal.SIGHUP, lambda *_: self._told.set())
+        """Installs the handler of SIGHUP."""
+        self._former = signal.signal(signal.SIGHUP, lambda *_: self._signalled.set())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give SIGHUP back."""
+        """Restores the former handler of SIGHUP."""
         signal.signal(signal.SIGHUP, self._former)
 
-    def look(self, change: Change) -> None:
-        """Read the file if there is reason to, and put it in force; called each second.
+    def poll(self, change: Change) -> None:
+        """Reads the file if it has changed and puts it in force; called once a second.
 
-        A file that cannot be is told once, and what was in force stays so; it is tried again in time, ever more rarely.
+        An invalid file is reported once and the former configuration stays in force; the file is read again after 30 s,
+        then after longer intervals, at most 5 min.
         """
         if not self._due():
             return
         try:
             keys = change(self._read())
         except UsageError as problem:
-            self.wait_for(str(problem), meanwhile="the configuration that was in force stays so")
+            self.wait_for(str(problem), meanwhile="the former configuration stays in force")
             return
         self.error = None
         self.loaded_at_ms = _now()
-        log.warning(
-            "%s was read again: %s", self._path, f"it changes {', '.join(keys)}" if keys else "it changes nothing"
-        )
+        log.warning("%s was reloaded: %s", self._path, f"changed {', '.join(keys)}" if keys else "no change")
 
     def wait_for(self, why: str, *, meanwhile: str) -> None:
-        """Not all that the file says is in force, and this is why: it is tried again in time, ever more rarely."""
-        self._pause = min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
-        self._rests = self._pause
+        """Records why the file is not completely in force, and when to read it again.
+
+        Args:
+            why: the reason, in one sentence.
+            meanwhile: what stays in force until then.
+        """
+        self._retry_s = min(max(FIRST_RETRY_S, 2 * self._retry_s), LONGEST_RETRY_S)
+        self._retry_in_s = self._retry_s
         if why != self.error:
-            log.warning("%s; %s, and the file is tried again in %d s", why, meanwhile, self._pause)
+            log.warning("%s; %s, retrying in %d s", why, meanwhile, self._retry_s)
         self.error = why
 
     def _due(self) -> bool:
-        identity, before = self._identity(), self._seen
-        self._seen = identity
-        # An editor may still be writing: a change is taken once it stands for a second.
+        identity, before = self._identity(), self._newest
+        self._newest = identity
+        # An editor may still be writing: a change is read after it has been stable for a second.
         changed = identity == before and identity != self._in_force
-        if self._told.is_set() or changed:
-            self._told.clear()
+        if self._signalled.is_set() or changed:
+            self._signalled.clear()
             self._in_force = identity
-            self._pause = 0
+            self._retry_s = 0
             return True
-        self._rests -= 1
-        return self.error is not None and identity == self._in_force and self._rests <= 0
+        self._retry_in_s -= 1
+        return self.error is not None and identity == self._in_force and self._retry_in_s <= 0
 
     def _identity(self) -> tuple[int, int, int] | None:
         try:
@@ -101,14 +105,14 @@ class ConfigFile:
 
 
 def refuse_fixed(before: Config, after: Config) -> None:
-    """Refuse what a running job cannot change.
+    """Refuses a change that needs a restart.
 
     Raises:
-        UsageError: naming the key.
+        UsageError: names the key.
     """
     for key in FIXED:
         if getattr(before, key) != getattr(after, key):
-            raise UsageError(f"{key} cannot change while the job runs: start it anew for that, or put it back")
+            raise UsageError(f"{key} cannot change while the job runs: restart the job, or restore the former value")
 
 
 def _now() -> Millis:

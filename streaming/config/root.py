@@ -1,4 +1,4 @@
-"""The whole configuration."""
+"""The root of the configuration file."""
 
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from connectors.sinks.links import Links
-from connectors.sinks.sink_config import Wanted
+from connectors.sinks.links import MessageLinks
+from connectors.sinks.sink_config import SinkSpec
 from rules.finding import Thresholds
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection, host_port
+from streaming.config.duration import DurationOrZero, ThresholdValue
 from streaming.config.heartbeat_section import HeartbeatSection
 from streaming.config.maintenance_section import MaintenanceSection
 from streaming.config.maintenance_window import Window
@@ -23,60 +24,60 @@ _FILE = "_file"
 
 
 class WatchSection(Section):
-    """Which of the clusters are watched."""
+    """Which of the clusters are monitored."""
 
     include: tuple[str, ...] = Field(default=("*",), min_length=1)
-    """Names, or patterns with `*` and `?`: a cluster is watched if one of them matches its name."""
+    """Names, or patterns with `*` and `?`: a cluster whose name matches one of them is monitored."""
     exclude: tuple[str, ...] = ()
-    """Names, or patterns: it is not watched if one of these does."""
+    """Names, or patterns: a cluster whose name matches one of them is not monitored."""
 
-    def takes(self, name: str) -> bool:
-        """Whether a cluster of this name is watched."""
+    def includes(self, name: str) -> bool:
+        """Whether a cluster of this name is monitored."""
         return _matches(name, self.include) and not _matches(name, self.exclude)
 
 
 class Config(Section):
-    """Everything `kraftwatch run` needs to know."""
+    """The configuration of `kraftwatch run`."""
 
     defaults: ClusterDefaults = Field(default_factory=ClusterDefaults)
-    """Laid under each cluster: the settings that a fleet has in common. What a cluster says itself wins."""
+    """Default values of every cluster's keys. A cluster's own value wins."""
     clusters: tuple[ClusterSection, ...] = Field(min_length=1)
-    """The clusters, each under a name of its own."""
+    """The clusters, each with its own name."""
     watch: WatchSection = Field(default_factory=WatchSection)
-    """Which of them are watched; all by default."""
+    """Which of the clusters are monitored; default: all."""
     checkpoint: Path = Path("kraftwatch-checkpoint")
-    """Holds the journal, Spark's checkpoint and the ledger: keep it, it is the memory."""
+    """The folder of the journal, Spark's checkpoint and the ledger. Keep it: it is the job's whole state."""
     sinks: Sinks = (SinkEntry(console=ConsoleSection()),)
-    """Where alerts are told: texts as `--sink` takes them, or one kind each with its keys."""
+    """Where alerts are sent: each a text as `--sink` takes it, or one kind with its keys."""
     docs_url: str | None = Field(default=None, pattern=r"^https?://[^\s<>|]+$")
-    """Where you serve the documentation: messages link to the rule's page in it, else to the one at `page_url`."""
+    """The address of your copy of the documentation: notifications link to its rule pages."""
     page_url: str | None = Field(default=None, pattern=r"^https?://[^\s<>|]+$")
-    """How people reach this job's page, if not by `listen`: messages link to the cluster's page there."""
-    thresholds: Mapping[str, Mapping[str, float]] = Field(default_factory=dict)
-    """RULE: {THRESHOLD: VALUE}, for every cluster that has none of its own."""
+    """The address of this job's page for people, if it is not `listen`: notifications link to the cluster's page."""
+    thresholds: Mapping[str, Mapping[str, ThresholdValue]] = Field(default_factory=dict)
+    """RULE: {THRESHOLD: VALUE} for all clusters; a cluster's own thresholds win."""
     maintenance: tuple[MaintenanceSection, ...] = ()
-    """When people are not told, week by week."""
+    """Weekly windows in which sinks for people are not notified."""
     master: str = "local[2]"
-    """Spark's master. With local[1] a batch takes half again as long."""
+    """Spark's master. With local[1] a batch takes 1.5 times as long."""
     spark: Mapping[str, str] = Field(default_factory=dict)
-    """Further Spark settings, as they are."""
+    """Further Spark settings."""
     heartbeat: HeartbeatSection | None = None
-    """A dead man's switch: whom to ask while the job is well; nobody by default."""
-    audit_every: float = Field(default=600.0, ge=0, le=86_400)
-    """How often a sample of what is recorded is held against the data contracts, in seconds; 0 turns that off."""
+    """A dead man's switch: the URL to request while the job is healthy; default: none."""
+    audit_every: DurationOrZero = Field(default=600.0, le=86_400)
+    """How often a sample of the recorded data is checked against the data contracts; 0 turns it off."""
     listen: str | None = None
-    """HOST:PORT of the page, /metrics, /healthz and /readyz; none by default."""
+    """HOST:PORT of the page, /metrics, /healthz and /readyz; default: none."""
 
     @model_validator(mode="before")
     @classmethod
-    def _lay_under(cls, value: Any) -> Any:
+    def _apply_defaults(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
         defaults, clusters = value.get("defaults"), value.get("clusters")
         if not isinstance(defaults, Mapping) or not isinstance(clusters, list | tuple):
             return value
-        laid = [_laid_under(each, defaults) if isinstance(each, Mapping) else each for each in clusters]
-        return {**value, "clusters": laid}
+        merged = [_with_defaults(each, defaults) if isinstance(each, Mapping) else each for each in clusters]
+        return {**value, "clusters": merged}
 
     @field_validator("clusters")
     @classmethod
@@ -84,14 +85,14 @@ class Config(Section):
         names = [section.name for section in value]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"two clusters are called {name}: give each a name of its own")
+                raise ValueError(f"two clusters are named {name}: give each its own name")
         return value
 
     @field_validator("page_url")
     @classmethod
     def _page_address(cls, value: str | None) -> str | None:
         if value is not None:
-            # The page is asked under its name: one that cannot be read would fail each request.
+            # A URL that cannot be parsed would fail each request of the page.
             urlsplit(value)
         return value
 
@@ -103,58 +104,58 @@ class Config(Section):
         return value
 
     @model_validator(mode="after")
-    def _something_watched(self) -> "Config":
+    def _some_cluster_is_monitored(self) -> "Config":
         if not self.watched:
             names = ", ".join(section.name for section in self.clusters)
-            raise ValueError(f"watch leaves no cluster to watch of {names}: correct its include and exclude")
+            raise ValueError(f"watch excludes all clusters ({names}): correct its include and exclude")
         return self
 
     @property
     def watched(self) -> tuple[ClusterSection, ...]:
-        """The clusters that are watched, in the file's order."""
-        return tuple(section for section in self.clusters if self.watch.takes(section.name))
+        """Returns the monitored clusters in the file's order."""
+        return tuple(section for section in self.clusters if self.watch.includes(section.name))
 
     def without(self, names: Collection[str]) -> "Config":
-        """The same, but for the clusters of these names."""
+        """Returns the configuration without the clusters of these names."""
         return self.model_copy(update={"clusters": tuple(each for each in self.clusters if each.name not in names)})
 
-    def wanted(self) -> Sequence[Wanted]:
-        """The sinks, as they are opened."""
-        links = Links(docs_url=self.docs_url, page_url=self.page_url or self._served())
-        return [sink.wanted(links) for sink in self.sinks]
+    def sink_specs(self) -> Sequence[SinkSpec]:
+        """Returns what each sink is opened with."""
+        links = MessageLinks(docs_url=self.docs_url, page_url=self.page_url or self._listen_url())
+        return [sink.sink_spec(links) for sink in self.sinks]
 
-    def _served(self) -> str | None:
-        """The page's address where nobody gave it a name; all addresses at once are none."""
+    def _listen_url(self) -> str | None:
+        """Returns the page's address from `listen`; None for a wildcard address."""
         if self.listen is None:
             return None
         host, port = host_port(self.listen)
         return None if host in ("0.0.0.0", "::") else f"http://{f'[{host}]' if ':' in host else host}:{port}"  # noqa: S104
 
     def windows(self) -> Sequence[Window]:
-        """The maintenance windows."""
+        """Returns the maintenance windows."""
         return [section.window() for section in self.maintenance]
 
     def overrides(self, section: ClusterSection | None = None) -> dict[str, float]:
-        """The thresholds as RULE.NAME -> value: the common ones, a cluster's laid over them."""
+        """Returns the configured thresholds as RULE.NAME -> value; those of the cluster win."""
         return {**flattened(self.thresholds), **({} if section is None else flattened(section.thresholds))}
 
     def thresholds_in_force(self, section: ClusterSection | None = None) -> Mapping[str, Thresholds]:
-        """Every rule's numbers for a cluster: the configuration's laid over the defaults.
+        """Returns all thresholds of a cluster by rule id: the defaults with the configured overrides.
 
         Raises:
-            UsageError: no rule knows one of them, or it cannot be.
+            UsageError: an unknown rule or threshold, or an invalid value.
         """
         return in_force(self.overrides(section))
 
 
-def _laid_under(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """A cluster's keys over the common ones. A secret replaces a secret's file, and the other way round."""
-    said = {key.removesuffix(_FILE) for key in section}
-    under = {key: value for key, value in defaults.items() if key.removesuffix(_FILE) not in said}
+def _with_defaults(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a cluster's keys with the defaults added. A secret replaces a default secret file, and vice versa."""
+    own_keys = {key.removesuffix(_FILE) for key in section}
+    added = {key: value for key, value in defaults.items() if key.removesuffix(_FILE) not in own_keys}
     own, common = section.get("resolve"), defaults.get("resolve")
     if isinstance(own, Mapping) and isinstance(common, Mapping):
         section = {**section, "resolve": {**common, **own}}
-    return {**under, **section}
+    return {**added, **section}
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

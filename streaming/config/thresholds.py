@@ -1,22 +1,34 @@
-"""Every rule's numbers, the configuration's laid over the defaults."""
+"""The thresholds of all rules: the defaults with the configured overrides."""
 
 from collections.abc import Mapping
 
 from connectors.errors import UsageError
-from rules.evaluate import thresholds_for
+from rules.evaluate import RULES, thresholds_for
 from rules.finding import Thresholds
+from streaming.config.duration import has_unit
+
+
+def check_unit(rule: str, name: str, value: object) -> None:
+    """Checks that a threshold given with a unit of time, such as `5m`, is a duration.
+
+    Raises:
+        ValueError: the threshold is a number of something else.
+    """
+    threshold = next((each for each in RULES[rule].thresholds if each.name == name), None) if rule in RULES else None
+    if threshold is not None and threshold.unit != "s" and has_unit(value):
+        raise ValueError(f"invalid value '{value}' for {rule}.{name}: expected a number of {threshold.unit}")
 
 
 def flattened(thresholds: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """RULE: {NAME: VALUE} as RULE.NAME -> value."""
+    """Returns RULE: {NAME: VALUE} as RULE.NAME -> value."""
     return {f"{rule}.{name}": value for rule, values in thresholds.items() for name, value in values.items()}
 
 
 def in_force(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
-    """Every rule's numbers, these (RULE.NAME -> value) laid over the defaults.
+    """Returns all thresholds by rule id: the defaults with these overrides (RULE.NAME -> value).
 
     Raises:
-        UsageError: no rule knows one of them, or it cannot be.
+        UsageError: an unknown rule or threshold, or an invalid value.
     """
     try:
         return thresholds_for(overrides)

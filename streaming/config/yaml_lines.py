@@ -1,4 +1,4 @@
-"""YAML with the line of each of its values, so that a mistake can be shown where it stands."""
+"""YAML with the line number of each value, so that an invalid value is reported with its line."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from streaming.config.env_expansion import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What a YAML text says, and where."""
+    """The data of a YAML text with line numbers."""
 
     data: Any
     lines: Mapping[Path, int]
-    """Of every value and of the key before it, from 1."""
+    """Line of each value, or of the key before it; the first line is 1."""
 
     def line_of(self, path: Path) -> int | None:
-        """The line of what stands at the path, or of the nearest part around it; None for the whole."""
+        """Returns the line of the value at this path, or of the nearest part that contains it; None for the whole."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.lines:
                 return self.lines[path[:length]]
@@ -26,22 +26,22 @@ class Document:
 
 
 class DuplicateKeyError(yaml.MarkedYAMLError):
-    """A key stands twice in one mapping: YAML would silently take the last."""
+    """A key is given twice in one mapping: YAML would silently take the last one."""
 
 
-def parsed(text: str) -> Document:
-    """A YAML text, with safe types alone.
+def parse_yaml(text: str) -> Document:
+    """Returns the data of a YAML text, with safe types only.
 
     Raises:
-        yaml.YAMLError: it is not YAML, or a key stands twice.
+        yaml.YAMLError: the text is not YAML, or a key is given twice.
     """
     loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
         if node is None:
             return Document(data=None, lines={})
-        _refuse_twice(node, set())
-        # Also flattens what is merged by <<, so that its lines are found below.
+        _refuse_duplicate_keys(node, set())
+        # Also resolves << merges, so that their lines are found below.
         data = loader.construct_document(node)
         return Document(data=data, lines=dict(_lines(node, ())))
     finally:
@@ -61,7 +61,7 @@ def _lines(node: yaml.Node, path: Path) -> Iterator[tuple[Path, int]]:
             yield from _lines(value, inner)
 
 
-def _refuse_twice(node: yaml.Node, seen: set[int]) -> None:
+def _refuse_duplicate_keys(node: yaml.Node, seen: set[int]) -> None:
     if id(node) in seen:
         return
     seen.add(id(node))
@@ -69,12 +69,12 @@ def _refuse_twice(node: yaml.Node, seen: set[int]) -> None:
         keys: set[str] = set()
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                said = "a key is a plain text: what begins with { or [ belongs in quotation marks"
-                raise yaml.constructor.ConstructorError(problem=said, problem_mark=key.start_mark)
+                reason = "a key must be a plain text: put a text that begins with { or [ in quotation marks"
+                raise yaml.constructor.ConstructorError(problem=reason, problem_mark=key.start_mark)
             if key.value in keys and key.tag != "tag:yaml.org,2002:merge":
-                raise DuplicateKeyError(problem=f"the key '{key.value}' stands twice", problem_mark=key.start_mark)
+                raise DuplicateKeyError(problem=f"the key '{key.value}' is given twice", problem_mark=key.start_mark)
             keys.add(key.value)
-            _refuse_twice(value, seen)
+            _refuse_duplicate_keys(value, seen)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            _refuse_twice(value, seen)
+            _refuse_duplicate_keys(value, seen)

@@ -10,10 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from connectors.errors import UsageError
-from connectors.event import ObservationFailed, to_json
+from connectors.event import to_json
 from connectors.journal import segment
-from connectors.journal.writer import Recorder
-from connectors.observation import Kind, Observation
+from connectors.journal.writer import JournalWriter
+from connectors.observation import Observation, ObservationKind
+from connectors.observation_event import ObservationFailed
 from connectors.sinks.alert_json import to_line
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
@@ -21,7 +22,7 @@ from streaming.cli import app
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 NOW = 1_800_000_000_000
-LOOK = to_json(ObservationFailed(sight=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
+LOOK = to_json(ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
 
 
 def audit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -30,13 +31,13 @@ def audit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def recorded(folder: Path, *rows: Observation) -> Path:
-    with Recorder(folder / "journal") as recorder:
+    with JournalWriter(folder / "journal") as recorder:
         recorder.append(list(rows))
         recorder.publish()
     return folder
 
 
-def look(cluster: str = "prod", kind: Kind = Kind.UNSEEN) -> Observation:
+def look(cluster: str = "prod", kind: ObservationKind = ObservationKind.FAILED) -> Observation:
     return Observation(cluster=cluster, kind=kind, observed_at_ms=NOW, payload=LOOK)
 
 
@@ -80,7 +81,7 @@ def test_mistakes_are_one_sentence(
 
 
 def test_what_is_kept_and_what_is_broken_and_the_pages_of_both(tmp_path: Path) -> None:
-    checkpoint = recorded(tmp_path, look(), look(kind=Kind.PROBE), look("lab"), look("lab"))
+    checkpoint = recorded(tmp_path, look(), look(kind=ObservationKind.PROBE), look("lab"), look("lab"))
     damage(checkpoint)
     told = tmp_path / "alerts.jsonl"
     told.write_bytes(to_line(alert(), Millis(NOON_MS + 9_000)) + b"nonsense\n")
@@ -100,7 +101,7 @@ def test_what_is_kept_and_what_is_broken_and_the_pages_of_both(tmp_path: Path) -
 
 
 def test_one_cluster_of_a_journal_keeps_every_contract(tmp_path: Path) -> None:
-    recorded(tmp_path, look(), look("lab", kind=Kind.PROBE), look())
+    recorded(tmp_path, look(), look("lab", kind=ObservationKind.PROBE), look())
 
     ended = audit(tmp_path, "--checkpoint", ".", "--cluster", "prod")
 

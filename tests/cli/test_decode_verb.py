@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.metadata.record_schemas import kafkas
+from connectors.metadata.record_schemas import kafka_versions
 from tests.unit.connectors.metadata.metadata_bytes import DATA, batch, data, noop, tagged, text
 
 SECRET = "hunter2-hunter2"
@@ -56,7 +56,7 @@ def test_json_is_one_line_a_record(log: Path) -> None:
             "data": None,
             "number": 99,
             "length": 4,
-            "reason": "record type 99 is not known to any Kafka up to " + kafkas()[-1],
+            "reason": "record type 99 is not known to any Kafka up to " + kafka_versions()[-1],
         },
     ]
 

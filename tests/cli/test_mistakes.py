@@ -25,7 +25,10 @@ def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str
         (["--config", "nowhere.yaml"], "--config: cannot read nowhere.yaml: no such file or directory"),
         ([*A, "--set", "no-leadr.hold=1"], "unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-l"),
         ([*A, "--set", "no-leader.hld=1"], "rule 'no-leader' has no threshold 'hld': did you mean 'hold'?"),
-        ([*A, "--set", "no-leader.hold=soon"], "--set no-leader.hold=soon: 'soon' is not a number"),
+        (
+            [*A, "--set", "no-leader.hold=soon"],
+            "--set no-leader.hold=soon: invalid value 'soon': expected seconds or a duration such as 30s, 5m, 1h",
+        ),
         ([*A, "--set", "no-leader.hold=-1"], "threshold 'no-leader.hold' cannot be -1"),
         ([*A, "--set", "hold=1"], "--set hold=1: expected RULE.NAME=VALUE"),
         ([*A, "--resolve", "c1"], "--resolve c1: expected HOST=ADDR"),

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors.decode_observation import events_of
+from connectors.decode_observation import decode_observation
 from connectors.errors import UsageError
 from connectors.event import Event
-from connectors.journal.reader import Journal
-from connectors.journal.writer import Recorder
-from connectors.metadata.redaction import blanked
-from connectors.observation import Kind, Observation
+from connectors.journal.reader import JournalReader
+from connectors.journal.writer import JournalWriter
+from connectors.metadata.redaction import redact
+from connectors.observation import Observation, ObservationKind
 from rules.model.identifiers import Millis
 from streaming.cli import app
 from streaming.pipeline.checkpoint import Checkpoint
@@ -42,13 +42,13 @@ def records(base: int, *values: bytes) -> Observation:
     damaged = b"".join(batch([value], base_offset=base + at) for at, value in enumerate(values))
     return Observation(
         cluster="prod",
-        kind=Kind.RECORDS,
+        kind=ObservationKind.RECORDS,
         observed_at_ms=NOW,
         base_offset=base,
         last_offset=base + len(values) - 1,
         leader_epoch=1,
         high_watermark=1_000,
-        payload=blanked(damaged),
+        payload=redact(damaged),
     )
 
 
@@ -58,15 +58,15 @@ def checkpoint(tmp_path: Path) -> Path:
     place = Checkpoint(folder=tmp_path)
     rows = (
         records(10, noop(), UNKNOWN, TOPIC),
-        Observation(cluster="prod", kind=Kind.QUORUM, observed_at_ms=NOW, payload=b"{"),
+        Observation(cluster="prod", kind=ObservationKind.QUORUM, observed_at_ms=NOW, payload=b"{"),
         records(20, TOPIC, BLANK),
     )
-    with Recorder(place.journal) as recorder:
+    with JournalWriter(place.journal) as recorder:
         recorder.append(list(rows))
         recorder.publish()
     kept = Quarantine(place.quarantine)
-    for row in Journal(place.journal).read(0, 3):
-        events: tuple[Event, ...] = tuple(events_of(row).events())
+    for row in JournalReader(place.journal).read(0, 3):
+        events: tuple[Event, ...] = tuple(decode_observation(row).events())
         for _, cluster, name, body in _quarantined("prod", [Row(row.sequence, Millis(NOW), events)]):
             kept.put(f"{cluster}-{name}", body)
     return tmp_path

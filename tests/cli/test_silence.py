@@ -62,9 +62,12 @@ def test_maintenance_that_holds_now_is_listed_with_the_configuration(tmp_path: P
         (["--rule", "no-*", "--comment", "why"], "give --for DURATION or --until TIME: a silence always ends"),
         (
             ["--rule", "no-*", "--comment", "why", "--for", "soon"],
-            "--for 'soon' is no duration: write 90s, 30m, 2h or 3d",
+            "--for: invalid value 'soon': expected seconds or a duration such as 30s, 5m, 1h",
         ),
-        (["--rule", "no-*", "--comment", "why", "--for", "0h"], "--for '0h' is no duration: write 90s, 30m, 2h or 3d"),
+        (
+            ["--rule", "no-*", "--comment", "why", "--for", "0h"],
+            "--for: invalid value '0h': expected more than 0 seconds",
+        ),
         (
             ["--rule", "no-*", "--comment", "why", "--for", "2000d"],
             "a silence of more than a year is a rule switched off",

@@ -66,7 +66,7 @@ def test_all_refuse_is_critical_and_only_json_goes_to_stdout(tmp_path: Path) -> 
     said = json.loads(ended.stdout)
     assert (said["cluster"], said["health"], said["exit_code"]) == ("a", "critical", 2)
     assert [one["rule"] for one in said["findings"]] == ["no-leader"]
-    assert "still looking" in ended.stderr
+    assert "still waiting" in ended.stderr
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.sinks.sink_config import Console, Wanted
+from connectors.sinks.sink_config import Console, SinkSpec
 from rules.model.monitoring import Access, Vantage
 from streaming.config import ClusterSection, Config, checked, host_port, load
 
@@ -12,25 +12,25 @@ BAD = sorted((Path(__file__).parent / "bad_config").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
-def test_each_mistake_is_one_sentence_that_the_file_itself_foretells(path: Path) -> None:
+def test_each_invalid_file_is_reported_with_the_sentence_in_its_first_line(path: Path) -> None:
     expected = path.read_text().splitlines()[0].removeprefix("# ")
 
-    with pytest.raises(UsageError) as mistake:
+    with pytest.raises(UsageError) as refused:
         load(path)
 
-    said = str(mistake.value)
-    assert said.startswith(f"{path}: ")
-    assert expected in said
-    assert "\n" not in said
-    assert "do-not-print-me" not in said
+    error = str(refused.value)
+    assert error.startswith(f"{path}: ")
+    assert expected in error
+    assert "\n" not in error
+    assert "do-not-print-me" not in error
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--config: cannot read .*nowhere\.yaml: no such file or directory"):
         load(tmp_path / "nowhere.yaml")
 
 
-def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_a_binary_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "binary.yaml"
     path.write_bytes(b"\xff\xfe\x00")
 
@@ -92,12 +92,12 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_the_rules_may_know_of_how_we_come_in(settings: dict[str, object], access: Access) -> None:
+def test_rules_know_security_principal_and_log_access(settings: dict[str, object], access: Access) -> None:
     (section,) = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"], **settings}]}, "test").clusters
     assert section.access == access
 
 
-def test_a_password_shows_nowhere() -> None:
+def test_a_password_is_never_printed() -> None:
     config = checked(
         {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"], "sasl_plain_password": "s3cret"}]}, "test"
     )
@@ -107,7 +107,7 @@ def test_a_password_shows_nowhere() -> None:
 
 
 @pytest.mark.parametrize("name", ["ssl_cafile", "ssl_keyfile", "hosts_file", "sasl_plain_password_file"])
-def test_a_named_file_that_cannot_be_read_is_named_with_its_key(name: str, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named_with_its_key(name: str, tmp_path: Path) -> None:
     section = ClusterSection.model_validate(
         {"name": "prod", "bootstrap": ["c1:9093"], name: tmp_path / "missing"},
     )
@@ -116,7 +116,7 @@ def test_a_named_file_that_cannot_be_read_is_named_with_its_key(name: str, tmp_p
         section.cluster()
 
 
-def test_a_mechanism_without_its_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mechanism_without_its_package_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     section = ClusterSection.model_validate(
         {"name": "prod", "bootstrap": ["c1:9093"], "security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"}
     )
@@ -134,14 +134,14 @@ def test_host_port(text: str, pair: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("text", ["c1", ":9093", "c1:", "c1:0", "c1:x", "c1:65536", ""])
-def test_what_is_no_host_port(text: str) -> None:
+def test_an_invalid_host_port_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not HOST:PORT"):
         host_port(text)
 
 
-def test_defaults_are_those_that_the_documents_name() -> None:
+def test_defaults_equal_the_documented_ones() -> None:
     config = Config.model_validate({"clusters": [{"name": "a", "bootstrap": ["h:1"]}]})
 
-    assert config.wanted() == [Wanted(place=Console())]
+    assert config.sink_specs() == [SinkSpec(config=Console())]
     assert config.master == "local[2]"
     assert config.listen is None

@@ -30,11 +30,11 @@ def example(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def test_it_loads(example: Path) -> None:
+def test_the_example_is_valid(example: Path) -> None:
     assert [section.name for section in load(example).watched] == ["prod", "staging"]
 
 
-def test_the_schema_takes_it(example: Path) -> None:
+def test_the_schema_accepts_the_example(example: Path) -> None:
     jsonschema.Draft202012Validator(config_json_schema()).validate(yaml.safe_load(example.read_text()))
 
 
@@ -47,11 +47,11 @@ def test_the_schema_takes_it(example: Path) -> None:
         {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "maintenance": [{"from": "22", "for": "4h"}]},
     ],
 )
-def test_the_schema_refuses_what_is_wrong(wrong: dict[str, Any]) -> None:
+def test_the_schema_refuses_invalid_values(wrong: dict[str, Any]) -> None:
     assert list(jsonschema.Draft202012Validator(config_json_schema()).iter_errors(wrong))
 
 
-def test_it_shows_every_key() -> None:
+def test_the_example_shows_every_key() -> None:
     for model in models(Config, set()):
         for key in _keys(model):
             # A secret is shown as its file.

@@ -1,4 +1,4 @@
-"""A fleet in one file: what its clusters have in common, which are watched, and what comes from the environment."""
+"""A fleet in one file: defaults, monitored clusters, and values from the environment."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def settled(path: Path, *, only: list[str] | None = None, setting: list[str] | N
     return options.settled(config=path, cluster=None, setting=setting, resolve=None, hosts_file=None, only=only)
 
 
-def test_the_defaults_lie_under_each_cluster_and_what_it_says_itself_wins(fleet: Path) -> None:
+def test_defaults_apply_to_each_cluster_and_its_own_values_win(fleet: Path) -> None:
     eu, us, lab = load(fleet).clusters
 
     assert (eu.security_protocol, us.security_protocol, lab.security_protocol) == ("SASL_SSL", "SASL_SSL", "PLAINTEXT")
@@ -52,7 +52,7 @@ def test_the_defaults_lie_under_each_cluster_and_what_it_says_itself_wins(fleet:
     assert us.resolve == {"a.example": "10.0.0.1", "b.example": "10.9.9.9"}
 
 
-def test_a_password_of_its_own_replaces_the_fleets_password_file(fleet: Path) -> None:
+def test_a_clusters_password_replaces_the_default_password_file(fleet: Path) -> None:
     eu, us, _ = load(fleet).clusters
 
     assert str(eu.sasl_plain_password_file) == "/run/secrets/fleet"
@@ -60,16 +60,16 @@ def test_a_password_of_its_own_replaces_the_fleets_password_file(fleet: Path) ->
     assert us.cluster().options["sasl_plain_password"] == "of its own"
 
 
-def test_watch_says_which_and_only_stands_for_its_include(fleet: Path) -> None:
+def test_watch_selects_clusters_and_only_replaces_its_include(fleet: Path) -> None:
     assert [section.name for section in load(fleet).watched] == ["prod-eu"]
     assert [section.name for section in settled(fleet, only=["lab"]).watched] == ["lab"]
     with pytest.raises(UsageError, match=r"--only prod is none of the clusters: prod-eu, prod-us, lab"):
         settled(fleet, only=["prod"])
-    with pytest.raises(UsageError, match="watch leaves no cluster"):
+    with pytest.raises(UsageError, match="watch excludes all clusters"):
         settled(fleet, only=["prod-us"])
 
 
-def test_a_clusters_thresholds_lie_over_the_common_ones_and_an_option_over_both(fleet: Path) -> None:
+def test_a_clusters_thresholds_override_the_common_ones_and_an_option_overrides_both(fleet: Path) -> None:
     def hold(config: Config, at: int) -> tuple[float, float]:
         numbers = config.thresholds_in_force(config.clusters[at])["no-leader"].values
         return numbers["hold"], numbers["clear"]

@@ -1,4 +1,4 @@
-"""The configuration file of a running job: when it is read, and what of one that cannot be."""
+"""The configuration file of a running job: when it is read, and what happens with an invalid one."""
 
 import os
 import signal
@@ -16,13 +16,13 @@ GOOD = 'clusters: [{name: prod, bootstrap: ["c1:9093"]}]\n'
 
 
 class Job:
-    """Takes what it is given, and keeps it."""
+    """Accepts each configuration and records its clusters."""
 
     def __init__(self) -> None:
-        self.taken: list[str] = []
+        self.applied: list[str] = []
 
     def change(self, config: Config) -> Sequence[str]:
-        self.taken.append(",".join(section.name for section in config.clusters))
+        self.applied.append(",".join(section.name for section in config.clusters))
         return ["clusters"]
 
 
@@ -39,34 +39,34 @@ def file(path: Path) -> Iterator[ConfigFile]:
         yield file
 
 
-def looks(file: ConfigFile, job: Job, times: int) -> list[str]:
-    """What was taken in so many looks."""
-    before = len(job.taken)
+def applied_in(file: ConfigFile, job: Job, times: int) -> list[str]:
+    """The configurations that were applied in so many polls of the file."""
+    before = len(job.applied)
     for _ in range(times):
-        file.look(job.change)
-    return job.taken[before:]
+        file.poll(job.change)
+    return job.applied[before:]
 
 
 def test_a_file_that_does_not_change_is_not_read(file: ConfigFile) -> None:
-    assert looks(file, Job(), 5) == []
+    assert applied_in(file, Job(), 5) == []
 
 
-def test_a_change_is_taken_once_when_it_has_stood_for_a_look(file: ConfigFile, path: Path) -> None:
+def test_a_change_is_applied_once_after_it_was_stable_for_one_poll(file: ConfigFile, path: Path) -> None:
     job = Job()
     path.write_text(GOOD.replace("prod", "half-written"))
-    assert looks(file, job, 1) == []
+    assert applied_in(file, job, 1) == []
     path.write_text(GOOD.replace("prod", "production"))
-    assert looks(file, job, 1) == []
-    assert looks(file, job, 5) == ["production"]
+    assert applied_in(file, job, 1) == []
+    assert applied_in(file, job, 5) == ["production"]
 
 
-def test_sighup_reads_it_at_once_changed_or_not(file: ConfigFile) -> None:
+def test_sighup_reads_the_file_at_once_even_unchanged(file: ConfigFile) -> None:
     job = Job()
     os.kill(os.getpid(), signal.SIGHUP)
-    assert looks(file, job, 3) == ["prod"]
+    assert applied_in(file, job, 3) == ["prod"]
 
 
-def test_after_the_job_sighup_is_what_it_was(path: Path) -> None:
+def test_the_former_sighup_handler_is_restored(path: Path) -> None:
     before = signal.getsignal(signal.SIGHUP)
     with ConfigFile(path, lambda: load(path)):
         assert signal.getsignal(signal.SIGHUP) is not before
@@ -76,71 +76,71 @@ def test_after_the_job_sighup_is_what_it_was(path: Path) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [lambda path: path.write_text("clusters: {"), lambda path: path.unlink()],
-    ids=["broken", "gone"],
+    ids=["not YAML", "deleted"],
 )
-def test_one_that_cannot_be_is_told_once_and_is_over_when_it_is_mended(
+def test_an_invalid_file_is_logged_once_until_it_is_fixed(
     file: ConfigFile, path: Path, caplog: pytest.LogCaptureFixture, spoil: Callable[[Path], object]
 ) -> None:
     job = Job()
     spoil(path)
-    assert looks(file, job, 5) == []
+    assert applied_in(file, job, 5) == []
     assert file.error is not None
     assert str(path) in file.error
     assert [record.getMessage() for record in caplog.records] == [
-        f"{file.error}; the configuration that was in force stays so, and the file is tried again in 30 s"
+        f"{file.error}; the former configuration stays in force, retrying in 30 s"
     ]
 
-    path.write_text(GOOD.replace("prod", "mended"))
-    assert looks(file, job, 5) == ["mended"]
+    path.write_text(GOOD.replace("prod", "fixed"))
+    assert applied_in(file, job, 5) == ["fixed"]
     assert file.error is None
 
 
-def test_what_the_job_refuses_is_an_error_of_the_file(file: ConfigFile, path: Path) -> None:
+def test_a_configuration_that_the_job_refuses_is_an_error_of_the_file(file: ConfigFile, path: Path) -> None:
     def refuse(config: Config) -> Sequence[str]:
         raise UsageError("cluster prod: none of c1:9093 could be queried")
 
     path.write_text(GOOD + "# changed\n")
     for _ in range(3):
-        file.look(refuse)
+        file.poll(refuse)
     assert file.error == "cluster prod: none of c1:9093 could be queried"
 
 
-def test_one_that_is_refused_is_tried_again_by_itself_ever_more_rarely(
+def test_a_refused_file_is_reattempts_with_growing_intervals(
     file: ConfigFile, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    looked, tried = 0, list[int]()
-    away = "cluster prod: none of c1:9093 could be queried"
+    polls, attempts = 0, list[int]()
+    reason = "cluster prod: none of c1:9093 could be queried"
 
     def refuse(_: Config) -> Sequence[str]:
-        tried.append(looked)
-        raise UsageError(away)
+        attempts.append(polls)
+        raise UsageError(reason)
 
     path.write_text(GOOD + "# changed\n")
-    while looked < 1_000:
-        file.look(refuse)
-        looked += 1
-    assert [later - sooner for sooner, later in pairwise(tried)] == [30, 60, 120, 240, 300]
+    while polls < 1_000:
+        file.poll(refuse)
+        polls += 1
+    assert [later - sooner for sooner, later in pairwise(attempts)] == [30, 60, 120, 240, 300]
     assert len(caplog.records) == 1
 
-    # What changes, and what is sent SIGHUP, does not wait for that, and the pauses begin anew.
-    before = len(tried)
+    # SIGHUP does not wait for the interval, and the intervals start again with the shortest.
+    before = len(attempts)
     os.kill(os.getpid(), signal.SIGHUP)
-    while looked < 1_040:
-        file.look(refuse)
-        looked += 1
-    assert [later - sooner for sooner, later in pairwise(tried[before:])] == [30]
+    while polls < 1_040:
+        file.poll(refuse)
+        polls += 1
+    assert [later - sooner for sooner, later in pairwise(attempts[before:])] == [30]
 
     job = Job()
-    assert looks(file, job, 300) == ["prod"]
+    assert applied_in(file, job, 300) == ["prod"]
     assert file.error is None
-    assert looks(file, job, 1_000) == []
+    assert applied_in(file, job, 1_000) == []
 
 
-def test_what_needs_a_restart_is_refused_by_its_key() -> None:
+def test_a_key_that_needs_a_restart_is_refused_by_name() -> None:
     def config(**keys: object) -> Config:
         return checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], **keys}, "test")
 
     refuse_fixed(config(), config(thresholds={"no-leader": {"hold": 3}}))
     for key, value in (("checkpoint", "elsewhere"), ("master", "local[1]"), ("spark", {"a": "b"}), ("listen", "h:1")):
-        with pytest.raises(UsageError, match=f"^{key} cannot change while the job runs: start it anew"):
+        with pytest.raises(UsageError, match=f"^{key} cannot change while the job runs: restart the job"):
             refuse_fixed(config(), config(**{key: value}))

@@ -7,17 +7,17 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
-from connectors.sinks.links import Links
+from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink_config import (
     Alertmanager,
     Apprise,
     Console,
     Jsonl,
     Pagerduty,
-    Place,
+    SinkConfig,
+    SinkSpec,
     SlackBot,
     SlackWebhook,
-    Wanted,
     Webhook,
 )
 from rules.finding import Severity
@@ -32,8 +32,8 @@ def configured(*sinks: Any, **more: Any) -> Config:
     return checked({"clusters": [{"name": "a", "bootstrap": ["h:1"]}], "sinks": list(sinks), **more}, "file.yaml")
 
 
-def wanted(sink: Any, **more: Any) -> Wanted:
-    (found,) = configured(sink, **more).wanted()
+def wanted(sink: Any, **more: Any) -> SinkSpec:
+    (found,) = configured(sink, **more).sink_specs()
     return found
 
 
@@ -51,27 +51,27 @@ def wanted(sink: Any, **more: Any) -> Wanted:
         ("apprise:tgram://1/2", Apprise(url=Secret(text="tgram://1/2"))),
     ],
 )
-def test_a_text_is_a_kind_and_where(text: str, place: Place) -> None:
-    assert wanted(text).place == place
+def test_a_text_names_kind_and_address(text: str, place: SinkConfig) -> None:
+    assert wanted(text).config == place
 
 
 def test_a_kind_with_its_keys() -> None:
     slack = {"channel": "#kafka", "token_file": "/run/secrets/slack"}
-    assert wanted({"slack": slack}).place == SlackBot(channel="#kafka", token=Secret(file=Path("/run/secrets/slack")))
-    eu = wanted({"pagerduty": {"routing_key": "k", "region": "eu"}}).place
+    assert wanted({"slack": slack}).config == SlackBot(channel="#kafka", token=Secret(file=Path("/run/secrets/slack")))
+    eu = wanted({"pagerduty": {"routing_key": "k", "region": "eu"}}).config
     assert isinstance(eu, Pagerduty)
     assert eu.api_url == "https://events.eu.pagerduty.com"
     webhook = {"url": "https://x", "headers": {"A": "1"}, "header_files": {"B": "/b"}, "signing_key": "s"}
-    assert wanted({"webhook": webhook}).place == Webhook(
+    assert wanted({"webhook": webhook}).config == Webhook(
         url=Secret(text="https://x"),
         headers=(("A", Secret(text="1")), ("B", Secret(file=Path("/b")))),
         signing_key=Secret(text="s"),
     )
     # YAML's `- console:` has nothing behind it.
-    assert wanted({"console": None}).place == Console()
+    assert wanted({"console": None}).config == Console()
 
 
-def test_what_every_kind_takes() -> None:
+def test_every_kind_takes_the_common_keys() -> None:
     common = {"name": "pager", "min_severity": "critical", "clusters": ["prod-*"], "repeat": "90m"}
     found = wanted({"pagerduty": {"routing_key": "k", **common}})
     assert (found.name, found.repeat_s) == ("pager", 5_400)
@@ -87,19 +87,19 @@ def test_what_every_kind_takes() -> None:
         ("console", None),
     ],
 )
-def test_what_stands_is_told_again_to_people_and_to_no_record(sink: Any, repeat_s: float | None) -> None:
+def test_firing_alerts_are_repeated_to_people_sinks_only(sink: Any, repeat_s: float | None) -> None:
     assert wanted(sink).repeat_s == repeat_s
 
 
-def test_links_hold_for_all_sinks() -> None:
+def test_links_apply_to_all_sinks() -> None:
     found = wanted("console", docs_url="https://docs.example.com", page_url="https://watch.example.com/")
-    assert found.links == Links(docs_url="https://docs.example.com", page_url="https://watch.example.com/")
+    assert found.links == MessageLinks(docs_url="https://docs.example.com", page_url="https://watch.example.com/")
     assert found.links.rule("no-leader") == "https://docs.example.com/rules/no-leader/"
     assert found.links.cluster("a b") == "https://watch.example.com/clusters/a%20b"
     assert found.links.cluster("kraftwatch") == "https://watch.example.com/"
 
 
-def test_sinks_that_are_alike_are_equal_and_can_be_looked_up() -> None:
+def test_equal_sinks_compare_equal() -> None:
     webhook = {"webhook": {"url": "https://x", "headers": {"A": "1"}}}
     assert len({wanted(webhook), wanted(webhook), wanted("console")}) == 2
 
@@ -107,14 +107,17 @@ def test_sinks_that_are_alike_are_equal_and_can_be_looked_up() -> None:
 @pytest.mark.parametrize(
     ("sink", "sentence"),
     [
-        (f"pager:https://eva:{SECRET}@x", "'pager' is not a kind of sink; known are console, jsonl:PATH, webhook:URL"),
-        ("", "'' is not a kind of sink; known are console"),
-        (SECRET, "that is not a kind of sink; known are console"),
-        ("jsonl", "jsonl says not where; known are console"),
-        ("slack:", "slack says not where; known are console"),
-        ("console:red", "console takes nothing behind it"),
-        (7, "an entry is a text, as --sink takes it, or one kind with its keys: `- slack: {…}`"),
-        ({"slack": {}, "console": {}}, "one entry is one kind of sink with its keys under it"),
+        (
+            f"pager:https://eva:{SECRET}@x",
+            "'pager' is not a kind of sink; the kinds are console, jsonl:PATH, webhook:URL",
+        ),
+        ("", "'' is not a kind of sink; the kinds are console"),
+        (SECRET, "this text is not a kind of sink; the kinds are console"),
+        ("jsonl", "jsonl needs a value; the kinds are console"),
+        ("slack:", "slack needs a value; the kinds are console"),
+        ("console:red", "console takes no value"),
+        (7, "an entry is a text as --sink takes it, or one kind with its keys: `- slack: {…}`"),
+        ({"slack": {}, "console": {}}, "an entry is one kind of sink with its keys"),
         ({"slakc": {}}, "unknown key 'sinks.0.slakc'; did you mean 'slack'?"),
         ({"slack": {"chanel": "#x"}}, "unknown key 'sinks.0.slack.chanel'; did you mean 'channel'?"),
         ({"slack": {"token": SECRET}}, "token and channel go together"),
@@ -124,31 +127,37 @@ def test_sinks_that_are_alike_are_equal_and_can_be_looked_up() -> None:
         ({"pagerduty": {}}, "routing_key (or routing_key_file) is missing"),
         ({"pagerduty": {"routing_key": SECRET, "routing_key_file": "x"}}, "give routing_key or routing_key_file"),
         ({"apprise": {}}, "url (or url_file) is missing"),
-        ({"webhook": {"url": SECRET, "headers": {"a": SECRET}, "header_files": {"A": "x"}}}, "the header a stands in"),
-        ({"webhook": {"url": SECRET, "repeat": "soon"}}, "is no duration: write 90s, 30m, 4h or 3d"),
+        (
+            {"webhook": {"url": SECRET, "headers": {"a": SECRET}, "header_files": {"A": "x"}}},
+            "the header a is in headers and in header_files",
+        ),
+        (
+            {"webhook": {"url": SECRET, "repeat": "soon"}},
+            "invalid value 'soon': expected seconds or a duration such as 30s, 5m, 1h",
+        ),
         ({"webhook": {"url": SECRET, "min_severity": "loud"}}, "sinks.0.webhook.min_severity"),
         ({"webhook": {"url": SECRET, "clusters": []}}, "sinks.0.webhook.clusters"),
         ({"webhook": {"url": SECRET, "name": "a b"}}, "sinks.0.webhook.name"),
     ],
 )
-def test_a_mistake_is_one_sentence_without_the_secret(sink: Any, sentence: str) -> None:
+def test_an_invalid_sink_is_reported_in_one_sentence_without_its_secret(sink: Any, sentence: str) -> None:
     with pytest.raises(UsageError) as refused:
         configured(sink)
-    said = str(refused.value)
-    assert said.startswith("file.yaml: ")
-    assert sentence in said
-    assert "\n" not in said
-    assert SECRET not in said
+    error = str(refused.value)
+    assert error.startswith("file.yaml: ")
+    assert sentence in error
+    assert "\n" not in error
+    assert SECRET not in error
 
 
-def test_a_configuration_shows_no_secret() -> None:
+def test_a_printed_configuration_has_no_secret() -> None:
     config = configured({"webhook": {"url": SECRET, "headers": {"a": SECRET}, "signing_key": SECRET}})
     assert SECRET not in repr(config)
-    assert SECRET not in repr(config.wanted())
+    assert SECRET not in repr(config.sink_specs())
 
 
 @pytest.mark.parametrize("key", ["docs_url", "page_url"])
-def test_a_link_is_an_address(key: str) -> None:
+def test_a_link_must_be_a_url(key: str) -> None:
     with pytest.raises(UsageError, match=key):
         configured("console", **{key: "javascript:alert(1)"})
 
@@ -172,9 +181,7 @@ def test_a_link_is_an_address(key: str) -> None:
         ({"docs_url": "https://docs.example"}, "https://docs.example/rules/no-leader/", None),
     ],
 )
-def test_a_message_links_to_where_its_reader_can_go(
-    more: dict[str, str], rule: str | None, cluster: str | None
-) -> None:
+def test_a_notification_links_to_reachable_pages(more: dict[str, str], rule: str | None, cluster: str | None) -> None:
     config = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "sinks": ["console"], **more}, "test")
-    links = config.wanted()[0].links
+    links = config.sink_specs()[0].links
     assert (links.rule("no-leader"), links.cluster("prod")) == (rule, cluster)

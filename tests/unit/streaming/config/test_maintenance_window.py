@@ -38,11 +38,11 @@ def silences(moment: str, **keys: Any) -> tuple[Silence, ...]:
         ("2026-11-21T22:00:00", False),
     ],
 )
-def test_on_friday_night_and_no_other(moment: str, silent: bool) -> None:
+def test_a_window_is_in_force_on_its_days_only(moment: str, silent: bool) -> None:
     assert bool(silences(moment, days=["fri"])) is silent
 
 
-def test_a_silence_says_what_until_when_and_why() -> None:
+def test_a_windows_silence_has_scope_end_and_comment() -> None:
     (silence,) = silences("2026-11-20T23:00", clusters=["prod-*"], rules=["no-leader"])
     assert silence == Silence(
         id="maintenance-1",
@@ -55,7 +55,7 @@ def test_a_silence_says_what_until_when_and_why() -> None:
     )
 
 
-def test_several_patterns_are_a_silence_each() -> None:
+def test_each_pattern_gives_one_silence() -> None:
     found = silences("2026-11-20T23:00", clusters=["a", "b"], rules=["no-leader", "voter-*"])
     assert [(one.cluster, one.rule) for one in found] == [
         ("a", "no-leader"),
@@ -65,7 +65,7 @@ def test_several_patterns_are_a_silence_each() -> None:
     ]
 
 
-def test_a_window_of_days_holds_until_its_end() -> None:
+def test_a_window_of_several_days_lasts_until_its_end() -> None:
     weekend = {"days": ["fri"], "for": "3d"}
     assert silences("2026-11-23T21:59", **weekend)
     assert not silences("2026-11-23T22:00", **weekend)
@@ -86,12 +86,12 @@ def test_a_window_of_days_holds_until_its_end() -> None:
         ("2026-10-25T02:30:00+00:00", False),
     ],
 )
-def test_when_clocks_are_changed_in_it_it_lasts_its_two_hours_all_the_same(moment: str, silent: bool) -> None:
+def test_a_clock_change_does_not_change_a_windows_length(moment: str, silent: bool) -> None:
     window = {"days": ["sun"], "from": "02:30", "for": "2h"}
     assert bool(silences(moment, **window)) is silent
 
 
-def test_a_time_without_quotes_is_what_it_looks_like() -> None:
+def test_a_time_without_quotes_is_accepted() -> None:
     # YAML 1.1 hands 22:00 on as 1320.
     assert silences("2026-11-20T22:00", **{"from": 1320})
     assert not silences("2026-11-20T21:59", **{"from": 1320})

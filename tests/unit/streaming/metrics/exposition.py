@@ -7,17 +7,17 @@ from pathlib import Path
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from connectors.delivery.dispatcher import Report, Tally
+from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from streaming.metrics.batch_stats import Batch, Witness
+from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
 from streaming.metrics.exporter import registry
-from streaming.metrics.heartbeat import Beats
-from streaming.metrics.job_metrics import Sources
+from streaming.metrics.heartbeat import HeartbeatCounts
+from streaming.metrics.job_metrics import JobSources
 from streaming.status.cluster_status import portrait
-from streaming.status.status_store import Fleet
+from streaming.status.status_store import StatusStore
 from tests.unit.rules.situation import NOW
 
 Samples = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -27,13 +27,13 @@ class Running:
     """A job that is told its batches by the test."""
 
     def __init__(self, folder: Path, names: Sequence[str] = ("prod",), firing: Iterable[Alert] = ()) -> None:
-        self.fleet = Fleet(names)
-        self.witness = Witness(firing=lambda: [*firing])
+        self.fleet = StatusStore(names)
+        self.witness = BatchStats(firing=lambda: [*firing])
         self.folder = folder
         self.now_ms = int(NOW)
         self.well = True
-        self.beats: Beats | None = None
-        self.sources = Sources(
+        self.beats: HeartbeatCounts | None = None
+        self.sources = JobSources(
             fleet=self.fleet,
             witness=self.witness,
             well=lambda: self.well,
@@ -48,7 +48,7 @@ class Running:
     def batch(
         self,
         *quorums: Quorum,
-        sinks: Mapping[str, Tally] | None = None,
+        sinks: Mapping[str, SinkResult] | None = None,
         quarantined: Mapping[str, int] | None = None,
         took_s: float = 0.2,
     ) -> "Running":
@@ -56,8 +56,8 @@ class Running:
         shown = {quorum.cluster: json.loads(json.dumps(portrait(quorum, thresholds_for({})))) for quorum in quorums}
         for name, one in shown.items():
             self.fleet.show(name, one, at_ms=Millis(self.now_ms))
-        report = Report(recorded=0, sinks=sinks or {})
-        self.witness.take(Batch(took_s=took_s, portraits=shown, quarantined=quarantined or {}, report=report))
+        report = DeliveryReport(recorded=0, sinks=sinks or {})
+        self.witness.take(DeliveredBatch(took_s=took_s, portraits=shown, quarantined=quarantined or {}, report=report))
         return self
 
     def text(self) -> str:

@@ -11,7 +11,7 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from streaming.config import checked
 from streaming.metrics import heartbeat
-from streaming.metrics.heartbeat import Heartbeat, Rhythm, asked
+from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule, asked
 from tests.eventually import eventually
 from tests.unit.streaming.metrics.heartbeat_server import SECRET, Service
 
@@ -22,8 +22,8 @@ def service() -> Iterator[Service]:
         yield service
 
 
-def rhythm(service: Service, every_s: float = 0.02) -> Rhythm:
-    return Rhythm(url=Secret(text=service.url), every_s=every_s)
+def rhythm(service: Service, every_s: float = 0.02) -> HeartbeatSchedule:
+    return HeartbeatSchedule(url=Secret(text=service.url), every_s=every_s)
 
 
 def test_it_beats_again_and_again_while_the_job_is_well(service: Service) -> None:
@@ -59,7 +59,7 @@ def test_it_is_not_asked_more_often_than_it_is_wanted(service: Service, monkeypa
     monkeypatch.setattr(heartbeat, "LOOK_S", 0.01)
     looks = threading.Semaphore(0)
 
-    def wanted() -> Rhythm:
+    def wanted() -> HeartbeatSchedule:
         looks.release()
         return rhythm(service, every_s=3_600)
 
@@ -70,7 +70,7 @@ def test_it_is_not_asked_more_often_than_it_is_wanted(service: Service, monkeypa
 
 
 def test_what_is_configured_may_change_while_it_beats(service: Service) -> None:
-    now: list[Rhythm | None] = [None]
+    now: list[HeartbeatSchedule | None] = [None]
     with Heartbeat(lambda: now[0], well=lambda: True) as heart:
         assert heart.beats is None
         now[0] = rhythm(service)
@@ -128,17 +128,19 @@ def test_a_file_may_hold_the_url(service: Service, tmp_path: Path) -> None:
     assert service.paths == [f"/ping/{SECRET}"]
 
 
-def configured(**heartbeat: object) -> Rhythm | None:
+def configured(**heartbeat: object) -> HeartbeatSchedule | None:
     clusters = [{"name": "prod", "bootstrap": ["c1:9093"]}]
     section = checked({"clusters": clusters, "heartbeat": heartbeat}, "test").heartbeat
-    return None if section is None else section.rhythm()
+    return None if section is None else section.schedule()
 
 
 def test_the_configuration_takes_a_url_or_its_file() -> None:
-    assert configured(url=f"https://hc.test/{SECRET}", every="5m") == Rhythm(
+    assert configured(url=f"https://hc.test/{SECRET}", every="5m") == HeartbeatSchedule(
         url=Secret(text=f"https://hc.test/{SECRET}"), every_s=300
     )
-    assert configured(url_file="/run/secrets/beat") == Rhythm(url=Secret(file=Path("/run/secrets/beat")), every_s=60)
+    assert configured(url_file="/run/secrets/beat") == HeartbeatSchedule(
+        url=Secret(file=Path("/run/secrets/beat")), every_s=60
+    )
 
 
 @pytest.mark.parametrize(

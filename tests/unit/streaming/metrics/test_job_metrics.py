@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import requests
 
-from connectors.delivery.dispatcher import Tally
+from connectors.delivery.delivery_report import SinkResult
 from connectors.errors import UsageError
 from rules.finding import Severity
 from rules.model.identifiers import Millis, Offset
@@ -17,8 +17,8 @@ from rules.model.monitoring import Reason
 from streaming.config import Config
 from streaming.config.reload import ConfigFile
 from streaming.metrics.exporter import OF_QUORUMS, OWN, metrics, registry
-from streaming.metrics.heartbeat import Beats
-from streaming.metrics.metric import Kind, Measure, Origin
+from streaming.metrics.heartbeat import HeartbeatCounts
+from streaming.metrics.metric_spec import Kind, MetricSpec, Origin
 from streaming.web.server import Server
 from tests.metric_page import PAGE, page
 from tests.unit.connectors.sinks.sink_alerts import alert
@@ -28,8 +28,10 @@ from tests.unit.streaming.metrics.exposition import Running, names, reader, samp
 
 def test_each_sinks_depth_failure_and_what_became_of_its_notices(tmp_path: Path) -> None:
     running = Running(tmp_path)
-    running.batch(healthy(3), sinks={"slack": Tally(delivered=2, pending=1), "jsonl": Tally(delivered=3)})
-    running.batch(healthy(3), sinks={"slack": Tally(retry=1, pending=4, silenced=2, failing="no"), "jsonl": Tally()})
+    running.batch(healthy(3), sinks={"slack": SinkResult(delivered=2, pending=1), "jsonl": SinkResult(delivered=3)})
+    running.batch(
+        healthy(3), sinks={"slack": SinkResult(retry=1, pending=4, silenced=2, failing="no"), "jsonl": SinkResult()}
+    )
     read = reader(running.samples())
 
     assert (read("sink_pending_alerts", sink="slack"), read("sink_pending_alerts", sink="jsonl")) == (4, 0)
@@ -114,7 +116,7 @@ def test_the_watchdog_falls_silent_with_the_job(tmp_path: Path) -> None:
 
 def test_the_heartbeats_own_success_is_told(tmp_path: Path) -> None:
     running = Running(tmp_path)
-    running.beats = Beats(sent=3, failed=1, last_sent_at_ms=NOW)
+    running.beats = HeartbeatCounts(sent=3, failed=1, last_sent_at_ms=NOW)
     read = reader(running.samples())
 
     assert (read("heartbeats_total", outcome="sent"), read("heartbeats_total", outcome="failed")) == (3, 1)
@@ -135,7 +137,7 @@ def test_a_configuration_that_is_refused_is_told_and_one_that_there_is_not_is_no
     assert reader(running.samples())("config_refused") == 0
     path.write_text("clusters: nothing")
     for _ in range(2):
-        file.look(lambda _: ())
+        file.poll(lambda _: ())
     assert reader(running.samples())("config_refused") == 1
     assert reader(running.samples())("config_loaded_timestamp_seconds") == file.loaded_at_ms / 1000
 
@@ -164,8 +166,8 @@ def test_the_page_is_what_prometheus_asks_for(tmp_path: Path) -> None:
 @pytest.mark.debian("prometheus")
 def test_promtool_has_nothing_to_say_of_the_page(tmp_path: Path) -> None:
     running = Running(tmp_path, ("prod", "never"), [alert(cluster="prod")])
-    running.beats = Beats(sent=1, last_sent_at_ms=NOW)
-    running.batch(silent(healthy(3), 2), sinks={"console": Tally(delivered=1)}, quarantined={"prod": 1})
+    running.beats = HeartbeatCounts(sent=1, last_sent_at_ms=NOW)
+    running.batch(silent(healthy(3), 2), sinks={"console": SinkResult(delivered=1)}, quarantined={"prod": 1})
 
     checked = subprocess.run(
         ["promtool", "check", "metrics"], input=running.text(), capture_output=True, text=True, check=False
@@ -175,7 +177,7 @@ def test_promtool_has_nothing_to_say_of_the_page(tmp_path: Path) -> None:
 
 
 def test_no_name_stands_twice_and_every_name_is_as_prometheus_wants_it(tmp_path: Path) -> None:
-    measures: list[Measure[Any]] = [*OF_QUORUMS, *OWN]
+    measures: list[MetricSpec[Any]] = [*OF_QUORUMS, *OWN]
     all_names = [measure.name for measure in measures]
 
     assert len(all_names) == len(set(all_names))

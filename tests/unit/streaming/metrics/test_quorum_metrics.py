@@ -10,8 +10,8 @@ from rules.model.history import Election, RecentHistory
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.quorum import Quorum
 from streaming.metrics.kip_metrics import HIDDEN, OF_KIPS
-from streaming.metrics.metric import Origin
-from streaming.metrics.rates import ELECTIONS_MS, WINDOW_MS, Pace
+from streaming.metrics.metric_spec import Origin
+from streaming.metrics.rates import ELECTIONS_MS, WINDOW_MS, Rates
 from tests.kips.test_kip_856_gauges import voting
 from tests.unit.rules.situation import (
     NOW,
@@ -174,8 +174,8 @@ def looked(second: int, *ends: int, leader: int = 3, lag_ms: int = 0) -> dict[st
     }
 
 
-def paced(*portraits: dict[str, Any]) -> Pace:
-    pace = Pace()
+def paced(*portraits: dict[str, Any]) -> Rates:
+    pace = Rates()
     for one in portraits:
         pace.take(one)
     return pace
@@ -255,7 +255,7 @@ def test_elections_are_forgotten_after_ten_minutes() -> None:
 def test_election_latency_reaches_the_page(tmp_path: Path) -> None:
     quorum = replace(healthy(3), last_offset=Offset(9_990), newest_timestamp_ms=Millis(NOW - 3_000))
     one = Election(leader_id=NodeId(3), leader_epoch=Epoch(8), offset=Offset(9_991), timestamp_ms=Millis(NOW - 500))
-    after = replace(quorum, last_offset=Offset(9_999), newest_timestamp_ms=NOW, past=RecentHistory(elections=(one,)))
+    after = replace(quorum, last_offset=Offset(9_999), newest_timestamp_ms=NOW, history=RecentHistory(elections=(one,)))
     read = reader(Running(tmp_path).batch(quorum).batch(after).samples())
 
     assert (read("election_latency_avg_seconds"), read("election_latency_max_seconds")) == (2.5, 2.5)

@@ -28,7 +28,7 @@ class Window:
     comment: str
 
     def spans(self, now_ms: Millis) -> Sequence[tuple[Millis, Millis]]:
-    """A time that daylight saving skips is that much later; of a repeated time the first counts."""
+        """Returns begin and end (ms) of each occurrence in force or beginning within a week, earliest first."""
         today = datetime.fromtimestamp(now_ms / 1000, self.zone).date()
         # An occurrence that began so many days ago may still last; one more day, because a day may have 25 hours.
         first = -(self.lasts.days + 2)

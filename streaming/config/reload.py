@@ -26,7 +26,7 @@ Change: TypeAlias = Callable[[Config], Sequence[str]]
 
 
 class ConfigFile:
-    """The configuration file of a running job. Entering installs a handler of SIGHUP; leaving restores the former one."""
+    """The configuration file of a running job. Entering installs a SIGHUP handler; leaving restores the former one."""
 
     def __init__(self, path: Path, read: Callable[[], Config]) -> None:
         """`read` returns the file's configuration with the options of the command line applied."""

@@ -1,8 +1,8 @@
-"""The rules, found in `rules/checks`, and one evaluation of a quorum by all of them.
+"""Finds the rules in `rules/checks` and evaluates all of them on one quorum.
 
-A rule is fenced: what it raises becomes a finding of `monitor-blind` about that rule, and the others go on.
-Root causes silence their consequences where the rule declares it (`Rule.inhibited_by`): what is silenced
-is "cannot tell", so that an alert told before does not resolve because something worse stands before it.
+A rule that raises an exception becomes a finding of `monitor-blind` about that rule; the other rules are evaluated.
+A rule is inhibited while a rule in its `Rule.inhibited_by` has a finding: its result is then unknown, so that an alert
+that already fires does not resolve because its root cause fires too.
 """
 
 import difflib
@@ -15,28 +15,29 @@ from dataclasses import replace
 from rules import checks
 from rules.finding import Evaluation, Finding, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult
 from rules.model.quorum import Quorum
+from rules.observability import evaluate_rule
 from rules.remedy_commands import with_legend
 
 BLIND = "monitor-blind"
-"""The rule that speaks of ourselves: a rule that fails is told under its name."""
+"""The rule about the monitor itself: a rule that fails is reported under this id."""
 
 
 class ThresholdError(ValueError):
-    """An override that no rule knows or that cannot be: one sentence, with the nearest name there is."""
+    """An override of an unknown rule or threshold, or an invalid value: one sentence, with the nearest known name."""
 
 
-def _found() -> Mapping[str, Rule]:
+def _load_rules() -> Mapping[str, Rule]:
     names = sorted(module.name for module in pkgutil.iter_modules(checks.__path__))
     rules = [importlib.import_module(f"{checks.__name__}.{name}").RULE for name in names]
     return {rule.id: rule for rule in rules}
 
 
-RULES: Mapping[str, Rule] = _found()
+RULES: Mapping[str, Rule] = _load_rules()
 """Every rule by its id, in the order of the ids."""
 
 
 def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
-    """The numbers in force: every rule's defaults, with these overrides.
+    """Returns the numbers in force by rule id: every rule's defaults, with these overrides.
 
     Args:
         overrides: `RULE.NAME` -> value, in the threshold's own unit.
@@ -52,36 +53,36 @@ def thresholds_for(overrides: Mapping[str, float]) -> Mapping[str, Thresholds]:
         if name not in values[rule]:
             raise ThresholdError(f"rule '{rule}' has no threshold '{name}': {_nearest(name, values[rule])}")
         if not math.isfinite(value) or value < 0:
-            raise ThresholdError(f"threshold '{key}' cannot be {value:g}: expected a number of 0 or more")
+            raise ThresholdError(f"invalid value {value:g} for threshold '{key}': expected a number of 0 or more")
         values[rule][name] = float(value)
     return {rule: Thresholds(values=numbers) for rule, numbers in values.items()}
 
 
 def evaluate(quorum: Quorum, thresholds: Mapping[str, Thresholds], rules: Sequence[Rule] | None = None) -> Evaluation:
-    """What every rule says of this quorum: the same input gives the same evaluation, in the same order.
+    """Evaluates the rules on this quorum: the same input gives the same evaluation, in the same order.
 
     Args:
         quorum: what is known now.
-        thresholds: by rule id, as `thresholds_for` gives them.
-        rules: those to ask; None for all.
+        thresholds: by rule id, as `thresholds_for` returns them.
+        rules: the rules to evaluate; None for all.
     """
-    asked = tuple(RULES.values()) if rules is None else tuple(rules)
-    said = {rule.id: _fenced(rule, quorum, thresholds[rule.id]) for rule in asked}
-    standing = {verdict.rule for verdicts in said.values() for verdict in verdicts if isinstance(verdict, Finding)}
-    verdicts = [verdict for rule in asked for verdict in _unsilenced(rule, said[rule.id], standing)]
+    selected = tuple(RULES.values()) if rules is None else tuple(rules)
+    results = {rule.id: _guarded(rule, quorum, thresholds[rule.id]) for rule in selected}
+    active = {result.rule for of_rule in results.values() for result in of_rule if isinstance(result, Finding)}
+    kept = [result for rule in selected for result in _inhibited(rule, results[rule.id], active)]
     return Evaluation(
         findings=tuple(
-            replace(each, remedy=with_legend(quorum, each.remedy)) for each in verdicts if isinstance(each, Finding)
+            replace(each, remedy=with_legend(quorum, each.remedy)) for each in kept if isinstance(each, Finding)
         ),
-        unknown=tuple(each for each in verdicts if isinstance(each, UnknownResult)),
-        not_applicable=tuple(each for each in verdicts if isinstance(each, NotApplicable)),
+        unknown=tuple(each for each in kept if isinstance(each, UnknownResult)),
+        not_applicable=tuple(each for each in kept if isinstance(each, NotApplicable)),
     )
 
 
-def _fenced(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[RuleResult, ...]:
+def _guarded(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[RuleResult, ...]:
     try:
-        return tuple(rule.evaluate(quorum, thresholds))
-    except Exception as problem:  # noqa: BLE001 - a broken rule must not take the other rules with it
+        return tuple(evaluate_rule(rule, quorum, thresholds))
+    except Exception as problem:  # noqa: BLE001 - a rule that fails must not stop the other rules
         error = f"{type(problem).__name__}: {problem}"
         return (
             Finding(
@@ -90,22 +91,22 @@ def _fenced(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[RuleRes
                 severity=Severity.WARNING,
                 summary=f"rule {rule.id} failed: {error}",
                 evidence={"rule": rule.id, "error": error, "last_offset": quorum.last_offset},
-                remedy=(f"# Report this as a fault of kraftwatch: until it is mended, rule {rule.id} sees nothing",),
+                remedy=(f"# Report this as a bug of kraftwatch: until it is fixed, rule {rule.id} is not evaluated",),
             ),
             UnknownResult(rule=rule.id, subject=None, why=f"the rule failed: {error}"),
         )
 
 
-def _unsilenced(rule: Rule, verdicts: Iterable[RuleResult], standing: set[str]) -> Iterable[RuleResult]:
-    causes = [cause for cause in rule.inhibited_by if cause in standing]
+def _inhibited(rule: Rule, results: Iterable[RuleResult], active: set[str]) -> Iterable[RuleResult]:
+    causes = [cause for cause in rule.inhibited_by if cause in active]
     if not causes:
-        return verdicts
-    # What a failed rule says of itself is no consequence of anything.
-    kept = [verdict for verdict in verdicts if not (isinstance(verdict, Finding) and verdict.rule == rule.id)]
-    return [*kept, UnknownResult(rule=rule.id, subject=None, why=f"{causes[0]} stands, which would explain it")]
+        return results
+    # The finding that the rule itself failed is no consequence of another rule's finding.
+    kept = [result for result in results if not (isinstance(result, Finding) and result.rule == rule.id)]
+    return [*kept, UnknownResult(rule=rule.id, subject=None, why=f"inhibited by {causes[0]}")]
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"did you mean '{near[0]}'?" if near else f"there are {', '.join(names)}"
+    return f"did you mean '{near[0]}'?" if near else f"known names: {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""What a rule says: a Finding with its evidence and its remedy, and what a rule is."""
+"""The results of a rule (finding, unknown, not applicable), and what a rule consists of."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,93 +10,115 @@ from rules.model.quorum import Quorum
 
 if TYPE_CHECKING:
     Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str, Plain] | None"
-    """What evidence is made of: exactly what JSON can say."""
+    """A JSON value: evidence consists of these."""
 else:
-    # Readers of annotations (pydantic) cannot follow an alias that names itself.
+    # Libraries that read annotations (pydantic) cannot resolve an alias that names itself.
     Plain = Any
 
 
 class Severity(StrEnum):
-    """What to do about it: get up now, look today, know about it."""
+    """How soon to act: critical at once, warning today, info when convenient. Most severe first."""
 
     CRITICAL = "critical"
     WARNING = "warning"
     INFO = "info"
 
+    @property
+    def rank(self) -> int:
+        """The order of severities: 0 for info, 1 for warning, 2 for critical."""
+        return len(Severity) - 1 - list(Severity).index(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A condition that stands now, as one rule sees it."""
+    """A condition that one rule finds active now."""
 
     rule: str
     subject: str
-    """What it is about, stable while the condition lasts: it is part of the alert's identity."""
+    """What the finding is about. It stays the same while the condition lasts: it is part of the alert's identity."""
     severity: Severity
     summary: str
-    """One sentence for a phone's lock screen: what, where, how bad."""
+    """One sentence for a phone's lock screen: what is wrong, where, how bad."""
     evidence: Mapping[str, Plain]
     remedy: tuple[str, ...]
-    """In order. Each is one shell command, or one sentence that begins with `#`."""
-    standing_ms: Millis | None = None
-    """How long it has stood by the evidence's own clock, where that is better than when we first saw it."""
+    """In order. Each line is one shell command, or one sentence that begins with `#`."""
+    condition_age_ms: Millis | None = None
+    """How long the condition has lasted by the evidence's own clock; None if only our observations tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownResult:
-    """The rule cannot judge now: not healthy, not ill. What it told before stands until it can judge again."""
+    """The rule cannot be evaluated now. Its firing alerts keep firing until it can be evaluated again."""
 
     rule: str
     subject: str | None
-    """The one subject it cannot judge; None for all it has."""
+    """The one subject whose state is unknown; None for all subjects of the rule."""
     why: str
-    """One sentence: what is not seen, and since when."""
+    """One sentence: what is not observed, and since when."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotApplicable:
-    """The rule has nothing to judge on this cluster, a static quorum for one: an answer of its own, never "ok"."""
+    """The rule has nothing to evaluate on this cluster, for example on a static quorum. This does not mean healthy."""
 
     rule: str
     why: str
 
 
 RuleResult: TypeAlias = Finding | UnknownResult | NotApplicable
-"""What a rule may answer. No verdict at all about a subject means: judged, and well."""
+"""One result of a rule. A subject without any result was evaluated and is healthy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """One number a user may change (`--set RULE.NAME=VALUE`), with its reasoned default."""
+    """One number that a user may change (`--set RULE.NAME=VALUE`), with its default."""
 
     name: str
     default: float
     unit: str
     meaning: str
-    """What the operator gets by changing it."""
+    """What the number decides, and why the default is what it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """Everything the rules say of one quorum at one moment, in stable order."""
+    """The results of all rules for one quorum at one time, in stable order."""
 
     findings: tuple[Finding, ...] = ()
     unknown: tuple[UnknownResult, ...] = ()
     not_applicable: tuple[NotApplicable, ...] = ()
 
     def knows(self, rule: str, subject: str) -> bool:
-        """Whether the absence of a finding of this rule on this subject means that all is well with it."""
-        return not any(gap.rule == rule and gap.subject in (None, subject) for gap in self.unknown)
+        """Returns whether the absence of a finding of this rule about this subject means that it is healthy."""
+        return not any(each.rule == rule and each.subject in (None, subject) for each in self.unknown)
 
 
 HOLD = "hold"
 CLEAR = "clear"
 
 
+class Need(StrEnum):
+    """What a rule must observe to be evaluated. `rules.observability` checks the needs in the order a rule names them.
+
+    Each need that reads the metadata log is not applicable where the log is not read by choice (`metadata_log: false`).
+    """
+
+    METADATA_LOG = "metadata-log"
+    """The metadata log is read: polls are not the only data source."""
+    VOTERS_RECORD = "voters-record"
+    """The log has been read to its end and holds a committed VotersRecord (KIP-853)."""
+    CURRENT_LOG = "current-log"
+    """The log has been read to its end, and a leader served it within `seen_age`."""
+    FRESH_POLL = "fresh-poll"
+    """A DescribeQuorum answer within `poll_age` in which the leader has a row."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A rule: its id is its file's name with dashes.
 
-    `judge` is pure: the same quorum and thresholds give the same findings in the same order.
+    `evaluate` is pure: the same quorum and thresholds give the same results in the same order. It may assume that every
+    need is met; callers therefore use `rules.observability.evaluate_rule`.
     """
 
     id: str
@@ -105,10 +127,12 @@ class Rule:
     """The operator's page: the module's docstring."""
     thresholds: tuple[Threshold, ...]
     evaluate: Callable[[Quorum, "Thresholds"], Iterable[RuleResult]]
+    needs: tuple[Need, ...] = ()
+    """What must be observed; while a need is not met, the rule's only result is unknown or not applicable."""
     inhibited_by: tuple[str, ...] = ()
-    """Rules whose finding is the root cause of what this one would say: while one stands, this one cannot tell."""
+    """Rules whose finding is the root cause of this rule's findings: while one is active, this result is unknown."""
     grouped_with: tuple[str, ...] = ()
-    """Rules whose finding often has the same cause: both stand, and people are told them as one incident."""
+    """Rules whose finding often has the same cause: both fire, and one notification reports both as one incident."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,23 +142,23 @@ class Thresholds:
     values: Mapping[str, float] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> float:
-        """The value of a threshold, in that threshold's unit."""
+        """Returns the value of a threshold, in that threshold's unit."""
         return self.values[name]
 
     def ms(self, name: str) -> Millis:
-        """A threshold given in seconds, as milliseconds."""
+        """Returns a threshold that is given in seconds as milliseconds."""
         return Millis(round(self.values[name] * 1000))
 
 
 def hold(seconds: float) -> Threshold:
-    """How long the condition must stand before the alert fires."""
+    """Returns the threshold for how long a condition must be active before its alert fires."""
     return Threshold(
-        name=HOLD, default=seconds, unit="s", meaning="the condition must stand this long before the alert fires"
+        name=HOLD, default=seconds, unit="s", meaning="the condition must be active this long before the alert fires"
     )
 
 
 def clear(seconds: float = 10.0) -> Threshold:
-    """How long the condition must be gone before the alert resolves."""
+    """Returns the threshold for how long a condition must be over before its alert resolves."""
     return Threshold(
-        name=CLEAR, default=seconds, unit="s", meaning="the condition must be gone this long before the alert resolves"
+        name=CLEAR, default=seconds, unit="s", meaning="the condition must be over this long before the alert resolves"
     )

@@ -1,20 +1,22 @@
-"""Findings over time become alerts: pending, firing, clearing, resolved. Pure; `now` is the quorum's.
+"""Turns findings into alerts over time: pending, firing, clearing, resolved. Pure; `now` is `Quorum.now_ms`.
 
-How a finding lives:
+States of a condition, which is one (rule, subject):
 
-- *pending* from its first sight until it has stood `hold` (by when we first saw it, or by its evidence's
-  own clock where `Finding.standing_ms` says so). Gone before that: forgotten, nothing was told.
-- *firing*: told once. A worse severity is told at once, a milder one when it has lasted `clear`; both are new
-  firing lines with the same start.
-- *clearing* from the first evaluation without it until `clear` has passed: then it is told resolved. Seen again
-  before that: it goes on firing, and nothing is told.
+- *pending* from the first finding until the condition has been active for `hold`, counted from the first finding or,
+  if `Finding.condition_age_ms` is given, by the evidence's own clock. A pending condition that ends is dropped and
+  makes no alert.
+- *firing*: one alert. A higher severity fires again at once, a lower severity after it has lasted `clear`; both
+  alerts keep the start of the first one.
+- *clearing* from the first evaluation without the finding until `clear` has passed; then the alert resolves. If the
+  finding returns earlier, the alert keeps firing and no alert is sent.
 
-Unknown is not healthy: while the rule cannot tell, a firing alert stays as it is and its clearing, or
-getting milder, starts anew, and a pending one waits, for ten seconds at most.
+Unknown is not healthy. While the rule's result is unknown, a firing alert keeps firing and its clearing, or its
+change to a lower severity, restarts; a pending condition is kept for at most ten seconds.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from rules.alert import Alert, AlertState
 from rules.finding import CLEAR, HOLD, Evaluation, Finding, Plain, Severity, Thresholds
@@ -22,116 +24,146 @@ from rules.formatting import spelled
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 
-_WORSE = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
-_NEVER = _NONE = Millis(0)
-_PATIENCE_MS = 10_000
-"""How long a pending condition may be out of sight and still count as having stood."""
+_ZERO = Millis(0)
+_PENDING_UNKNOWN_MS = 10_000
+"""How long a pending condition is kept while its rule's result is unknown."""
 _NO_RULE = Thresholds(values={HOLD: 0.0, CLEAR: 10.0})
-"""For an alert whose rule is no more: it clears like any other."""
+"""For an alert whose rule no longer exists: the alert clears like any other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """What is remembered of one condition, from its first sight until it is forgotten or resolved."""
+class TrackedCondition:
+    """The state of one condition from its first finding until it is dropped or resolved."""
 
     rule: str
     subject: str
     cluster_id: str
-    """As first known to be: an alert keeps its fingerprint for its whole life."""
+    """The first cluster id that was known: an alert keeps its fingerprint until it resolves."""
     started_at_ms: Millis
     due_at_ms: Millis
-    """When it may be told firing: the hold may be changed while it is pending."""
-    stood_ms: Millis = _NONE
-    """How long it had stood by its evidence's own clock when it was first seen; older checkpoints do not say."""
+    """When the alert may fire. It changes with the configured hold while the condition is pending."""
+    age_at_start_ms: Millis = _ZERO
+    """How old the condition was at `started_at_ms` by its evidence's own clock; 0 in older checkpoints."""
     last_seen_at_ms: Millis
-    told: Severity | None = None
-    """The severity that was told last; None while pending."""
+    notified_severity: Severity | None = None
+    """The severity of the newest firing alert; None while pending."""
     clearing_since_ms: Millis | None = None
     milder_since_ms: Millis | None = None
-    """Since when it is less severe than what was told."""
+    """Since when the severity has been lower than the notified one."""
     summary: str
     evidence: Mapping[str, Plain]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Book:
-    """The life of every condition of one cluster: plain data, kept between judgements."""
+class TrackedConditions:
+    """All tracked conditions of one cluster: plain data that is kept between evaluations."""
 
-    now_ms: Millis = _NEVER
-    """The newest moment that was judged: an older one changes nothing (re-delivery is normal)."""
-    standings: Mapping[str, Standing] = field(default_factory=dict)
+    now_ms: Millis = _ZERO
+    """The newest time that was evaluated. An older evaluation changes nothing: re-delivery is normal."""
+    conditions: Mapping[str, TrackedCondition] = field(default_factory=dict)
     """By `RULE SUBJECT`."""
 
 
+_STORED_KEYS = {"notified_severity": "told", "age_at_start_ms": "stood_ms"}
+"""Fields whose key in a checkpoint differs from their name."""
+
+
+def to_document(tracked: TrackedConditions) -> dict[str, Any]:
+    """Returns the tracked conditions as the JSON document of a checkpoint."""
+    conditions = {
+        key: {_STORED_KEYS.get(name, name): value for name, value in asdict(condition).items()}
+        for key, condition in tracked.conditions.items()
+    }
+    return {"now_ms": tracked.now_ms, "standings": conditions}
+
+
+def from_document(document: Mapping[str, Any]) -> TrackedConditions:
+    """Reads the tracked conditions from the JSON document of a checkpoint.
+
+    Raises:
+        ValueError, TypeError, KeyError: the document is not one that `to_document` returns.
+    """
+    conditions = {key: _condition(stored) for key, stored in document["standings"].items()}
+    return TrackedConditions(now_ms=Millis(document["now_ms"]), conditions=conditions)
+
+
+def _condition(stored: Mapping[str, Any]) -> TrackedCondition:
+    names = {key: name for name, key in _STORED_KEYS.items()}
+    fields = {names.get(key, key): value for key, value in stored.items()}
+    severity = fields.pop("notified_severity")
+    return TrackedCondition(**fields, notified_severity=None if severity is None else Severity(str(severity)))
+
+
 def advance(
-    book: Book, evaluation: Evaluation, quorum: Quorum, thresholds: Mapping[str, Thresholds]
-) -> tuple[Book, tuple[Alert, ...]]:
-    """One step: the book after this evaluation, and what is to be told now.
+    tracked: TrackedConditions, evaluation: Evaluation, quorum: Quorum, thresholds: Mapping[str, Thresholds]
+) -> tuple[TrackedConditions, tuple[Alert, ...]]:
+    """Applies one evaluation to the tracked conditions.
 
     Args:
-        book: what was remembered.
-        evaluation: what the rules say of `quorum`.
+        tracked: the conditions after the previous evaluation.
+        evaluation: the results of the rules for `quorum`.
         quorum: gives cluster, cluster id, now and the newest committed offset.
         thresholds: by rule id: `hold` and `clear`.
 
     Returns:
-        The next book, and the alerts: findings' own in the evaluation's order, then the resolved ones.
+        The new conditions, and the alerts that fire or resolve now: first those of the findings, in the evaluation's
+        order, then the resolved ones.
     """
-    if quorum.now_ms < book.now_ms:
-        return book, ()
-    standings: dict[str, Standing] = {}
+    if quorum.now_ms < tracked.now_ms:
+        return tracked, ()
+    conditions: dict[str, TrackedCondition] = {}
     alerts: list[Alert] = []
     for finding in evaluation.findings:
         key = f"{finding.rule} {finding.subject}"
         numbers = thresholds.get(finding.rule, _NO_RULE)
-        standing, alert = _seen(book.standings.get(key), finding, quorum, numbers)
-        standings[key] = standing
+        condition, alert = _with_finding(tracked.conditions.get(key), finding, quorum, numbers)
+        conditions[key] = condition
         alerts += [alert] if alert else []
-    for key, standing in book.standings.items():
-        if key in standings:
+    for key, condition in tracked.conditions.items():
+        if key in conditions:
             continue
-        numbers = thresholds.get(standing.rule, _NO_RULE)
-        if evaluation.knows(standing.rule, standing.subject):
-            kept, alert = _absent(standing, quorum, numbers)
+        numbers = thresholds.get(condition.rule, _NO_RULE)
+        if evaluation.knows(condition.rule, condition.subject):
+            kept, alert = _without_finding(condition, quorum, numbers)
         else:
-            kept, alert = _unknown(standing, quorum), None
+            kept, alert = _while_unknown(condition, quorum), None
         if kept:
-            standings[key] = kept
+            conditions[key] = kept
         alerts += [alert] if alert else []
-    return Book(now_ms=quorum.now_ms, standings=standings), tuple(alerts)
+    return TrackedConditions(now_ms=quorum.now_ms, conditions=conditions), tuple(alerts)
 
 
-def next_due(book: Book, thresholds: Mapping[str, Thresholds]) -> Millis | None:
-    """The earliest moment after the book's own at which time alone would tell something; None when nothing waits.
+def next_due(tracked: TrackedConditions, thresholds: Mapping[str, Thresholds]) -> Millis | None:
+    """Returns the earliest time after `tracked.now_ms` at which the passing of time alone makes an alert, or None.
 
-    An observation made then is judged then: without one, what is due waits for whatever is seen next.
+    An observation at that time is evaluated at that time. Without one, the alert waits for the next observation.
     """
-    dues = [due for standing in book.standings.values() for due in _dues(standing, thresholds)]
-    return min((due for due in dues if due > book.now_ms), default=None)
+    dues = [due for condition in tracked.conditions.values() for due in _dues(condition, thresholds)]
+    return min((due for due in dues if due > tracked.now_ms), default=None)
 
 
-def _dues(standing: Standing, thresholds: Mapping[str, Thresholds]) -> Iterable[Millis]:
-    if standing.told is None:
-        yield standing.due_at_ms
-    clear = thresholds.get(standing.rule, _NO_RULE).ms(CLEAR)
-    for since in (standing.clearing_since_ms, standing.milder_since_ms):
+def _dues(condition: TrackedCondition, thresholds: Mapping[str, Thresholds]) -> Iterable[Millis]:
+    if condition.notified_severity is None:
+        yield condition.due_at_ms
+    clear = thresholds.get(condition.rule, _NO_RULE).ms(CLEAR)
+    for since in (condition.clearing_since_ms, condition.milder_since_ms):
         if since is not None:
             yield Millis(since + clear)
 
 
-def _seen(
-    before: Standing | None, finding: Finding, quorum: Quorum, thresholds: Thresholds
-) -> tuple[Standing, Alert | None]:
+def _with_finding(
+    before: TrackedCondition | None, finding: Finding, quorum: Quorum, thresholds: Thresholds
+) -> tuple[TrackedCondition, Alert | None]:
     now, hold = quorum.now_ms, thresholds.ms(HOLD)
-    stood = finding.standing_ms or 0
+    age = finding.condition_age_ms or 0
     if before is None:
-        before = Standing(
+        before = TrackedCondition(
             rule=finding.rule,
             subject=finding.subject,
             cluster_id=quorum.cluster_id or "",
             started_at_ms=now,
             due_at_ms=now,
-            stood_ms=Millis(stood),
+            age_at_start_ms=Millis(age),
             last_seen_at_ms=now,
             summary=finding.summary,
             evidence=finding.evidence,
@@ -139,51 +171,54 @@ def _seen(
     after = replace(
         before, last_seen_at_ms=now, clearing_since_ms=None, summary=finding.summary, evidence=finding.evidence
     )
-    if after.told is None:
-        after = replace(after, due_at_ms=Millis(after.started_at_ms + max(0, hold - after.stood_ms)))
-        if now < after.due_at_ms and stood < hold:
+    if after.notified_severity is None:
+        after = replace(after, due_at_ms=Millis(after.started_at_ms + max(0, hold - after.age_at_start_ms)))
+        if now < after.due_at_ms and age < hold:
             return after, None
-        after = replace(after, told=finding.severity, cluster_id=after.cluster_id or quorum.cluster_id or "")
+        cluster_id = after.cluster_id or quorum.cluster_id or ""
+        after = replace(after, notified_severity=finding.severity, cluster_id=cluster_id)
         return after, _firing(after, finding, quorum, due=min(after.due_at_ms, now))
-    return _changed(after, after.told, finding, quorum, thresholds)
+    return _with_severity(after, after.notified_severity, finding, quorum, thresholds)
 
 
-def _changed(
-    standing: Standing, told: Severity, finding: Finding, quorum: Quorum, thresholds: Thresholds
-) -> tuple[Standing, Alert | None]:
+def _with_severity(
+    condition: TrackedCondition, notified: Severity, finding: Finding, quorum: Quorum, thresholds: Thresholds
+) -> tuple[TrackedCondition, Alert | None]:
     now = quorum.now_ms
-    if finding.severity is told:
-        return replace(standing, milder_since_ms=None), None
-    if _WORSE[finding.severity] > _WORSE[told]:
-        after = replace(standing, told=finding.severity, milder_since_ms=None)
+    if finding.severity is notified:
+        return replace(condition, milder_since_ms=None), None
+    if finding.severity.rank > notified.rank:
+        after = replace(condition, notified_severity=finding.severity, milder_since_ms=None)
         return after, _firing(after, finding, quorum, due=now)
-    since = now if standing.milder_since_ms is None else standing.milder_since_ms
+    since = now if condition.milder_since_ms is None else condition.milder_since_ms
     due = Millis(since + thresholds.ms(CLEAR))
     if now < due:
-        return replace(standing, milder_since_ms=since), None
-    after = replace(standing, told=finding.severity, milder_since_ms=None)
+        return replace(condition, milder_since_ms=since), None
+    after = replace(condition, notified_severity=finding.severity, milder_since_ms=None)
     return after, _firing(after, finding, quorum, due=due)
 
 
-def _absent(standing: Standing, quorum: Quorum, thresholds: Thresholds) -> tuple[Standing | None, Alert | None]:
-    if standing.told is None:
+def _without_finding(
+    condition: TrackedCondition, quorum: Quorum, thresholds: Thresholds
+) -> tuple[TrackedCondition | None, Alert | None]:
+    if condition.notified_severity is None:
         return None, None
     now = quorum.now_ms
-    since = now if standing.clearing_since_ms is None else standing.clearing_since_ms
+    since = now if condition.clearing_since_ms is None else condition.clearing_since_ms
     due = Millis(since + thresholds.ms(CLEAR))
     if now < due:
-        return replace(standing, clearing_since_ms=since, milder_since_ms=None), None
+        return replace(condition, clearing_since_ms=since, milder_since_ms=None), None
     alert = Alert(
         cluster=quorum.cluster,
-        cluster_id=standing.cluster_id,
-        rule=standing.rule,
-        subject=standing.subject,
-        severity=standing.told,
+        cluster_id=condition.cluster_id,
+        rule=condition.rule,
+        subject=condition.subject,
+        severity=condition.notified_severity,
         state=AlertState.RESOLVED,
-        summary=f"resolved after {spelled(since - standing.started_at_ms)}: {standing.summary}",
-        evidence=standing.evidence,
+        summary=f"resolved after {spelled(since - condition.started_at_ms)}: {condition.summary}",
+        evidence=condition.evidence,
         remedy=(),
-        started_at_ms=standing.started_at_ms,
+        started_at_ms=condition.started_at_ms,
         due_at_ms=due,
         observed_at_ms=now,
         offset=quorum.last_offset,
@@ -191,16 +226,16 @@ def _absent(standing: Standing, quorum: Quorum, thresholds: Thresholds) -> tuple
     return None, alert
 
 
-def _unknown(standing: Standing, quorum: Quorum) -> Standing | None:
-    if standing.told is not None:
-        return replace(standing, clearing_since_ms=None, milder_since_ms=None)
-    return standing if quorum.now_ms - standing.last_seen_at_ms <= _PATIENCE_MS else None
+def _while_unknown(condition: TrackedCondition, quorum: Quorum) -> TrackedCondition | None:
+    if condition.notified_severity is not None:
+        return replace(condition, clearing_since_ms=None, milder_since_ms=None)
+    return condition if quorum.now_ms - condition.last_seen_at_ms <= _PENDING_UNKNOWN_MS else None
 
 
-def _firing(standing: Standing, finding: Finding, quorum: Quorum, *, due: Millis) -> Alert:
+def _firing(condition: TrackedCondition, finding: Finding, quorum: Quorum, *, due: Millis) -> Alert:
     return Alert(
         cluster=quorum.cluster,
-        cluster_id=standing.cluster_id,
+        cluster_id=condition.cluster_id,
         rule=finding.rule,
         subject=finding.subject,
         severity=finding.severity,
@@ -208,7 +243,7 @@ def _firing(standing: Standing, finding: Finding, quorum: Quorum, *, due: Millis
         summary=finding.summary,
         evidence=finding.evidence,
         remedy=finding.remedy,
-        started_at_ms=standing.started_at_ms,
+        started_at_ms=condition.started_at_ms,
         due_at_ms=due,
         observed_at_ms=quorum.now_ms,
         offset=quorum.last_offset,

@@ -10,7 +10,8 @@ import shlex
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
-from rules.analysis.endpoint_status import elsewhere
+from rules.analysis.endpoint_status import other_responder
+from rules.analysis.leadership import last_polled_leader
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, host_and_port, host_of
 from rules.model.monitoring import (
     NO_LEADER_REASONS,
@@ -166,7 +167,7 @@ def _answering_brokers(quorum: Quorum) -> list[str]:
     silent = {
         each.endpoint
         for each in quorum.failures
-        if each.sight is ObservationSource.QUORUM and each.reason not in _WITHOUT_US
+        if each.source is ObservationSource.QUORUM and each.reason not in _WITHOUT_US
     }
     return [address for address in quorum.bootstrap if address in _logless(quorum) - silent]
 
@@ -176,7 +177,7 @@ def _logless(quorum: Quorum) -> set[str]:
     return {
         each.endpoint
         for each in quorum.failures
-        if (each.sight, each.reason) == (ObservationSource.LOG, Reason.UNSUPPORTED)
+        if (each.source, each.reason) == (ObservationSource.LOG, Reason.UNSUPPORTED)
     }
 
 
@@ -207,7 +208,7 @@ def _controllers(quorum: Quorum) -> list[tuple[NodeId, Endpoint]]:
         known.update({(node, endpoint): None for endpoint in endpoints[:1]})
     for node, registration in quorum.controllers.items():
         known.update({(node, endpoint): None for endpoint in _controller_listener(quorum, registration.endpoints)})
-    leader = quorum.poll.leader_id if quorum.poll else quorum.leader_id
+    leader = last_polled_leader(quorum)
     return sorted(known, key=lambda pair: (pair[0] != leader, pair[0]))
 
 
@@ -222,7 +223,7 @@ def _known(quorum: Quorum, node: NodeId, endpoint: Endpoint) -> _Known:
     probe = quorum.probes.get(probe_key(node, endpoint))
     if probe is not None:
         return _by(probe)
-    gone = any(each.resolution is Resolution.NAME_GONE for each in _probes_of(quorum, endpoint.host))
+    gone = any(each.resolution is Resolution.NAME_NOT_FOUND for each in _probes_of(quorum, endpoint.host))
     return _Known.BAD if gone or str(endpoint) in _failing(quorum) else _Known.UNTRIED
 
 
@@ -232,7 +233,11 @@ def _failing(quorum: Quorum) -> set[str]:
 
 
 def _by(probe: Probe) -> _Known:
-    if probe.connection is Connection.ACCEPTED and elsewhere(probe) is None and probe.answer is not Answer.NO_ANSWER:
+    if (
+        probe.connection is Connection.ACCEPTED
+        and other_responder(probe) is None
+        and probe.answer is not Answer.NO_ANSWER
+    ):
         return _Known.ANSWERS
     return _Known.BAD
 
@@ -250,7 +255,7 @@ def _leaderless(quorum: Quorum) -> list[str]:
 
 def _gone(quorum: Quorum) -> set[str]:
     """Hosts whose names no longer exist."""
-    return {probe.endpoint.host for probe in quorum.probes.values() if probe.resolution is Resolution.NAME_GONE}
+    return {probe.endpoint.host for probe in quorum.probes.values() if probe.resolution is Resolution.NAME_NOT_FOUND}
 
 
 def _configured(quorum: Quorum, judged: set[str]) -> list[str]:
@@ -273,7 +278,7 @@ def _stand_ins(quorum: Quorum, named: Iterable[tuple[NodeId, Endpoint]]) -> list
         host_and_port(quorum.addresses[endpoint.host][0], endpoint.port)
         for _, endpoint in named
         if quorum.addresses.get(endpoint.host)
-        and any(probe.resolution is Resolution.NAME_GONE for probe in _probes_of(quorum, endpoint.host))
+        and any(probe.resolution is Resolution.NAME_NOT_FOUND for probe in _probes_of(quorum, endpoint.host))
     ]
 
 

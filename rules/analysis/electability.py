@@ -1,62 +1,64 @@
-"""Who could win an election from here, if every controller restarted now.
+"""Which voters could win an election if every controller restarted now.
 
-A candidate wins with floor(n/2)+1 votes. Its own is one. Another voter's it gets only if that voter is alive
-with the directory id the committed VotersRecord names, if the endpoint recorded there still leads to it
-(the candidate dials that one and no other), and if its log is not ahead of the candidate's (epoch,
-then offset: a voter refuses a shorter log). So, for candidate x,
+A candidate wins with floor(n/2)+1 votes. Its own vote is one. It gets another voter's vote only if that voter is alive
+with the directory id that the committed VotersRecord names, if the endpoint recorded there still reaches that voter
+(the candidate dials this endpoint and no other), and if that voter's log is not ahead of the candidate's (epoch first,
+then offset: a voter rejects a candidate with a shorter log). So, for candidate x,
 
-    reach(x) = {x} + every voter v that is alive, whose persisted endpoint leads to v,
+    reach(x) = {x} + every voter v that is alive, whose recorded endpoint reaches v,
                      and whose log is not ahead of x's
 
-and the quorum is electable iff some reach(x) holds a majority. That is not the rule of KIP-1347's text
-("fewer than a majority changed heals, a majority does not"): a *changed* candidate can still dial the unchanged
-ones and win. Run on Kafka 4.3.1 with n = 3, 4 and 5; counting changed voters gets dead ones and logs of
-different length wrong as well. A voter that does not fetch now counts as gone.
+and the quorum is electable iff some reach(x) holds a majority. The text of KIP-1347 has another rule ("fewer than a
+majority changed recovers, a majority does not"), which differs: a *changed* candidate can still dial the unchanged
+voters and win. This was tested on Kafka 4.3.1 with n = 3, 4 and 5. Counting changed voters is also wrong for dead
+voters and for logs of different length. A voter that does not fetch now counts as down.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from rules.analysis.endpoint_status import Look
-from rules.analysis.replica_lag import Liveness, lag_ms, row_of
+from rules.analysis.endpoint_status import EndpointStatus
+from rules.analysis.replica_lag import Liveness, lag_ms, replica_row
 from rules.model.identifiers import Epoch, Millis, Offset, ReplicaKey
 from rules.model.quorum import Quorum
+from rules.model.voter_set import majority
 
 Position: TypeAlias = tuple[Epoch, Offset]
-"""Where a log ends: compared as an election compares logs, epoch first."""
+"""Where a log ends, compared as an election compares logs: epoch first."""
 
-_CAUGHT_UP_MS = Millis(5_000)
-"""Who had caught up this recently counts as level with the leader: records in flight decide no restart."""
+CAUGHT_UP_MS = Millis(5_000)
+"""A replica that had caught up this recently counts as level with the leader. An idle follower is half a second
+behind; records in flight must not decide whether a restart is safe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stand:
-    """One voter's part in an election held now."""
+class VoterStanding:
+    """What an election now would depend on for one voter."""
 
     key: ReplicaKey
     alive: bool
-    """It would come back, with this directory."""
-    leads: bool
-    """Its persisted endpoint leads to it."""
+    """It would come back after a restart, with this directory."""
+    reachable: bool
+    """Its recorded endpoint reaches it."""
     position: Position | None = None
-    """Where its log ends; None = not known, which bars nobody."""
+    """Where its log ends; None if unknown, which costs no candidate a vote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """How far one voter would come."""
+    """The votes that one voter would get."""
 
     key: ReplicaKey
     reached: tuple[ReplicaKey, ...]
-    """Whose votes it would get, its own included."""
+    """The voters whose votes it would get, itself included."""
     barred: Mapping[ReplicaKey, str]
-    """Whose it would not, and why."""
+    """The voters whose votes it would not get, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Electability:
-    """The verdict, with the reasoning."""
+    """Whether a leader could be elected, with each candidate's votes."""
 
     majority: int
     candidates: tuple[Candidate, ...]
@@ -69,18 +71,18 @@ class Electability:
 
     @property
     def best(self) -> Candidate | None:
-        """The candidate that would get most votes (the lowest id among equals), or None when all are gone."""
+        """The candidate with the most votes (the lowest id among equals), or None if no voter is alive."""
         return max(self.candidates, key=lambda each: (len(each.reached), -each.key.id), default=None)
 
 
-def electability(stands: Iterable[Stand]) -> Electability:
-    """Judge an election among these voters: all of the committed set, once each."""
-    voters = sorted(stands, key=lambda stand: stand.key)
-    candidates = tuple(_candidate(stand, voters) for stand in voters if stand.alive)
-    return Electability(majority=len(voters) // 2 + 1, candidates=candidates)
+def electability(standings: Iterable[VoterStanding]) -> Electability:
+    """Evaluates an election among these voters: all of the committed set, once each."""
+    voters = sorted(standings, key=lambda voter: voter.key)
+    candidates = tuple(_candidate(voter, voters) for voter in voters if voter.alive)
+    return Electability(majority=majority(len(voters)), candidates=candidates)
 
 
-def _candidate(candidate: Stand, voters: Iterable[Stand]) -> Candidate:
+def _candidate(candidate: VoterStanding, voters: Iterable[VoterStanding]) -> Candidate:
     reached, barred = [], {}
     for voter in voters:
         why = None if voter is candidate else _barred(candidate, voter)
@@ -91,47 +93,51 @@ def _candidate(candidate: Stand, voters: Iterable[Stand]) -> Candidate:
     return Candidate(key=candidate.key, reached=tuple(reached), barred=barred)
 
 
-def _barred(candidate: Stand, voter: Stand) -> str | None:
+def _barred(candidate: VoterStanding, voter: VoterStanding) -> str | None:
     if not voter.alive:
-        return "gone"
-    if not voter.leads:
-        return "its recorded endpoint does not lead to it"
+        return "down"
+    if not voter.reachable:
+        return "its recorded endpoint does not reach it"
     if candidate.position is not None and voter.position is not None and voter.position > candidate.position:
         return "its log is ahead"
     return None
 
 
-def stands(quorum: Quorum, looks: Iterable[Look], *, by_probes: bool = True) -> tuple[Stand, ...]:
-    """What is known of the voters, as an election would find it.
+def voter_standings(
+    quorum: Quorum, statuses: Iterable[EndpointStatus], *, use_probes: bool = True
+) -> tuple[VoterStanding, ...]:
+    """Returns the voters as an election would find them.
 
     Args:
-        quorum: gives where the logs ended when they were last seen.
-        looks: who is alive and whose endpoint leads to it; of unknown liveness counts as alive.
-        by_probes: whether what was seen by probing counts against an endpoint, or the log's word alone.
+        quorum: gives where the logs ended when they were last reported.
+        statuses: give which voters are alive and reachable; unknown liveness counts as alive.
+        use_probes: whether faults that a probe found count against an endpoint, or only those that the log shows.
     """
     return tuple(
-        Stand(
-            key=look.voter.key,
-            alive=look.liveness is not Liveness.SILENT,
-            leads=look.leads if by_probes else all(flaw.by_probe for flaw in look.flaws),
-            position=_position(quorum, look.voter.key),
+        VoterStanding(
+            key=status.voter.key,
+            alive=status.liveness is not Liveness.NOT_FETCHING,
+            reachable=status.reachable if use_probes else all(fault.found_by_probe for fault in status.faults),
+            position=_position(quorum, status.voter.key),
         )
-        for look in looks
+        for status in statuses
     )
 
 
-def without_the_refusing(stands: Iterable[Stand], looks: Iterable[Look]) -> tuple[Stand, ...]:
-    """The same voters, with those whose endpoint refuses taken for dead: the darker reading of a refusal."""
-    refusing = {look.voter.key for look in looks if look.refused}
-    return tuple(replace(stand, alive=stand.alive and stand.key not in refusing) for stand in stands)
+def without_refusing_voters(
+    standings: Iterable[VoterStanding], statuses: Iterable[EndpointStatus]
+) -> tuple[VoterStanding, ...]:
+    """Returns the same voters, with those whose endpoint refuses as down: the pessimistic reading of a refusal."""
+    refusing = {status.voter.key for status in statuses if status.refused}
+    return tuple(replace(voter, alive=voter.alive and voter.key not in refusing) for voter in standings)
 
 
 def _position(quorum: Quorum, key: ReplicaKey) -> Position | None:
     poll = quorum.poll
-    row = row_of(poll, key) if poll else None
+    row = replica_row(poll, key) if poll else None
     if poll and row:
         lag, leader = lag_ms(poll, row), poll.leader
-        if lag is not None and lag <= _CAUGHT_UP_MS and leader and leader.log_end_offset is not None:
+        if lag is not None and lag <= CAUGHT_UP_MS and leader and leader.log_end_offset is not None:
             return (poll.leader_epoch, leader.log_end_offset)
     history = quorum.histories.get(key)
     if history is None or history.last_log_end_offset is None:

@@ -1,4 +1,4 @@
-"""How far each replica is, by the leader's own clock: who fetches, who has caught up, who lags."""
+"""How far each replica is by the leader's clock: whether it fetches, whether it has caught up, how it lags."""
 
 from enum import StrEnum
 
@@ -10,27 +10,27 @@ from rules.model.quorum import Quorum
 
 
 class Liveness(StrEnum):
-    """Whether a replica takes part, as the leader sees it."""
+    """Whether a replica fetches, as the leader reports it."""
 
     FETCHING = "fetching"
-    SILENT = "silent"
+    NOT_FETCHING = "silent"
     UNKNOWN = "unknown"
-    """Nobody who could know has told us."""
+    """There is no poll in which the leader has a row."""
 
 
-def same(key: ReplicaKey, other: ReplicaKey) -> bool:
-    """Whether both may name one replica: ids are equal, and directory ids where both are known."""
+def same_replica(key: ReplicaKey, other: ReplicaKey) -> bool:
+    """Returns whether both keys may name one replica: equal ids, and equal directory ids where both are known."""
     known = key.directory_id is not None and other.directory_id is not None
     return key.id == other.id and (key.directory_id == other.directory_id or not known)
 
 
-def row_of(poll: Poll, key: ReplicaKey) -> Replica | None:
-    """The replica's row in DescribeQuorum, as voter or observer."""
-    return next((row for row in (*poll.voters, *poll.observers) if same(row.key, key)), None)
+def replica_row(poll: Poll, key: ReplicaKey) -> Replica | None:
+    """Returns the replica's row in DescribeQuorum, as voter or observer."""
+    return next((row for row in (*poll.voters, *poll.observers) if same_replica(row.key, key)), None)
 
 
 def fetch_age_ms(poll: Poll, row: Replica) -> Millis | None:
-    """How long before the poll this replica last fetched, by the leader's clock; 0 for the leader itself."""
+    """Returns how long before the poll this replica last fetched, by the leader's clock; 0 for the leader itself."""
     leader = poll.leader
     if leader is None or leader is row:
         return None if leader is None else Millis(0)
@@ -40,7 +40,7 @@ def fetch_age_ms(poll: Poll, row: Replica) -> Millis | None:
 
 
 def lag_ms(poll: Poll, row: Replica) -> Millis | None:
-    """How long before the poll this replica had last caught up, by the leader's clock; 0 for the leader."""
+    """Returns how long before the poll this replica had last caught up, by the leader's clock; 0 for the leader."""
     leader = poll.leader
     if leader is None or leader is row:
         return None if leader is None else Millis(0)
@@ -49,12 +49,12 @@ def lag_ms(poll: Poll, row: Replica) -> Millis | None:
     return Millis(max(0, leader.last_caught_up_ms - row.last_caught_up_ms))
 
 
-def silence_ms(quorum: Quorum, poll: Poll, key: ReplicaKey) -> Millis | None:
-    """How long before the poll this replica last fetched; None when no poll we remember ever showed it fetching.
+def since_last_fetch_ms(quorum: Quorum, poll: Poll, key: ReplicaKey) -> Millis | None:
+    """Returns how long before the poll this replica last fetched; None if no kept poll has a fetch of it.
 
-    A new leader forgets when others fetched (-1 in its answer), so the history bridges elections.
+    A new leader does not know when others fetched (-1 in its answer), so the history bridges elections.
     """
-    row = row_of(poll, key)
+    row = replica_row(poll, key)
     age = fetch_age_ms(poll, row) if row else None
     if age is not None:
         return age
@@ -66,35 +66,35 @@ def silence_ms(quorum: Quorum, poll: Poll, key: ReplicaKey) -> Millis | None:
 
 
 def liveness(quorum: Quorum, poll: Poll | None, key: ReplicaKey, thresholds: Thresholds) -> Liveness:
-    """Whether this replica, with this directory, fetched at the time of the poll."""
+    """Returns whether this replica, with this directory id, fetched at the time of the poll."""
     if poll is None or poll.leader is None:
         return Liveness.UNKNOWN
-    silence = silence_ms(quorum, poll, key)
-    if silence is None or silence > thresholds.ms(SILENT.name):
-        return Liveness.SILENT
+    age = since_last_fetch_ms(quorum, poll, key)
+    if age is None or age > thresholds.ms(SILENT.name):
+        return Liveness.NOT_FETCHING
     return Liveness.FETCHING
 
 
 class Readiness(StrEnum):
-    """How an observer keeps up, judged on the window of samples and not on one (Burrow's way)."""
+    """How an observer follows the leader, evaluated on a window of samples and not on one (as Burrow does)."""
 
     READY = "ready"
     """It had caught up within the limit in every recent sample."""
     CATCHING_UP = "catching up"
-    """Behind, and the distance shrinks."""
+    """It lags, and the lag shrinks."""
     LAGGING = "lagging"
-    """Behind, and the distance does not shrink."""
+    """It lags, and the lag does not shrink."""
     UNKNOWN = "unknown"
-    """Too few samples to say."""
+    """There are too few samples."""
 
 
 def readiness(samples: tuple[LagSample, ...], *, limit_ms: Millis, window: int) -> Readiness:
-    """Judge the newest `window` samples that say anything: a new leader has not heard of everybody at once.
+    """Evaluates the newest `window` samples that hold a lag: a new leader does not know every replica's lag at once.
 
     Args:
         samples: newest last.
-        limit_ms: how far behind in time still counts as caught up.
-        window: how many samples are asked for; with fewer than three the answer is unknown.
+        limit_ms: the largest time lag that counts as caught up.
+        window: how many samples to use; with fewer than three the result is unknown.
     """
     recent = [sample for sample in samples if sample.lag is not None or sample.lag_ms is not None][-window:]
     if len(recent) < min(window, 3):

@@ -1,9 +1,17 @@
-"""Seats: each voter of the leader's latest set, and whether it carries its part of the majority right now."""
+"""The status of each voter of the leader's latest voter set: in sync, lagging or not fetching."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rules.analysis.replica_lag import Liveness, lag_ms, liveness, row_of, same, silence_ms
+from rules.analysis.replica_lag import (
+    Liveness,
+    lag_ms,
+    liveness,
+    replica_row,
+    same_replica,
+    since_last_fetch_ms,
+)
 from rules.finding import Threshold, Thresholds
 from rules.formatting import spelled
 from rules.model.identifiers import Millis, Offset, ReplicaKey
@@ -14,80 +22,80 @@ BEHIND = Threshold(
     name="behind",
     default=10.0,
     unit="s",
-    meaning="a voter that fetches counts as keeping up when it had caught up with the leader this recently, by the "
+    meaning="a voter that fetches counts as in sync if it had caught up with the leader this recently, by the "
     "leader's clock. An idle follower is half a second behind; the default is five times "
     "controller.quorum.fetch.timeout.ms",
 )
 
 
-class Part(StrEnum):
-    """What a voter does for the majority."""
+class VoterActivity(StrEnum):
+    """What a voter does; only voters in sync acknowledge records for the majority in time."""
 
-    KEEPS_UP = "keeps up"
-    BEHIND = "is behind"
-    SILENT = "does not fetch"
+    IN_SYNC = "in sync"
+    LAGGING = "lagging"
+    NOT_FETCHING = "not fetching"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """One voter as the newest poll shows it. Times are differences of the leader's clock."""
+class VoterStatus:
+    """One voter by the newest poll. Durations are differences of times on the leader's clock."""
 
     key: ReplicaKey
-    part: Part
-    silence_ms: Millis | None
+    activity: VoterActivity
+    since_last_fetch_ms: Millis | None
     lag_ms: Millis | None
     log_end_offset: Offset | None
     replaced_by: ReplicaKey | None
-    """Another directory of its id that fetches without a vote: its disk was replaced.
+    """Another directory of the same node id that fetches without a vote: the voter's disk was replaced.
 
-    None where no VotersRecord is known: then `voter-disk-replaced` cannot speak of it, and others must.
+    None if no VotersRecord is known: `voter-disk-replaced` is not applicable then, so other rules report the voter.
     """
 
     def __str__(self) -> str:
-        """What it does, with how long ago, where that is known."""
-        match self.part:
-            case Part.KEEPS_UP:
-                return "keeps up"
-            case Part.BEHIND:
-                far = "by how much is not known yet" if self.lag_ms is None else f"by {spelled(self.lag_ms)}"
-                return f"fetches and is behind, {far}"
-            case Part.SILENT:
-                ago = "never seen fetching" if self.silence_ms is None else f"last {spelled(self.silence_ms)} ago"
-                return f"does not fetch, {ago}"
+        """Returns the activity, with the lag or the time since the last fetch if they are known."""
+        match self.activity:
+            case VoterActivity.IN_SYNC:
+                return "in sync"
+            case VoterActivity.LAGGING:
+                return "lagging, lag unknown" if self.lag_ms is None else f"lagging by {spelled(self.lag_ms)}"
+            case VoterActivity.NOT_FETCHING:
+                age = self.since_last_fetch_ms
+                return f"not fetching, {'no fetch known' if age is None else f'last fetch {spelled(age)} ago'}"
 
 
-def seats(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> tuple[Seat, ...]:
-    """A seat for each voter of the poll: the leader's latest set is the one whose majority counts.
+def voter_statuses(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> tuple[VoterStatus, ...]:
+    """Returns the status of each voter of the poll: the majority of the leader's latest set commits and elects.
 
     Args:
-        quorum: for the histories, which bridge elections.
-        poll: one whose leader has a row.
+        quorum: its replica histories bridge elections.
+        poll: a poll in which the leader has a row.
         thresholds: `silent` and `behind`.
     """
     keys = sorted((row.key for row in poll.voters), key=lambda key: (key.id, key.directory_id or ""))
-    return tuple(_seat(quorum, poll, key, thresholds) for key in keys)
+    return tuple(_voter_status(quorum, poll, key, thresholds) for key in keys)
 
 
-def keeping_up(seated: tuple[Seat, ...]) -> int:
-    """How many voters carry the majority now."""
-    return sum(seat.part is Part.KEEPS_UP for seat in seated)
+def in_sync_count(statuses: Iterable[VoterStatus]) -> int:
+    """Returns how many of the voters are in sync."""
+    return sum(status.activity is VoterActivity.IN_SYNC for status in statuses)
 
 
-def _seat(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thresholds) -> Seat:
-    row = row_of(poll, key)
-    behind = lag_ms(poll, row) if row else None
-    part = Part.KEEPS_UP
+def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thresholds) -> VoterStatus:
+    row = replica_row(poll, key)
+    lag = lag_ms(poll, row) if row else None
+    activity = VoterActivity.IN_SYNC
     if liveness(quorum, poll, key, thresholds) is not Liveness.FETCHING:
-        part = Part.SILENT
-    elif behind is None or behind > thresholds.ms(BEHIND.name):
-        part = Part.BEHIND
-    return Seat(
+        activity = VoterActivity.NOT_FETCHING
+    elif lag is None or lag > thresholds.ms(BEHIND.name):
+        activity = VoterActivity.LAGGING
+    not_fetching = activity is VoterActivity.NOT_FETCHING
+    return VoterStatus(
         key=key,
-        part=part,
-        silence_ms=silence_ms(quorum, poll, key),
-        lag_ms=behind,
+        activity=activity,
+        since_last_fetch_ms=since_last_fetch_ms(quorum, poll, key),
+        lag_ms=lag,
         log_end_offset=row.log_end_offset if row else None,
-        replaced_by=_replacement(quorum, poll, key, thresholds) if part is Part.SILENT else None,
+        replaced_by=_replacement(quorum, poll, key, thresholds) if not_fetching else None,
     )
 
 
@@ -99,7 +107,7 @@ def _replacement(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thresh
             row.key
             for row in poll.observers
             if row.key.id == key.id
-            and not same(row.key, key)
+            and not same_replica(row.key, key)
             and liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING
         ),
         None,

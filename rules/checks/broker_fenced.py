@@ -1,36 +1,36 @@
-"""A registered broker is fenced: the active controller does not hear its heartbeats.
+"""A registered broker is fenced: the active controller receives no heartbeats from it.
 
 What it means
-    The broker leads nothing and serves no client, and its replicas are in no ISR: every partition that it holds has one
-    copy less, and a partition of which it holds the only copy is offline. The metadata log alone says so, which is why
-    brokers are named that no client asks and no exporter runs on.
+    A fenced broker leads no partition and serves no client, and its replicas are in no ISR. Every partition that it
+    holds has one replica less. A partition whose only replica is on this broker is offline. kraftwatch reads this from
+    the metadata log, so it also reports a broker that no client uses and no exporter runs on.
 
-    - Warning: it crashed, was cut off from the controllers, or has not caught up with the metadata since it started.
-    - Info: it took leave by a controlled shutdown and did not come back.
+    - Warning: the broker crashed, is cut off from the controllers, or has not caught up with the metadata since it
+      started.
+    - Info: the broker left by a controlled shutdown and has not come back.
 
 Evidence
-    Its registration with the endpoints, whether it left in order, how many other brokers live, and how many partitions
-    that are recovering it holds.
+    The broker's registration with its endpoints; whether it left by a controlled shutdown; how many registered brokers
+    are alive; how many recovering partitions have a replica on it.
 
 What to do
-    1. If its process is down, start it.
-    2. If it runs, read the end of its log: it says why its heartbeats fail (the way to the controllers, a long pause, a
-       full or broken disk).
-    3. If it is gone for good, move its partitions to other brokers, and unregister it only then.
+    1. If the broker's process is down, start it.
+    2. If it runs, read the end of its log. The log shows why its heartbeats fail: the network to the controllers, a
+       long pause, a full or broken disk.
+    3. If the broker will not come back, move its partitions to other brokers first. Unregister it after that.
 
 What not to do
-    Do not unregister a broker that still holds the only replica of anything.
+    Do not unregister a broker that still holds the only replica of a partition.
 
 Thresholds
     hold (5 min) and clear (10 s): a restart of a broker with many partitions, and each step of a rolling upgrade, is
-    over by then. seen_age (10 s): the log must have answered this recently.
+    finished by then. seen_age (10 s): the metadata log must have been read this recently.
 """
 
 from collections.abc import Iterable
 
 from rules.analysis.freshness import SEEN_AGE
-from rules.analysis.log_freshness import unread
-from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import listed
 from rules.model.quorum import Quorum
 from rules.model.registration import BrokerRegistration
@@ -40,11 +40,7 @@ ID = "broker-fenced"
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding a fenced broker."""
-    hindrance = unread(ID, quorum, thresholds)
-    if hindrance is not None:
-        yield hindrance
-        return
+    """Returns one finding for each fenced broker."""
     for _, broker in sorted(quorum.brokers.items()):
         if broker.fenced:
             yield _finding(quorum, broker)
@@ -54,29 +50,30 @@ def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
     node, left = broker.id, broker.in_controlled_shutdown
     alive = sum(each.alive for each in quorum.brokers.values())
     where = f" at {listed(broker.endpoints, 2)}" if broker.endpoints else ""
-    why = "it took leave by a controlled shutdown" if left else "its heartbeats are not heard"
+    why = "it left by a controlled shutdown" if left else "the active controller receives no heartbeats from it"
     return Finding(
         rule=ID,
         subject=f"broker {node}",
         severity=Severity.INFO if left else Severity.WARNING,
-        summary=f"broker {node} is fenced: {why}; {alive} of {len(quorum.brokers)} registered brokers live",
+        summary=f"Broker {node} is fenced: {why}. It serves no client. "
+        f"Brokers alive: {alive} of {len(quorum.brokers)} registered.",
         evidence={
             "broker": node,
-            "incarnation": broker.incarnation_id,
+            "incarnation_id": broker.incarnation_id,
             "registered_at_offset": broker.offset,
             "registered_endpoints": [str(endpoint) for endpoint in broker.endpoints],
             "left_by_controlled_shutdown": left,
             "brokers_registered": len(quorum.brokers),
             "brokers_alive": alive,
-            "partitions_recovering_on_it": sum(node in each.replicas for each in quorum.recovering),
+            "recovering_partitions_on_broker": sum(node in each.replicas for each in quorum.recovering),
         },
         remedy=(
-            f"# Start broker {node} again{where}, if it is meant to run"
+            f"# Start broker {node}{where} if it is meant to run"
             if left
-            else f"# Start broker {node}{where}, or see in its log why its heartbeats to the active controller fail",
-            f"# If broker {node} is gone for good, move its partitions to others first and then unregister it with "
-            "kafka-cluster.sh unregister",
-            "# See who leads: its heartbeats go there",
+            else f"# Start broker {node}{where}, or check in its log why its heartbeats to the active controller fail",
+            f"# If broker {node} will not come back, move its partitions to other brokers first, then unregister it "
+            "with kafka-cluster.sh unregister",
+            "# Check which controller is the leader: brokers send their heartbeats to it",
             describe_status(quorum),
         ),
     )
@@ -88,5 +85,6 @@ RULE = Rule(
     text=__doc__ or "",
     thresholds=(hold(300.0), clear(), SEEN_AGE),
     evaluate=evaluate,
+    needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
 )

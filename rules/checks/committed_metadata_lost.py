@@ -1,28 +1,29 @@
-"""Metadata that was committed is gone from the log.
+"""Committed metadata is missing from the metadata log.
 
 What it means
-    The log was cut below an offset that a majority had already acknowledged, or written again there in a newer epoch.
-    Raft rules that out (KIP-595), so somebody or something went around it: a controller's disk was restored from an
-    older copy, a majority of disks was wiped, or the quorum was rebuilt by hand.
+    The log was truncated below an offset that a majority had already acknowledged, or was rewritten there in a newer
+    epoch. Raft does not allow this (KIP-595), so something outside Kafka caused it: a controller's disk was restored
+    from an older copy, a majority of the disks was wiped, or the quorum was rebuilt by hand.
 
-    Topics, configurations and permissions that were created since may not exist any more, although clients were told
-    that they do. The quorum looks well, and Kafka itself reports this nowhere.
+    Topics, configurations and ACLs that were created since then may no longer exist, although Kafka confirmed them to
+    the clients. The quorum looks healthy, and Kafka itself does not report the loss.
 
 Evidence
-    Where the log was cut, as the follower met it; when; the voter set and the offset known now.
+    Each loss that kraftwatch observed, with the endpoint that reported it and the time; the current leader, voter set
+    and offsets.
 
 What to do
     1. Leave every node as it is, and copy the `__cluster_metadata-0` directory of each controller and broker: one of
-       them may still hold what was lost.
+       them may still hold the lost records.
     2. Find out which controller was restored or rebuilt, and by whom.
-    3. Compare the copies from the offset named on (`kraftwatch decode`), and create again what is missing.
+    3. Compare the copies from the reported offset on (`kraftwatch decode`), and create again what is missing.
 
 What not to do
-    Do not restart or format further nodes: a node that truncates its log to follow the new leader destroys a copy.
+    Do not restart or format any further node: a node that truncates its log to follow the new leader destroys a copy.
 
 Thresholds
-    hold (0 s): what was seen once has happened. clear (10 s). The loss is remembered for an hour: no later success
-    mends it.
+    hold (0 s): one observation is proof. clear (10 s). kraftwatch remembers the loss for an hour, and the alert fires
+    for that long: nothing that succeeds later restores the records.
 """
 
 from collections.abc import Iterable
@@ -36,28 +37,29 @@ ID = "committed-metadata-lost"
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding about the log, for as long as the loss is remembered."""
-    lost = sorted(
+    """Returns one finding about the metadata log while a loss is remembered."""
+    losses = sorted(
         (each for each in quorum.failures if each.reason is Reason.METADATA_LOST),
         key=lambda each: (each.last_at_ms, each.endpoint),
     )
-    if not lost:
+    if not losses:
         return
-    newest = lost[-1]
+    newest = losses[-1]
     yield Finding(
         rule=ID,
         subject="metadata log",
         severity=Severity.CRITICAL,
-        summary=f"committed metadata was lost{_at(newest)}: {newest.detail}",
+        summary=f"Committed metadata was lost: {newest.detail}{_reported_by(newest)}. "
+        "Topics, configurations and ACLs may be missing.",
         evidence={
             "losses": [
                 {
-                    "what": each.detail,
-                    "asked": each.endpoint or None,
+                    "detail": each.detail,
+                    "reported_by": each.endpoint or None,
                     "first_seen_at_ms": each.first_at_ms,
                     "last_seen_at_ms": each.last_at_ms,
                 }
-                for each in lost
+                for each in losses
             ],
             "leader": quorum.leader_id,
             "leader_epoch": quorum.leader_epoch,
@@ -67,19 +69,19 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             "voters_record_offset": quorum.committed.offset if quorum.committed else None,
         },
         remedy=(
-            "# Restart and format no further node: each one that follows the new log cuts its own copy of the old one",
-            "# Copy __cluster_metadata-0 of every controller and broker away before anything else: one of them may "
-            "hold what was lost",
-            "# Find out which controller's disk was restored, wiped or rebuilt, and stop whatever does it",
+            "# Copy __cluster_metadata-0 of every controller and broker to a safe place before you do anything else: "
+            "one of them may hold the lost records",
+            "# Do not restart or format any node: a node that follows the new log truncates its copy of the old one",
+            "# Find out which controller's disk was restored, wiped or rebuilt, and stop the process that does it",
             "# Compare topics, configurations and ACLs with what should exist, and create again what is missing",
-            "# See who leads now, and how far the others are",
+            "# Check which controller is the leader now and which replicas follow it",
             describe_status(quorum),
         ),
     )
 
 
-def _at(failure: FailedObservation) -> str:
-    return f", as {failure.endpoint} answers" if failure.endpoint else ""
+def _reported_by(failure: FailedObservation) -> str:
+    return f" (reported by {failure.endpoint})" if failure.endpoint else ""
 
 
 RULE = Rule(

@@ -1,36 +1,36 @@
-"""What kraftwatch itself recorded, decoded or told is not what it must be: its word on the quorum may be wrong.
+"""Data that kraftwatch recorded, decoded or sent breaks a contract: alerts may be wrong or missing.
 
 What it means
-    The quorum may be well. Alerts go on, but what rests on the rows named here may be wrong or missing, so neither an
-    alert nor the want of one is certain.
+    The quorum may be healthy. kraftwatch continues to alert, but an alert that depends on the rows named here may be
+    wrong, and an alert may be missing.
 
-    - Critical: a secret stands where none may, or what every alert rests on is broken.
-    - Warning: rows that do not decode, or a promise that fewer alerts rest on.
+    - Critical: a secret was recorded where none is allowed, or data is invalid on which every alert depends.
+    - Warning: rows do not decode, or fewer alerts depend on the contract.
 
-    `every-record-decodes` is seen at once: a Kafka newer than this kraftwatch wrote a record that it does not know, or
-    bytes are damaged. The other contracts are held against samples by an audit, every few minutes. One alert for each
-    contract; it stays for half an hour after the contract was last found broken, because no later row mends an earlier
-    one.
+    `every-record-decodes` is checked on every row: it breaks if a Kafka newer than this kraftwatch writes a record that
+    kraftwatch does not know, or if bytes are damaged. An audit checks the other contracts on samples, every few
+    minutes. Each broken contract is one alert. It fires for half an hour after the contract was last found broken,
+    because no later row corrects an earlier one.
 
 Evidence
-    What the contract promises, how many rows broke it, one of them in words and its place in the journal, and when it
+    What the contract promises, how many rows break it, one example with its row in the journal, and when the contract
     was first and last found broken.
 
 What to do
-    1. Run `kraftwatch audit` with the job's --checkpoint: it holds all that is kept against every contract, and writes
-       pages to read with --docs.
-    2. What did not decode: `kraftwatch quarantine list` and `show` explain it. Where the Kafka is newer, upgrade
-       kraftwatch; `kraftwatch quarantine replay` then says what decodes.
-    3. A secret in a checkpoint: restrict who reads the folder, change the secret, and remove the checkpoint.
-    4. Damaged bytes: look at the disk of the monitor's host, and at the controllers' own with `kraftwatch decode`.
+    1. Run `kraftwatch audit` with the job's --checkpoint: it checks all stored data against every contract. With --docs
+       it also writes a report.
+    2. For rows that do not decode, run `kraftwatch quarantine list` and `show`: they print the reason. If the Kafka is
+       newer, upgrade kraftwatch; `kraftwatch quarantine replay` then shows which rows decode.
+    3. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
+    4. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
 
 What not to do
-    Do not remove the checkpoint before the audit has run: it holds the rows that tell what went wrong. Do not restart
-    controllers because of this alert alone: it speaks of the monitor.
+    Do not remove the checkpoint before the audit has run: it holds the rows that show the cause. Do not restart
+    controllers because of this alert alone: the alert is about the monitor.
 
 Thresholds
-    hold (0 s) and clear (10 s). stands (1800 s): longer than the pause between two audits, so that what stays broken
-    does not resolve in between.
+    hold (0 s) and clear (10 s). stands (1800 s): longer than the time between two audits, so that the alert of a
+    contract that stays broken does not resolve in between.
 """
 
 from collections.abc import Iterable
@@ -45,54 +45,61 @@ STANDS = Threshold(
     name="stands",
     default=1_800.0,
     unit="s",
-    meaning="the alert stands this long after the contract was last found broken; at most an hour is remembered",
+    meaning="the alert fires this long after the contract was last found broken; at most an hour is remembered",
 )
 _DECODES = "every-record-decodes"
+_SECRETS = "secrets-are-blanked"
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding a contract that was found broken lately."""
+    """Returns one finding for each contract that was found broken recently."""
     since_ms = quorum.now_ms - thresholds.ms(STANDS.name)
-    for breach in sorted(quorum.breaches, key=lambda each: each.contract):
-        if breach.last_at_ms >= since_ms:
-            yield _finding(quorum, breach)
+    for violation in sorted(quorum.contract_violations, key=lambda each: each.contract):
+        if violation.last_at_ms >= since_ms:
+            yield _finding(quorum, violation)
 
 
-def _finding(quorum: Quorum, breach: ContractViolation) -> Finding:
-    rows = counted(breach.rows, "row") + (" breaks it" if breach.rows == 1 else " break it")
+def _finding(quorum: Quorum, violation: ContractViolation) -> Finding:
     return Finding(
         rule=ID,
-        subject=breach.contract,
-        severity=Severity.CRITICAL if breach.grave else Severity.WARNING,
-        summary=f"kraftwatch's own data is not what it must be: {breach.promise}, and {rows}; {breach.example}",
+        subject=violation.contract,
+        severity=Severity.CRITICAL if violation.grave else Severity.WARNING,
+        summary=f"Data of kraftwatch breaks contract {violation.contract} in {counted(violation.rows, 'row')}. "
+        f"{_consequence(violation)} Contract: {violation.promise}. Example: {violation.example}.",
         evidence={
-            "contract": breach.contract,
-            "promise": breach.promise,
-            "rows": breach.rows,
-            "example": breach.example,
-            "journal_row": breach.sequence,
-            "first_found": f"{spelled(quorum.now_ms - breach.first_at_ms)} ago",
-            "last_found": f"{spelled(quorum.now_ms - breach.last_at_ms)} ago",
+            "contract": violation.contract,
+            "promise": violation.promise,
+            "rows": violation.rows,
+            "example": violation.example,
+            "journal_row": violation.sequence,
+            "first_found_broken": f"{spelled(quorum.now_ms - violation.first_at_ms)} ago",
+            "last_found_broken": f"{spelled(quorum.now_ms - violation.last_at_ms)} ago",
             "last_committed_offset": quorum.last_offset,
         },
-        remedy=_remedy(breach),
+        remedy=_remedy(violation),
     )
 
 
-def _remedy(breach: ContractViolation) -> tuple[str, ...]:
-    look = "# Hold all that is kept against every contract: kraftwatch audit, with the job's --checkpoint"
-    if breach.contract != _DECODES:
-        return (look, "# Keep the checkpoint until then, and report what it says as a fault of kraftwatch")
+def _consequence(violation: ContractViolation) -> str:
+    if violation.contract == _SECRETS:
+        return "A secret may be readable in the checkpoint."
+    return "Alerts may be wrong or missing."
+
+
+def _remedy(violation: ContractViolation) -> tuple[str, ...]:
+    audit = "# Check all stored data against every contract: kraftwatch audit, with the job's --checkpoint"
+    if violation.contract != _DECODES:
+        return (audit, "# Keep the checkpoint until the audit has run, and report its result as a bug of kraftwatch")
     return (
-        "# See what did not decode and why: kraftwatch quarantine list, with the job's --checkpoint",
-        "# If a record is of a newer Kafka, upgrade kraftwatch: kraftwatch quarantine replay says what then decodes",
-        look,
+        "# List the rows that did not decode and why: kraftwatch quarantine list, with the job's --checkpoint",
+        "# If a newer Kafka wrote a record, upgrade kraftwatch: kraftwatch quarantine replay then shows what decodes",
+        audit,
     )
 
 
 RULE = Rule(
     id=ID,
-    title="kraftwatch's own data is not what it must be",
+    title="Data of kraftwatch breaks a contract",
     text=__doc__ or "",
     thresholds=(hold(0.0), clear(), STANDS),
     evaluate=evaluate,

@@ -1,40 +1,41 @@
-"""The quorum elects leader after leader, and no restart explains it.
+"""The quorum elects leaders too often, and no restart explains it.
 
 What it means
-    Within a quarter of an hour more elections were won than controllers were started. Each costs a second or two in
-    which nothing is committed, and brokers' requests to the controller fail or wait.
+    Within a quarter of an hour there were more elections than controller starts. Each election takes a second or two:
+    during that time nothing is committed, and requests of the brokers to the controller fail or wait.
 
-    A leader loses its place when it hears no majority for one and a half fetch timeouts, a follower calls an election
-    when it hears no leader for one: long pauses, a slow metadata disk, a lossy network, time-outs set too low.
+    A leader resigns if no majority of the voters fetches from it for one and a half fetch timeouts. A follower starts
+    an election if the leader does not answer it for one fetch timeout. The causes are long pauses, a slow metadata
+    disk, a lossy network, or timeouts that are too short.
 
-    A rolling restart or upgrade elects about once a controller and is no churn: a controller that started anew within
-    the window explains one election. Below metadata.version 3.7 the log tells of no start: there as many elections are
-    put down to restarts as there are voters.
+    A rolling restart or upgrade causes about one election per controller and is not churn: each controller start
+    within the window explains one election. Below metadata.version 3.7 the log does not record controller starts. There
+    restarts explain as many elections as there are voters.
 
 Evidence
-    Who was elected in which epoch and how long ago by the log's own time, what restarts explain, how many epochs
-    were passed over without a leader.
+    The winner, epoch and age of each election, by the log's own timestamps; which controllers started; how many epochs
+    had no leader.
 
 What to do
-    1. See in the evidence whether one controller loses the leadership again and again, or all in turn.
-    2. One: look at that host for long pauses, a slow disk, too little memory. All: look at the network between them.
-    3. The logs of the controllers that led say what each last heard before it lost its place.
+    1. Check in the evidence whether one controller loses the leadership again and again, or all in turn.
+    2. One controller: check its host for long pauses, a slow disk, too little memory. All controllers: check the
+       network between them.
+    3. Read the logs of the controllers that led: they show why each of them lost the leadership.
 
 What not to do
-    Do not restart controllers to calm it: every restart is an election more.
+    Do not restart controllers to stop the elections: every restart causes another one.
 
 Thresholds
-    hold (60 s) and clear (10 s). window (15 min) and elections (4): so many within the window, beyond those that
-    restarts explain, are churn; the same numbers as etcd's rule. seen_age (10 s): the log must have answered this
-    recently.
+    hold (60 s) and clear (10 s). window (15 min) and elections (4): this many elections within the window, beyond those
+    that restarts explain, are churn; etcd's alerting rule uses the same numbers. seen_age (10 s): the metadata log must
+    have been read this recently.
 """
 
 from collections import Counter
 from collections.abc import Iterable
 
 from rules.analysis.freshness import SEEN_AGE
-from rules.analysis.log_freshness import unread
-from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import counted, listed, spelled
 from rules.model.history import ControllerStart, Election
 from rules.model.identifiers import Millis
@@ -46,35 +47,31 @@ WINDOW = Threshold(
     name="window",
     default=900.0,
     unit="s",
-    meaning="over how long elections and controllers' starts are counted, by the log's own time. More than an hour is "
-    "not remembered",
+    meaning="the time over which elections and controller starts are counted, by the timestamps in the log. At most an "
+    "hour is remembered",
 )
 ELECTIONS = Threshold(
     name="elections",
     default=4.0,
     unit="elections",
-    meaning="so many elections within the window, beyond those that restarts explain, are churn",
+    meaning="this many elections within the window, beyond those that restarts explain, are churn",
 )
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding about the quorum, while elections pile up."""
-    hindrance = unread(ID, quorum, thresholds)
-    if hindrance is not None:
-        yield hindrance
-        return
+    """Returns one finding about the quorum while there are too many elections."""
     newest = quorum.newest_timestamp_ms
     if newest is None:
         return
     since = newest - thresholds.ms(WINDOW.name)
-    elections = [one for one in quorum.past.elections if one.timestamp_ms >= since]
-    starts = [one for one in quorum.past.starts if one.timestamp_ms >= since]
-    explained = len(starts) if quorum.controllers else _voters(quorum)
+    elections = [one for one in quorum.history.elections if one.timestamp_ms >= since]
+    starts = [one for one in quorum.history.starts if one.timestamp_ms >= since]
+    explained = len(starts) if quorum.controllers else _voter_count(quorum)
     if len(elections) - explained >= thresholds[ELECTIONS.name]:
         yield _finding(quorum, newest, elections, starts, thresholds.ms(WINDOW.name))
 
 
-def _voters(quorum: Quorum) -> int:
+def _voter_count(quorum: Quorum) -> int:
     if quorum.committed is not None:
         return len(quorum.committed.voters)
     return len(quorum.poll.voters) if quorum.poll else 0
@@ -84,14 +81,14 @@ def _finding(
     quorum: Quorum, newest: Millis, elections: list[Election], starts: list[ControllerStart], window: Millis
 ) -> Finding:
     won = Counter(one.leader_id for one in elections)
-    passed = elections[-1].leader_epoch - elections[0].leader_epoch + 1 - len(elections)
-    each = listed(f"{times} by controller {node}" for node, times in won.most_common())
+    without_leader = elections[-1].leader_epoch - elections[0].leader_epoch + 1 - len(elections)
+    winners = listed(f"{times} by controller {node}" for node, times in won.most_common())
     return Finding(
         rule=ID,
         subject="quorum",
         severity=Severity.WARNING,
-        summary=f"{counted(len(elections), 'election')} within {spelled(window)}, {_restarts(quorum, starts)}; "
-        f"won: {each}",
+        summary=f"Too many leader elections: {len(elections)} within {spelled(window)}. {_explained(quorum, starts)}. "
+        f"Won: {winners}. Nothing is committed during an election.",
         evidence={
             "elections": [
                 {
@@ -104,33 +101,34 @@ def _finding(
             ],
             "elections_within_the_window": len(elections),
             "controllers_started": [one.id for one in starts],
-            "epochs_without_a_leader": max(0, passed),
+            "epochs_without_a_leader": max(0, without_leader),
             "leader": quorum.leader_id,
             "leader_epoch": quorum.leader_epoch,
         },
         remedy=(
-            f"# Read the logs of controllers {listed(sorted(won))} at the times of these elections: who resigned or "
-            "timed out, and what it last heard",
-            "# Look for long pauses, a slow metadata disk and lost packets on those hosts",
-            "# If the network between the controllers is slow by nature, raise controller.quorum.fetch.timeout.ms and "
+            f"# Read the logs of controllers {listed(sorted(won))} at the times of these elections: which "
+            "controller resigned or timed out, and why",
+            "# Check those hosts for long pauses, a slow metadata disk and lost packets",
+            "# If the network between the controllers is slow by design, raise controller.quorum.fetch.timeout.ms and "
             "controller.quorum.election.timeout.ms",
-            "# See who leads now, and how far each voter is",
+            "# Check which controller is the leader now and which voters follow it",
             describe_status(quorum),
         ),
     )
 
 
-def _restarts(quorum: Quorum, starts: list[ControllerStart]) -> str:
+def _explained(quorum: Quorum, starts: list[ControllerStart]) -> str:
     if quorum.controllers:
-        return f"of which restarts explain {len(starts)}"
-    return f"more than a restart of all {_voters(quorum)} voters, which this log does not tell, would explain"
+        return f"Restarts of controllers explain {counted(len(starts), 'election')}"
+    return f"A restart of all {_voter_count(quorum)} voters, which this log does not record, does not explain them"
 
 
 RULE = Rule(
     id=ID,
-    title="Leader after leader is elected",
+    title="Too many leader elections",
     text=__doc__ or "",
     thresholds=(hold(60.0), clear(), WINDOW, ELECTIONS, SEEN_AGE),
     evaluate=evaluate,
+    needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "committed-metadata-lost"),
 )

@@ -1,33 +1,33 @@
-"""The voter set changed by more than one voter at once: somebody forced it.
+"""The voter set changed by more than one voter at once: the change was forced.
 
 What it means
-    Two VotersRecords that follow each other in the log differ by more than one voter. Kafka's own add-controller and
-    remove-controller change one voter at a time (KIP-853), so this was done around it: a quorum made standalone in
-    disaster recovery, or a tool that writes the record itself. That is legal and no corruption; whoever watches over
-    the cluster should know of it.
+    Two consecutive VotersRecords in the log differ by more than one voter. Kafka's own add-controller and
+    remove-controller change one voter at a time (KIP-853), so the change was made another way: a quorum made standalone
+    in disaster recovery, or a tool that writes the record itself. Such a change is legal and is no corruption, but the
+    operators of the cluster must know about it.
 
-    A forced change that came inside a snapshot cannot be told from changes made one by one, and is not named.
+    kraftwatch cannot distinguish a forced change that arrives inside a snapshot from changes made one by one, and does
+    not report it.
 
 Evidence
-    The sets before and after, who left and who came, where in the log and in which epoch.
+    The voter sets before and after, which voters were removed and added, the offset, and the leader epoch.
 
 What to do
-    1. Ask who did it. If nobody knows of it, treat it as an intrusion.
-    2. If it was meant, bring the set back to three or five voters, one at a time.
+    1. Find out who forced the change. If no operator did, treat it as an intrusion.
+    2. If the change was intended, bring the set back to three or five voters, one at a time.
 
 What not to do
-    Do not start controllers of the former set with their old disks: they still believe in that set.
+    Do not start controllers of the former set with their old disks: they still use the former set.
 
 Thresholds
-    hold (0 s): it has happened. clear (10 s). told_for (1 h): how long it is news, by the log's own time; an hour is
-    also what is remembered.
+    hold (0 s): one observation is proof. clear (10 s). told_for (1 h): how long the alert fires after the change, by
+    the log's own timestamps; kraftwatch remembers the change for at most an hour.
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import no_voters_record
-from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
-from rules.formatting import listed
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.formatting import counted, listed
 from rules.model.history import Reconfiguration
 from rules.model.quorum import Quorum
 from rules.remedy_commands import describe_status
@@ -37,48 +37,44 @@ TOLD_FOR = Threshold(
     name="told_for",
     default=3_600.0,
     unit="s",
-    meaning="for how long after it a forced change of the voter set is told, by the log's own time. More than an hour "
-    "is not remembered",
+    meaning="how long the alert fires after a forced change of the voter set, by the timestamps in the log. At most an "
+    "hour is remembered",
 )
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding a forced change, while it is news."""
-    hindrance = no_voters_record(ID, quorum)
-    if hindrance is not None:
-        yield hindrance
-        return
+    """Returns one finding for each forced change of the last `told_for` seconds."""
     newest = quorum.newest_timestamp_ms
-    for one in quorum.past.reconfigurations:
-        if newest is None or newest - one.timestamp_ms <= thresholds.ms(TOLD_FOR.name):
-            yield _finding(quorum, one)
+    for change in quorum.history.reconfigurations:
+        if newest is None or newest - change.timestamp_ms <= thresholds.ms(TOLD_FOR.name):
+            yield _finding(quorum, change)
 
 
-def _finding(quorum: Quorum, one: Reconfiguration) -> Finding:
-    left = [key for key in one.before if key not in one.after]
-    came = [key for key in one.after if key not in one.before]
+def _finding(quorum: Quorum, change: Reconfiguration) -> Finding:
+    removed = [key for key in change.before if key not in change.after]
+    added = [key for key in change.after if key not in change.before]
     return Finding(
         rule=ID,
-        subject=f"voter set at offset {one.offset}",
+        subject=f"voter set at offset {change.offset}",
         severity=Severity.INFO,
-        summary=f"the voter set was changed by force: {len(one.before)} voters became {len(one.after)}; "
-        f"left: {listed(left)}; came: {listed(came)}",
+        summary=f"The voter set was changed by force: from {counted(len(change.before), 'voter')} to "
+        f"{len(change.after)} at once. Removed: {listed(removed)}. Added: {listed(added)}.",
         evidence={
-            "before": [str(key) for key in one.before],
-            "after": [str(key) for key in one.after],
-            "left": [str(key) for key in left],
-            "came": [str(key) for key in came],
-            "offset": one.offset,
-            "leader_epoch": one.leader_epoch,
-            "at_ms_by_the_log": one.timestamp_ms,
+            "before": [str(key) for key in change.before],
+            "after": [str(key) for key in change.after],
+            "removed": [str(key) for key in removed],
+            "added": [str(key) for key in added],
+            "offset": change.offset,
+            "leader_epoch": change.leader_epoch,
+            "timestamp_ms": change.timestamp_ms,
         },
         remedy=(
-            "# If nobody forced this on purpose, find out who did: Kafka's own tools change one voter at a time",
-            f"# Keep controllers {listed(key.id for key in left)} off until their disks are formatted again: "
-            "they still hold the former set"
-            if left
-            else "# Check that every voter of the new set is meant to be one",
-            "# See the voters now, and add what is missing one at a time",
+            "# Find out who forced this change: Kafka's own tools change one voter at a time",
+            f"# Keep controllers {listed(key.id for key in removed)} off until their disks are formatted again: "
+            "they still hold the former voter set"
+            if removed
+            else "# Check that every voter of the new set is meant to be a voter",
+            "# Check the current voters, and add the missing ones one at a time",
             describe_status(quorum),
         ),
     )
@@ -90,4 +86,5 @@ RULE = Rule(
     text=__doc__ or "",
     thresholds=(hold(0.0), clear(), TOLD_FOR),
     evaluate=evaluate,
+    needs=(Need.VOTERS_RECORD,),
 )

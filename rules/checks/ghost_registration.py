@@ -1,41 +1,41 @@
-"""A controller is registered that is no voter, and fetches no more.
+"""A controller is registered, but it is not a voter and does not fetch.
 
 What it means
-    Nothing is broken, and nobody needs to get up. The log holds a RegisterControllerRecord of a controller that is
-    neither in the voter set nor among the observers: it was removed or switched off, and its registration stayed. No
-    record takes one away before Kafka 4.4 (KIP-1312), and no Kafka tool lists them.
+    Nothing is broken, and no immediate action is needed. The log holds a RegisterControllerRecord of a controller that
+    is neither in the voter set nor among the observers: the controller was removed or switched off, and its
+    registration stayed. Before Kafka 4.4 no record removes a registration (KIP-1312), and no Kafka tool lists them.
 
-    It costs nothing until an upgrade: the active controller goes by what every registration says it supports, and
-    refuses a metadata.version that a ghost, in the version it ran last, did not know.
+    The registration has no effect until an upgrade: the active controller checks what every registration supports, and
+    refuses a metadata.version that this controller did not support in the version that it ran last.
 
 Evidence
-    The registration with its offset and endpoints; when that id was last seen fetching, if ever; the voters.
+    The registration with its offset and endpoints; when kraftwatch last saw that id fetch, if ever; the voters.
 
 What to do
-    Nothing today. Before an upgrade of metadata.version, either:
+    Nothing today. Before an upgrade of metadata.version, do one of these:
 
     - start a controller of that node id once with the new version, as an observer: it registers again with what it
       supports; or
     - from Kafka 4.4 on, unregister it.
 
 What not to do
-    Do not reuse the node id for a broker. Do not add it as a voter only to be rid of the ghost.
+    Do not reuse the node id for a broker. Do not add the controller as a voter only to remove its registration.
 
 Thresholds
     hold (10 min) and clear (10 s): a leader lists an observer for 300 s after its last fetch, and a new leader from
-    its first fetch on; a controller being moved or repaired is back by then. poll_age (10 s). seen_age (10 s).
+    its first fetch on; a controller that is being moved or repaired is back by then. poll_age (10 s). seen_age (10 s).
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, SEEN_AGE, fresh_poll, no_fresh_poll
-from rules.analysis.log_freshness import unread
-from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
+from rules.analysis.freshness import POLL_AGE, SEEN_AGE
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import listed, spelled
 from rules.model.identifiers import Millis, NodeId
 from rules.model.poll import Poll, ReplicaHistory
 from rules.model.quorum import Quorum
 from rules.model.registration import ControllerRegistration
+from rules.observability import needed_poll
 from rules.remedy_commands import describe_status
 
 ID = "ghost-registration"
@@ -44,61 +44,54 @@ OBSERVER_SESSION_MS = 300_000
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding a registration that nobody stands behind."""
-    hindrance = unread(ID, quorum, thresholds)
-    if hindrance is not None:
-        yield hindrance
-        return
-    poll = fresh_poll(quorum, thresholds)
-    if poll is None or poll.leader is None:
-        yield no_fresh_poll(ID, quorum)
-        return
-    voting = {row.key.id for row in poll.voters} | (quorum.committed.ids if quorum.committed else set())
-    present = voting | {row.key.id for row in poll.observers}
+    """Returns one finding for each registration of a controller that does not take part in the quorum."""
+    poll = needed_poll(quorum)
+    voters = {row.key.id for row in poll.voters} | (quorum.committed.ids if quorum.committed else set())
+    present = voters | {row.key.id for row in poll.observers}
     for node, registration in sorted(quorum.controllers.items()):
         if node in present:
             continue
-        fetched = _last_fetched(quorum, node)
-        if fetched is not None and quorum.now_ms - fetched < OBSERVER_SESSION_MS:
+        fetched_at_ms = _last_fetch_at_ms(quorum, node)
+        if fetched_at_ms is not None and quorum.now_ms - fetched_at_ms < OBSERVER_SESSION_MS:
             # A new leader lists an observer from its first fetch on.
-            why = f"controller {node} fetched {spelled(quorum.now_ms - fetched)} ago and may be back"
+            why = f"controller {node} fetched {spelled(quorum.now_ms - fetched_at_ms)} ago and may fetch again"
             yield UnknownResult(rule=ID, subject=f"controller {node}", why=why)
         else:
-            yield _finding(quorum, poll, registration, fetched, sorted(voting))
+            yield _finding(quorum, poll, registration, fetched_at_ms, sorted(voters))
 
 
-def _last_fetched(quorum: Quorum, node: NodeId) -> Millis | None:
-    return max((_fetched(each) for key, each in quorum.histories.items() if key.id == node), default=None)
+def _last_fetch_at_ms(quorum: Quorum, node: NodeId) -> Millis | None:
+    return max((_fetch_at_ms(each) for key, each in quorum.histories.items() if key.id == node), default=None)
 
 
-def _fetched(history: ReplicaHistory) -> Millis:
-    """When it last fetched; where no answer told that, when it was last listed."""
-    told = (
+def _fetch_at_ms(history: ReplicaHistory) -> Millis:
+    """Returns when the replica last fetched, or when it was last listed if no poll reported its last fetch."""
+    fetches = (
         Millis(sample.observed_at_ms - sample.fetch_age_ms)
         for sample in reversed(history.samples)
         if sample.fetch_age_ms is not None
     )
-    return next(told, history.last_seen_at_ms)
+    return next(fetches, history.last_seen_at_ms)
 
 
 def _finding(
-    quorum: Quorum, poll: Poll, registration: ControllerRegistration, fetched: Millis | None, voting: list[NodeId]
+    quorum: Quorum, poll: Poll, registration: ControllerRegistration, fetched_at_ms: Millis | None, voters: list[NodeId]
 ) -> Finding:
     node = registration.id
-    ago = "not since it is watched" if fetched is None else f"last {spelled(quorum.now_ms - fetched)} ago"
+    last_fetch = "never observed" if fetched_at_ms is None else f"{spelled(quorum.now_ms - fetched_at_ms)} ago"
     return Finding(
         rule=ID,
         subject=f"controller {node}",
         severity=Severity.INFO,
-        summary=f"controller {node} is registered, is no voter and does not fetch ({ago}): an upgrade of "
-        "metadata.version may be refused because of it",
+        summary=f"Controller {node} is registered, is not a voter and does not fetch. Its last fetch: {last_fetch}. An "
+        "upgrade of metadata.version may be refused because of it.",
         evidence={
             "controller": node,
             "registered_at_offset": registration.offset,
-            "registered_at_ms_by_the_log": registration.timestamp_ms,
+            "registration_timestamp_ms": registration.timestamp_ms,
             "registered_endpoints": [str(endpoint) for endpoint in registration.endpoints],
-            "seen_fetching": ago,
-            "voters": [*voting],
+            "last_fetch": last_fetch,
+            "voters": [*voters],
             "metadata_version": quorum.metadata_version,
             "leader": poll.leader_id,
         },
@@ -106,10 +99,10 @@ def _finding(
             f"# If controller {node} should be running, start it at {listed(registration.endpoints)}"
             if registration.endpoints
             else f"# If controller {node} should be running, start it",
-            f"# Else, before metadata.version is upgraded, start a controller with node.id {node} once in the new "
-            "version without making it a voter: it registers again with what it supports",
-            "# From Kafka 4.4 on its registration can be taken away instead",
-            "# See who is a voter and who observes",
+            f"# Otherwise, before you upgrade metadata.version, start a controller with node.id {node} once in the new "
+            "version, as an observer: it registers again with what it supports",
+            "# From Kafka 4.4 on, you can unregister it instead",
+            "# Check which nodes are voters",
             describe_status(quorum, besides=node),
         ),
     )
@@ -121,6 +114,7 @@ RULE = Rule(
     text=__doc__ or "",
     thresholds=(hold(600.0), clear(), POLL_AGE, SEEN_AGE),
     evaluate=evaluate,
+    needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader", "committed-metadata-lost"),
     grouped_with=("voter-disk-replaced",),
 )

@@ -1,40 +1,44 @@
-"""A leader takes records and none of them is committed.
+"""The leader appends records, but none of them is committed.
 
 What it means
-    The leader answers and its log goes on, while the high watermark stands: no majority of the voters copies what it
-    writes. While it stands no topic is created, no broker joins, and no partition gets a new leader, although a leader
-    is there and every process may look green. Clients go on with the partitions whose leaders live.
+    The leader answers and its log grows, but the high watermark does not move: no majority of the voters replicates
+    the log. While this lasts no topic is created, no broker joins, and no partition gets a new leader, although the
+    quorum has a leader and every process may look healthy. Clients can still use partitions whose leaders are alive.
 
     The active controller writes a NoOpRecord every half second (KIP-835), so a healthy quorum commits twice a second
-    even when nobody does anything. Where NoOps are switched off (metadata.max.idle.interval.ms=0) an idle log ends at
-    its high watermark, and this rule stays quiet.
+    even when it is idle. If NoOps are switched off (metadata.max.idle.interval.ms=0), an idle log ends at its high
+    watermark, and this rule does not fire.
 
 Evidence
-    The high watermark and since when it stands; the leader's log end offset, and so how many records wait; what each
-    voter does, and how many are needed.
+    The high watermark and since when it has not moved; the leader's log end offset, and so the number of uncommitted
+    records; the state of each voter, and how many voters are required.
 
 What to do
-    1. See in the evidence which voters do not fetch, and bring back as many as a majority needs.
-    2. Where they all fetch and nothing commits, the leader itself is stuck: restart it, so that another is elected.
+    1. Find in the evidence which voters do not fetch, and bring back enough of them for a majority.
+    2. If all voters fetch and nothing is committed, the leader itself is stuck: restart it, so that another voter is
+       elected.
 
 What not to do
-    Do not restart a voter that keeps up: it is part of what is left of the majority.
+    Do not restart a voter that is in sync: it is part of what is left of the majority.
 
 Thresholds
-    hold (20 s) and clear (10 s). still (10 s): how long the high watermark must stand before that is a condition at
-    all, twenty NoOps; so half a minute in the whole. A leader that hears no majority resigns within seconds (check
-    quorum), and an election takes one or two: neither reaches it. silent (10 s), behind (10 s), poll_age (10 s).
+    hold (20 s) and clear (10 s). still (10 s): how long the high watermark must not move before the condition begins,
+    twenty NoOps; so the alert fires after half a minute in total. A leader without a majority resigns within seconds
+    (check quorum), and an election takes one or two: neither lasts that long. silent (10 s), behind (10 s),
+    poll_age (10 s).
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, SILENT, fresh_poll, no_fresh_poll
-from rules.analysis.voter_status import BEHIND, Part, Seat, keeping_up, seats
-from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
+from rules.analysis.freshness import POLL_AGE, SILENT, poll_problem
+from rules.analysis.voter_status import BEHIND, VoterActivity, VoterStatus, in_sync_count, voter_statuses
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import counted, spelled
 from rules.model.identifiers import Millis
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
+from rules.model.voter_set import majority
+from rules.observability import needed_poll
 from rules.remedy_commands import describe_status
 
 ID = "high-watermark-stalled"
@@ -42,67 +46,72 @@ STILL = Threshold(
     name="still",
     default=10.0,
     unit="s",
-    meaning="how long the high watermark must stand before that counts as a condition, which must then last for hold. "
-    "An idle quorum commits every half second, so the default is twenty commits missed",
+    meaning="how long the high watermark must not move before the condition begins; the condition must then last for "
+    "hold. An idle quorum commits every half second, so the default is twenty missed commits",
 )
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding about the quorum."""
-    poll = fresh_poll(quorum, thresholds)
-    if poll is None or poll.leader is None or poll.leader.log_end_offset is None:
-        yield no_fresh_poll(ID, quorum)
+    """Returns one finding about the quorum."""
+    poll = needed_poll(quorum)
+    if poll.leader is None or poll.leader.log_end_offset is None:
+        yield UnknownResult(rule=ID, subject=None, why=poll_problem(quorum))
         return
     if quorum.high_watermark_since_ms is None:
-        yield UnknownResult(rule=ID, subject=None, why="the high watermark was not seen to move yet")
+        yield UnknownResult(rule=ID, subject=None, why="the high watermark has not been observed to move yet")
         return
-    stood = Millis(quorum.now_ms - quorum.high_watermark_since_ms)
-    waiting = poll.leader.log_end_offset - (quorum.high_watermark or 0)
-    if stood > thresholds.ms(STILL.name) and waiting > 0:
-        yield _finding(quorum, poll, seats(quorum, poll, thresholds), stood, waiting)
+    unchanged_for = Millis(quorum.now_ms - quorum.high_watermark_since_ms)
+    uncommitted = poll.leader.log_end_offset - (quorum.high_watermark or 0)
+    if unchanged_for > thresholds.ms(STILL.name) and uncommitted > 0:
+        yield _finding(quorum, poll, voter_statuses(quorum, poll, thresholds), unchanged_for, uncommitted)
 
 
-def _finding(quorum: Quorum, poll: Poll, seated: tuple[Seat, ...], stood: Millis, waiting: int) -> Finding:
-    majority, carrying = len(seated) // 2 + 1, keeping_up(seated)
-    at = "is unknown" if quorum.high_watermark is None else f"stands at {quorum.high_watermark}"
+def _finding(
+    quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], unchanged_for: Millis, uncommitted: int
+) -> Finding:
+    needed, in_sync = majority(len(statuses)), in_sync_count(statuses)
+    high_watermark = "unknown" if quorum.high_watermark is None else f"at {quorum.high_watermark}"
     return Finding(
         rule=ID,
         subject="quorum",
         severity=Severity.CRITICAL,
-        summary=f"nothing is committed: the high watermark {at} for {spelled(stood)} while controller "
-        f"{poll.leader_id} leads and {counted(waiting, 'record')} wait; {carrying} of {len(seated)} voters keep up, "
-        f"{majority} are needed",
+        summary=f"Nothing is committed: the high watermark has been {high_watermark} for {spelled(unchanged_for)}. "
+        f"No metadata change takes effect. "
+        f"Leader: controller {poll.leader_id}, with {counted(uncommitted, 'uncommitted record')}. "
+        f"{in_sync} of {len(statuses)} voters are in sync; {needed} are needed.",
         evidence={
             "high_watermark": quorum.high_watermark,
-            "since_at_ms": quorum.high_watermark_since_ms,
-            "stands_for": spelled(stood),
+            "high_watermark_since_ms": quorum.high_watermark_since_ms,
+            "unchanged_for": spelled(unchanged_for),
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
             "leader_log_end_offset": poll.leader.log_end_offset if poll.leader else None,
-            "records_waiting": waiting,
-            "voters_keeping_up": carrying,
-            "majority": majority,
-            "voters": {str(seat.key): f"{seat}; log ends at {_or_unknown(seat.log_end_offset)}" for seat in seated},
+            "uncommitted_records": uncommitted,
+            "voters_in_sync": in_sync,
+            "majority": needed,
+            "voters": {
+                str(status.key): f"{status}; log ends at {_or_unknown(status.log_end_offset)}" for status in statuses
+            },
         },
-        remedy=tuple(_remedy(quorum, poll, seated)),
+        remedy=tuple(_remedy(quorum, poll, statuses)),
     )
 
 
-def _remedy(quorum: Quorum, poll: Poll, seated: tuple[Seat, ...]) -> Iterable[str]:
-    lacking = [seat for seat in seated if seat.part is not Part.KEEPS_UP]
-    for seat in lacking:
-        if seat.part is Part.SILENT:
-            yield f"# Start controller {seat.key.id}, or see in its log why it does not fetch from the leader"
+def _remedy(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...]) -> Iterable[str]:
+    missing = [status for status in statuses if status.activity is not VoterActivity.IN_SYNC]
+    for status in missing:
+        if status.activity is VoterActivity.NOT_FETCHING:
+            yield f"# Start controller {status.key.id}, or check in its log why it does not fetch from the leader"
         else:
-            yield f"# See what slows controller {seat.key.id}: it fetches and does not catch up"
-    if lacking:
-        yield f"# Commits go on once {len(seated) // 2 + 1} of {len(seated)} voters keep up"
+            yield f"# Check why controller {status.key.id} is slow: it fetches and does not catch up"
+    if missing:
+        yield f"# Wait until {majority(len(statuses))} of {len(statuses)} voters are in sync: the leader then commits"
     else:
         yield (
-            f"# Every voter fetches and nothing is committed: restart the leader, controller {poll.leader_id}, "
-            "so that another one is elected"
+            f"# Restart the leader, controller {poll.leader_id}, so that another voter is elected: every voter "
+            "fetches, but nothing is committed"
         )
-    yield "# See how far each voter is"
+    yield "# Check the log end offset of each voter"
     yield describe_status(quorum)
 
 
@@ -116,5 +125,6 @@ RULE = Rule(
     text=__doc__ or "",
     thresholds=(hold(20.0), clear(), STILL, SILENT, BEHIND, POLL_AGE),
     evaluate=evaluate,
+    needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader",),
 )

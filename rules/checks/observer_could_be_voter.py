@@ -1,45 +1,47 @@
-"""A controller follows the quorum as an observer and could be one of its voters.
+"""A controller replicates the metadata log as an observer and could be a voter.
 
 What it means
-    A controller registered itself, fetches the metadata log, and is no voter: it was started and never added, or it
-    was removed more than five minutes ago and still runs. It costs as much as a voter and protects nothing.
+    A controller is registered, fetches the metadata log, and is not a voter: it was started and never added, or it was
+    removed more than five minutes ago and still runs. It costs as much as a voter and adds no failure tolerance.
 
-    - Warning: the quorum would tolerate more failures with it.
-    - Info: promoting it gains nothing alone, or it lags. An even number of voters tolerates no more failures than the
-      odd number below it.
+    - Warning: the quorum would tolerate more failures with it, alone or together with the other observers that could be
+      voters.
+    - Info: adding it gains nothing. An even number of voters tolerates no more failures than the odd number below it.
 
-    Brokers are observers too: they never register as controllers and are never meant here. A controller whose disk was
-    replaced is `voter-disk-replaced`'s, not this rule's.
+    Brokers are observers too, but they never register as controllers, and this rule does not report them. A controller
+    whose disk was replaced is reported by `voter-disk-replaced`, not by this rule.
 
 Evidence
-    The observer's key; how it keeps up, judged on a window of polls by the leader's clock; what promoting it, and all
-    that wait, would do to the number of failures the quorum tolerates.
+    The observer's id and directory id; its replication state over a window of polls, by the leader's clock; how many
+    failures the quorum tolerates now, with this observer, and with all observers that could be voters.
 
 What to do
-    - Where promoting gains something, add it: the remedy holds the command.
-    - Where it gains nothing alone, keep it as a spare on purpose, or add it together with another one.
-    - Where it lags, find out why first.
+    - If adding it gains something, add it: the remedy holds the command.
+    - If adding it alone gains nothing, keep it as a spare on purpose, or add it together with another one.
+    - If it lags, find out why first.
 
 What not to do
-    Do not promote a replica that lags: until it has caught up it counts for the majority and does not vote.
+    Do not add an observer that lags: it raises the majority at once, but does not help to commit until it has caught
+    up.
 
 Thresholds
-    hold (5 min) and clear (10 s). removed_for (300 s): a voter removed more recently is not named, because Kafka lists
-    it as an observer for that long. ready_lag (2 s) and window (30 samples, more than the minute that is kept):
-    caught up this closely in each. silent (10 s), poll_age (10 s), half_done (a day).
+    hold (5 min) and clear (10 s). removed_for (300 s): a voter removed more recently is not reported, because Kafka
+    lists it as an observer for that long. ready_lag (2 s) and window (30 samples, more than the minute that is kept):
+    the observer must have caught up this closely in each sample. silent (10 s), poll_age (10 s), half_done (a day).
 """
 
 from collections.abc import Iterable
 
 from rules.analysis.disk_replacement import HALF_DONE, half_done
-from rules.analysis.freshness import POLL_AGE, SILENT, fresh_poll, no_fresh_poll, no_voters_record
+from rules.analysis.freshness import POLL_AGE, SILENT
 from rules.analysis.replica_lag import Liveness, Readiness, liveness, readiness
-from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import counted, listed, spelled
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
-from rules.model.voter_set import VoterSet
+from rules.model.voter_set import VoterSet, tolerated_failures
+from rules.observability import needed_poll, needed_voters
 from rules.remedy_commands import add_controller
 
 ID = "observer-could-be-voter"
@@ -49,46 +51,44 @@ READY_LAG = Threshold(
     name="ready_lag",
     default=2.0,
     unit="s",
-    meaning="an observer that was never further behind the leader is ready; the default is "
-    "controller.quorum.fetch.timeout.ms",
+    meaning="an observer that never lagged more than this is ready; the default is controller.quorum.fetch.timeout.ms",
 )
 WINDOW = Threshold(
     name="window",
     default=30.0,
     unit="samples",
-    meaning="how many of the newest samples of its progress are judged; one is kept every 5 s for a minute, so the "
-    "default judges that minute, and fewer than 12 judge less",
+    meaning="how many of the newest samples of its lag are evaluated. One is kept every 5 s for a minute: the default "
+    "evaluates that minute, a value below 12 less",
 )
+_LAG_SENTENCES = {
+    Readiness.READY: "It is caught up.",
+    Readiness.CATCHING_UP: "It is catching up.",
+    Readiness.LAGGING: "It is lagging.",
+    Readiness.UNKNOWN: "Its lag is not known yet.",
+}
 REMOVED_FOR = Threshold(
     name="removed_for",
     default=300.0,
     unit="s",
-    meaning="a voter removed more recently is not named: the leader lists it as an observer for 300 s",
+    meaning="a voter removed more recently is not reported: the leader lists it as an observer for 300 s",
 )
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding an observer that could be promoted."""
-    hindrance = no_voters_record(ID, quorum)
-    if hindrance is not None:
-        yield hindrance
-        return
-    poll, committed = fresh_poll(quorum, thresholds), quorum.committed
-    if poll is None or poll.leader is None or committed is None:
-        yield no_fresh_poll(ID, quorum)
-        return
-    waiting = _waiting(quorum, committed, poll, thresholds)
-    ready = [row for row in waiting if liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING]
-    for row in waiting:
-        if row in ready:
-            yield _finding(quorum, committed, poll, row, ready, thresholds)
+    """Returns one finding for each observer that could be a voter."""
+    poll, committed = needed_poll(quorum), needed_voters(quorum)
+    eligible = _eligible(quorum, committed, poll, thresholds)
+    fetching = [row for row in eligible if liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING]
+    for row in eligible:
+        if row in fetching:
+            yield _finding(quorum, committed, poll, row, fetching, thresholds)
         else:
-            yield UnknownResult(rule=ID, subject=_subject(row.key), why=f"observer {row.key} does not fetch now")
-    for key in _unheard(quorum, committed, poll, thresholds):
-        yield UnknownResult(rule=ID, subject=_subject(key), why=f"the leader has not heard of observer {key} yet")
+            yield UnknownResult(rule=ID, subject=_subject(row.key), why=f"observer {row.key} is not fetching")
+    for key in _not_listed_yet(quorum, committed, poll, thresholds):
+        yield UnknownResult(rule=ID, subject=_subject(key), why=f"the leader does not list observer {key} yet")
 
 
-def _waiting(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thresholds) -> list[Replica]:
+def _eligible(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thresholds) -> list[Replica]:
     voters = committed.ids | {row.key.id for row in poll.voters}
     just_removed = {
         removal.key.id
@@ -104,19 +104,20 @@ def _waiting(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thresh
     ]
 
 
-def _unheard(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thresholds) -> list[ReplicaKey]:
-    """Who fetched when last seen and is not listed now: a new leader lists an observer from its first fetch on.
+def _not_listed_yet(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thresholds) -> list[ReplicaKey]:
+    """Returns the observers that fetched when last listed, and that the leader does not list now.
 
-    The leader before would have listed it for 300 s after its last one, so within that time it may be back.
+    A new leader lists an observer from its first fetch on. The previous leader would have listed it for 300 s after its
+    last fetch, so the observer may fetch again within that time.
     """
     listed_now = {row.key for row in (*poll.voters, *poll.observers)}
-    voting = committed.ids | {row.key.id for row in poll.voters}
+    voter_ids = committed.ids | {row.key.id for row in poll.voters}
     return [
         key
         for key, history in sorted(quorum.histories.items(), key=lambda pair: str(pair[0]))
         if key not in listed_now
         and key.id in quorum.controllers
-        and key.id not in voting
+        and key.id not in voter_ids
         and quorum.now_ms - history.last_seen_at_ms < OBSERVER_SESSION_MS
         and (history.samples[-1].fetch_age_ms or 0) <= thresholds.ms(SILENT.name)
     ]
@@ -127,80 +128,74 @@ def _subject(key: ReplicaKey) -> str:
 
 
 def _finding(
-    quorum: Quorum, committed: VoterSet, poll: Poll, row: Replica, waiting: list[Replica], thresholds: Thresholds
+    quorum: Quorum, committed: VoterSet, poll: Poll, row: Replica, eligible: list[Replica], thresholds: Thresholds
 ) -> Finding:
     history = quorum.histories.get(row.key)
     samples = history.samples if history else ()
     window = int(thresholds[WINDOW.name])
     state = readiness(samples, limit_ms=thresholds.ms(READY_LAG.name), window=window)
-    # Kafka allows one directory an id: of two observers with the same id only one can be added.
-    n, together = len(committed.voters), len(committed.voters) + len({each.key.id for each in waiting})
-    gains = tolerated(together) > tolerated(n)
-    silent = [
-        voter.key.id for voter in committed.voters if liveness(quorum, poll, voter.key, thresholds) is Liveness.SILENT
+    # Kafka allows one directory per id: of two observers with the same id only one can be added.
+    n, with_all = len(committed.voters), len(committed.voters) + len({each.key.id for each in eligible})
+    gains = tolerated_failures(with_all) > tolerated_failures(n)
+    not_fetching = [
+        voter.key.id
+        for voter in committed.voters
+        if liveness(quorum, poll, voter.key, thresholds) is Liveness.NOT_FETCHING
     ]
     newest = samples[-1] if samples else None
     return Finding(
         rule=ID,
         subject=_subject(row.key),
         severity=Severity.WARNING if gains else Severity.INFO,
-        summary=f"controller {row.key.id} is an observer ({_kept_up(state)}) and could be a voter: "
-        f"{n} voters tolerate {counted(tolerated(n), 'failure')}, with it {n + 1} tolerate {tolerated(n + 1)}"
-        + (f", with all {together - n} that wait {together} tolerate {tolerated(together)}" * (together - n > 1)),
+        summary=f"Controller {row.key.id} is an observer and could be a voter. {_LAG_SENTENCES[state]} Failures "
+        f"tolerated: {tolerated_failures(n)} now ({counted(n, 'voter')}), {tolerated_failures(n + 1)} with it ({n + 1})"
+        + f", {tolerated_failures(with_all)} with all {with_all - n} such observers ({with_all})" * (with_all - n > 1)
+        + ".",
         evidence={
             "observer": str(row.key),
-            "keeps_up": state.value,
-            "samples_judged": min(window, len(samples)),
+            "readiness": state.value,
+            "samples_evaluated": min(window, len(samples)),
             "records_behind": newest.lag if newest else None,
-            "behind": spelled(newest.lag_ms) if newest and newest.lag_ms is not None else None,
+            "lag": spelled(newest.lag_ms) if newest and newest.lag_ms is not None else None,
             "registered_at_offset": quorum.controllers[row.key.id].offset,
             "voters": n,
             "majority": committed.majority,
-            "voters_silent": [*silent],
-            "failures_tolerated": tolerated(n),
-            "failures_tolerated_with_it": tolerated(n + 1),
-            "observers_waiting": [str(each.key) for each in waiting],
-            "failures_tolerated_with_all": tolerated(together),
+            "voters_not_fetching": [*not_fetching],
+            "failures_tolerated": tolerated_failures(n),
+            "failures_tolerated_with_this_observer": tolerated_failures(n + 1),
+            "observers_that_could_be_voters": [str(each.key) for each in eligible],
+            "failures_tolerated_with_all_observers": tolerated_failures(with_all),
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
         remedy=(
-            *_under_way(committed, poll),
-            *_first(row, state, committed, waiting, silent),
+            *_pending_change(committed, poll),
+            *_before_adding(row, state, committed, eligible, not_fetching),
             *add_controller(quorum, row.key.id),
         ),
     )
 
 
-def tolerated(voters: int) -> int:
-    """How many of so many voters may fail with a majority left."""
-    return max(0, voters - (voters // 2 + 1))
-
-
-def _kept_up(state: Readiness) -> str:
-    return "how it keeps up is not known yet" if state is Readiness.UNKNOWN else state.value
-
-
-def _under_way(committed: VoterSet, poll: Poll) -> Iterable[str]:
-    """The leader takes one change of the voter set at a time, and refuses the next (KIP-853)."""
+def _pending_change(committed: VoterSet, poll: Poll) -> Iterable[str]:
+    """Returns a step if a change of the voter set is pending: the leader rejects a second one (KIP-853)."""
     latest = {row.key for row in poll.voters}
     if latest != committed.keys and None not in {key.directory_id for key in latest}:
-        yield "# Wait until the change of the voter set that is under way is committed or gone"
+        yield "# Wait until the pending change of the voter set is committed or dropped"
 
 
-def _first(
-    row: Replica, state: Readiness, committed: VoterSet, waiting: list[Replica], silent: list[NodeId]
+def _before_adding(
+    row: Replica, state: Readiness, committed: VoterSet, eligible: list[Replica], not_fetching: list[NodeId]
 ) -> Iterable[str]:
-    n, others = len(committed.voters), sorted({each.key.id for each in waiting} - {row.key.id})
+    n, others = len(committed.voters), sorted({each.key.id for each in eligible} - {row.key.id})
     if state in (Readiness.CATCHING_UP, Readiness.LAGGING):
-        yield f"# Wait until controller {row.key.id} has caught up: now it is {state.value}"
-    if silent:
-        yield f"# Voter {listed(silent)} does not fetch: if it is gone for good, remove it before adding this one"
-    elif tolerated(n + 1) <= tolerated(n):
+        yield f"# Wait until controller {row.key.id} has caught up: it is {state.value}"
+    if not_fetching:
+        yield f"# Before you add this observer, start or remove each voter that does not fetch: {listed(not_fetching)}"
+    elif tolerated_failures(n + 1) <= tolerated_failures(n):
+        partner = f"controller {listed(others)}" if others else "another one"
         yield (
-            f"# Adding controller {row.key.id} alone gains nothing: {n + 1} voters tolerate "
-            f"{counted(tolerated(n + 1), 'failure')}; add it together with "
-            f"{f'controller {listed(others)}' if others else 'another one'}, or keep it as a spare"
+            f"# Add controller {row.key.id} together with {partner}, or keep it as a spare: alone it gains nothing "
+            f"({n + 1} voters tolerate {counted(tolerated_failures(n + 1), 'failure')})"
         )
 
 
@@ -210,6 +205,7 @@ RULE = Rule(
     text=__doc__ or "",
     thresholds=(hold(300.0), clear(), REMOVED_FOR, READY_LAG, WINDOW, SILENT, POLL_AGE, HALF_DONE),
     evaluate=evaluate,
+    needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),
     grouped_with=("voter-disk-replaced",),
 )

@@ -1,41 +1,42 @@
-"""A broker lives and works with old metadata.
+"""A broker is alive but works with outdated metadata.
 
 What it means
-    The active controller hears the broker's heartbeats, so it counts as alive and leads partitions, while it is behind
-    in the metadata log or does not fetch it at all: it knows nothing of new topics, configurations, permissions and
-    leaders. Clients that ask it are sent to the wrong places, and a permission that was taken away still holds there.
+    The active controller receives the broker's heartbeats, so the broker counts as alive and leads partitions. But the
+    broker lags in the metadata log or does not fetch it at all: it does not know new topics, configurations, ACLs and
+    leaders. It sends its clients to the wrong brokers, and still grants permissions that were removed.
 
-    Controllers that observe are `observer-could-be-voter`'s, voters are `voter-lagging`'s. A broker that catches up,
-    whose distance shrinks over a window of polls, is not named.
+    `observer-could-be-voter` reports controllers that are observers, `voter-lagging` reports voters. A broker that is
+    catching up, which means that its lag shrinks over a window of polls, is not reported.
 
 Evidence
-    How far behind it is in records and in time by the leader's clock, when it last fetched;
-    where it fetches, how its distance developed.
+    How far the broker lags, in records and in time by the leader's clock; when it last fetched; the end of its log and
+    of the leader's; how its lag developed.
 
 What to do
-    1. Look whether other brokers are named too: then it is the leader or the network, not this broker.
-    2. Find out what keeps it from reading: its log, its network to the leader, its metadata disk, long pauses.
-    3. Restart it if it does not recover: it loads the newest snapshot and goes on from there.
+    1. Check whether other brokers are reported too: then the cause is the leader or the network, not this broker.
+    2. Find out why the broker does not read the metadata log: its own log, its network to the leader, its metadata
+       disk, long pauses.
+    3. If it does not recover, restart it: it loads the newest snapshot and continues from there.
 
 What not to do
     Do not restart the leader because of one broker.
 
 Thresholds
-    hold (2 min) and clear (10 s): a broker that loads a snapshot after its start is done by then. lag (30 s): how far
-    behind counts. silent (10 s), poll_age (10 s). window (30 samples, more than the minute that is kept). seen_age
-    (10 s): the log, which tells who lives, must have answered this recently.
+    hold (2 min) and clear (10 s): a broker that loads a snapshot after its start is done by then. lag (30 s): a broker
+    that lags more than this is reported. silent (10 s), poll_age (10 s). window (30 samples, more than the minute that
+    is kept). seen_age (10 s): the metadata log, which shows which brokers are alive, must have been read this recently.
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, SEEN_AGE, SILENT, fresh_poll, no_fresh_poll
-from rules.analysis.log_freshness import unread
-from rules.analysis.replica_lag import Liveness, Readiness, lag_ms, liveness, readiness, silence_ms
-from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
+from rules.analysis.freshness import POLL_AGE, SEEN_AGE, SILENT
+from rules.analysis.replica_lag import Liveness, Readiness, lag_ms, liveness, readiness, since_last_fetch_ms
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import spelled
 from rules.model.identifiers import Millis
 from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
+from rules.observability import needed_poll
 from rules.remedy_commands import describe_status
 
 ID = "observer-lagging"
@@ -43,87 +44,81 @@ LAG = Threshold(
     name="lag",
     default=30.0,
     unit="s",
-    meaning="a broker that had last caught up longer ago than this, by the leader's clock, lags. An idle one is half a "
-    "second behind",
+    meaning="a broker lags if it had last caught up longer ago than this, by the leader's clock. The lag of an idle "
+    "broker is half a second",
 )
 WINDOW = Threshold(
     name="window",
     default=30.0,
     unit="samples",
-    meaning="how many of the newest samples of its progress are judged; one is kept every 5 s for a minute, so the "
-    "default judges that minute, and fewer than 12 judge less",
+    meaning="how many of the newest samples of its lag are evaluated. One is kept every 5 s for a minute: the default "
+    "evaluates that minute, a value below 12 less",
 )
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding a broker that lives and lags."""
-    hindrance = unread(ID, quorum, thresholds)
-    if hindrance is not None:
-        yield hindrance
-        return
-    poll = fresh_poll(quorum, thresholds)
-    if poll is None or poll.leader is None:
-        yield no_fresh_poll(ID, quorum)
-        return
-    # A broker on a new disk is listed with both directories for 300 s: it is the one that fetched last.
-    observing = {row.key.id: row for row in sorted(poll.observers, key=lambda row: row.last_fetch_ms or 0)}
-    voting = {row.key.id for row in poll.voters}
+    """Returns one finding for each broker that is alive and lags or does not fetch."""
+    poll = needed_poll(quorum)
+    # A broker with a new disk is listed with both directories for 300 s: the one that fetched last is current.
+    observers = {row.key.id: row for row in sorted(poll.observers, key=lambda row: row.last_fetch_ms or 0)}
+    voter_ids = {row.key.id for row in poll.voters}
     for node, broker in sorted(quorum.brokers.items()):
-        if not broker.alive or node in voting:
+        if not broker.alive or node in voter_ids:
             continue
-        row = observing.get(node)
+        row = observers.get(node)
         if row is None:
             # A new leader lists an observer from its first fetch on.
-            yield UnknownResult(rule=ID, subject=f"broker {node}", why="the leader has not heard of it as an observer")
+            yield UnknownResult(rule=ID, subject=f"broker {node}", why="the leader does not list it as an observer yet")
         else:
-            yield from _judged(quorum, poll, row, thresholds)
+            yield from _evaluate_broker(quorum, poll, row, thresholds)
 
 
-def _judged(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thresholds) -> Iterable[RuleResult]:
+def _evaluate_broker(quorum: Quorum, poll: Poll, row: Replica, thresholds: Thresholds) -> Iterable[RuleResult]:
     limit = thresholds.ms(LAG.name)
-    silent = liveness(quorum, poll, row.key, thresholds) is not Liveness.FETCHING
-    behind = lag_ms(poll, row)
-    if not silent and behind is not None and behind <= limit:
+    fetching = liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING
+    lag = lag_ms(poll, row)
+    if fetching and lag is not None and lag <= limit:
         return
     history = quorum.histories.get(row.key)
     samples = history.samples if history else ()
     state = readiness(samples, limit_ms=limit, window=int(thresholds[WINDOW.name]))
-    if not silent and (behind is None or state is Readiness.CATCHING_UP):
-        why = "how far it is behind is not known yet" if behind is None else "it is catching up"
+    if fetching and (lag is None or state is Readiness.CATCHING_UP):
+        why = "its lag is not known yet" if lag is None else "it is catching up"
         yield UnknownResult(rule=ID, subject=f"broker {row.key.id}", why=why)
     else:
-        yield _finding(quorum, poll, row, behind, state, silent=silent)
+        yield _finding(quorum, poll, row, lag, state, fetching=fetching)
 
 
 def _finding(
-    quorum: Quorum, poll: Poll, row: Replica, behind: Millis | None, state: Readiness, *, silent: bool
+    quorum: Quorum, poll: Poll, row: Replica, lag: Millis | None, state: Readiness, *, fetching: bool
 ) -> Finding:
     node = row.key.id
     end = poll.leader.log_end_offset if poll.leader else None
     records = None if end is None or row.log_end_offset is None else max(0, end - row.log_end_offset)
-    silence = silence_ms(quorum, poll, row.key)
-    how = "does not fetch the metadata log" if silent else f"is {spelled(behind or 0)} behind in the metadata log"
+    since_fetch = since_last_fetch_ms(quorum, poll, row.key)
+    problem = f"lags by {spelled(lag or 0)} in the metadata log" if fetching else "does not fetch the metadata log"
     return Finding(
         rule=ID,
         subject=f"broker {node}",
         severity=Severity.WARNING,
-        summary=f"broker {node} lives and {how}: it works with old metadata",
+        summary=f"Broker {node} {problem}: it works with outdated metadata. "
+        "It counts as alive and still leads partitions.",
         evidence={
             "broker": str(row.key),
-            "behind": None if behind is None else spelled(behind),
+            "lag": None if lag is None else spelled(lag),
             "records_behind": records,
-            "last_fetched": "never seen" if silence is None else f"{spelled(silence)} before the poll",
-            "keeps_up": "does not fetch" if silent else state.value,
+            "last_fetch": "never observed" if since_fetch is None else f"{spelled(since_fetch)} before the poll",
+            "lag_trend": state.value if fetching else "does not fetch",
             "log_end_offset": row.log_end_offset,
             "leader_log_end_offset": end,
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
         remedy=(
-            f"# Read broker {node}'s log for what keeps it from reading the metadata log: network to controller "
+            f"# Check in the log of broker {node} why it does not read the metadata log: network to controller "
             f"{poll.leader_id}, its metadata disk, long pauses",
             f"# If it does not recover, restart broker {node} by a controlled shutdown",
-            "# See how far the others are",
+            "# Check whether other brokers lag too",
             describe_status(quorum),
         ),
     )
@@ -131,10 +126,11 @@ def _finding(
 
 RULE = Rule(
     id=ID,
-    title="A broker works with old metadata",
+    title="A broker works with outdated metadata",
     text=__doc__ or "",
     thresholds=(hold(120.0), clear(), LAG, WINDOW, SILENT, POLL_AGE, SEEN_AGE),
     evaluate=evaluate,
+    needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
     grouped_with=("broker-fenced",),
 )

@@ -1,37 +1,41 @@
-"""The quorum has a number of voters that tolerates less than it costs.
+"""The number of voters gives less failure tolerance than it costs.
 
 What it means
-    Nothing is broken; this is about the next failure.
+    Nothing is broken. This alert is about the next failure.
 
-    - Two voters (warning) are worse than one: either of them stops the quorum.
-    - One voter (info) is a single point of failure, and right for a laptop.
-    - An even number from four on (info) tolerates no more failures than the odd number below it, and needs one vote
-      more for everything.
-    - More than seven (info) make every commit wait for four others and more, and protect against what does not happen.
+    - Two voters (warning) are worse than one: the quorum stops when either of them fails.
+    - One voter (info) is a single point of failure. That is right for a laptop.
+    - An even number of four or more (info) tolerates no more failures than the odd number below it, and every election
+      and commit needs one more vote.
+    - More than seven voters (info): every commit waits for at least four other voters, and so many simultaneous
+      failures do not happen in practice.
 
 Evidence
-    The voters, the majority, how many failures are tolerated, and how many would be with one voter more or less;
-    which of them are brokers as well.
+    The voters, the majority, how many failures are tolerated now and with one voter more or less, and which voters are
+    also brokers.
 
 What to do
-    Have three voters, or five where a second failure during maintenance must be survived. It can wait for the day.
+    Use three voters, or five if the quorum must survive a second failure during maintenance. This can wait for office
+    hours.
 
 What not to do
-    Do not remove a voter from a quorum of which one is down: mend that first. Never change two voters at once.
+    Do not remove a voter while another voter is down: bring that one back first. Do not change two voters at once.
 
 Thresholds
-    hold (1 h) and clear (10 s): a quorum that grows from three to five, or is moved to new machines, has four for a
-    while. A disk replacement under way leaves one voter less meanwhile and keeps this rule quiet. most (7): how many
-    voters are not too many. poll_age (10 s), for a static quorum.
+    hold (1 h) and clear (10 s): a quorum that grows from three to five voters, or that is moved to new machines, has
+    four for a while. A disk replacement that is in progress leaves one voter less and inhibits this rule. most (7): the
+    largest number of voters without an alert. poll_age (10 s), for a static quorum.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from rules.analysis.freshness import POLL_AGE, fresh_poll, no_fresh_poll
-from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.analysis.freshness import POLL_AGE, fresh_poll, poll_problem
+from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import counted, listed
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
+from rules.model.voter_set import majority, tolerated_failures
 from rules.remedy_commands import describe_status
 
 ID = "quorum-shape"
@@ -39,76 +43,98 @@ MOST = Threshold(
     name="most",
     default=7.0,
     unit="voters",
-    meaning="a larger voter set is told. Seven tolerate three failures; Kafka's documentation advises three or five",
+    meaning="a larger voter set fires. Seven tolerate three failures; Kafka's documentation advises three or five",
 )
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding about the quorum, for the shape it has."""
+    """Returns one finding about the quorum if its number of voters is unwise."""
     voters = _voters(quorum, thresholds)
     if voters is None:
-        yield no_fresh_poll(ID, quorum)
+        yield UnknownResult(rule=ID, subject=None, why=poll_problem(quorum))
         return
-    said = _said(len(voters), int(thresholds[MOST.name]))
-    if said is not None:
-        severity, why, step = said
-        yield _finding(quorum, voters, severity, why, step)
+    advice = _advice(len(voters), int(thresholds[MOST.name]))
+    if advice is not None:
+        yield _finding(quorum, voters, advice)
 
 
 def _voters(quorum: Quorum, thresholds: Thresholds) -> list[NodeId] | None:
-    """The committed set; where none is known (a static quorum, polls alone) the one the leader names."""
+    """Returns the committed voters; for a static quorum, or without the metadata log, those of the newest poll."""
     if quorum.committed is not None:
         return sorted(quorum.committed.ids)
     poll = fresh_poll(quorum, thresholds)
     return sorted({row.key.id for row in poll.voters}) if poll else None
 
 
-def _said(n: int, most: int) -> tuple[Severity, str, str] | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Advice:
+    """What is unwise about a number of voters."""
+
+    severity: Severity
+    consequence: str
+    action: str
+    """The first line of the remedy."""
+
+
+def _advice(n: int, most: int) -> _Advice | None:
     if n == 1:
-        step = "# Where this cluster matters, add two controllers on other machines, one after the other"
-        return Severity.INFO, "while it is down nothing leads", step
+        return _Advice(
+            severity=Severity.INFO,
+            consequence="While it is down, the cluster has no leader.",
+            action="# If this cluster matters, add two controllers on other machines, one after the other",
+        )
     if n == 2:
-        step = "# Add a third controller on another machine: three voters tolerate one failure"
-        return Severity.WARNING, "either of them stops the quorum when it fails", step
+        return _Advice(
+            severity=Severity.WARNING,
+            consequence="The quorum stops when either voter fails.",
+            action="# Add a third controller on another machine: three voters tolerate one failure",
+        )
     if n > most:
-        step = "# Remove voters one at a time, each when the one before is committed, down to five"
-        return Severity.INFO, f"every commit waits for {n // 2} others", step
+        return _Advice(
+            severity=Severity.INFO,
+            consequence=f"Every commit waits for {n // 2} other voters.",
+            action="# Remove voters until five remain, one at a time: wait until each removal is committed",
+        )
     if n > 0 and n % 2 == 0:
-        step = f"# Add one more controller or remove one: {n - 1} voters tolerate as many failures with one vote less"
-        return Severity.INFO, f"{n - 1} tolerate as many", step
+        return _Advice(
+            severity=Severity.INFO,
+            consequence=f"With {n - 1} voters it would tolerate the same number.",
+            action=f"# Add or remove one controller: {n - 1} voters tolerate the same number of failures",
+        )
     return None
 
 
-def _finding(quorum: Quorum, voters: list[NodeId], severity: Severity, why: str, step: str) -> Finding:
+def _finding(quorum: Quorum, voters: list[NodeId], advice: _Advice) -> Finding:
     n = len(voters)
     combined = [node for node in voters if node in quorum.brokers]
     return Finding(
         rule=ID,
         subject="quorum",
-        severity=severity,
-        summary=f"the quorum has {counted(n, 'voter')} and tolerates {counted(_tolerated(n), 'failure')}: {why}",
+        severity=advice.severity,
+        summary=f"The quorum has {counted(n, 'voter')} and tolerates {_failures(tolerated_failures(n))}. "
+        f"{advice.consequence}",
         evidence={
             "voters": [*voters],
-            "majority": n // 2 + 1,
-            "failures_tolerated": _tolerated(n),
-            "failures_tolerated_with_one_more": _tolerated(n + 1),
-            "failures_tolerated_with_one_less": _tolerated(n - 1),
-            "voters_that_are_brokers_as_well": [*combined],
+            "majority": majority(n),
+            "failures_tolerated": tolerated_failures(n),
+            "failures_tolerated_with_one_more": tolerated_failures(n + 1),
+            "failures_tolerated_with_one_fewer": tolerated_failures(n - 1),
+            "voters_that_are_also_brokers": [*combined],
             "kraft_version": quorum.kraft_version,
         },
         remedy=(
-            step,
-            "# A static quorum changes its voters only by controller.quorum.voters on every node, or after an "
-            f"upgrade of kraft.version to 1; the voters are {listed(voters)} now"
+            advice.action,
+            "# Change the voters of a static quorum in controller.quorum.voters on every node, or after an upgrade of "
+            f"kraft.version to 1 (the voters are {listed(voters)} now)"
             if quorum.committed is None
-            else f"# See that each voter ({listed(voters)}) keeps up before anything is changed",
+            else f"# Before you change anything, check that every voter ({listed(voters)}) is caught up",
             describe_status(quorum),
         ),
     )
 
 
-def _tolerated(n: int) -> int:
-    return max(0, n - (n // 2 + 1))
+def _failures(number: int) -> str:
+    return counted(number, "failure") if number else "no failure"
 
 
 RULE = Rule(

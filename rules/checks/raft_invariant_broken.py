@@ -1,32 +1,32 @@
-"""The quorum did what Raft rules out: an epoch with two leaders, an epoch or a high watermark that goes back.
+"""The quorum broke a Raft invariant: an epoch with two leaders, or an epoch or high watermark that went back.
 
 What it means
-    These cannot happen while the controllers keep Raft's promises (KIP-595): no election, restart, network split or
-    change of voters causes them. One of them is broken, or stands on a disk that is not the one it wrote:
+    This cannot happen while every controller follows Raft (KIP-595). No election, restart, network partition or change
+    of voters causes it. Either a controller is faulty, or its disk is not the one it wrote:
 
     - two quorums answer under one name;
     - a metadata directory was copied or restored;
-    - there is a fault in Kafka.
+    - Kafka has a bug.
 
-    Metadata that was committed may be gone or differ from controller to controller, and brokers may act on either. One
-    alert for each promise; it stays for an hour, because no later answer takes it back.
+    Committed metadata may be lost or may differ between controllers, and brokers may act on either version. There is
+    one alert for each invariant. It fires for an hour, because no later observation proves it wrong.
 
 Evidence
-    What was promised, each time it was broken as far as remembered (16), and which epoch it was; leader and high
+    The invariant, each violation of it that is remembered (at most 16), and its epoch; the leader and the high
     watermark now.
 
 What to do
-    1. Keep a copy of every controller's metadata directory before anything is restarted: the copies show which records
+    1. Copy the metadata directory of every controller before you restart anything: the copies show which records
        differ.
-    2. Find out what was done to the controllers' disks and addresses since the last time all was well.
-    3. Stop what should not be there (a second quorum, a controller on a copied disk), and only that.
+    2. Find out what was done to the controllers' disks and addresses since the quorum was last healthy.
+    3. Stop only what should not be there: a second quorum, or a controller on a copied disk.
 
 What not to do
     Do not restart, format, add or remove a controller before the copies are made.
 
 Thresholds
-    hold (5 s) and clear (10 s). explained (60 s): what was broken this long before or after committed metadata was
-    found lost comes from that loss, and cannot be judged here.
+    hold (5 s) and clear (10 s). explained (60 s): a violation this long before or after a loss of committed metadata
+    is a consequence of that loss and is not evaluated here.
 """
 
 from collections.abc import Iterable
@@ -42,22 +42,22 @@ EXPLAINED = Threshold(
     name="explained",
     default=60.0,
     unit="s",
-    meaning="what is broken this long before or after committed metadata was found lost is taken for a part of that "
-    "loss. The default covers a poll that saw it long before the log did",
+    meaning="a violation this long before or after a loss of committed metadata counts as part of that loss. The "
+    "default covers a poll that shows the violation long before the log shows the loss",
 )
 _TITLES = {
-    Invariant.TWO_LEADERS: "an epoch had two leaders",
-    Invariant.EPOCH_BACK: "the leader epoch went back",
-    Invariant.HIGH_WATERMARK_BACK: "the high watermark went back",
+    Invariant.TWO_LEADERS: "An epoch had two leaders",
+    Invariant.EPOCH_BACK: "The leader epoch went back",
+    Invariant.HIGH_WATERMARK_BACK: "The high watermark went back",
 }
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding a promise that was broken, unless the loss of metadata explains it."""
+    """Returns one finding for each broken invariant, unless a loss of committed metadata explains it."""
     losses = [each for each in quorum.failures if each.reason is Reason.METADATA_LOST]
     window = thresholds.ms(EXPLAINED.name)
     for invariant in Invariant:
-        broken = [each for each in quorum.violations if each.invariant is invariant]
+        broken = [each for each in quorum.invariant_violations if each.invariant is invariant]
         unexplained = [
             each
             for each in broken
@@ -66,7 +66,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if unexplained:
             yield _finding(quorum, invariant, unexplained)
         elif broken:
-            yield UnknownResult(rule=ID, subject=invariant.value, why="committed metadata was lost, which explains it")
+            yield UnknownResult(rule=ID, subject=invariant.value, why="a loss of committed metadata explains it")
 
 
 def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolation]) -> Finding:
@@ -75,11 +75,12 @@ def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolati
         rule=ID,
         subject=invariant.value,
         severity=Severity.CRITICAL,
-        summary=f"{_TITLES[invariant]}, which Raft rules out: {newest.detail}; controllers may disagree about what is "
-        "committed",
+        summary=f"{_TITLES[invariant]}, which Raft rules out: {newest.detail}. Controllers may disagree about which "
+        "records are committed.",
         evidence={
-            "broken": [
-                {"what": each.detail, "seen": f"{spelled(quorum.now_ms - each.observed_at_ms)} ago"} for each in broken
+            "violations": [
+                {"violation": each.detail, "observed": f"{spelled(quorum.now_ms - each.observed_at_ms)} ago"}
+                for each in broken
             ],
             "epoch": newest.epoch,
             "leader_now": quorum.leader_id,
@@ -93,7 +94,7 @@ def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolati
 
 RULE = Rule(
     id=ID,
-    title="Raft's promises were broken",
+    title="A Raft invariant is broken",
     text=__doc__ or "",
     thresholds=(hold(5.0), clear(), EXPLAINED),
     evaluate=evaluate,

@@ -1,30 +1,32 @@
-"""A partition's recovery is not as KIP-704 has it: who is in sync meanwhile, how it began, or how it ended.
+"""A partition's recovery violates KIP-704: its ISR, its beginning or its end is not allowed.
 
 What it means
-    A partition whose leader was elected outside the in-sync replicas is RECOVERING (KIP-704), and until that ends its
-    ISR is that leader alone: the leader admits nobody, and the controller refuses an ISR of more. Only an unclean
-    election begins it, only the leader itself ends it. The log shows otherwise. Kafka's own controllers do not write
-    this: it is a fault, or the log was written by something else.
+    A partition whose leader was elected outside the in-sync replicas is RECOVERING (KIP-704). Until the recovery ends,
+    its ISR is the leader alone: the leader adds no replica, and the controller refuses a larger ISR. Only an unclean
+    election begins a recovery, and only the leader ends it. The log shows something else. Kafka's controllers do not
+    write this: it is a bug, or another program wrote to the log.
 
-    - An ISR of others than the leader: a follower counts as in sync that does not have the leader's records, and may be
-      elected as if it had; or the state is left over, and the partition only looks as if it had not recovered.
-    - Begun without another leader: nobody was elected, so nothing tells what is being recovered from.
-    - Ended by the record of an election: the new leader counts as recovered, and nobody recovered.
+    - The ISR holds another replica than the leader: a follower counts as in sync without the leader's records and may
+      be elected leader; or the state is left over, and the partition only appears not to have recovered.
+    - The recovery began without an election: the log does not show what the partition recovers from.
+    - The record of an election ended the recovery: the new leader counts as recovered, and no replica recovered.
 
 Evidence
-    One alert a topic, with its partitions: what is wrong, leader, in-sync replicas, replicas, and which record it is.
+    One alert per topic, with its partitions: what is wrong, leader, in-sync replicas, replicas, and the offset of the
+    record.
 
 What to do
     1. Keep the leader running.
-    2. Keep the dump of the metadata log around the offset named, and report it to Kafka.
-    3. Compare the ends of the replicas' logs before you trust the ISR.
+    2. Save a dump of the metadata log around the named offset and report it to Kafka.
+    3. Compare the log end offsets of the replicas before you trust the ISR.
 
 What not to do
     Do not stop the leader: only its log is known to be the partition's.
 
 Thresholds
-    hold (0 s): one committed record is enough. clear (10 s). told_for (1 h): for how long an end by an election is
-    told, by the log's own time. seen_age (10 s): without the log the rule cannot tell.
+    hold (0 s): one committed record is enough. clear (10 s). told_for (1 h): how long the alert about a recovery that
+    was ended by an election fires, by the timestamps in the log. seen_age (10 s): the log must have been read this
+    recently, otherwise the result is unknown.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,8 +34,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from rules.analysis.freshness import SEEN_AGE
-from rules.analysis.log_freshness import unread
-from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import counted, listed
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import NodeId, Offset, TopicId
@@ -45,117 +46,114 @@ TOLD_FOR = Threshold(
     name="told_for",
     default=3_600.0,
     unit="s",
-    meaning="for how long after it the end of a recovery by an election is told, by the log's own time",
+    meaning="how long the alert fires after an election ended a recovery, by the timestamps in the log",
 )
-_SHOWN = 20
-"""Partitions listed one by one; the rest is counted."""
+_MAX_LISTED = 20
+"""How many partitions are listed; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Breach:
-    """What is wrong with one partition."""
+class _RecoveryViolation:
+    """What is wrong with the recovery of one partition."""
 
     topic_id: TopicId
     topic: str | None
     partition: int
-    what: str
+    problem: str
     leader: NodeId | None
     offset: Offset
-    more: dict[str, Plain]
+    details: dict[str, Plain]
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding a topic with partitions whose recovery breaks a promise of KIP-704."""
-    hindrance = unread(ID, quorum, thresholds)
-    if hindrance is not None:
-        yield hindrance
-        return
-    breaches = [
-        *(breach for each in quorum.recovering for breach in _meanwhile(each)),
+    """Returns one finding for each topic with partitions whose recovery violates KIP-704."""
+    violations = [
+        *(violation for each in quorum.recovering for violation in _while_recovering(each)),
         *(
-            _at_the_end(each)
-            for each in quorum.past.elected_recovered
+            _ended_by_election(each)
+            for each in quorum.history.elected_recovered
             if (quorum.newest_timestamp_ms or 0) - each.timestamp_ms <= thresholds.ms(TOLD_FOR.name)
         ),
     ]
-    breaches.sort(key=lambda each: (_name(each), each.topic_id, each.partition, each.offset))
-    for _, of_topic in groupby(breaches, key=lambda each: each.topic_id):
+    violations.sort(key=lambda each: (_name(each), each.topic_id, each.partition, each.offset))
+    for _, of_topic in groupby(violations, key=lambda each: each.topic_id):
         yield _finding(quorum, list(of_topic))
 
 
-def _meanwhile(recovery: Recovery) -> Iterator[_Breach]:
-    """More than one in sync, or another than the leader; no leader, and nobody in sync (KIP-966), are legal."""
+def _while_recovering(recovery: Recovery) -> Iterator[_RecoveryViolation]:
+    """Returns the violations of a recovery in progress. No leader, and an empty ISR (KIP-966), are allowed."""
     if len(recovery.isr) > 1 or (recovery.leader is not None and recovery.isr != (recovery.leader,)):
-        isr = listed(recovery.isr, 6) if recovery.isr else "nobody"
+        isr = listed(recovery.isr, 6) if recovery.isr else "empty"
         leader = "no leader" if recovery.leader is None else f"leader {recovery.leader}"
-        yield _of(
-            recovery, f"is RECOVERING with {leader} and ISR {isr}: a replica may count as in sync that lacks records"
+        yield _violation(
+            recovery, f"is RECOVERING with {leader} and ISR {isr}: a replica that lacks records may count as in sync"
         )
     if recovery.elected is False:
-        yield _of(recovery, "is RECOVERING since a record that elected nobody: nothing tells what from")
+        yield _violation(recovery, "is RECOVERING since a record that elected no leader")
 
 
-def _of(recovery: Recovery, what: str) -> _Breach:
-    return _Breach(
+def _violation(recovery: Recovery, problem: str) -> _RecoveryViolation:
+    return _RecoveryViolation(
         topic_id=recovery.topic_id,
         topic=recovery.topic,
         partition=recovery.partition,
-        what=what,
+        problem=problem,
         leader=recovery.leader,
         offset=recovery.since_offset,
-        more={"isr": [*recovery.isr], "replicas": [*recovery.replicas], "since_offset": recovery.since_offset},
+        details={"isr": [*recovery.isr], "replicas": [*recovery.replicas], "since_offset": recovery.since_offset},
     )
 
 
-def _at_the_end(one: ElectedRecovered) -> _Breach:
-    return _Breach(
+def _ended_by_election(one: ElectedRecovered) -> _RecoveryViolation:
+    return _RecoveryViolation(
         topic_id=one.topic_id,
         topic=one.topic,
         partition=one.partition,
-        what=f"counts as recovered by the mere election of broker {one.leader}: nobody recovered",
+        problem=f"counts as recovered because broker {one.leader} was elected: no replica recovered",
         leader=one.leader,
         offset=one.offset,
-        more={"previous_leader": one.previous_leader, "ended_at_offset": one.offset},
+        details={"previous_leader": one.previous_leader, "ended_at_offset": one.offset},
     )
 
 
-def _name(breach: _Breach) -> str:
-    return breach.topic or f"with id {breach.topic_id}"
+def _name(violation: _RecoveryViolation) -> str:
+    return violation.topic or f"with id {violation.topic_id}"
 
 
-def _finding(quorum: Quorum, breaches: list[_Breach]) -> Finding:
-    first, name = breaches[0], _name(breaches[0])
-    leaders = sorted({each.leader for each in breaches if each.leader is not None})
-    partitions = len({each.partition for each in breaches})
+def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
+    first, name = violations[0], _name(violations[0])
+    leaders = sorted({each.leader for each in violations if each.leader is not None})
+    partitions = len({each.partition for each in violations})
     keep = f"broker {listed(leaders)}" if leaders else "the brokers that hold them"
     return Finding(
         rule=ID,
         subject=f"topic {name}",
         severity=Severity.CRITICAL,
-        summary=f"{counted(partitions, 'partition')} of topic {name} with a recovery that KIP-704 rules out: partition "
-        f"{first.partition} {first.what}",
+        summary=f"{counted(partitions, 'partition')} of topic {name} violate{'s' * (partitions == 1)} KIP-704 during "
+        f"recovery. Partition {first.partition} {first.problem}.",
         evidence={
             "topic": first.topic,
             "topic_id": first.topic_id,
             "partitions": [
-                {"partition": each.partition, "breach": each.what, "leader": each.leader, **each.more}
-                for each in breaches[:_SHOWN]
+                {"partition": each.partition, "violation": each.problem, "leader": each.leader, **each.details}
+                for each in violations[:_MAX_LISTED]
             ],
-            "partitions_not_listed": max(0, len(breaches) - _SHOWN),
+            "partitions_not_listed": max(0, len(violations) - _MAX_LISTED),
             "last_committed_offset": quorum.last_offset,
         },
         remedy=(
             *((describe_topic(quorum, name, leaders),) if first.topic is not None else ()),
             f"# Keep {keep} running: only the leader's log is known to be the partition's",
-            "# Dump the metadata log around these offsets and report the records to Kafka",
+            "# Save a dump of the metadata log around these offsets and report the records to Kafka",
         ),
     )
 
 
 RULE = Rule(
     id=ID,
-    title="A partition's recovery breaks what KIP-704 promises",
+    title="A partition's recovery violates KIP-704",
     text=__doc__ or "",
     thresholds=(hold(0.0), clear(), TOLD_FOR, SEEN_AGE),
     evaluate=evaluate,
+    needs=(Need.CURRENT_LOG,),
 )

@@ -1,40 +1,40 @@
-"""The metadata log grows, and no snapshot of it is taken.
+"""The metadata log grows and the leader takes no snapshot of it.
 
 What it means
-    Every controller writes a snapshot of the metadata at least every hour (metadata.log.max.snapshot.interval.ms) and
-    for every 20 MiB of records (metadata.log.max.record.bytes.between.snapshots). The leader's newest one reaches back
-    much further, and the leader has run for long enough to take another: each start begins to count anew.
+    By default every controller writes a snapshot of the metadata at least once an hour
+    (metadata.log.max.snapshot.interval.ms) and after every 20 MiB of records
+    (metadata.log.max.record.bytes.between.snapshots). The leader's newest snapshot is much older than that, and the
+    leader has run long enough to take another one: the interval starts again with each start of the process.
 
-    Nothing breaks at once: but only the log before a snapshot is ever deleted, each restart reads again
-    all that came since, and so does a new or replaced controller. Mostly the writing of snapshots fails (a full or
-    failing metadata disk, a fault while metadata was published), or the settings put it off.
+    Nothing fails at once. But Kafka deletes only log segments before a snapshot, and every restarted, new or replaced
+    controller has to read all records after it. Usually the writing of snapshots fails (the metadata disk is full or
+    failing, or publishing the metadata failed), or the two settings postpone it.
 
 Evidence
-    The leader's newest snapshot: where it ends, up to when it reaches by the log's own time, how many records came
-    since; where the log begins; when the leader started, or was elected where the log tells no starts.
+    The leader's newest snapshot: its end offset, the time it contains by the timestamps in the log, the number of
+    records since; the log start offset; when the leader started, or was elected if the log does not record starts.
 
 What to do
-    1. Look in the leader's log for why no snapshot is written.
-    2. Look at the space on its metadata disk, and at the disk.
-    3. Check both settings: 0 turns the interval off, and an idle log then takes more than a day for its 20 MiB.
+    1. Check in the leader's log why no snapshot is written.
+    2. Check the free space on its metadata disk, and the disk itself.
+    3. Check both settings: 0 disables the interval, and an idle log then needs more than a day for 20 MiB.
 
 What not to do
-    Do not delete anything in the metadata directory: Kafka does so itself once there is a newer snapshot.
+    Do not delete anything in the metadata directory: Kafka does so itself when there is a newer snapshot.
 
 Thresholds
-    age (3 h, by the log's own time, from the snapshot or the leader's start): three times the interval that Kafka keeps
-    by default. Raise it with the interval.
-    hold (60 s) and clear (10 s). view_age (30 s): the leader must have told of its snapshots this recently. seen_age
-    (10 s): the log must have answered this recently.
+    age (3 h, by the timestamps in the log, from the snapshot or from the leader's start): three times Kafka's default
+    interval. Raise it with the interval.
+    hold (60 s) and clear (10 s). view_age (30 s): the leader must have reported its snapshot this recently. seen_age
+    (10 s): the log must have been read this recently.
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import SEEN_AGE
-from rules.analysis.leader_views import VIEW_AGE, fresh_views
-from rules.analysis.log_freshness import unread
+from rules.analysis.freshness import SEEN_AGE, VIEW_AGE, fresh_views
 from rules.finding import (
     Finding,
+    Need,
     NotApplicable,
     Rule,
     RuleResult,
@@ -45,7 +45,7 @@ from rules.finding import (
     clear,
     hold,
 )
-from rules.formatting import spelled
+from rules.formatting import counted, spelled
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import LeaderLog, LeaderView
 from rules.model.quorum import Quorum
@@ -57,91 +57,86 @@ AGE = Threshold(
     name="age",
     default=10_800.0,
     unit="s",
-    meaning="how far back, by the log's own time, the leader's newest snapshot may reach, and for how long at least it "
-    "must have run. Kafka writes one an hour by "
-    "default: raise it where metadata.log.max.snapshot.interval.ms is longer or 0",
+    meaning="how old the leader's newest snapshot may be, by the timestamps in the log; the leader must also have run "
+    "this long. Kafka writes one per hour by default: raise it if metadata.log.max.snapshot.interval.ms is longer or 0",
 )
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding about the log, while its newest snapshot is old."""
-    hindrance = unread(ID, quorum, thresholds)
-    if hindrance is not None:
-        yield hindrance
-        return
+    """Returns one finding about the metadata log while its newest snapshot is too old."""
     leading = [view for view in fresh_views(quorum, thresholds) if view.log is not None]
     view = max(leading, key=lambda each: each.leader_epoch or 0, default=None)
     if view is None or view.log is None:
-        yield UnknownResult(rule=ID, subject=None, why="no leader has told lately what its log begins with")
+        yield UnknownResult(rule=ID, subject=None, why="no leader has recently reported the start of its log")
         return
     if view.log.snapshot is None and not view.log.tells_absence:
-        why = "this Kafka tells of its snapshots only once it has deleted log before one, and it has not"
+        why = "this Kafka version reports a snapshot only after it has deleted log segments before it, and it has not"
         yield NotApplicable(rule=ID, why=why)
         return
-    since, newest = _reaches_to(view.log), quorum.newest_timestamp_ms
+    since, newest = _contains_up_to(view.log), quorum.newest_timestamp_ms
     if since is None or newest is None:
-        yield UnknownResult(rule=ID, subject=None, why=_why(view.log))
+        yield UnknownResult(rule=ID, subject=None, why=_unknown_age(view.log))
         return
-    # SnapshotGenerator counts its interval from its process' start: after a long stop an old snapshot is no fault.
+    # SnapshotGenerator measures its interval from the process start: after a long stop an old snapshot is no fault.
     age = Millis(max(0, newest - max(since, _started(quorum, view.leader_id))))
     if age > thresholds.ms(AGE.name):
         yield _finding(quorum, view, view.log, age, thresholds.ms(AGE.name))
 
 
-def _reaches_to(log: LeaderLog) -> Millis | None:
-    """Up to when the newest snapshot reaches; where there is none, when the log began."""
+def _contains_up_to(log: LeaderLog) -> Millis | None:
+    """Returns the newest time that the snapshot contains; the time of the log's first record if there is none."""
     if log.snapshot is not None:
         return log.snapshot.last_contained_timestamp_ms
     return log.begins_timestamp_ms
 
 
 def _started(quorum: Quorum, leader: NodeId | None) -> Millis:
-    """Since when the leader runs, as far as the log tells; its election where it tells no starts (before Kafka 3.7)."""
+    """Returns when the leader registered; when it was elected if controllers do not register (before Kafka 3.7)."""
     registration = quorum.controllers.get(leader) if leader is not None else None
     if registration is not None:
         return registration.timestamp_ms or Millis(0)
-    elections = [one.timestamp_ms for one in quorum.past.elections if one.leader_id == leader]
+    elections = [one.timestamp_ms for one in quorum.history.elections if one.leader_id == leader]
     return max(elections, default=Millis(0))
 
 
-def _why(log: LeaderLog) -> str:
+def _unknown_age(log: LeaderLog) -> str:
     if log.snapshot is not None:
         return f"the header of snapshot {log.snapshot.end_offset}-{log.snapshot.epoch} could not be read"
-    return "the leader told neither of a snapshot nor of the log's first record"
+    return "the leader reported neither a snapshot nor the first record of its log"
 
 
 def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis, limit: Millis) -> Finding:
     end = quorum.high_watermark or quorum.last_offset or 0
     snapshot = log.snapshot
     records = max(0, end - (snapshot.end_offset if snapshot else log.start_offset or 0))
-    newest = "there is no snapshot" if snapshot is None else f"the newest snapshot ends at offset {snapshot.end_offset}"
-    who = "the leader" if view.node is None else f"controller {view.node}, which leads"
+    newest = "There is no snapshot" if snapshot is None else f"The newest ends at offset {snapshot.end_offset}"
+    leader = "the leader" if view.node is None else f"leader {view.node}"
     return Finding(
         rule=ID,
         subject=SUBJECT,
         severity=Severity.WARNING,
-        summary=f"{who}, has taken no snapshot of the metadata for {spelled(age)}: {newest}, {records} records came "
-        "since",
+        summary=f"{leader.capitalize()} has taken no metadata snapshot for {spelled(age)}. {newest}; "
+        f"{counted(records, 'record')} since.",
         evidence={
             "leader": view.leader_id,
             "snapshot_end_offset": snapshot.end_offset if snapshot else None,
             "snapshot_epoch": snapshot.epoch if snapshot else None,
-            "snapshot_reaches_to_ms_by_the_log": snapshot.last_contained_timestamp_ms if snapshot else None,
-            "age_by_the_log": spelled(age),
+            "snapshot_last_contained_timestamp_ms": snapshot.last_contained_timestamp_ms if snapshot else None,
+            "age": spelled(age),
             "records_since": records,
             "log_start_offset": log.start_offset,
-            "log_begins_ms_by_the_log": log.begins_timestamp_ms,
-            "leader_started_ms_by_the_log": _started(quorum, view.leader_id) or None,
+            "log_begins_timestamp_ms": log.begins_timestamp_ms,
+            "leader_started_timestamp_ms": _started(quorum, view.leader_id) or None,
             "high_watermark": quorum.high_watermark,
         },
         remedy=(
-            f"# Look in the log of {who}, for why no snapshot is written, and at the space on its metadata disk",
+            f"# Check in the log of {leader} why no snapshot is written, and the free space on its metadata disk",
             "# Check metadata.log.max.snapshot.interval.ms and metadata.log.max.record.bytes.between.snapshots in its "
-            "configuration: if they put snapshots off on purpose, raise this rule's age",
-            "# Delete nothing in its metadata directory by hand",
+            "configuration: if they postpone snapshots on purpose, raise the age threshold of this rule",
+            "# Do not delete anything in its metadata directory",
             describe_status(quorum),
         ),
-        standing_ms=Millis(age - limit),
+        condition_age_ms=Millis(age - limit),
     )
 
 
@@ -151,5 +146,6 @@ RULE = Rule(
     text=__doc__ or "",
     thresholds=(hold(60.0), clear(), AGE, VIEW_AGE, SEEN_AGE),
     evaluate=evaluate,
+    needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
 )

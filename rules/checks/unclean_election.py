@@ -1,35 +1,34 @@
-"""A partition's leader was elected from outside the replicas that had all its records.
+"""A partition's leader was elected from outside its in-sync replicas.
 
 What it means
-    No replica that was in sync, or eligible (KIP-966), was there, and another one was made leader: by
-    unclean.leader.election.enable, or by hand. The partition serves again; records that only the others had
-    acknowledged may be gone.
+    No replica in the ISR or ELR (KIP-966) was available, and another replica was made leader: because of
+    unclean.leader.election.enable, or by hand. The partition serves clients again. Records that only the other replicas
+    had acknowledged may be lost.
 
-    This is news, told once for each topic; whether its partitions recover since is told by
-    `partition-stuck-recovering`.
+    This alert reports the election, once for each topic. `partition-stuck-recovering` reports partitions that do not
+    recover afterwards.
 
 Evidence
-    One alert a topic: which partitions, who was elected, who was passed over, when by the log's own time, and how many
-    of them are RECOVERING now. What a snapshot tells is no election and is not named.
+    One alert per topic: the partitions, the elected leaders, the in-sync replicas that were not elected, the time by
+    the timestamps in the log, and how many of the partitions are RECOVERING now. A snapshot does not record elections.
 
 What to do
-    1. Copy the logs of those passed over before they start, if their records matter.
-    2. Find out whether it was meant: who ran the election, or which topic or broker allows it.
-    3. Tell whoever owns the topic that acknowledged records may be gone.
+    1. Copy the logs of the replicas that were not elected before you start them, if their records matter.
+    2. Find out whether the election was intended: who ran it, or which topic or broker allows it.
+    3. Inform the owner of the topic that acknowledged records may be lost.
 
 What not to do
-    Do not take it for the end of an outage: see first that the partitions recover.
+    Do not treat this as the end of an outage: first check that the partitions recover.
 
 Thresholds
-    hold (0 s): it has happened. clear (10 s). told_for (10 min): for how long it is news, by the log's own time; then
-    it resolves by itself. seen_age (10 s): the log must have answered this recently.
+    hold (0 s): the election has already happened. clear (10 s). told_for (10 min): how long the alert fires, by the
+    timestamps in the log; then it resolves. seen_age (10 s): the log must have been read this recently.
 """
 
 from collections.abc import Iterable
 
 from rules.analysis.freshness import SEEN_AGE
-from rules.analysis.log_freshness import unread
-from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import counted, listed, spelled
 from rules.model.history import UncleanElections
 from rules.model.identifiers import Millis
@@ -41,21 +40,17 @@ TOLD_FOR = Threshold(
     name="told_for",
     default=600.0,
     unit="s",
-    meaning="for how long after it an unclean election is told, by the log's own time. More than an hour is not "
-    "remembered",
+    meaning="how long the alert fires after an unclean election, by the timestamps in the log. Elections are "
+    "remembered for at most an hour",
 )
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding a topic, while its unclean elections are news."""
-    hindrance = unread(ID, quorum, thresholds)
-    if hindrance is not None:
-        yield hindrance
-        return
+    """Returns one finding for each topic with a recent unclean election."""
     newest = quorum.newest_timestamp_ms
     if newest is None:
         return
-    for one in sorted(quorum.past.unclean, key=lambda each: (each.topic or "", each.topic_id)):
+    for one in sorted(quorum.history.unclean, key=lambda each: (each.topic or "", each.topic_id)):
         if newest - one.last_timestamp_ms <= thresholds.ms(TOLD_FOR.name):
             yield _finding(quorum, newest, one)
 
@@ -63,18 +58,18 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 def _finding(quorum: Quorum, newest: Millis, one: UncleanElections) -> Finding:
     name = one.topic or f"with id {one.topic_id}"
     recovering = sum(each.topic_id == one.topic_id for each in quorum.recovering)
-    passed_over = listed(one.passed_over, 6) if one.passed_over else "nobody the log still names"
-    elected = f"broker {listed(one.leaders, 6)}" if one.leaders else "nobody"
+    passed_over = listed(one.passed_over, 6) if one.passed_over else "unknown"
+    elected = f"Broker {listed(one.leaders, 6)} was elected" if one.leaders else "No broker was elected"
     steps = []
     if one.topic is not None:
-        steps += ["# See who leads and who is in sync now", describe_topic(quorum, one.topic, one.leaders)]
+        steps += ["# Check the leader and the in-sync replicas now", describe_topic(quorum, one.topic, one.leaders)]
     return Finding(
         rule=ID,
         subject=f"topic {name}",
         severity=Severity.INFO,
-        summary=f"{counted(one.elections, 'unclean election')} of topic {name}, the newest "
-        f"{spelled(Millis(newest - one.last_timestamp_ms))} ago: {elected} leads, passed over: {passed_over}; "
-        "acknowledged records may be lost",
+        summary=f"{counted(one.elections, 'unclean leader election')} for topic {name}, the newest "
+        f"{spelled(Millis(newest - one.last_timestamp_ms))} ago. {elected}; in sync before and not elected: "
+        f"{passed_over}. Acknowledged records may be lost.",
         evidence={
             "topic": one.topic,
             "topic_id": one.topic_id,
@@ -82,26 +77,27 @@ def _finding(quorum: Quorum, newest: Millis, one: UncleanElections) -> Finding:
             "partitions": [*one.partitions],
             "partitions_recovering_now": recovering,
             "elected": [*one.leaders],
-            "passed_over": [*one.passed_over],
-            "first": f"{spelled(Millis(newest - one.first_timestamp_ms))} ago by the log",
-            "newest_at_offset": one.last_offset,
+            "in_sync_before_and_not_elected": [*one.passed_over],
+            "first": f"{spelled(Millis(newest - one.first_timestamp_ms))} ago",
+            "newest_offset": one.last_offset,
         },
         remedy=(
-            "# Find out whether it was meant: an election by hand, or unclean.leader.election.enable of the topic or "
-            "its brokers",
+            "# Find out whether it was intended: an election by hand, or unclean.leader.election.enable of the "
+            "topic or of a broker",
             *steps,
-            f"# If their records matter, copy this topic's directories of broker {passed_over} before it starts: it "
-            "cuts them to the leader's log"
+            f"# If their records matter, copy this topic's directories of broker {passed_over} before it starts: "
+            "it truncates them to the leader's log"
             if one.passed_over
-            else "# Tell whoever owns the topic that records may be gone",
+            else "# Inform the owner of the topic that records may be lost",
         ),
     )
 
 
 RULE = Rule(
     id=ID,
-    title="A leader was elected uncleanly",
+    title="Unclean leader election",
     text=__doc__ or "",
     thresholds=(hold(0.0), clear(), TOLD_FOR, SEEN_AGE),
     evaluate=evaluate,
+    needs=(Need.CURRENT_LOG,),
 )

@@ -1,42 +1,53 @@
-"""The nodes and the finalized features do not go together, or an upgrade was left half done.
+"""The nodes' versions and the finalized features do not match, or an upgrade is unfinished.
 
 What it means
-    Each controller and broker registers which levels of each feature it supports; the log sets the level in force
-    (KIP-584). Four things are told:
+    Each controller and broker registers which levels of each feature it supports. The metadata log sets the finalized
+    level (KIP-584). The rule reports four conditions:
 
-    - Warning: nodes of different versions are registered side by side long after an upgrade began: a node was
-      forgotten, the upgrade stopped halfway, or the registration of a node that is gone was left behind. A rolling
-      upgrade is none of it: it is over in hours.
-    - Warning: a registered node does not support a level that is in force: it cannot take part any more.
-    - Info: every node has supported a higher metadata.version than is in force for a week: what came with the upgrade
-      is not in use, and the next upgrade may need it.
-    - Info: kraft.version is 0 where it could be 1: voters cannot be changed, nor a disk replaced, by a command.
+    - Warning: nodes of different versions are registered long after an upgrade began. A node was forgotten, the upgrade
+      stopped halfway, or the registration of a node that no longer exists was left behind. A rolling upgrade does not
+      fire: it takes hours at most.
+    - Warning: a registered node does not support a finalized level: it can no longer take part.
+    - Info: for a week every node has supported a higher metadata.version than the finalized one. New features of the
+      upgrade are not in use, and the next upgrade may need the higher level.
+    - Info: kraft.version is 0 and could be 1. Until then no command can change voters or replace a voter's disk.
 
 Evidence
-    Who supports what, and since when by the log's own time; the levels in force; which of those left behind do not
-    run. Controllers register from metadata.version 3.7 on: below it only brokers are compared.
+    The supported levels of each node, and since when by the timestamps in the log; the finalized levels; which of the
+    outdated nodes do not run. Controllers register from metadata.version 3.7 on: below it only brokers are compared.
 
 What to do
-    1. Upgrade the nodes that were left behind, one after the other.
-    2. Take away the registration of a node that is gone: it hinders the next level like one that runs.
-    3. When the new version has proven itself, finalize it by the command that the alert brings.
+    1. Upgrade the outdated nodes, one after the other.
+    2. Unregister a node that no longer exists: its registration blocks the next level like a running node.
+    3. When the new version has proven stable, finalize it with the command in the alert.
 
 What not to do
-    Do not finalize while you may still want to go back: metadata.version has no safe way down. Do not do it to mend
-    anything else.
+    Do not finalize while you may still want to downgrade: metadata.version has no safe way back. Do not finalize in
+    order to fix another problem.
 
 Thresholds
-    hold (4 h, by the log's own time where it tells) and clear (10 s): CockroachDB's rule on mixed versions waits as
-    long. finalize (168 h): how long all nodes must have supported more before that is told. seen_age (10 s): the log
-    must have answered this recently.
+    hold (4 h, by the timestamps in the log where known) and clear (10 s): CockroachDB's alert on mixed versions waits
+    as long. finalize (168 h): how long all nodes must have supported a higher level before it is reported. seen_age
+    (10 s): the log must have been read this recently.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rules.analysis.freshness import SEEN_AGE
-from rules.analysis.log_freshness import unread
-from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
+from rules.finding import (
+    Finding,
+    Need,
+    Plain,
+    Rule,
+    RuleResult,
+    Severity,
+    Threshold,
+    Thresholds,
+    UnknownResult,
+    clear,
+    hold,
+)
 from rules.formatting import counted, listed, spelled
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
@@ -50,45 +61,41 @@ FINALIZE = Threshold(
     name="finalize",
     default=604_800.0,
     unit="s",
-    meaning="how long, by the log's own time, every node must have supported a higher level than is in force before "
-    "that is told. A week is what one may want to watch a new version before there is no way back",
+    meaning="how long, by the timestamps in the log, every node must have supported a higher level than the finalized "
+    "one before the alert fires. A week leaves time to observe a new version before a downgrade becomes impossible",
 )
 _UPGRADES_KRAFT = 26
-"""The first metadata.version of Kafka 4.1: earlier ones know kraft.version 1 and cannot be upgraded to it."""
+"""The first metadata.version of Kafka 4.1: earlier versions support kraft.version 1 and cannot upgrade to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Node:
-    """A registered node and what it supports."""
+    """A registered node and the feature levels it supports."""
 
     role: str
     id: NodeId
     features: tuple[FeatureRange, ...]
     since_timestamp_ms: Millis | None
-    runs: bool
-    """False of a fenced broker, and of a controller that is neither a voter nor an observer."""
+    running: bool
+    """False for a fenced broker, and for a controller that is neither a voter nor an observer."""
 
     @property
     def name(self) -> str:
         return f"{self.role} {self.id}"
 
     def range(self, feature: str) -> FeatureRange:
-        """Of a feature that it does not register it supports level 0 alone, as Kafka takes it."""
+        """Returns the supported levels of a feature: only level 0 if the node does not register it, as in Kafka."""
         none = FeatureRange(name=feature, lowest=0, highest=0)
         return next((each for each in self.features if each.name == feature), none)
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding a node that supports too little, one about the mixture, one a feature that is left behind."""
-    hindrance = unread(ID, quorum, thresholds)
-    if hindrance is not None:
-        yield hindrance
-        return
+    """Returns findings on unsupported levels, on mixed versions and on levels that can be finalized."""
     registered = [*_named("controller", quorum.controllers.values()), *_named("broker", quorum.brokers.values())]
-    untold = [f"{role} {one.id}" for role, one in registered if one.features is None]
-    if untold:
-        # A state of before this was kept: a registration is repeated at each start of its node.
-        why = f"what {listed(untold, 4)} supports is not known until it registers again"
+    unregistered = [f"{role} {one.id}" for role, one in registered if one.features is None]
+    if unregistered:
+        # An old state blob holds no features. A node registers again at each start.
+        why = f"the features that {listed(unregistered, 4)} supports are unknown until it registers again"
         yield UnknownResult(rule=ID, subject=None, why=why)
         return
     nodes = [
@@ -97,7 +104,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             id=one.id,
             features=one.features or (),
             since_timestamp_ms=one.features_since_timestamp_ms,
-            runs=_runs(quorum, one),
+            running=_is_running(quorum, one),
         )
         for role, one in registered
     ]
@@ -105,11 +112,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     for node in nodes:
         wrong = [(each, level) for each, level in levels.items() if not _supports(node, each, level)]
         if wrong:
-            yield _unsupporting(quorum, node, wrong)
+            yield _unsupported_level(quorum, node, wrong)
     if _mixed(nodes):
-        yield _mixture(quorum, nodes)
+        yield _mixed_versions(quorum, nodes)
     else:
-        yield from _left_behind(quorum, nodes, levels, thresholds)
+        yield from _finalizable_levels(quorum, nodes, levels, thresholds)
 
 
 def _named(
@@ -118,7 +125,7 @@ def _named(
     return [(role, one) for one in sorted(registrations, key=lambda one: one.id)]
 
 
-def _runs(quorum: Quorum, one: ControllerRegistration | BrokerRegistration) -> bool:
+def _is_running(quorum: Quorum, one: ControllerRegistration | BrokerRegistration) -> bool:
     if isinstance(one, BrokerRegistration):
         return one.alive
     poll = quorum.poll
@@ -126,7 +133,7 @@ def _runs(quorum: Quorum, one: ControllerRegistration | BrokerRegistration) -> b
 
 
 def _levels(quorum: Quorum) -> dict[str, int]:
-    """Every feature's level that is in force, but for those at 0, which any node supports."""
+    """Returns the finalized level of each feature, without those at 0, which every node supports."""
     kraft = {KRAFT_VERSION: quorum.kraft_version} if quorum.kraft_version else {}
     metadata = {METADATA_VERSION: quorum.metadata_version} if quorum.metadata_version else {}
     return dict(sorted({**quorum.features, **metadata, **kraft}.items()))
@@ -138,95 +145,95 @@ def _supports(node: _Node, feature: str, level: int) -> bool:
 
 
 def _mixed(nodes: list[_Node]) -> bool:
-    """Whether nodes of one role support different things, or the roles different metadata.versions."""
+    """Returns whether nodes of one role support different levels, or the roles different metadata.versions."""
     alike = all(len({node.features for node in nodes if node.role == role}) <= 1 for role in ("controller", "broker"))
     return not alike or len({node.range(METADATA_VERSION) for node in nodes}) > 1
 
 
-def _unsupporting(quorum: Quorum, node: _Node, wrong: list[tuple[str, int]]) -> Finding:
-    what = listed(f"{feature} {level}, it knows {node.range(feature)}" for feature, level in wrong)
+def _unsupported_level(quorum: Quorum, node: _Node, wrong: list[tuple[str, int]]) -> Finding:
+    what = listed(f"{feature} {level} (it supports {node.range(feature)})" for feature, level in wrong)
     return Finding(
         rule=ID,
         subject=node.name,
         severity=Severity.WARNING,
-        summary=f"{node.name} does not support what is in force: {what}",
+        summary=f"{node.name.capitalize()} does not support a finalized feature level: {what}.",
         evidence={
             "node": node.name,
-            "in_force": {**dict(wrong)},
-            "supports": [str(each) for each in node.features],
+            "finalized_levels_not_supported": {**dict(wrong)},
+            "supported_levels": [str(each) for each in node.features],
         },
         remedy=(
             f"# Upgrade {node.name}: it cannot take part with the version that it registered last",
-            "# If it is gone for good, take its registration away: a broker's with kafka-cluster.sh unregister, a "
-            "controller's from Kafka 4.4 on",
+            "# If it no longer exists, remove its registration: for a broker with kafka-cluster.sh unregister, for a "
+            "controller from Kafka 4.4 on",
             describe_features(quorum),
         ),
     )
 
 
-def _mixture(quorum: Quorum, nodes: list[_Node]) -> Finding:
+def _mixed_versions(quorum: Quorum, nodes: list[_Node]) -> Finding:
     newest = max(node.range(METADATA_VERSION).highest for node in nodes)
     behind = [node for node in nodes if node.range(METADATA_VERSION).highest < newest]
     ahead = [node for node in nodes if node not in behind]
-    since = max(_first(ahead), _first(behind)) if behind else _first(nodes)
+    since = max(_first_registered_ms(ahead), _first_registered_ms(behind)) if behind else _first_registered_ms(nodes)
     age = Millis(max(0, (quorum.newest_timestamp_ms or since) - since))
     if behind:
         levels = sorted({node.range(METADATA_VERSION).highest for node in behind})
         what = (
-            f"{listed((node.name for node in behind), 4)} knows metadata.version up to {listed(levels)}, "
-            f"{counted(len(ahead), 'other')} up to {newest}"
+            f"{listed((node.name for node in behind), 4)} supports metadata.version up to {listed(levels)}, "
+            f"{counted(len(ahead), 'other node')} up to {newest}"
         )
     else:
-        what = "all know the same metadata.version and differ in other features"
+        what = "all support the same metadata.version and differ in other features"
     return Finding(
         rule=ID,
         subject="nodes",
         severity=Severity.WARNING,
-        summary=f"nodes of different versions are registered side by side for {spelled(age)}: {what}",
+        summary=f"Nodes of different versions have been registered for {spelled(age)}: {what}.",
         evidence={
-            "supported": _groups(nodes),
-            "behind_and_not_running": [node.name for node in behind if not node.runs],
+            "nodes_by_supported_levels": _groups(nodes),
+            "outdated_and_not_running": [node.name for node in behind if not node.running],
             "metadata_version": quorum.metadata_version,
             "for": spelled(age),
         },
         remedy=(
             *_catch_up(behind),
-            "# See what the active controller supports and what is in force",
+            "# Check the levels that the active controller supports and the finalized levels",
             describe_features(quorum),
         ),
-        standing_ms=age,
+        condition_age_ms=age,
     )
 
 
 def _catch_up(behind: list[_Node]) -> Iterable[str]:
-    running = [node.name for node in behind if node.runs]
-    gone = [node.name for node in behind if not node.runs]
+    running = [node.name for node in behind if node.running]
+    stopped = [node.name for node in behind if not node.running]
     if running:
         yield f"# Upgrade {listed(running, 8)} to the version of the others, one after the other"
-    if gone:
+    if stopped:
         yield (
-            f"# Not running: {listed(gone, 8)}. Start it in the version of the others, or if it is gone for good take "
-            "its registration away: a broker's with kafka-cluster.sh unregister once its partitions have moved, a "
-            "controller's from Kafka 4.4 on"
+            f"# Start {listed(stopped, 8)} (not running) with the version of the others, or remove its registration if "
+            "it no longer exists: for a broker with kafka-cluster.sh unregister after its partitions have moved, for a "
+            "controller from Kafka 4.4 on"
         )
     if not behind:
-        yield "# Bring all nodes to one version and one unstable.feature.versions.enable, one after the other"
+        yield "# Give all nodes the same version and the same unstable.feature.versions.enable, one after the other"
 
 
-def _first(nodes: list[_Node]) -> Millis:
-    """When the first of them told what it supports."""
+def _first_registered_ms(nodes: list[_Node]) -> Millis:
+    """Returns when the first of these nodes registered its features."""
     return min(node.since_timestamp_ms or Millis(0) for node in nodes)
 
 
 def _groups(nodes: list[_Node]) -> dict[str, Plain]:
-    """Who supports what."""
+    """Returns the names of the nodes by the levels they support."""
     groups: dict[str, list[Plain]] = {}
     for node in nodes:
         groups.setdefault(", ".join(map(str, node.features)) or "nothing", []).append(node.name)
     return {**groups}
 
 
-def _left_behind(
+def _finalizable_levels(
     quorum: Quorum, nodes: list[_Node], levels: dict[str, int], thresholds: Thresholds
 ) -> Iterable[Finding]:
     newest = quorum.newest_timestamp_ms
@@ -240,7 +247,7 @@ def _left_behind(
     if in_force is not None and highest > in_force:
         yield _finalizable(quorum, nodes, METADATA_VERSION, in_force, highest, age)
     kraft = min(node.range(KRAFT_VERSION).highest for node in nodes)
-    # Nodes that are not mixed know one range of metadata.version, and below 3.7 no controller tells its own.
+    # Nodes that are not mixed support one range of metadata.version, and below 3.7 controllers do not register.
     able = highest >= _UPGRADES_KRAFT and any(node.role == "controller" for node in nodes)
     if able and quorum.kraft_version == 0 and kraft > 0:
         yield _finalizable(quorum, nodes, KRAFT_VERSION, 0, kraft, age)
@@ -248,40 +255,41 @@ def _left_behind(
 
 def _finalizable(quorum: Quorum, nodes: list[_Node], feature: str, in_force: int, highest: int, age: Millis) -> Finding:
     warning = (
-        "# When the version has proven itself, finalize it: there is no safe way back"
+        "# When the version has proven stable, finalize it: there is no safe way back"
         if feature == METADATA_VERSION
-        else "# Make the quorum dynamic, if you want that: controllers are then added and disks replaced by "
-        "add-controller and remove-controller, and there is no way back"
+        else "# Make the quorum dynamic if you want to change voters and replace disks with add-controller and "
+        "remove-controller: there is no way back"
     )
     after = (
         ()
         if feature == METADATA_VERSION
-        else ("# Then give every node controller.quorum.bootstrap.servers in place of controller.quorum.voters",)
+        else ("# Then replace controller.quorum.voters with controller.quorum.bootstrap.servers on every node",)
     )
     return Finding(
         rule=ID,
         subject=feature,
         severity=Severity.INFO,
-        summary=f"{feature} {in_force} is in force, and every node supports {highest} for {spelled(age)}",
+        summary=f"Feature {feature} {in_force} is finalized. Every node has supported {highest} for {spelled(age)}.",
         evidence={
             "feature": feature,
-            "in_force": in_force,
-            "every_node_supports": highest,
+            "finalized_level": in_force,
+            "level_all_nodes_support": highest,
             "for": spelled(age),
             "controllers_registered": sum(node.role == "controller" for node in nodes),
             "brokers_registered": sum(node.role == "broker" for node in nodes),
-            "levels_in_force": dict(_levels(quorum)),
+            "finalized_levels": dict(_levels(quorum)),
         },
         remedy=(describe_features(quorum), warning, upgrade_feature(quorum, feature, highest), *after),
-        standing_ms=age,
+        condition_age_ms=age,
     )
 
 
 RULE = Rule(
     id=ID,
-    title="Nodes and finalized features do not go together",
+    title="Node versions and finalized features do not match",
     text=__doc__ or "",
     thresholds=(hold(14_400.0), clear(), FINALIZE, SEEN_AGE),
     evaluate=evaluate,
+    needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "committed-metadata-lost"),
 )

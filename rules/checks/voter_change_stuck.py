@@ -1,68 +1,61 @@
-"""A change of the voter set was begun and is not committed.
+"""A change of the voter set has started and is not committed.
 
 What it means
-    The leader works with a voter set that the log's last committed VotersRecord does not hold: somebody ran
-    add-controller or remove-controller (or a controller joined by itself), and no majority of the new set has
-    acknowledged it (KIP-853). It commits in milliseconds when the voters fetch.
+    The leader uses a voter set that differs from the last committed VotersRecord in the log: an administrator ran
+    add-controller or remove-controller, or a controller joined automatically, and no majority of the new set has
+    acknowledged the change (KIP-853). A change commits within milliseconds if the voters fetch.
 
-    Until it does no other change of the voter set is accepted, and a leader that fails may take the change with it, so
-    that the set falls back to the old one. Kafka's tool gives up after seconds and says "timed out"; the change does
-    not. No Kafka tool shows the committed set next to the leader's. A leader that hears no majority at all resigns
-    within seconds: then `no-leader` speaks instead.
+    Until it commits, the leader refuses every other change of the voter set. If the leader fails, the change may be
+    lost and the old set may come back. Kafka's tool reports "timed out" after some seconds; the change itself does not
+    time out. No Kafka tool shows the committed set next to the leader's set. A leader that hears from no majority
+    resigns within seconds: then `no-leader` fires instead.
 
 Evidence
-    Who is added and who removed; the committed set with its offset; what each voter of the new set does, and how many
-    must acknowledge.
+    The voters that are added and removed; the committed set with its offset; the state of each voter of the new set,
+    and how many must acknowledge.
 
 What to do
-    1. Count a majority of the new set: with the added voter, without the removed one.
-    2. Make so many of them fetch: start those that are down, mend the way of the others to the leader.
+    1. Count the majority of the new set: with the added voter, without the removed one.
+    2. Make that many voters fetch: start those that are down, and fix the network path of the others to the leader.
 
 What not to do
-    Do not repeat the command because it timed out, and begin no other change: both are refused. Do not remove further
-    controllers to make it pass.
+    Do not repeat the command because it timed out, and do not start another change: the leader refuses both. Do not
+    remove more controllers to make the change pass.
 
 Thresholds
-    hold (60 s) and clear (10 s): a change that commits takes far less than a second, also through an election. silent
-    (10 s), behind (10 s), poll_age (10 s). seen_age (10 s): the log must have answered this recently.
+    hold (60 s) and clear (10 s): a change commits in far less than a second, even during an election. silent (10 s),
+    behind (10 s), poll_age (10 s). seen_age (10 s): the log must have been read this recently.
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, SEEN_AGE, SILENT, fresh_poll, no_fresh_poll, no_voters_record
-from rules.analysis.log_freshness import unread
-from rules.analysis.replica_lag import same
-from rules.analysis.voter_status import BEHIND, Part, Seat, keeping_up, seats
-from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
+from rules.analysis.freshness import POLL_AGE, SEEN_AGE, SILENT
+from rules.analysis.replica_lag import same_replica
+from rules.analysis.voter_status import BEHIND, VoterActivity, VoterStatus, in_sync_count, voter_statuses
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import listed
 from rules.model.identifiers import ReplicaKey
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
-from rules.model.voter_set import VoterSet
+from rules.model.voter_set import VoterSet, majority
+from rules.observability import needed_poll, needed_voters
 from rules.remedy_commands import describe_status
 
 ID = "voter-change-stuck"
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding about the quorum, while the leader's set is not the committed one."""
-    hindrance = no_voters_record(ID, quorum) or unread(ID, quorum, thresholds)
-    if hindrance is not None:
-        yield hindrance
-        return
-    poll, committed = fresh_poll(quorum, thresholds), quorum.committed
-    if poll is None or poll.leader is None or committed is None:
-        yield no_fresh_poll(ID, quorum)
-        return
+    """Returns one finding about the quorum while the leader's voter set is not the committed one."""
+    poll, committed = needed_poll(quorum), needed_voters(quorum)
     latest = [row.key for row in poll.voters]
     added = sorted((key for key in latest if not _in(key, committed.keys)), key=str)
     removed = sorted((key for key in committed.keys if not _in(key, latest)), key=str)
     if added or removed:
-        yield _finding(quorum, committed, poll, added, removed, seats(quorum, poll, thresholds))
+        yield _finding(quorum, committed, poll, added, removed, voter_statuses(quorum, poll, thresholds))
 
 
 def _in(key: ReplicaKey, keys: Iterable[ReplicaKey]) -> bool:
-    return any(same(key, other) for other in keys)
+    return any(same_replica(key, other) for other in keys)
 
 
 def _finding(
@@ -71,47 +64,47 @@ def _finding(
     poll: Poll,
     added: list[ReplicaKey],
     removed: list[ReplicaKey],
-    seated: tuple[Seat, ...],
+    statuses: tuple[VoterStatus, ...],
 ) -> Finding:
-    carrying, majority = keeping_up(seated), len(seated) // 2 + 1
-    what = listed(
+    in_sync, needed = in_sync_count(statuses), majority(len(statuses))
+    change = listed(
         [*(f"adding controller {key.id}" for key in added), *(f"removing controller {key.id}" for key in removed)]
     )
     return Finding(
         rule=ID,
         subject="quorum",
         severity=Severity.WARNING,
-        summary=f"a change of the voter set is not committed ({what}): {carrying} of its {len(seated)} voters keep up, "
-        f"{majority} are needed",
+        summary=f"A change of the voter set is not committed: {change}. {in_sync} of the {len(statuses)} voters of "
+        f"the new set are in sync; {needed} are needed.",
         evidence={
             "adding": [str(key) for key in added],
             "removing": [str(key) for key in removed],
             "committed_voters": [str(voter.key) for voter in committed.voters],
             "voters_record_offset": committed.offset,
-            "voters_of_the_change": {str(seat.key): str(seat) for seat in seated},
-            "voters_keeping_up": carrying,
-            "majority": majority,
+            "voters_of_the_new_set": {str(status.key): str(status) for status in statuses},
+            "voters_in_sync": in_sync,
+            "majority": needed,
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
             "high_watermark": quorum.high_watermark,
         },
-        remedy=tuple(_remedy(quorum, poll, seated)),
+        remedy=tuple(_remedy(quorum, poll, statuses)),
     )
 
 
-def _remedy(quorum: Quorum, poll: Poll, seated: tuple[Seat, ...]) -> Iterable[str]:
-    for seat in seated:
-        if seat.part is Part.SILENT:
-            yield f"# Start controller {seat.key.id}, or see in its log why it does not fetch from the leader"
-        elif seat.part is Part.BEHIND:
-            yield f"# See what slows controller {seat.key.id}: it fetches and does not catch up"
-    if all(seat.part is Part.KEEPS_UP for seat in seated):
+def _remedy(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...]) -> Iterable[str]:
+    for status in statuses:
+        if status.activity is VoterActivity.NOT_FETCHING:
+            yield f"# Start controller {status.key.id}, or check in its log why it does not fetch from the leader"
+        elif status.activity is VoterActivity.LAGGING:
+            yield f"# Check why controller {status.key.id} is slow: it fetches and does not catch up"
+    if all(status.activity is VoterActivity.IN_SYNC for status in statuses):
         yield (
-            f"# Every voter of the new set keeps up: read the log of the leader, controller {poll.leader_id}, for why "
-            "it does not commit the change"
+            f"# Check in the log of the leader, controller {poll.leader_id}, why it does not commit the change: every "
+            "voter of the new set is in sync"
         )
-    yield "# Begin no other change of the voter set until this one is committed or gone"
-    yield "# See the set the leader works with"
+    yield "# Do not start another change of the voter set until this one is committed or dropped"
+    yield "# Check the voter set that the leader uses"
     yield describe_status(quorum)
 
 
@@ -121,5 +114,6 @@ RULE = Rule(
     text=__doc__ or "",
     thresholds=(hold(60.0), clear(), SILENT, BEHIND, POLL_AGE, SEEN_AGE),
     evaluate=evaluate,
+    needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),
 )

@@ -1,39 +1,42 @@
-"""A voter is down, or falls behind, and the quorum still has voters to spare.
+"""A voter is down or lagging; the quorum still tolerates a failure.
 
 What it means
-    One voter does not fetch, or fetches and stays behind the leader, while enough others keep up that one more may
-    fail. Nothing is broken yet; the quorum has become less robust than it was built to be.
+    One voter does not fetch, or it fetches and lags behind the leader. Enough other voters are in sync that one more
+    may fail. The quorum works, but it is less robust than designed.
 
-    Where no further failure is tolerated, `failure-tolerance` speaks, and this rule keeps quiet. A voter that catches
-    up, whose distance shrinks over a window of polls, is not named; nor is one whose disk was replaced: that is
-    `voter-disk-replaced`'s.
+    If no further failure is tolerated, `failure-tolerance` fires and inhibits this rule. The rule does not report a
+    voter that is catching up (its lag decreases over a window of polls), nor a voter with a new log directory, which
+    `voter-disk-replaced` reports.
 
 Evidence
-    The voter's key and recorded endpoint; what it does by the leader's clock; its log end offset next to the
-    leader's; how its distance developed, where it fetches; how many failures are still tolerated.
+    The voter's key and recorded endpoint; its state by the leader's clock; its log end offset next to the leader's; how
+    its lag develops, if it fetches; how many failures are still tolerated.
 
 What to do
     1. If its process is down, start it.
-    2. If it runs and does not fetch, look at its way to the leader and at the end of its log.
-    3. If it fetches and stays behind, look at its disk and its CPU.
-    4. If it is gone for good, replace it: add its successor, then remove it.
+    2. If it runs and does not fetch, check its network path to the leader and the end of its log.
+    3. If it fetches and lags, check its disk and its CPU.
+    4. If it is lost for good, replace it: add its successor, then remove it.
 
 What not to do
     Do not restart the leader to help it: a new leader does not make a slow disk faster.
 
 Thresholds
     hold (5 min) and clear (10 s): long enough for a reboot, because nothing is at stake yet. behind (10 s), silent
-    (10 s), poll_age (10 s). window (30 samples, more than the minute that is kept): what its progress is judged on.
+    (10 s), poll_age (10 s). window (30 samples, more than the one minute that is kept): how many samples of its lag
+    are evaluated.
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, SILENT, fresh_poll, no_fresh_poll
+from rules.analysis.freshness import POLL_AGE, SILENT
 from rules.analysis.replica_lag import Readiness, readiness
-from rules.analysis.voter_status import BEHIND, Part, Seat, keeping_up, seats
-from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
+from rules.analysis.voter_status import BEHIND, VoterActivity, VoterStatus, in_sync_count, voter_statuses
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
+from rules.model.voter_set import majority
+from rules.observability import needed_poll
 from rules.remedy_commands import describe_status
 
 ID = "voter-lagging"
@@ -41,70 +44,69 @@ WINDOW = Threshold(
     name="window",
     default=30.0,
     unit="samples",
-    meaning="how many of the newest samples of its progress are judged; one is kept every 5 s for a minute, so the "
-    "default judges that minute, and fewer than 12 judge less",
+    meaning="how many of the newest lag samples are evaluated. One sample is kept every 5 s for one minute, so the "
+    "default covers that minute and a value below 12 covers less",
 )
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """One finding a voter that does not keep up."""
-    poll = fresh_poll(quorum, thresholds)
-    if poll is None or poll.leader is None:
-        yield no_fresh_poll(ID, quorum)
-        return
-    seated = seats(quorum, poll, thresholds)
-    for seat in seated:
-        subject = f"voter {seat.key.id}"
-        if seat.part is Part.KEEPS_UP:
+    """Returns one finding for each voter that is not in sync."""
+    poll = needed_poll(quorum)
+    statuses = voter_statuses(quorum, poll, thresholds)
+    for status in statuses:
+        subject = f"voter {status.key.id}"
+        if status.activity is VoterActivity.IN_SYNC:
             continue
-        if seat.replaced_by:
+        if status.replaced_by:
             yield UnknownResult(
-                rule=ID, subject=subject, why=f"its disk was replaced: {seat.replaced_by} fetches instead"
+                rule=ID, subject=subject, why=f"its log directory was replaced: {status.replaced_by} fetches instead"
             )
             continue
-        state = _progress(quorum, seat, thresholds)
-        if seat.part is Part.BEHIND and state is Readiness.CATCHING_UP:
+        state = _progress(quorum, status, thresholds)
+        if status.activity is VoterActivity.LAGGING and state is Readiness.CATCHING_UP:
             yield UnknownResult(rule=ID, subject=subject, why="it is catching up")
         else:
-            yield _finding(quorum, poll, seated, seat, state)
+            yield _finding(quorum, poll, statuses, status, state)
 
 
-def _progress(quorum: Quorum, seat: Seat, thresholds: Thresholds) -> Readiness:
-    history = quorum.histories.get(seat.key)
+def _progress(quorum: Quorum, status: VoterStatus, thresholds: Thresholds) -> Readiness:
+    history = quorum.histories.get(status.key)
     window = int(thresholds[WINDOW.name])
     return readiness(history.samples if history else (), limit_ms=thresholds.ms(BEHIND.name), window=window)
 
 
-def _finding(quorum: Quorum, poll: Poll, seated: tuple[Seat, ...], seat: Seat, state: Readiness) -> Finding:
-    carrying, majority = keeping_up(seated), len(seated) // 2 + 1
-    voter = quorum.committed.by_id(seat.key.id) if quorum.committed else None
+def _finding(
+    quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], status: VoterStatus, state: Readiness
+) -> Finding:
+    in_sync, needed = in_sync_count(statuses), majority(len(statuses))
+    voter = quorum.committed.by_id(status.key.id) if quorum.committed else None
     endpoint = str(voter.endpoints[0]) if voter and voter.endpoints else None
-    node = seat.key.id
+    node = status.key.id
     first = (
-        f"# Start controller {node}{f' so that it listens at {endpoint}' if endpoint else ''}, or see in its log why "
-        "it does not fetch from the leader"
-        if seat.part is Part.SILENT
-        else f"# See what slows controller {node}: its network to the leader, its metadata disk, its CPU"
+        f"# Start controller {node}{f' so that it listens at {endpoint}' if endpoint else ''}, or check in its log "
+        "why it does not fetch from the leader"
+        if status.activity is VoterActivity.NOT_FETCHING
+        else f"# Check why controller {node} is slow: its network to the leader, its metadata disk, its CPU"
     )
     return Finding(
         rule=ID,
         subject=f"voter {node}",
         severity=Severity.WARNING,
-        summary=f"voter {node} {seat}; {carrying} of {len(seated)} voters keep up, {majority} are needed",
+        summary=f"Voter {node} is {status}. {in_sync} of {len(statuses)} voters are in sync; {needed} are needed.",
         evidence={
-            "voter": str(seat.key),
+            "voter": str(status.key),
             "recorded_endpoint": endpoint,
-            "it": str(seat),
-            "keeps_up": state.value if seat.part is Part.BEHIND else "does not fetch",
-            "log_end_offset": seat.log_end_offset,
+            "state": str(status),
+            "lag_trend": state.value if status.activity is VoterActivity.LAGGING else "not fetching",
+            "log_end_offset": status.log_end_offset,
             "leader_log_end_offset": poll.leader.log_end_offset if poll.leader else None,
-            "voters_keeping_up": carrying,
-            "majority": majority,
-            "further_failures_tolerated": max(0, carrying - majority),
+            "voters_in_sync": in_sync,
+            "majority": needed,
+            "further_failures_tolerated": max(0, in_sync - needed),
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
-        remedy=(first, "# See how far each voter is", describe_status(quorum)),
+        remedy=(first, "# Check the log end offset of each voter", describe_status(quorum)),
     )
 
 
@@ -114,5 +116,6 @@ RULE = Rule(
     text=__doc__ or "",
     thresholds=(hold(300.0), clear(), BEHIND, SILENT, POLL_AGE, WINDOW),
     evaluate=evaluate,
+    needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled", "failure-tolerance"),
 )

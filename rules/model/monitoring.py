@@ -1,7 +1,9 @@
 """What the monitor itself observes of endpoints, leader views, failed observations and broken promises."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 
@@ -10,7 +12,7 @@ class Resolution(StrEnum):
     """What the name service said of an endpoint's host, from where the monitor stands."""
 
     RESOLVED = "resolved"
-    NAME_GONE = "name-gone"
+    NAME_NOT_FOUND = "name-gone"
     """The resolver answered that no such name exists: counts against the endpoint."""
     RESOLVER_FAILED = "resolver-failed"
     """No answer, or a temporary failure: counts against our sight, never against the endpoint."""
@@ -70,7 +72,7 @@ class ObservationSource(StrEnum):
     QUORUM = "quorum"
     """DescribeQuorum."""
     PROBE = "probe"
-    VIEW = "view"
+    LEADER_VIEW = "view"
     """Who leads, as each controller sees it."""
 
 
@@ -148,9 +150,15 @@ class LeaderView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedObservation:
-    """The newest failed attempt to see one thing at one place."""
+    """The newest failed attempt to observe one data source at one address."""
 
-    sight: ObservationSource
+    # pydantic reads this when it stores the state: the stored key of `source` stays `sight`, its name until version 1.
+    __pydantic_config__: ClassVar[Mapping[str, object]] = {
+        "alias_generator": lambda name: {"source": "sight"}.get(name, name),
+        "serialize_by_alias": True,
+    }
+
+    source: ObservationSource
     endpoint: str
     """HOST:PORT that was asked, or empty when none could be."""
     reason: Reason

@@ -75,7 +75,7 @@ class Quorum:
     brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
     recovering: tuple[Recovery, ...] = ()
     open_transaction: OpenTransaction | None = None
-    past: RecentHistory = field(default_factory=RecentHistory)
+    history: RecentHistory = field(default_factory=RecentHistory)
     probes: Mapping[str, Probe] = field(default_factory=dict)
     """The newest probe of each (node, endpoint), keyed `NODE@HOST:PORT`."""
     addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -84,13 +84,13 @@ class Quorum:
     Filled by replay from probes with `Resolution.RESOLVED`; a host's entry stays when its name is gone, and when
     nobody looked for long, and goes when no voter, registration or node of the quorum names that host any more.
     """
-    views: Mapping[str, LeaderView] = field(default_factory=dict)
+    leader_views: Mapping[str, LeaderView] = field(default_factory=dict)
     """What each controller last said of who leads, by the HOST:PORT that was asked."""
     failures: tuple[FailedObservation, ...] = ()
     """Attempts that fail now: an entry goes as soon as its sight at its endpoint succeeds again."""
-    violations: tuple[InvariantViolation, ...] = ()
+    invariant_violations: tuple[InvariantViolation, ...] = ()
     """Raft's promises that were broken, oldest first. Bounded by replay."""
-    breaches: tuple[ContractViolation, ...] = ()
+    contract_violations: tuple[ContractViolation, ...] = ()
     """Data contracts that were broken lately, one entry a contract, oldest first. Bounded by replay."""
     bootstrap: tuple[str, ...] = ()
     """HOST:PORT of each configured controller (or broker)."""

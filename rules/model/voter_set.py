@@ -5,9 +5,19 @@ from dataclasses import dataclass
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 
 
+def majority(voters: int) -> int:
+    """Returns how many of so many voters win an election and commit a record."""
+    return voters // 2 + 1
+
+
+def tolerated_failures(voters: int) -> int:
+    """Returns how many of so many voters may fail while the others are still a majority."""
+    return max(0, voters - majority(voters))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Voter:
-    """One voter of a VotersRecord. Invariant: the first endpoint is the one other voters dial."""
+    """One voter of a VotersRecord. Invariant: the first endpoint is the one that other voters dial."""
 
     key: ReplicaKey
     endpoints: tuple[Endpoint, ...]
@@ -15,7 +25,7 @@ class Voter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterSet:
-    """A committed VotersRecord, whole, and where it stands in the log."""
+    """A committed VotersRecord and its place in the log."""
 
     voters: tuple[Voter, ...]
     offset: Offset
@@ -24,8 +34,8 @@ class VoterSet:
 
     @property
     def majority(self) -> int:
-        """Votes that win an election, and replicas that commit a record."""
-        return len(self.voters) // 2 + 1
+        """How many votes win an election, and how many replicas commit a record."""
+        return majority(len(self.voters))
 
     @property
     def ids(self) -> frozenset[NodeId]:
@@ -38,7 +48,7 @@ class VoterSet:
         return frozenset(voter.key for voter in self.voters)
 
     def by_id(self, node: NodeId) -> Voter | None:
-        """The voter with this node id (Kafka allows one directory per id), or None."""
+        """Returns the voter with this node id, or None: Kafka allows one directory per id."""
         return next((voter for voter in self.voters if voter.key.id == node), None)
 
 
@@ -48,4 +58,4 @@ class VoterRemoval:
 
     key: ReplicaKey
     removed_at_ms: Millis
-    """When the gatherer first showed us the set without it."""
+    """When the gatherer first observed the voter set without it."""

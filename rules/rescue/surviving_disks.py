@@ -9,7 +9,7 @@ for what it had may stand behind the damage. What the best has beyond may never 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rules.analysis.electability import Position, Stand, electability
+from rules.analysis.electability import Position, VoterStanding, electability
 from rules.model.identifiers import Epoch, Offset, ReplicaKey
 from rules.model.voter_set import VoterSet
 
@@ -74,7 +74,7 @@ def survival(disks: Iterable[Survivor]) -> Survival | None:
     positions = {disk.key: disk.position for disk in left}
     keys = sorted(voters.keys)
     elected = electability(
-        Stand(key=key, alive=key in positions, leads=True, position=positions.get(key)) for key in keys
+        VoterStanding(key=key, alive=key in positions, reachable=True, position=positions.get(key)) for key in keys
     )
     return Survival(
         best=tuple(sorted(disk.key for disk in left if disk.position == left[0].position)),

@@ -87,7 +87,7 @@ def healthy(voters: int = 3) -> Quorum:
         controllers={NodeId(node): registration(node) for node in ids},
         brokers={NodeId(node): broker(node) for node in (101, 102)},
         probes=dict(_probe(node) for node in ids),
-        views={str(endpoint(node)): view(node, leader=voters) for node in ids},
+        leader_views={str(endpoint(node)): view(node, leader=voters) for node in ids},
         addresses={f"c{node}.test": (f"10.0.0.{node}",) for node in ids},
         bootstrap=tuple(str(endpoint(node)) for node in ids),
     )
@@ -243,7 +243,7 @@ def name_gone(quorum: Quorum, *nodes: int) -> Quorum:
         quorum = probed(
             quorum,
             node,
-            resolution=Resolution.NAME_GONE,
+            resolution=Resolution.NAME_NOT_FOUND,
             connection=Connection.NOT_TRIED,
             answer=Answer.NOT_ASKED,
         )
@@ -363,7 +363,7 @@ def forced(quorum: Quorum, *, before: Iterable[int], after: Iterable[int], ago_m
         leader_epoch=EPOCH,
         timestamp_ms=Millis(NOW - 300 - ago_ms),
     )
-    return replace(quorum, past=replace(quorum.past, reconfigurations=(*quorum.past.reconfigurations, one)))
+    return replace(quorum, history=replace(quorum.history, reconfigurations=(*quorum.history.reconfigurations, one)))
 
 
 def removed(quorum: Quorum, node: int, *, ago_ms: int, directory: str | None = None) -> Quorum:
@@ -388,14 +388,14 @@ def failing(
     quorum: Quorum,
     reason: Reason,
     *endpoints: str,
-    sight: ObservationSource = ObservationSource.LOG,
+    source: ObservationSource = ObservationSource.LOG,
     detail: str = "",
     ago_ms: int = 0,
 ) -> Quorum:
     """Looks at these places fail now, since a while."""
     failures = [
         FailedObservation(
-            sight=sight,
+            source=source,
             endpoint=each,
             reason=reason,
             detail=detail,
@@ -442,7 +442,7 @@ def broken(quorum: Quorum, *invariants: Invariant, ago_ms: int = 20_000) -> Quor
         )
         for each in invariants
     ]
-    return replace(quorum, violations=(*quorum.violations, *violations))
+    return replace(quorum, invariant_violations=(*quorum.invariant_violations, *violations))
 
 
 def breached(quorum: Quorum, contract: str, *, ago_ms: int = 20_000, rows: int = 1, grave: bool = False) -> Quorum:
@@ -459,7 +459,7 @@ def breached(quorum: Quorum, contract: str, *, ago_ms: int = 20_000, rows: int =
         else "offset 180: record type 99 version 0 is not known to Kafka 3.3.2 to 4.3.1",
         sequence=1_042,
     )
-    return replace(quorum, breaches=(*quorum.breaches, breach))
+    return replace(quorum, contract_violations=(*quorum.contract_violations, breach))
 
 
 # What can go wrong with partitions.
@@ -553,13 +553,13 @@ def elected(quorum: Quorum, *leaders: int, every_ms: int = 60_000, started: tupl
     starts = tuple(
         ControllerStart(id=NodeId(node), offset=Offset(9_950), timestamp_ms=Millis(NOW - 300)) for node in started
     )
-    past = replace(quorum.past, elections=tuple(reversed(elections)), starts=starts)
-    return replace(quorum, past=past, leader_epoch=Epoch(40))
+    past = replace(quorum.history, elections=tuple(reversed(elections)), starts=starts)
+    return replace(quorum, history=past, leader_epoch=Epoch(40))
 
 
 def views(quorum: Quorum, *said: LeaderView) -> Quorum:
     """These controllers say something else of who leads."""
-    return replace(quorum, views={**quorum.views, **{each.endpoint: each for each in said}})
+    return replace(quorum, leader_views={**quorum.leader_views, **{each.endpoint: each for each in said}})
 
 
 def foreign(said: LeaderView) -> LeaderView:
@@ -569,8 +569,10 @@ def foreign(said: LeaderView) -> LeaderView:
 
 def snapshots(quorum: Quorum, log: LeaderLog) -> Quorum:
     """The leader says this of its log."""
-    leading = {name: replace(each, log=log) if each.log is not None else each for name, each in quorum.views.items()}
-    return replace(quorum, views=leading)
+    leading = {
+        name: replace(each, log=log) if each.log is not None else each for name, each in quorum.leader_views.items()
+    }
+    return replace(quorum, leader_views=leading)
 
 
 def unclean(quorum: Quorum, *partitions: int, topic: str | None = "orders", ago_ms: int = 45_000) -> Quorum:
@@ -586,7 +588,7 @@ def unclean(quorum: Quorum, *partitions: int, topic: str | None = "orders", ago_
         last_timestamp_ms=Millis(NOW - 300 - ago_ms),
         last_offset=Offset(9_500),
     )
-    return replace(quorum, past=replace(quorum.past, unclean=(*quorum.past.unclean, one)))
+    return replace(quorum, history=replace(quorum.history, unclean=(*quorum.history.unclean, one)))
 
 
 def upgraded(quorum: Quorum, metadata_version: int, *nodes: int, ago_ms: int = 5 * 3_600_000) -> Quorum:

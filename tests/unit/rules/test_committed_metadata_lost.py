@@ -1,4 +1,4 @@
-"""committed-metadata-lost: what was seen once has happened."""
+"""committed-metadata-lost: each reported loss is in one finding about the metadata log."""
 
 from dataclasses import replace
 
@@ -9,31 +9,36 @@ from tests.unit.rules.situation import all_refuse, failing, findings, healthy, t
 RULE = "committed-metadata-lost"
 
 
-def test_every_loss_is_one_finding_about_the_log() -> None:
+def test_two_losses_are_one_finding_about_the_metadata_log() -> None:
     lost = failing(healthy(), Reason.METADATA_LOST, "c1.test:9093", detail="the log ends at 40", ago_ms=60_000)
     lost = failing(lost, Reason.METADATA_LOST, "c2.test:9093", detail="the log ends at 30")
     (finding,) = findings(lost, RULE)
 
     assert (finding.subject, finding.severity) == ("metadata log", Severity.CRITICAL)
-    assert finding.summary == "committed metadata was lost, as c2.test:9093 answers: the log ends at 30"
+    assert finding.summary == (
+        "Committed metadata was lost: the log ends at 30 (reported by c2.test:9093). "
+        "Topics, configurations and ACLs may be missing."
+    )
     losses = finding.evidence["losses"]
     assert isinstance(losses, list)
-    assert [(each["what"], each["asked"]) for each in losses if isinstance(each, dict)] == [
+    assert [(each["detail"], each["reported_by"]) for each in losses if isinstance(each, dict)] == [
         ("the log ends at 40", "c1.test:9093"),
         ("the log ends at 30", "c2.test:9093"),
     ]
 
 
-def test_no_other_failure_is_a_loss() -> None:
+def test_no_other_failure_reason_is_a_loss() -> None:
     for reason in set(Reason) - {Reason.METADATA_LOST}:
         assert findings(failing(healthy(), reason, "c1.test:9093"), RULE) == []
 
 
-def test_it_is_told_while_nobody_leads_and_with_nothing_known() -> None:
+def test_a_loss_fires_without_a_leader_and_without_any_other_observation() -> None:
     dead = failing(all_refuse(healthy()), Reason.METADATA_LOST, "", detail="offset 30 is written again")
     assert "critical committed-metadata-lost: metadata log" in told(dead)
     (finding,) = findings(replace(dead, committed=None, poll=None, leader_id=None), RULE)
-    assert finding.summary == "committed metadata was lost: offset 30 is written again"
+    assert finding.summary == (
+        "Committed metadata was lost: offset 30 is written again. Topics, configurations and ACLs may be missing."
+    )
     losses = finding.evidence["losses"]
     assert isinstance(losses, list)
-    assert [each["asked"] for each in losses if isinstance(each, dict)] == [None]
+    assert [each["reported_by"] for each in losses if isinstance(each, dict)] == [None]

@@ -1,14 +1,16 @@
+"""data-contract-broken: one finding for each contract that was found broken recently."""
+
 from rules.finding import Severity
 from tests.unit.rules.situation import breached, findings, healthy, told
 
 MINUTE = 60_000
 
 
-def test_data_that_is_what_it_must_be_is_no_finding() -> None:
+def test_without_a_contract_violation_there_is_no_finding() -> None:
     assert findings(healthy(), "data-contract-broken") == []
 
 
-def test_each_broken_contract_is_a_finding_of_its_own_in_stable_order() -> None:
+def test_each_broken_contract_is_one_finding_in_stable_order() -> None:
     quorum = breached(breached(healthy(), "secrets-are-blanked", grave=True), "every-record-decodes", rows=3)
 
     assert told(quorum) == [
@@ -20,15 +22,16 @@ def test_each_broken_contract_is_a_finding_of_its_own_in_stable_order() -> None:
     )
 
 
-def test_it_stands_for_half_an_hour_after_it_was_last_found() -> None:
+def test_the_finding_lasts_half_an_hour_after_the_contract_was_last_found_broken() -> None:
     assert findings(breached(healthy(), "offsets-ascend", ago_ms=30 * MINUTE), "data-contract-broken") != []
     assert findings(breached(healthy(), "offsets-ascend", ago_ms=30 * MINUTE + 1), "data-contract-broken") == []
 
 
-def test_it_tells_how_many_rows_and_one_of_them() -> None:
+def test_the_summary_has_the_number_of_rows_and_one_example() -> None:
     (finding,) = findings(breached(healthy(), "every-record-decodes", rows=3), "data-contract-broken")
 
     assert finding.severity is Severity.WARNING
-    assert "3 rows break it; offset 180: record type 99" in finding.summary
+    assert finding.summary.startswith("Data of kraftwatch breaks contract every-record-decodes in 3 rows. ")
+    assert "Example: offset 180: record type 99" in finding.summary
     assert (finding.evidence["rows"], finding.evidence["journal_row"]) == (3, 1_042)
     assert any("kraftwatch quarantine list" in step for step in finding.remedy)

@@ -1,4 +1,4 @@
-"""Rules are found, fenced and ordered; overrides are checked."""
+"""Rules are found in their folder, guarded against exceptions and ordered; overrides are checked."""
 
 import pkgutil
 from collections.abc import Callable, Iterable
@@ -30,10 +30,10 @@ from tests.unit.rules.situation import (
     unseen_for,
 )
 
-Hurt: TypeAlias = Callable[[Quorum], Quorum]
+Fault: TypeAlias = Callable[[Quorum], Quorum]
 
 
-def test_a_file_is_a_rule_and_its_name_is_the_id() -> None:
+def test_each_file_in_checks_is_a_rule_with_its_name_as_id() -> None:
     files = {module.name.replace("_", "-") for module in pkgutil.iter_modules(checks.__path__)}
     assert set(RULES) == files
     assert list(RULES) == sorted(files)
@@ -55,16 +55,16 @@ def test_every_rule_has_its_page_and_its_thresholds(rule: Rule) -> None:
 
 @pytest.mark.parametrize("voters", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
-def test_nobody_complains_of_a_healthy_quorum(rule: Rule, voters: int) -> None:
+def test_healthy_quorum_has_no_findings(rule: Rule, voters: int) -> None:
     evaluation = evaluate(healthy(voters), thresholds_for({}), [rule])
-    # One, two and four voters are well and unwise.
+    # One, two and four voters are healthy, but quorum-shape advises another number.
     assert evaluation.findings == () or (rule.id == "quorum-shape" and voters not in (3, 5))
     assert evaluation.unknown == ()
     assert evaluation.not_applicable == ()
 
 
 @pytest.mark.kip("E012")
-def test_a_static_quorum_is_not_applicable_rather_than_well() -> None:
+def test_static_quorum_is_not_applicable_instead_of_healthy() -> None:
     evaluation = judged(static(healthy()))
     assert evaluation.findings == ()
     assert {each.rule for each in evaluation.not_applicable} == {
@@ -76,13 +76,13 @@ def test_a_static_quorum_is_not_applicable_rather_than_well() -> None:
     }
 
 
-def test_a_log_without_a_kraft_version_is_static_once_it_is_read() -> None:
+def test_log_without_kraft_version_is_static_after_it_is_read() -> None:
     old = replace(healthy(), kraft_version=None, committed=None)
     assert judged(old).not_applicable
     assert not judged(replace(old, last_offset=None)).not_applicable
 
 
-def test_what_is_still_being_read_is_not_judged() -> None:
+def test_rules_that_need_the_log_are_unknown_while_it_is_being_read() -> None:
     behind = replace(recovering(name_gone(healthy(), 1, 2, 3), 0), last_offset=Offset(200))
     assert told(behind) == []
     assert {rule for rule, _ in unknown(behind)} == {
@@ -104,15 +104,15 @@ def test_what_is_still_being_read_is_not_judged() -> None:
     }
 
 
-def test_no_leader_silences_what_needs_one_and_not_the_endpoints() -> None:
-    # The replicas of `orders` cannot join while nobody leads; the endpoints are why nobody does.
-    hurt = leaderless(refuses(recovering(healthy(), 0), 1, 2), 3)
-    assert told(hurt) == [
+def test_no_leader_inhibits_rules_that_need_a_leader_but_not_endpoint_rules() -> None:
+    # The replicas of `orders` cannot join without a controller; the endpoints are the cause.
+    faulty = leaderless(refuses(recovering(healthy(), 0), 1, 2), 3)
+    assert told(faulty) == [
         "critical no-leader: quorum",
         "critical stale-voter-endpoint: voter 1",
         "critical stale-voter-endpoint: voter 2",
     ]
-    assert {(rule, subject) for rule, subject in unknown(hurt) if subject is None} == {
+    assert {(rule, subject) for rule, subject in unknown(faulty) if subject is None} == {
         ("broker-fenced", None),
         ("epoch-churn", None),
         ("failure-tolerance", None),
@@ -134,20 +134,20 @@ def test_no_leader_silences_what_needs_one_and_not_the_endpoints() -> None:
     }
 
 
-def test_what_is_silenced_is_unknown_at_once() -> None:
-    """Nobody leads since a second: the log and the polls are fresh enough to judge by, and would mislead."""
-    hurt = failing(unseen_for(recovering(healthy(), 0), 1_100, 1_500), Reason.NO_LEADER, "c1.test:9093")
+def test_inhibited_rule_is_unknown_at_once() -> None:
+    """The quorum lost its leader a second ago: log and polls are still fresh, and would give a wrong finding."""
+    faulty = failing(unseen_for(recovering(healthy(), 0), 1_100, 1_500), Reason.NO_LEADER, "c1.test:9093")
     assert told(recovering(healthy(), 0)) == ["critical partition-stuck-recovering: topic orders"]
-    assert told(hurt) == ["critical no-leader: quorum"]
+    assert told(faulty) == ["critical no-leader: quorum"]
 
 
-def broken(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
+def failing_rule(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
     yield Finding(rule="broken", subject="x", severity=Severity.INFO, summary="half a sentence", evidence={}, remedy=())
     raise KeyError("voters")
 
 
-def test_a_rule_that_fails_is_told_and_the_others_go_on() -> None:
-    rule = Rule(id="broken", title="", text="", thresholds=(hold(1), clear()), evaluate=broken)
+def test_rule_that_raises_is_reported_and_other_rules_are_evaluated() -> None:
+    rule = Rule(id="broken", title="", text="", thresholds=(hold(1), clear()), evaluate=failing_rule)
     thresholds = {**thresholds_for({}), "broken": Thresholds(values={"hold": 1, "clear": 10})}
     evaluation = evaluate(name_gone(healthy(), 1), thresholds, [rule, *RULES.values()])
 
@@ -162,7 +162,7 @@ def test_a_rule_that_fails_is_told_and_the_others_go_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "hurt",
+    "faulty",
     [
         lambda quorum: quorum,
         lambda quorum: silent(quorum, 2),
@@ -174,23 +174,23 @@ def test_a_rule_that_fails_is_told_and_the_others_go_on() -> None:
     ],
 )
 @pytest.mark.parametrize("voters", [3, 5])
-def test_a_voters_record_that_names_no_endpoint_breaks_no_rule(hurt: Hurt, voters: int) -> None:
+def test_voters_record_without_endpoints_makes_no_rule_fail(faulty: Fault, voters: int) -> None:
     quorum = healthy(voters)
     assert quorum.committed is not None
-    nameless = tuple(replace(voter, endpoints=()) for voter in quorum.committed.voters)
-    evaluation = judged(hurt(replace(quorum, committed=replace(quorum.committed, voters=nameless))))
+    without_endpoints = tuple(replace(voter, endpoints=()) for voter in quorum.committed.voters)
+    evaluation = judged(faulty(replace(quorum, committed=replace(quorum.committed, voters=without_endpoints))))
     assert [each.summary for each in evaluation.findings if each.subject.startswith("rule ")] == []
     assert "stale-voter-endpoint" in {each.rule for each in evaluation.unknown}
 
 
-def test_the_same_quorum_gives_the_same_judgement() -> None:
-    hurt = recovering(name_gone(healthy(5), 4, 2), 3, 1)
-    assert judged(hurt) == judged(hurt)
-    assert [each.subject for each in judged(hurt).findings] == ["topic orders", "voter 2", "voter 4"]
+def test_same_quorum_gives_same_evaluation() -> None:
+    faulty = recovering(name_gone(healthy(5), 4, 2), 3, 1)
+    assert judged(faulty) == judged(faulty)
+    assert [each.subject for each in judged(faulty).findings] == ["topic orders", "voter 2", "voter 4"]
 
 
 @pytest.mark.kip("K038")
-def test_overrides_reach_their_rule() -> None:
+def test_overrides_change_only_their_rule() -> None:
     thresholds = thresholds_for({"no-leader.hold": 2, "voter-disk-replaced.silent": 4.5})
     assert thresholds["no-leader"].ms("hold") == 2_000
     assert thresholds["voter-disk-replaced"].ms("silent") == 4_500
@@ -203,32 +203,40 @@ def test_overrides_reach_their_rule() -> None:
         ("no-leadr.hold", 1, r"unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-leader'\?"),
         ("no_leader.hold", 1, r"unknown rule 'no_leader' in 'no_leader.hold': did you mean 'no-leader'\?"),
         ("voter_disk_replaced.hold", 1, r"unknown rule .*: did you mean 'voter-disk-replaced'\?"),
-        ("xyz.hold", 1, r"unknown rule 'xyz' in 'xyz.hold': there are .*no-leader, .*, voter-lagging"),
+        ("xyz.hold", 1, r"unknown rule 'xyz' in 'xyz.hold': known names: .*no-leader, .*, voter-lagging"),
         ("no-leader.hodl", 1, r"rule 'no-leader' has no threshold 'hodl': did you mean 'hold'\?"),
         ("voter-disk-replaced.half-done", 1, r"rule .* has no threshold 'half-done': did you mean 'half_done'\?"),
-        ("no-leader", 1, r"rule 'no-leader' has no threshold '': there are hold, clear, .*"),
-        ("no-leader.hold", -1, "threshold 'no-leader.hold' cannot be -1: expected a number of 0 or more"),
-        ("no-leader.hold", float("nan"), "threshold 'no-leader.hold' cannot be nan: expected a number of 0 or more"),
-        ("no-leader.hold", float("inf"), "threshold 'no-leader.hold' cannot be inf: expected a number of 0 or more"),
+        ("no-leader", 1, r"rule 'no-leader' has no threshold '': known names: hold, clear, .*"),
+        ("no-leader.hold", -1, "invalid value -1 for threshold 'no-leader.hold': expected a number of 0 or more"),
+        (
+            "no-leader.hold",
+            float("nan"),
+            "invalid value nan for threshold 'no-leader.hold': expected a number of 0 or more",
+        ),
+        (
+            "no-leader.hold",
+            float("inf"),
+            "invalid value inf for threshold 'no-leader.hold': expected a number of 0 or more",
+        ),
     ],
 )
-def test_a_bad_override_is_one_sentence(key: str, value: float, sentence: str) -> None:
+def test_invalid_override_is_reported_in_one_sentence(key: str, value: float, sentence: str) -> None:
     with pytest.raises(ThresholdError, match=f"^{sentence}$") as refusal:
         thresholds_for({key: value})
     assert isinstance(refusal.value, ValueError)
 
 
-def test_a_stale_view_judges_nothing_by_polls() -> None:
+def test_old_poll_makes_rules_that_need_polls_unknown() -> None:
     assert ("voter-disk-replaced", None) in unknown(unseen_for(healthy(), log_ms=None, poll_ms=11_000))
     assert unknown(unseen_for(healthy(), log_ms=None, poll_ms=9_000)) == []
 
 
-def test_a_poll_without_the_leader_s_own_row_judges_nobody() -> None:
-    """All its times are the leader's clock: without the leader's own they say nothing."""
+def test_poll_without_the_leaders_row_makes_rules_unknown() -> None:
+    """All times in a poll are of the leader's clock: without the leader's own row they cannot be compared."""
     quorum = healthy()
     assert quorum.poll is not None
-    headless = replace(quorum, poll=replace(quorum.poll, voters=quorum.poll.voters[:2]))
-    evaluation = judged(headless)
+    without_leader_row = replace(quorum, poll=replace(quorum.poll, voters=quorum.poll.voters[:2]))
+    evaluation = judged(without_leader_row)
     assert evaluation.findings == ()
     assert {each.rule for each in evaluation.unknown} == {
         "failure-tolerance",

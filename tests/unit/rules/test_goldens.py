@@ -1,7 +1,7 @@
-"""What the person paged reads: one rendered alert a file, for every rule and severity it has.
+"""The text of every alert: one rendered alert per file, for every rule and each of its severities.
 
-`KRAFTWATCH_REWRITE_GOLDENS=1 pytest tests/unit/rules/test_goldens.py` (or `make goldens`) writes them again: read
-each difference before you commit it.
+`KRAFTWATCH_REWRITE_GOLDENS=1 pytest tests/unit/rules/test_goldens.py` (or `make goldens`) rewrites them: read each
+difference before you commit it.
 """
 
 import os
@@ -14,7 +14,7 @@ from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.finding import Evaluation, Rule
 from rules.formatting import rendered
-from rules.lifecycle import Book, advance
+from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Answer, Invariant, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
@@ -60,12 +60,12 @@ from tests.unit.rules.situation import (
 GOLDENS = Path(__file__).parent / "goldens"
 REWRITE = os.environ.get("KRAFTWATCH_REWRITE_GOLDENS") == "1"
 ALL = [str(endpoint(node)) for node in (1, 2, 3)]
-DISK = observer(silent(healthy(), 2), 2, directory="newDirOf2")
-DEAD_BROKER = with_broker(healthy(), 101, fenced=True)
+REPLACED_DISK = observer(silent(healthy(), 2), 2, directory="newDirOf2")
+FENCED_BROKER = with_broker(healthy(), 101, fenced=True)
 
 CASES: dict[str, tuple[str, Quorum]] = {
     "stale-voter-endpoint.critical.names-gone": ("voter 2", name_gone(healthy(), 1, 2, 3)),
-    "stale-voter-endpoint.critical.dead-or-moved": (
+    "stale-voter-endpoint.critical.down-or-moved": (
         "voter 1",
         failing(unseen_for(refuses(healthy(), 1, 2, 3)), Reason.NO_LEADER, "c1.test:19093"),
     ),
@@ -86,10 +86,10 @@ CASES: dict[str, tuple[str, Quorum]] = {
         "observer 4-dirOf4AAAAAAAAAAAAAAAA",
         observer(observer(healthy(), 4), 5),
     ),
-    "voter-disk-replaced.warning": ("controller 2", DISK),
-    "voter-disk-replaced.warning.half-done": ("controller 2", removed(DISK, 2, ago_ms=4_000)),
+    "voter-disk-replaced.warning": ("controller 2", REPLACED_DISK),
+    "voter-disk-replaced.warning.half-done": ("controller 2", removed(REPLACED_DISK, 2, ago_ms=4_000)),
     "partition-stuck-recovering.critical": ("topic orders", recovering(healthy(), 0, 3)),
-    "partition-stuck-recovering.warning": ("topic orders", recovering(DEAD_BROKER, 0, 3)),
+    "partition-stuck-recovering.warning": ("topic orders", recovering(FENCED_BROKER, 0, 3)),
     "partition-stuck-recovering.warning.back": (
         "topic orders",
         recovering(with_broker(healthy(), 101, alive_for_ms=4_000), 0, at_least=True, previous_isr=None),
@@ -108,7 +108,7 @@ CASES: dict[str, tuple[str, Quorum]] = {
             unseen_for(healthy(), log_ms=None, poll_ms=40_000),
             Reason.DENIED,
             ALL[2],
-            sight=ObservationSource.QUORUM,
+            source=ObservationSource.QUORUM,
             detail="CLUSTER_AUTHORIZATION_FAILED",
         ),
     ),
@@ -133,7 +133,7 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "quorum-shape.info.one": ("quorum", static(healthy(1))),
     "quorum-shape.warning": ("quorum", healthy(2)),
     "open-transaction.warning": ("metadata log", in_transaction(healthy(), for_ms=61_000)),
-    "broker-fenced.warning": ("broker 101", DEAD_BROKER),
+    "broker-fenced.warning": ("broker 101", FENCED_BROKER),
     "broker-fenced.info": ("broker 101", shut_down(healthy(), 101)),
     "observer-lagging.warning": ("broker 101", broker_behind(healthy(), 101)),
     "observer-lagging.warning.silent": ("broker 101", broker_behind(healthy(), 101, silent=True)),
@@ -159,9 +159,9 @@ CASES: dict[str, tuple[str, Quorum]] = {
 
 
 def alerts(quorum: Quorum) -> list[Alert]:
-    """Everything that fires when this quorum has stood as it is for long enough."""
+    """Returns the alerts that fire if this quorum stays as it is for long enough."""
     thresholds = thresholds_for({f"{rule}.hold": 0 for rule in RULES})
-    return list(advance(Book(), evaluate(quorum, thresholds), quorum, thresholds)[1])
+    return list(advance(TrackedConditions(), evaluate(quorum, thresholds), quorum, thresholds)[1])
 
 
 def the_alert(case: str) -> Alert:
@@ -169,12 +169,12 @@ def the_alert(case: str) -> Alert:
     subject, quorum = CASES[case]
     (alert,) = [each for each in alerts(quorum) if each.rule == rule and each.subject == subject]
     assert alert.severity == severity
-    # As it would be told after the rule's own hold.
-    stood = thresholds_for({})[rule].ms("hold")
-    return replace(alert, started_at_ms=Millis(alert.observed_at_ms - stood))
+    # The alert as it is sent after the rule's own hold.
+    held_ms = thresholds_for({})[rule].ms("hold")
+    return replace(alert, started_at_ms=Millis(alert.observed_at_ms - held_ms))
 
 
-def compared(name: str, text: str) -> None:
+def assert_golden(name: str, text: str) -> None:
     path = GOLDENS / f"{name}.txt"
     if REWRITE:
         path.write_text(text, encoding="utf-8")
@@ -182,21 +182,21 @@ def compared(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_the_operator_reads(case: str) -> None:
-    compared(case, rendered(the_alert(case)))
+def test_the_text_of_a_firing_alert(case: str) -> None:
+    assert_golden(case, rendered(the_alert(case)))
 
 
-def test_what_the_operator_reads_when_it_is_over() -> None:
+def test_the_text_of_a_resolved_alert() -> None:
     fired = the_alert("voter-disk-replaced.warning")
     thresholds = thresholds_for({"voter-disk-replaced.hold": 0})
     _, quorum = CASES["voter-disk-replaced.warning"]
-    book, _ = advance(Book(), evaluate(quorum, thresholds), quorum, thresholds)
-    mended = replace(quorum, now_ms=Millis(fired.observed_at_ms + 100_000))
-    book, _ = advance(book, Evaluation(), mended, thresholds)
-    later = replace(quorum, now_ms=Millis(mended.now_ms + 10_000))
-    _, (resolved,) = advance(book, Evaluation(), later, thresholds)
+    tracked, _ = advance(TrackedConditions(), evaluate(quorum, thresholds), quorum, thresholds)
+    recovered = replace(quorum, now_ms=Millis(fired.observed_at_ms + 100_000))
+    tracked, _ = advance(tracked, Evaluation(), recovered, thresholds)
+    later = replace(quorum, now_ms=Millis(recovered.now_ms + 10_000))
+    _, (resolved,) = advance(tracked, Evaluation(), later, thresholds)
     assert resolved.state is AlertState.RESOLVED
-    compared("voter-disk-replaced.resolved", rendered(resolved))
+    assert_golden("voter-disk-replaced.resolved", rendered(resolved))
 
 
 SEVERITIES = {
@@ -230,11 +230,11 @@ SEVERITIES = {
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
 def test_every_severity_of_every_rule_has_a_golden(rule: Rule) -> None:
-    kept = {case.split(".")[1] for case in CASES if case.startswith(f"{rule.id}.")}
-    assert kept == SEVERITIES.get(rule.id), f"name {rule.id} in SEVERITIES, and give CASES a situation for each"
+    severities = {case.split(".")[1] for case in CASES if case.startswith(f"{rule.id}.")}
+    assert severities == SEVERITIES.get(rule.id), f"name {rule.id} in SEVERITIES, and give CASES a situation for each"
 
 
-def test_no_golden_is_left_over() -> None:
+def test_every_golden_file_belongs_to_a_case() -> None:
     assert {path.stem for path in GOLDENS.glob("*.txt")} == {*CASES, "voter-disk-replaced.resolved"}
 
 

@@ -1,13 +1,13 @@
 """How a finding becomes an alert and ends, second by second, by a clock moved by hand."""
 
+import json
 from dataclasses import replace
 
 import pytest
-from pydantic import TypeAdapter
 
 from rules.alert import Alert, AlertState
 from rules.finding import Evaluation, Finding, Severity, Thresholds, UnknownResult
-from rules.lifecycle import Book, advance, next_due
+from rules.lifecycle import TrackedConditions, advance, from_document, next_due, to_document
 from rules.model.identifiers import Millis, Offset
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import healthy
@@ -17,10 +17,10 @@ THRESHOLDS = {"r": Thresholds(values={"hold": 30.0, "clear": 10.0})}
 
 
 class Life:
-    """One cluster's book, fed at seconds since the start."""
+    """One cluster's tracked, fed at seconds since the start."""
 
     def __init__(self) -> None:
-        self.book = Book()
+        self.tracked = TrackedConditions()
         self.thresholds = THRESHOLDS
         self.told: list[Alert] = []
 
@@ -35,14 +35,10 @@ class Life:
         ]
 
     def step(self, second: float, evaluation: Evaluation) -> tuple[Alert, ...]:
-        self.book, alerts = advance(self.book, evaluation, quorum_at(second), self.thresholds)
-        # What is remembered must survive being written down, at every step.
-        assert BOOK.validate_json(BOOK.dump_json(self.book)) == self.book
+        self.tracked, alerts = advance(self.tracked, evaluation, quorum_at(second), self.thresholds)
+        assert from_document(json.loads(json.dumps(to_document(self.tracked)))) == self.tracked
         self.told += alerts
         return alerts
-
-
-BOOK = TypeAdapter(Book)
 
 
 def quorum_at(second: float) -> Quorum:
@@ -57,7 +53,7 @@ def ill(severity: Severity = Severity.WARNING, *, subject: str = "x", stood_s: f
         summary=f"{subject} is ill",
         evidence={"n": [1, 2.5, None, {"deep": True}]},
         remedy=("# rest", "cure --now"),
-        standing_ms=None if stood_s is None else Millis(round(stood_s * 1000)),
+        condition_age_ms=None if stood_s is None else Millis(round(stood_s * 1000)),
     )
 
 
@@ -83,7 +79,7 @@ def test_one_that_ends_before_hold_was_never_told() -> None:
     life = Life()
     life.at(0, ill())
     life.at(29)
-    assert life.book.standings == {}
+    assert life.tracked.conditions == {}
     assert life.at(30, ill()) == []
     assert life.at(59, ill()) == []
     assert life.at(60, ill()) == ["firing warning +30 due +60"]
@@ -126,7 +122,7 @@ def test_it_resolves_when_it_has_been_gone_clear() -> None:
     assert life.at(49.9) == []
     assert life.at(50) == ["resolved warning +0 due +50"]
     assert life.at(60) == []
-    assert life.book.standings == {}
+    assert life.tracked.conditions == {}
 
 
 def test_the_resolved_line_carries_the_last_evidence_and_nothing_to_do() -> None:
@@ -222,7 +218,7 @@ def test_pending_does_not_wait_for_ever() -> None:
     life = Life()
     life.at(0, ill())
     life.at(11, unknown="x")
-    assert life.book.standings == {}
+    assert life.tracked.conditions == {}
 
 
 @pytest.mark.kip("K048")
@@ -230,17 +226,17 @@ def test_the_same_moment_again_tells_nothing_twice() -> None:
     life = Life()
     life.at(0, ill())
     assert len(life.at(30, ill())) == 1
-    before = life.book
+    before = life.tracked
     assert life.at(30, ill()) == []
-    assert life.book == before
+    assert life.tracked == before
 
 
 def test_an_older_moment_changes_nothing() -> None:
     life = firing()
-    before = life.book
+    before = life.tracked
     assert life.at(29) == []
     assert life.at(5, ill(Severity.CRITICAL)) == []
-    assert life.book is before
+    assert life.tracked is before
 
 
 def test_a_replay_tells_the_same_alerts() -> None:
@@ -261,38 +257,38 @@ def test_a_replay_tells_the_same_alerts() -> None:
 
 
 def test_an_alert_keeps_its_fingerprint_when_the_cluster_id_becomes_known_or_lost() -> None:
-    book, thresholds = Book(), {"r": Thresholds(values={"hold": 0.0, "clear": 0.0})}
-    book, fired = advance(book, Evaluation(findings=(ill(),)), quorum_at(0), thresholds)
-    _, resolved = advance(book, Evaluation(), replace(quorum_at(1), cluster_id=None), thresholds)
+    tracked, thresholds = TrackedConditions(), {"r": Thresholds(values={"hold": 0.0, "clear": 0.0})}
+    tracked, fired = advance(tracked, Evaluation(findings=(ill(),)), quorum_at(0), thresholds)
+    _, resolved = advance(tracked, Evaluation(), replace(quorum_at(1), cluster_id=None), thresholds)
     assert fired[0].fingerprint == resolved[0].fingerprint
 
 
 def test_a_rule_that_is_no_more_resolves() -> None:
     life = firing()
-    book, _ = advance(life.book, Evaluation(), quorum_at(31), {})
-    _, alerts = advance(book, Evaluation(), quorum_at(41), {})
+    tracked, _ = advance(life.tracked, Evaluation(), quorum_at(31), {})
+    _, alerts = advance(tracked, Evaluation(), quorum_at(41), {})
     assert [alert.state for alert in alerts] == [AlertState.RESOLVED]
 
 
 def test_when_time_alone_would_tell_something() -> None:
     life = Life()
-    assert next_due(life.book, THRESHOLDS) is None
+    assert next_due(life.tracked, THRESHOLDS) is None
 
     life.at(0, ill())
-    assert next_due(life.book, THRESHOLDS) == START + 30_000, "the end of its hold"
+    assert next_due(life.tracked, THRESHOLDS) == START + 30_000, "the end of its hold"
 
     life.at(5, ill(), ill(subject="y"))
-    assert next_due(life.book, THRESHOLDS) == START + 30_000, "the earlier of two"
+    assert next_due(life.tracked, THRESHOLDS) == START + 30_000, "the earlier of two"
 
     life.at(30, ill(), ill(subject="y"))
-    assert next_due(life.book, THRESHOLDS) == START + 35_000, "what is told waits for nothing"
+    assert next_due(life.tracked, THRESHOLDS) == START + 35_000, "what is told waits for nothing"
 
     life.at(40, ill(subject="y"))
-    assert next_due(life.book, THRESHOLDS) == START + 50_000, "the end of its clear"
+    assert next_due(life.tracked, THRESHOLDS) == START + 50_000, "the end of its clear"
 
     life.at(41, ill(Severity.INFO, subject="y"))
     life.at(50, ill(Severity.INFO, subject="y"))
-    assert next_due(life.book, THRESHOLDS) == START + 51_000, "the milder severity has lasted long enough"
+    assert next_due(life.tracked, THRESHOLDS) == START + 51_000, "the milder severity has lasted long enough"
 
     life.at(51, ill(Severity.INFO, subject="y"))
-    assert next_due(life.book, THRESHOLDS) is None
+    assert next_due(life.tracked, THRESHOLDS) is None

@@ -1,4 +1,4 @@
-"""open-transaction, broker-fenced, observer-lagging and epoch-churn: what the log says of its own course."""
+"""open-transaction, broker-fenced, observer-lagging and epoch-churn: the rules that read the metadata log."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
-from rules.lifecycle import Book, advance
+from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
@@ -32,15 +32,15 @@ from tests.unit.rules.situation import (
 
 CHURN = "warning epoch-churn: quorum"
 FENCED = with_broker(healthy(), 101, fenced=True)
-LAGS = broker_behind(healthy(), 101)
+LAGGING = broker_behind(healthy(), 101)
 
 
 @pytest.mark.parametrize(("for_ms", "fires"), [(59_000, False), (60_000, True)])
-def test_a_transaction_s_age_is_the_log_s_own(for_ms: int, fires: bool) -> None:
-    """We begin to watch in the middle of it: it has stood for as long as the log says."""
+def test_an_open_transaction_is_aged_by_the_timestamps_in_the_log(for_ms: int, fires: bool) -> None:
+    """Monitoring begins in the middle of the transaction: the hold counts from the beginning in the log."""
     thresholds = thresholds_for({})
     quorum = in_transaction(healthy(), for_ms=for_ms)
-    _, alerts = advance(Book(), evaluate(quorum, thresholds), quorum, thresholds)
+    _, alerts = advance(TrackedConditions(), evaluate(quorum, thresholds), quorum, thresholds)
     assert [each.rule for each in alerts] == ["open-transaction"] * fires
 
 
@@ -50,14 +50,20 @@ def test_a_transaction_without_a_name() -> None:
     (finding,) = findings(
         replace(quorum, open_transaction=replace(quorum.open_transaction, name=None)), "open-transaction"
     )
-    assert finding.summary.startswith("a transaction is open in the metadata log since offset 9000, for 61 s")
+    assert finding.summary.startswith("A metadata transaction has been open for 61 s. It begins at offset 9000")
 
 
-def test_who_left_in_order_is_known_and_who_did_not_is_looked_for() -> None:
+def test_a_broker_that_left_by_a_controlled_shutdown_is_info_and_one_that_crashed_is_a_warning() -> None:
     (crashed,) = findings(FENCED, "broker-fenced")
     (left,) = findings(shut_down(healthy(), 101), "broker-fenced")
     assert (crashed.severity, left.severity) == (Severity.WARNING, Severity.INFO)
-    assert crashed.summary == "broker 101 is fenced: its heartbeats are not heard; 1 of 2 registered brokers live"
+    assert crashed.summary == (
+        "Broker 101 is fenced: the active controller receives no heartbeats from it. "
+        "It serves no client. Brokers alive: 1 of 2 registered."
+    )
+    assert left.summary == (
+        "Broker 101 is fenced: it left by a controlled shutdown. It serves no client. Brokers alive: 1 of 2 registered."
+    )
 
 
 def test_a_broker_that_shuts_down_is_not_fenced_yet() -> None:
@@ -66,32 +72,32 @@ def test_a_broker_that_shuts_down_is_not_fenced_yet() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quorum", "said"),
+    ("quorum", "firing"),
     [
-        (LAGS, ["warning observer-lagging: broker 101"]),
+        (LAGGING, ["warning observer-lagging: broker 101"]),
         (broker_behind(healthy(), 101, silent=True), ["warning observer-lagging: broker 101"]),
         (broker_behind(healthy(), 101, for_ms=29_000), []),
-        # Fenced: it is known not to follow.
-        (with_broker(LAGS, 101, fenced=True), ["warning broker-fenced: broker 101"]),
-        # A combined node is a voter, and judged as one.
+        # A fenced broker does not have to follow the log.
+        (with_broker(LAGGING, 101, fenced=True), ["warning broker-fenced: broker 101"]),
+        # A combined node is a voter, and is evaluated as one.
         (with_broker(silent(healthy(5), 2), 2), ["warning voter-lagging: voter 2"]),
-        (stalled(LAGS), ["critical high-watermark-stalled: quorum"]),
+        (stalled(LAGGING), ["critical high-watermark-stalled: quorum"]),
         (leaderless(FENCED, 1), ["critical no-leader: quorum"]),
     ],
 )
-def test_which_broker_is_meant(quorum: Quorum, said: list[str]) -> None:
-    assert told(quorum) == said
+def test_a_broker_is_reported_by_the_rule_that_names_its_problem(quorum: Quorum, firing: list[str]) -> None:
+    assert told(quorum) == firing
 
 
-def test_a_broker_that_catches_up_is_not_named_and_not_well() -> None:
+def test_a_broker_that_catches_up_is_unknown() -> None:
     closing = broker_behind(healthy(), 101, lags=[90_000 - 5_000 * n for n in range(12)])
     assert told(closing) == []
     assert ("observer-lagging", "broker 101") in unknown(closing)
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_broker_on_a_new_disk_is_judged_by_the_directory_that_fetches(first: bool) -> None:
-    """The leader lists the old directory beside it for 300 s, in any order (LeaderState.observerStates)."""
+def test_a_broker_with_a_new_disk_is_evaluated_by_the_directory_that_fetches(first: bool) -> None:
+    """The leader also lists the old directory for 300 s, in any order (LeaderState.observerStates)."""
     quorum = healthy()
     assert quorum.poll is not None
     old, now = (row(key(101, "oldDisk"), fetched_ago_ms=120_000),), quorum.poll.observers
@@ -99,23 +105,23 @@ def test_a_broker_on_a_new_disk_is_judged_by_the_directory_that_fetches(first: b
     assert told(replace(quorum, poll=replace(quorum.poll, observers=observers))) == []
 
 
-def test_a_broker_a_new_leader_has_not_heard_of_is_unknown() -> None:
+def test_a_broker_that_a_new_leader_does_not_list_yet_is_unknown() -> None:
     quorum = with_broker(healthy(), 103)
     assert told(quorum) == []
     assert ("observer-lagging", "broker 103") in unknown(quorum)
     assert quorum.poll is not None
     never = replace(row(key(103)), last_caught_up_ms=None)
-    heard = replace(quorum, poll=replace(quorum.poll, observers=(*quorum.poll.observers, never)))
-    assert ("observer-lagging", "broker 103") in unknown(heard)
+    listed_quorum = replace(quorum, poll=replace(quorum.poll, observers=(*quorum.poll.observers, never)))
+    assert ("observer-lagging", "broker 103") in unknown(listed_quorum)
 
 
 @pytest.mark.kip("D060")
 @pytest.mark.parametrize(
-    ("quorum", "said"),
+    ("quorum", "firing"),
     [
         (elected(healthy(), 1, 2, 1, 2), [CHURN]),
         (elected(healthy(), 1, 2, 1), []),
-        # One that is elected again and again is churn as well: it loses its majority each time.
+        # A controller that is elected again and again is churn too: it loses its majority each time.
         (elected(healthy(), 3, 3, 3, 3), [CHURN]),
         # A rolling restart: as many starts as elections.
         (elected(healthy(5), 1, 2, 3, 4, 5, 1, started=(1, 2, 3, 4, 5)), []),
@@ -125,48 +131,50 @@ def test_a_broker_a_new_leader_has_not_heard_of_is_unknown() -> None:
         (leaderless(elected(healthy(), 1, 2, 1, 2), 1), ["critical no-leader: quorum"]),
     ],
 )
-def test_elections_that_no_restart_explains(quorum: Quorum, said: list[str]) -> None:
-    assert told(quorum) == said
+def test_elections_that_no_restart_explains_are_churn(quorum: Quorum, firing: list[str]) -> None:
+    assert told(quorum) == firing
 
 
 @pytest.mark.parametrize("quorum", [healthy(5), static(healthy(5))])
-def test_where_the_log_tells_no_starts_a_rolling_restart_is_no_churn(quorum: Quorum) -> None:
+def test_without_controller_starts_in_the_log_a_rolling_restart_is_no_churn(quorum: Quorum) -> None:
     """Controllers register from metadata.version 3.7 on."""
     unregistered = replace(quorum, controllers={})
     assert told(elected(unregistered, 1, 2, 3, 4, 5, 1, 2, 3)) == []
     (finding,) = findings(elected(unregistered, 1, 2, 3, 4, 5, 1, 2, 3, 4), "epoch-churn")
     assert finding.summary.startswith(
-        "9 elections within 15 min, more than a restart of all 5 voters, which this log does not tell, would explain; "
+        "Too many leader elections: 9 within 15 min. A restart of all 5 voters, which this log does not record, does "
+        "not explain them. Won: "
     )
-    unasked = replace(unregistered, committed=None, poll=None)
-    assert len(findings(elected(unasked, 1, 2, 1, 2), "epoch-churn")) == 1
+    without_voters = replace(unregistered, committed=None, poll=None)
+    assert len(findings(elected(without_voters, 1, 2, 1, 2), "epoch-churn")) == 1
 
 
 def test_a_restart_explains_an_election_only_within_the_same_window() -> None:
     quorum = elected(healthy(), 1, 2, 1, 2, started=(1, 2, 3))
     assert told(quorum) == []
-    before = tuple(replace(one, timestamp_ms=Millis(one.timestamp_ms - 900_001)) for one in quorum.past.starts)
-    assert told(replace(quorum, past=replace(quorum.past, starts=before))) == [CHURN]
+    before = tuple(replace(one, timestamp_ms=Millis(one.timestamp_ms - 900_001)) for one in quorum.history.starts)
+    assert told(replace(quorum, history=replace(quorum.history, starts=before))) == [CHURN]
 
 
-def test_epochs_that_nobody_won_are_evidence() -> None:
+def test_epochs_without_a_leader_are_in_the_evidence() -> None:
     (finding,) = findings(elected(healthy(), 1, 2, 1, 2), "epoch-churn")
     assert finding.evidence["epochs_without_a_leader"] == 3
     assert finding.summary == (
-        "4 elections within 15 min, of which restarts explain 0; won: 2 by controller 1 and 2 by controller 2"
+        "Too many leader elections: 4 within 15 min. Restarts of controllers explain 0 elections. "
+        "Won: 2 by controller 1 and 2 by controller 2. Nothing is committed during an election."
     )
 
 
-def test_thresholds_reach_them() -> None:
+def test_configured_thresholds_are_used() -> None:
     assert [each.rule for each in judged(elected(healthy(), 1, 2), {"epoch-churn.elections": 2}).findings] == [
         "epoch-churn"
     ]
     assert judged(elected(healthy(), 1, 2, 1, 2), {"epoch-churn.window": 100}).findings == ()
-    assert judged(LAGS, {"observer-lagging.lag": 90}).findings == ()
+    assert judged(LAGGING, {"observer-lagging.lag": 90}).findings == ()
 
 
 @pytest.mark.parametrize("rule", ["open-transaction", "broker-fenced", "observer-lagging", "epoch-churn"])
-def test_a_log_that_is_not_followed_is_not_judged(rule: str) -> None:
-    hurt = elected(in_transaction(broker_behind(FENCED, 102), for_ms=61_000), 1, 2, 1, 2)
-    assert len(findings(hurt, rule)) == 1
-    assert (rule, None) in unknown(unseen_for(hurt, log_ms=11_000, poll_ms=None))
+def test_a_log_that_is_not_followed_makes_the_rule_unknown(rule: str) -> None:
+    unhealthy = elected(in_transaction(broker_behind(FENCED, 102), for_ms=61_000), 1, 2, 1, 2)
+    assert len(findings(unhealthy, rule)) == 1
+    assert (rule, None) in unknown(unseen_for(unhealthy, log_ms=11_000, poll_ms=None))

@@ -1,25 +1,28 @@
-"""observer-could-be-voter: who is meant, who is not, and what promoting would gain."""
+"""observer-could-be-voter: which observers are reported, and what adding them as voters would gain."""
 
 from dataclasses import replace
 
 import pytest
 
-from rules.checks.observer_could_be_voter import tolerated
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
+from rules.model.voter_set import tolerated_failures
 from tests.unit.rules.situation import NOW, findings, healthy, history, key, observer, removed, silent, told, unknown
 
 RULE = "observer-could-be-voter"
 
 
 @pytest.mark.kip("A096")
-def test_a_waiting_controller() -> None:
+def test_a_controller_that_observes_is_reported_with_the_command_that_adds_it() -> None:
     (finding,) = findings(observer(healthy(), 4), RULE)
     assert finding.subject == f"observer {key(4)}"
     assert finding.severity is Severity.INFO
-    assert finding.evidence["keeps_up"] == "ready"
-    assert finding.remedy[0].startswith("# Adding controller 4 alone gains nothing: 4 voters tolerate 1 failure")
+    assert finding.evidence["readiness"] == "ready"
+    assert finding.remedy[0] == (
+        "# Add controller 4 together with another one, or keep it as a spare: alone it gains nothing "
+        "(4 voters tolerate 1 failure)"
+    )
     assert finding.remedy[-1] == (
         "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093 --command-config $NODE_PROPERTIES add-controller"
     )
@@ -36,62 +39,64 @@ def test_a_waiting_controller() -> None:
         (1, (4, 5), "warning", 0, 0),
     ],
 )
-def test_what_it_would_gain(voters: int, waiting: tuple[int, ...], severity: str, before: int, after: int) -> None:
+def test_severity_and_evidence_follow_the_gain_in_failure_tolerance(
+    voters: int, waiting: tuple[int, ...], severity: str, before: int, after: int
+) -> None:
     quorum = healthy(voters)
     for node in waiting:
         quorum = observer(quorum, node)
     found = findings(quorum, RULE)
     assert [each.severity for each in found] == [severity] * len(waiting)
     assert found[0].evidence["failures_tolerated"] == before
-    assert found[0].evidence["failures_tolerated_with_it"] == after
+    assert found[0].evidence["failures_tolerated_with_this_observer"] == after
 
 
 @pytest.mark.parametrize(("voters", "failures"), [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 2), (7, 3)])
 def test_failures_tolerated(voters: int, failures: int) -> None:
-    assert tolerated(voters) == failures
+    assert tolerated_failures(voters) == failures
 
 
 @pytest.mark.kip("A080", "K031")
 @pytest.mark.parametrize(
     "quorum",
     [
-        # Brokers, and whatever else never registered as a controller.
+        # Brokers, and other nodes that never registered as a controller.
         healthy(),
         observer(healthy(), 103, registered=False),
         # Removed less than 300 s ago: Kafka lists it as an observer for that long.
         observer(removed(healthy(), 2, ago_ms=299_000), 2),
-        # Another directory of a voter's id: voter-disk-replaced speaks of that.
+        # Another directory of a voter's id: voter-disk-replaced reports that.
         observer(silent(healthy(), 2), 2, directory="newDirOf2"),
         observer(removed(silent(healthy(), 2), 2, ago_ms=400_000), 2, directory="newDirOf2"),
     ],
 )
-def test_not_meant(quorum: Quorum) -> None:
+def test_brokers_removed_voters_and_replaced_disks_are_not_reported(quorum: Quorum) -> None:
     assert findings(quorum, RULE) == []
 
 
-def test_the_disk_that_a_voter_had_before_is_not_waited_for() -> None:
-    """It was seen minutes ago and is listed no more: the voter's id is not one that could join."""
+def test_the_former_directory_of_a_voter_is_not_unknown() -> None:
+    """The directory was listed minutes ago and is not listed now. Its id belongs to a voter, so it cannot be added."""
     quorum = healthy()
     former = {key(2, "oldDirOf2"): history(key(2, "oldDirOf2"))}
     assert unknown(replace(quorum, histories={**quorum.histories, **former})) == []
 
 
-def test_how_far_it_is_behind_may_be_unknown() -> None:
+def test_evidence_of_an_observer_whose_newest_sample_has_no_lag() -> None:
     quorum = observer(healthy(), 4)
     seen = quorum.histories[key(4)]
-    unheard = replace(seen.samples[-1], lag=None, lag_ms=None)
-    known = {**quorum.histories, key(4): replace(seen, samples=(*seen.samples, unheard))}
+    without_lag = replace(seen.samples[-1], lag=None, lag_ms=None)
+    known = {**quorum.histories, key(4): replace(seen, samples=(*seen.samples, without_lag))}
     (finding,) = findings(replace(quorum, histories=known), RULE)
-    assert (finding.evidence["behind"], finding.evidence["records_behind"]) == (None, None)
-    assert finding.evidence["keeps_up"] == "ready"
+    assert (finding.evidence["lag"], finding.evidence["records_behind"]) == (None, None)
+    assert finding.evidence["readiness"] == "ready"
 
 
-def test_a_voter_removed_long_ago_that_still_runs_is_meant() -> None:
+def test_a_voter_removed_long_ago_that_still_runs_is_reported() -> None:
     assert len(findings(observer(removed(healthy(), 2, ago_ms=301_000), 2), RULE)) == 1
 
 
-def test_a_pending_voter_is_one_already() -> None:
-    """DescribeQuorum's voters are the leader's latest set: the change is on its way."""
+def test_a_voter_whose_addition_is_pending_is_not_reported() -> None:
+    """The voters in DescribeQuorum are the leader's latest set, which may not be committed yet."""
     quorum = observer(healthy(), 4)
     assert quorum.poll is not None
     joining = next(row for row in quorum.poll.observers if row.key.id == 4)
@@ -102,37 +107,37 @@ def test_a_pending_voter_is_one_already() -> None:
 @pytest.mark.parametrize(
     ("lags", "state", "first"),
     [
-        ([0] * 30, "ready", "# Adding"),
-        ([1_900, 400] * 15, "ready", "# Adding"),
-        # One bad sample in the window: judged on the window, as Burrow does.
+        ([0] * 30, "ready", "# Add"),
+        ([1_900, 400] * 15, "ready", "# Add"),
+        # One bad sample in the window: the whole window is evaluated, as Burrow does.
         ([0] * 15 + [5_000] + [0] * 14, "lagging", "# Wait"),
         ([60_000 - 1_000 * n for n in range(30)], "catching up", "# Wait"),
         ([60_000 + 1_000 * n for n in range(30)], "lagging", "# Wait"),
-        # What was long ago does not count.
-        ([9_000] * 10 + [0] * 30, "ready", "# Adding"),
-        ([0, 0], "unknown", "# Adding"),
+        # Samples older than the window do not count.
+        ([9_000] * 10 + [0] * 30, "ready", "# Add"),
+        ([0, 0], "unknown", "# Add"),
     ],
 )
-def test_how_it_keeps_up(lags: list[int], state: str, first: str) -> None:
+def test_readiness_is_evaluated_on_the_window(lags: list[int], state: str, first: str) -> None:
     (finding,) = findings(observer(healthy(), 4, lags=lags), RULE)
-    assert finding.evidence["keeps_up"] == state
+    assert finding.evidence["readiness"] == state
     assert finding.remedy[0].startswith(first)
 
 
-def test_a_silent_voter_is_removed_first() -> None:
+def test_a_voter_that_does_not_fetch_is_started_or_removed_first() -> None:
     (finding,) = findings(observer(silent(healthy(), 1), 4), RULE)
-    assert finding.evidence["voters_silent"] == [1]
-    assert finding.remedy[0].startswith("# Voter 1 does not fetch: if it is gone for good, remove it before")
+    assert finding.evidence["voters_not_fetching"] == [1]
+    assert finding.remedy[0] == ("# Before you add this observer, start or remove each voter that does not fetch: 1")
 
 
-def test_an_observer_that_stops_fetching_is_not_forgotten() -> None:
+def test_an_observer_that_stops_fetching_is_unknown() -> None:
     quorum = observer(healthy(), 4, fetched_ago_ms=30_000, lags=(30_000,) * 5)
     assert told(quorum) == []
     assert (RULE, f"observer {key(4)}") in unknown(quorum)
 
 
-def test_an_election_does_not_make_it_forgotten_nor_lagging() -> None:
-    """A new leader lists an observer only from its first fetch on, and knows of no progress before."""
+def test_after_an_election_an_observer_is_unknown_and_not_lagging() -> None:
+    """A new leader lists an observer only from its first fetch on, and does not know its earlier progress."""
     quorum = observer(healthy(), 4)
     assert quorum.poll is not None
     elected = replace(quorum, poll=replace(quorum.poll, observers=quorum.poll.observers[:2]))
@@ -142,25 +147,25 @@ def test_an_election_does_not_make_it_forgotten_nor_lagging() -> None:
     assert (RULE, f"observer {key(4)}") not in unknown(gone)
 
     samples = quorum.histories[key(4)].samples
-    nothing = replace(samples[20], lag=None, lag_ms=None, fetch_age_ms=None)
-    history = replace(quorum.histories[key(4)], samples=(*samples[:20], nothing, *samples[21:]))
+    without_progress = replace(samples[20], lag=None, lag_ms=None, fetch_age_ms=None)
+    history = replace(quorum.histories[key(4)], samples=(*samples[:20], without_progress, *samples[21:]))
     (finding,) = findings(replace(quorum, histories={**quorum.histories, key(4): history}), RULE)
-    assert finding.evidence["keeps_up"] == "ready"
+    assert finding.evidence["readiness"] == "ready"
 
 
 @pytest.mark.kip("D142")
-def test_an_observer_that_fell_silent_and_is_listed_no_more_is_over() -> None:
+def test_an_observer_that_stopped_fetching_and_is_no_longer_listed_is_not_unknown() -> None:
     quorum = observer(healthy(), 4, fetched_ago_ms=30_000, lags=(300_000,) * 5)
     assert quorum.poll is not None
-    silent_before = replace(quorum.histories[key(4)].samples[-1], fetch_age_ms=Millis(299_000))
-    history = replace(quorum.histories[key(4)], samples=(silent_before,))
+    not_fetching = replace(quorum.histories[key(4)].samples[-1], fetch_age_ms=Millis(299_000))
+    history = replace(quorum.histories[key(4)], samples=(not_fetching,))
     gone = replace(quorum, poll=replace(quorum.poll, observers=()), histories={key(4): history})
     assert (RULE, f"observer {key(4)}") not in unknown(gone)
 
 
-def test_two_observers_with_one_id_would_be_one_voter() -> None:
+def test_two_observers_with_the_same_id_count_as_one_voter() -> None:
     first, second = findings(observer(observer(healthy(), 4), 4, directory="otherDirOf4"), RULE)
     assert {first.severity, second.severity} == {Severity.INFO}
-    assert first.evidence["failures_tolerated_with_all"] == 1
+    assert first.evidence["failures_tolerated_with_all_observers"] == 1
     assert "with all" not in first.summary
-    assert "add it together with another one" in first.remedy[0]
+    assert "together with another one" in first.remedy[0]

@@ -1,4 +1,4 @@
-"""partition-stuck-recovering: graded by who could join, one alert a topic, aged by the log's clock."""
+"""partition-stuck-recovering: severity by which replicas could join, one alert per topic, age by the log's timestamps."""
 
 from dataclasses import replace
 
@@ -29,35 +29,43 @@ def dead_101(quorum: Quorum | None = None) -> Quorum:
 @pytest.mark.parametrize(
     ("quorum", "severity", "why"),
     [
-        (recovering(healthy(), 0), "critical", "broker 101 is alive and does not join"),
-        (recovering(dead_101(), 0), "warning", "no other replica is alive"),
-        (recovering(with_broker(healthy(), 101, alive_for_ms=5_000), 0), "warning", "101 is back and has not joined"),
-        (recovering(with_broker(healthy(), 101, alive_for_ms=30_000), 0), "critical", "does not join"),
-        # We do not know since when it lives: it has had the time that the partition has.
-        (recovering(with_broker(healthy(), 101, alive_for_ms=None), 0), "critical", "does not join"),
-        (recovering(with_broker(healthy(), 101, alive_for_ms=None), 0, for_ms=9_000), "warning", "has not joined yet"),
-        (recovering(healthy(), 0, replicas=(102,)), "info", "with one replica the state stays"),
-        (recovering(healthy(), 0, replicas=(102, 109)), "warning", "no other replica is alive"),
-        (recovering(dead_101(), 0, replicas=(101, 102, 103)), "warning", "no other replica is alive"),
-        (recovering(with_broker(dead_101(), 103), 0, replicas=(101, 102, 103)), "critical", "broker 103 is alive"),
-        (recovering(dead_101(), 0, leader=None), "critical", "broker 102 is alive"),
+        (recovering(healthy(), 0), "critical", "Broker 101 is alive and does not join the ISR"),
+        (recovering(dead_101(), 0), "warning", "No other replica is alive"),
+        (
+            recovering(with_broker(healthy(), 101, alive_for_ms=5_000), 0),
+            "warning",
+            "101 is back and has not joined the ISR",
+        ),
+        (recovering(with_broker(healthy(), 101, alive_for_ms=30_000), 0), "critical", "does not join the ISR"),
+        # The broker's uptime is unknown: it has had as long to join as the partition is RECOVERING.
+        (recovering(with_broker(healthy(), 101, alive_for_ms=None), 0), "critical", "does not join the ISR"),
+        (
+            recovering(with_broker(healthy(), 101, alive_for_ms=None), 0, for_ms=9_000),
+            "warning",
+            "has not joined the ISR yet",
+        ),
+        (recovering(healthy(), 0, replicas=(102,)), "info", "has one replica, so the state stays"),
+        (recovering(healthy(), 0, replicas=(102, 109)), "warning", "No other replica is alive"),
+        (recovering(dead_101(), 0, replicas=(101, 102, 103)), "warning", "No other replica is alive"),
+        (recovering(with_broker(dead_101(), 103), 0, replicas=(101, 102, 103)), "critical", "Broker 103 is alive"),
+        (recovering(dead_101(), 0, leader=None), "critical", "Broker 102 is alive"),
     ],
 )
-def test_graded_by_who_could_join(quorum: Quorum, severity: str, why: str) -> None:
+def test_severity_depends_on_the_replicas_that_could_join(quorum: Quorum, severity: str, why: str) -> None:
     (finding,) = findings(quorum, RULE)
     assert finding.severity == severity
     assert why in finding.summary
-    assert "clients are not refused" in finding.summary
+    assert "Clients are not refused" in finding.summary
 
 
-def test_a_broker_that_shuts_down_is_not_expected_to_join() -> None:
+def test_broker_in_controlled_shutdown_is_not_expected_to_join() -> None:
     quorum = recovering(healthy(), 0)
     leaving = {node: replace(each, in_controlled_shutdown=node == 101) for node, each in quorum.brokers.items()}
     (finding,) = findings(replace(quorum, brokers=leaving), RULE)
     assert finding.severity is Severity.WARNING
 
 
-def test_one_finding_a_topic_and_the_worst_of_its_partitions() -> None:
+def test_one_finding_per_topic_with_the_highest_severity_of_its_partitions() -> None:
     quorum = recovering(recovering(dead_101(), 2, 0, replicas=(101, 102)), 1, replicas=(102,), for_ms=100_000)
     other = recovering(quorum, 0, topic="payments", topic_id=TopicId("cGF5bWVudHMtdG9waWMtLQ"), replicas=(102,))
     first, second = findings(other, RULE)
@@ -69,28 +77,28 @@ def test_one_finding_a_topic_and_the_worst_of_its_partitions() -> None:
     assert [each["partition"] for each in partitions if isinstance(each, dict)] == [0, 1, 2]
 
 
-def test_it_is_aged_by_the_logs_clock() -> None:
+def test_age_is_measured_by_the_timestamps_in_the_log() -> None:
     (finding,) = findings(recovering(dead_101(), 0, for_ms=75_000), RULE)
-    assert finding.standing_ms == 75_000
-    slow_here = replace(recovering(dead_101(), 0, for_ms=75_000), now_ms=Millis(NOW + 5_000))
-    assert findings(slow_here, RULE)[0].standing_ms == 75_000
+    assert finding.condition_age_ms == 75_000
+    later = replace(recovering(dead_101(), 0, for_ms=75_000), now_ms=Millis(NOW + 5_000))
+    assert findings(later, RULE)[0].condition_age_ms == 75_000
 
 
-def test_from_a_snapshot_it_is_at_least_that_old() -> None:
+def test_age_from_a_snapshot_is_a_minimum() -> None:
     (finding,) = findings(recovering(dead_101(), 0, at_least=True), RULE)
     assert "at least 75 s" in finding.summary
 
 
-def test_it_says_what_may_be_lost_and_never_a_count() -> None:
+def test_evidence_names_the_records_that_may_be_lost_without_a_count() -> None:
     (known,) = findings(recovering(dead_101(), 0, previous_isr=(101,)), RULE)
     assert known.evidence["may_be_lost"] == (
-        "records that only broker 101 acknowledged: in sync, or eligible, before the election"
+        "records that only broker 101 acknowledged (ISR or ELR before the election)"
     )
-    (forgotten,) = findings(recovering(dead_101(), 0, previous_isr=None), RULE)
-    assert "no longer tells" in str(forgotten.evidence["may_be_lost"])
+    (unknown_isr,) = findings(recovering(dead_101(), 0, previous_isr=None), RULE)
+    assert "the previous ISR is unknown" in str(unknown_isr.evidence["may_be_lost"])
 
 
-def test_a_long_list_is_cut_and_counted() -> None:
+def test_partitions_beyond_the_limit_are_counted_and_not_listed() -> None:
     (finding,) = findings(recovering(dead_101(), *range(500)), RULE)
     partitions = finding.evidence["partitions"]
     assert isinstance(partitions, list)
@@ -99,56 +107,56 @@ def test_a_long_list_is_cut_and_counted() -> None:
     assert "500 partitions of topic orders" in finding.summary
 
 
-def test_a_topic_whose_name_is_not_known_yet() -> None:
+def test_topic_with_an_unknown_name_is_named_by_its_id() -> None:
     (finding,) = findings(recovering(dead_101(), 0, topic=None), RULE)
     assert finding.subject == "topic with id dG9waWMtb3JkZXJzAAAAAA"
     assert not any("kafka-topics.sh" in step for step in finding.remedy)
 
 
-def test_remedies() -> None:
+def test_remedy_depends_on_the_state_of_the_other_replicas() -> None:
     describe = "kafka-topics.sh --bootstrap-server b102.test:9092 --describe --topic orders"
     (dead,) = findings(recovering(dead_101(), 0), RULE)
     assert dead.remedy[0] == describe
     assert [step for step in dead.remedy if "Start broker 101 again" in step]
-    assert [step for step in dead.remedy if "copy its directories" in step]
-    (lame,) = findings(recovering(healthy(), 0), RULE)
-    assert lame.remedy[0] == describe
-    assert "then restart it" in lame.remedy[-1]
+    assert [step for step in dead.remedy if "copy its directories of these partitions before you start it" in step]
+    (not_joining,) = findings(recovering(healthy(), 0), RULE)
+    assert not_joining.remedy[0] == describe
+    assert "then restart it" in not_joining.remedy[-1]
     (single,) = findings(recovering(healthy(), 0, replicas=(102,)), RULE)
     assert "kafka-reassign-partitions.sh" in single.remedy[-1]
 
 
-def test_without_the_log_it_cannot_tell() -> None:
+def test_result_is_unknown_without_the_log() -> None:
     blind = unseen_for(recovering(dead_101(), 0), log_ms=11_000, poll_ms=None)
     assert told(blind) == ["warning monitor-blind: quorum"]
     assert (RULE, None) in unknown(blind)
     assert (RULE, None) in unknown(replace(recovering(dead_101(), 0), newest_timestamp_ms=None))
 
 
-def test_healed() -> None:
+def test_no_finding_after_the_recovery() -> None:
     assert findings(dead_101(), RULE) == []
 
 
 @pytest.mark.kip("B046")
-def test_a_partition_that_lost_its_leader_too_needs_that_one_first() -> None:
-    """Its only in-sync replica died: nobody can join, and restarting the live one mends nothing."""
+def test_partition_without_a_leader_needs_its_leader_first() -> None:
+    """Its only in-sync replica is down: no replica can join, and restarting the live one fixes nothing."""
     quorum = with_broker(recovering(healthy(), 3, leader=None), 102, fenced=True)
     (stuck,) = quorum.recovering
     (finding,) = findings(replace(quorum, recovering=(replace(stuck, isr=(NodeId(102),)),)), RULE)
     assert finding.severity is Severity.CRITICAL
-    assert "1 partition without a leader, which serves nobody" in finding.summary
+    assert "Clients are not refused, except on 1 partition without a leader." in finding.summary
     assert finding.evidence["clients_refused"] is True
     assert finding.remedy == (
         "kafka-topics.sh --bootstrap-server b101.test:9092 --describe --topic orders",
-        "# Partition 3 has no leader and serves nobody: start broker 102 first, which holds the only in-sync copy",
+        "# Partition 3 has no leader and serves no client: start broker 102 first, it holds the only in-sync copy",
     )
     (unknown_isr,) = findings(quorum, RULE)
     assert any("Elr or LastKnownElr" in step for step in unknown_isr.remedy)
 
 
 @pytest.mark.parametrize(("replicas", "severity"), [((101, 102, 103), Severity.WARNING), ((102, 103), Severity.INFO)])
-def test_a_replica_that_was_just_added_copies_first(replicas: tuple[int, ...], severity: Severity) -> None:
-    """The remedy's own reassignment is no reason to wake anybody: the broker is old, its replica new."""
+def test_recently_added_replica_is_given_time_to_copy(replicas: tuple[int, ...], severity: Severity) -> None:
+    """The reassignment that the remedy proposes must not raise the severity: the broker is old, its replica is new."""
     quorum = with_broker(recovering(dead_101(), 0, replicas=replicas, for_ms=7_200_000), 103)
     (stuck,) = quorum.recovering
 
@@ -158,7 +166,7 @@ def test_a_replica_that_was_just_added_copies_first(replicas: tuple[int, ...], s
 
     (finding,) = findings(added(120_000), RULE)
     assert finding.severity is severity
-    assert "broker 103 was given a replica and copies it" in finding.summary
-    assert any("Broker 103 copies" in step for step in finding.remedy)
-    assert not any("If the state is to end" in step for step in finding.remedy)
+    assert "Broker 103 was assigned a replica and is copying it" in finding.summary
+    assert any("broker 103 is copying the partition" in step for step in finding.remedy)
+    assert not any("To end the state" in step for step in finding.remedy)
     assert findings(added(3_600_000), RULE)[0].severity is Severity.CRITICAL

@@ -2,11 +2,11 @@ from rules.model.monitoring import Invariant, Reason
 from tests.unit.rules.situation import broken, failing, findings, healthy, told, unknown
 
 
-def test_a_healthy_quorum_keeps_its_promises() -> None:
+def test_healthy_quorum_breaks_no_invariant() -> None:
     assert findings(healthy(), "raft-invariant-broken") == []
 
 
-def test_each_broken_promise_is_critical() -> None:
+def test_each_broken_invariant_is_critical() -> None:
     assert told(broken(healthy(), *Invariant)) == [
         "critical raft-invariant-broken: two-leaders",
         "critical raft-invariant-broken: epoch-back",
@@ -14,21 +14,21 @@ def test_each_broken_promise_is_critical() -> None:
     ]
 
 
-def test_several_breaches_of_one_promise_are_one_finding() -> None:
+def test_several_violations_of_one_invariant_are_one_finding() -> None:
     quorum = broken(broken(healthy(), Invariant.EPOCH_BACK), Invariant.EPOCH_BACK, ago_ms=1_000)
     (finding,) = findings(quorum, "raft-invariant-broken")
-    shown = finding.evidence["broken"]
-    assert isinstance(shown, list)
-    assert len(shown) == 2
+    violations = finding.evidence["violations"]
+    assert isinstance(violations, list)
+    assert len(violations) == 2
 
 
-def test_the_loss_of_committed_metadata_explains_what_is_broken_around_it() -> None:
+def test_loss_of_committed_metadata_explains_violations_at_the_same_time() -> None:
     lost = failing(broken(healthy(), Invariant.HIGH_WATERMARK_BACK), Reason.METADATA_LOST, "c1.test:9093")
     assert findings(lost, "raft-invariant-broken") == []
     assert ("raft-invariant-broken", "high-watermark-back") in unknown(lost)
 
 
-def test_a_loss_explains_nothing_that_broke_long_before_it() -> None:
+def test_loss_of_committed_metadata_does_not_explain_earlier_violations() -> None:
     long_ago = broken(healthy(), Invariant.TWO_LEADERS, ago_ms=600_000)
     lost = failing(long_ago, Reason.METADATA_LOST, "c1.test:9093")
     assert [each.subject for each in findings(lost, "raft-invariant-broken")] == ["two-leaders"]

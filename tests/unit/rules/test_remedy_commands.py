@@ -158,10 +158,10 @@ def test_where_only_brokers_can_be_reached_they_are_asked() -> None:
     )
     assert describe_status(quorum) == "kafka-metadata-quorum.sh --bootstrap-server b101.test:9092 describe --status"
     # A broker that does not answer polls either is no way in.
-    neither = failing(quorum, Reason.TIMED_OUT, "b101.test:9092", sight=ObservationSource.QUORUM)
+    neither = failing(quorum, Reason.TIMED_OUT, "b101.test:9092", source=ObservationSource.QUORUM)
     assert "--bootstrap-controller c3.test:9093" in describe_status(neither)
     assert "--bootstrap-server b101.test:9092" in describe_status(
-        failing(quorum, Reason.DENIED, "b101.test:9092", sight=ObservationSource.QUORUM)
+        failing(quorum, Reason.DENIED, "b101.test:9092", source=ObservationSource.QUORUM)
     )
     assert "$BOOTSTRAP" in describe_status(replace(neither, committed=None, poll=None, controllers={}))
     # Nothing speaks against a controller that nobody has looked at yet.

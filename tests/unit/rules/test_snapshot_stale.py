@@ -1,4 +1,4 @@
-"""snapshot-stale: how far back the leader's newest snapshot reaches, by the log's own time."""
+"""snapshot-stale: the age of the leader's newest snapshot, by the timestamps in the log."""
 
 from dataclasses import replace
 
@@ -24,20 +24,20 @@ from tests.unit.rules.situation import (
 
 RULE = "snapshot-stale"
 HOUR_MS = 3_600_000
-TOLD = [f"warning {RULE}: metadata log"]
+FIRES = [f"warning {RULE}: metadata log"]
 
 
 @pytest.mark.parametrize(
-    ("log", "said"),
+    ("log", "expected"),
     [
         (leader_log(3 * HOUR_MS), []),
-        (leader_log(3 * HOUR_MS + 1), TOLD),
+        (leader_log(3 * HOUR_MS + 1), FIRES),
         (leader_log(None, begins_ago_ms=HOUR_MS), []),
-        (leader_log(None, begins_ago_ms=4 * HOUR_MS), TOLD),
+        (leader_log(None, begins_ago_ms=4 * HOUR_MS), FIRES),
     ],
 )
-def test_how_old_is_too_old(log: LeaderLog, said: list[str]) -> None:
-    assert told(snapshots(healthy(), log)) == said
+def test_fires_when_the_newest_snapshot_is_older_than_the_threshold(log: LeaderLog, expected: list[str]) -> None:
+    assert told(snapshots(healthy(), log)) == expected
 
 
 def started(quorum: Quorum, ago_ms: int) -> Quorum:
@@ -45,55 +45,53 @@ def started(quorum: Quorum, ago_ms: int) -> Quorum:
     return replace(quorum, controllers={**quorum.controllers, NodeId(3): leader})
 
 
-@pytest.mark.parametrize(("ago_ms", "said"), [(HOUR_MS // 2, []), (3 * HOUR_MS, []), (3 * HOUR_MS + 1, TOLD)])
-def test_a_quorum_that_was_switched_off_for_a_weekend_has_an_old_snapshot_and_no_fault(
-    ago_ms: int, said: list[str]
-) -> None:
-    assert told(started(snapshots(healthy(), leader_log(60 * HOUR_MS)), ago_ms)) == said
+@pytest.mark.parametrize(("ago_ms", "expected"), [(HOUR_MS // 2, []), (3 * HOUR_MS, []), (3 * HOUR_MS + 1, FIRES)])
+def test_leader_that_started_recently_may_have_an_old_snapshot(ago_ms: int, expected: list[str]) -> None:
+    assert told(started(snapshots(healthy(), leader_log(60 * HOUR_MS)), ago_ms)) == expected
 
 
-@pytest.mark.parametrize(("winner", "said"), [(3, []), (1, TOLD)])
-def test_where_the_log_tells_no_starts_the_election_says_since_when_it_leads(winner: int, said: list[str]) -> None:
+@pytest.mark.parametrize(("winner", "expected"), [(3, []), (1, FIRES)])
+def test_election_time_is_used_if_controllers_do_not_register(winner: int, expected: list[str]) -> None:
     quorum = replace(snapshots(healthy(), leader_log(60 * HOUR_MS)), controllers={})
-    assert told(elected(quorum, winner)) == said
+    assert told(elected(quorum, winner)) == expected
 
 
 @pytest.mark.parametrize(
     ("log", "why"),
     [
-        (leader_log(None), "neither of a snapshot nor of the log's first record"),
+        (leader_log(None), "neither a snapshot nor the first record of its log"),
         (
             replace(leader_log(0), snapshot=replace(leader_log(0).snapshot, last_contained_timestamp_ms=None)),  # type: ignore[type-var]
             "the header of snapshot 6400-6 could not be read",
         ),
     ],
 )
-def test_what_is_not_seen_is_not_judged(log: LeaderLog, why: str) -> None:
+def test_result_is_unknown_if_the_age_of_the_snapshot_is_unknown(log: LeaderLog, why: str) -> None:
     quorum = snapshots(healthy(), log)
     assert told(quorum) == []
     (gap,) = [each for each in judged(quorum).unknown if each.rule == RULE]
     assert why in gap.why
 
 
-def test_a_kafka_before_3_6_that_tells_of_none_may_have_one() -> None:
+def test_kafka_before_3_6_that_reports_no_snapshot_is_not_applicable() -> None:
     quorum = snapshots(healthy(), leader_log(None, begins_ago_ms=4 * HOUR_MS, tells_absence=False))
     assert told(quorum) == []
-    (silent,) = [each for each in judged(quorum).not_applicable if each.rule == RULE]
-    assert "only once it has deleted log before one" in silent.why
+    (not_applicable,) = [each for each in judged(quorum).not_applicable if each.rule == RULE]
+    assert "only after it has deleted log segments before it" in not_applicable.why
 
 
-def test_without_a_leaders_word_it_cannot_tell() -> None:
-    assert (RULE, None) in unknown(replace(healthy(), views={}))
+def test_result_is_unknown_without_a_leader_view() -> None:
+    assert (RULE, None) in unknown(replace(healthy(), leader_views={}))
 
 
-def test_of_two_that_say_they_lead_the_one_of_the_newer_epoch_is_judged() -> None:
-    """A leader that is cut off goes on saying so for a while."""
+def test_leader_of_the_newest_epoch_is_evaluated() -> None:
+    """A leader that is cut off reports itself as the leader for a while."""
     deposed = replace(view(1, leader=1, epoch=EPOCH - 1), log=leader_log(4 * HOUR_MS))
     assert findings(views(healthy(), deposed), RULE) == []
 
 
-def test_records_that_came_since_and_the_threshold() -> None:
+def test_evidence_counts_the_records_since_and_the_threshold_is_configurable() -> None:
     (finding,) = findings(snapshots(healthy(), leader_log(4 * HOUR_MS, end=800)), RULE)
     assert finding.evidence["records_since"] == 9_200
-    assert finding.standing_ms == HOUR_MS
+    assert finding.condition_age_ms == HOUR_MS
     assert judged(snapshots(healthy(), leader_log(4 * HOUR_MS)), {f"{RULE}.age": 5 * 3_600}).findings == ()

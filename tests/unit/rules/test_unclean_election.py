@@ -1,4 +1,4 @@
-"""unclean-election: news for a while, one alert a topic, beside what recovers."""
+"""unclean-election: fires for a while, one alert per topic, next to partition-stuck-recovering."""
 
 from dataclasses import replace
 
@@ -8,41 +8,46 @@ from rules.model.identifiers import TopicId
 from tests.unit.rules.situation import findings, healthy, judged, recovering, told, unclean, unknown, unseen_for
 
 RULE = "unclean-election"
-TOLD = [f"info {RULE}: topic orders"]
+FIRES = [f"info {RULE}: topic orders"]
 
 
 @pytest.mark.kip("B002")
-@pytest.mark.parametrize(("ago_ms", "said"), [(0, TOLD), (600_000, TOLD), (600_001, [])])
-def test_it_is_news_for_ten_minutes_by_the_logs_own_time(ago_ms: int, said: list[str]) -> None:
-    assert told(unclean(healthy(), 0, ago_ms=ago_ms)) == said
+@pytest.mark.parametrize(("ago_ms", "expected"), [(0, FIRES), (600_000, FIRES), (600_001, [])])
+def test_fires_for_ten_minutes_by_the_timestamps_in_the_log(ago_ms: int, expected: list[str]) -> None:
+    assert told(unclean(healthy(), 0, ago_ms=ago_ms)) == expected
 
 
-def test_whether_it_recovered_since_is_evidence_and_another_rules_alert() -> None:
-    over, stuck = unclean(healthy(), 0, 3), recovering(unclean(healthy(), 0, 3), 0, 3)
-    assert findings(over, RULE)[0].evidence["partitions_recovering_now"] == 0
+def test_evidence_counts_partitions_that_still_recover() -> None:
+    recovered, stuck = unclean(healthy(), 0, 3), recovering(unclean(healthy(), 0, 3), 0, 3)
+    assert findings(recovered, RULE)[0].evidence["partitions_recovering_now"] == 0
     assert findings(stuck, RULE)[0].evidence["partitions_recovering_now"] == 2
-    assert told(stuck) == ["critical partition-stuck-recovering: topic orders", *TOLD]
+    assert told(stuck) == ["critical partition-stuck-recovering: topic orders", *FIRES]
 
 
-def test_a_burst_is_counted_in_one_alert() -> None:
+def test_several_elections_of_one_topic_are_one_finding() -> None:
     (finding,) = findings(unclean(healthy(), *range(7)), RULE)
-    assert finding.summary.startswith("7 unclean elections of topic orders, the newest 45 s ago: broker 102 leads")
+    assert finding.summary.startswith(
+        "7 unclean leader elections for topic orders, the newest 45 s ago. Broker 102 was elected"
+    )
 
 
-def test_a_topic_without_a_name_is_named_by_its_id() -> None:
+def test_topic_with_an_unknown_name_is_named_by_its_id() -> None:
     (finding,) = findings(unclean(healthy(), 0, topic=None), RULE)
     assert finding.subject == "topic with id dG9waWMtb3JkZXJzAAAAAA"
     assert not any(step.startswith("kafka-topics.sh") for step in finding.remedy)
 
 
-def test_thresholds_reach_it_and_a_log_that_is_not_followed_is_not_judged() -> None:
+def test_told_for_is_configurable_and_result_is_unknown_without_the_log() -> None:
     assert judged(unclean(healthy(), 0), {f"{RULE}.told_for": 30}).findings == ()
     assert (RULE, None) in unknown(unseen_for(unclean(healthy(), 0), log_ms=11_000, poll_ms=None))
 
 
-def test_topics_are_told_in_the_order_of_their_names() -> None:
-    """In the past the newest stands last; alerts that change places from one look to the next cannot be read."""
+def test_findings_are_in_the_order_of_the_topic_names() -> None:
+    """The history is ordered by time; findings in that order would change places between evaluations."""
     orders = unclean(healthy(), 0)
-    (one,) = orders.past.unclean
-    past = replace(orders.past, unclean=(replace(one, topic="payments", topic_id=TopicId("another")), one))
-    assert [each.subject for each in findings(replace(orders, past=past), RULE)] == ["topic orders", "topic payments"]
+    (one,) = orders.history.unclean
+    past = replace(orders.history, unclean=(replace(one, topic="payments", topic_id=TopicId("another")), one))
+    assert [each.subject for each in findings(replace(orders, history=past), RULE)] == [
+        "topic orders",
+        "topic payments",
+    ]

@@ -1,4 +1,4 @@
-"""views-disagree: what each controller says of who leads, held against what the others say."""
+"""views-disagree: the leader that each controller reports, compared with the others'."""
 
 from dataclasses import replace
 
@@ -11,73 +11,73 @@ from tests.unit.rules.situation import NOW, findings, foreign, healthy, judged, 
 from tests.unit.rules.situation import leaderless as nobody_leads
 
 RULE = "views-disagree"
-APART = [f"warning {RULE}: controller 1"]
+DISAGREES = [f"warning {RULE}: controller 1"]
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("reported", "expected"),
     [
-        (view(1, leader=2, epoch=6), APART),
-        (view(1, leader=None), APART),
-        (view(1, leader=None, epoch=12), APART),
-        (foreign(view(1)), APART),
+        (view(1, leader=2, epoch=6), DISAGREES),
+        (view(1, leader=None), DISAGREES),
+        (view(1, leader=None, epoch=12), DISAGREES),
+        (foreign(view(1)), DISAGREES),
         (view(1, leader=2), [f"critical {RULE}: quorum"]),
         (view(1), []),
-        # Too old to say anything; and from before this epoch was known to anybody.
-        (view(1, leader=2, epoch=6, ago_ms=30_000), APART),
+        # At the age limit, and older than it.
+        (view(1, leader=2, epoch=6, ago_ms=30_000), DISAGREES),
         (view(1, leader=2, epoch=6, ago_ms=30_001), []),
     ],
 )
-def test_who_stands_apart(said: LeaderView, expected: list[str]) -> None:
-    assert told(views(healthy(), said)) == expected
+def test_controller_that_reports_another_leader_or_epoch_disagrees(reported: LeaderView, expected: list[str]) -> None:
+    assert told(views(healthy(), reported)) == expected
 
 
-def test_what_was_said_before_an_election_is_no_disagreement() -> None:
-    """Asked every ten seconds, controllers have not all been asked since."""
+def test_view_from_before_an_election_is_not_a_disagreement() -> None:
+    """Controllers are asked every ten seconds, so some have not been asked since the election."""
     elected = [view(node, epoch=8, ago_ms=1_000, since_ms=1_000) for node in (2, 3)]
     quorum = views(healthy(), *elected)
     assert quorum.poll is not None
     quorum = replace(quorum, poll=replace(quorum.poll, leader_epoch=Epoch(8)))
     assert told(quorum) == []
-    still = view(1, ago_ms=500)
-    assert told(views(quorum, still)) == APART
+    after_election = view(1, ago_ms=500)
+    assert told(views(quorum, after_election)) == DISAGREES
 
 
-def test_the_newest_epoch_may_be_known_by_a_poll_alone() -> None:
+def test_newest_epoch_may_be_known_from_a_poll_alone() -> None:
     quorum = healthy()
     assert quorum.poll is not None
     later = replace(quorum.poll, leader_epoch=Epoch(8), observed_at_ms=Millis(NOW - 3_000))
-    assert told(replace(quorum, poll=later)) == [], "nobody was asked since"
+    assert told(replace(quorum, poll=later)) == [], "no controller was asked since"
 
 
-def test_a_voter_that_says_nothing_is_unknown_and_an_observer_is_judged() -> None:
+def test_voter_without_a_view_is_unknown_and_an_observer_is_evaluated() -> None:
     quorum = healthy()
-    silent = {name: each for name, each in quorum.views.items() if each.node != 1}
-    assert unknown(replace(quorum, views=silent)) == [(RULE, "controller 1")]
+    without_controller_1 = {name: each for name, each in quorum.leader_views.items() if each.node != 1}
+    assert unknown(replace(quorum, leader_views=without_controller_1)) == [(RULE, "controller 1")]
     assert told(views(quorum, view(9, leader=None))) == [f"warning {RULE}: controller 9"]
     (finding,) = findings(views(quorum, view(9, leader=None)), RULE)
     assert "vote" not in finding.summary
 
 
-def test_nobody_asked_and_nobody_leading_cannot_be_told() -> None:
-    assert (RULE, None) in unknown(replace(healthy(), views={}))
-    nobody: Quorum = views(healthy(), *(view(node, leader=None) for node in (1, 2, 3)))
-    assert (RULE, None) in unknown(replace(nobody, poll=None))
+def test_result_is_unknown_without_views_or_without_a_leader() -> None:
+    assert (RULE, None) in unknown(replace(healthy(), leader_views={}))
+    no_leader: Quorum = views(healthy(), *(view(node, leader=None) for node in (1, 2, 3)))
+    assert (RULE, None) in unknown(replace(no_leader, poll=None))
     assert (RULE, None) in unknown(nobody_leads(views(healthy(), view(1, leader=None)), 1))
 
 
-def test_an_endpoint_without_a_known_node_is_named_by_its_address() -> None:
+def test_endpoint_of_an_unknown_node_is_named_by_its_address() -> None:
     unnamed = replace(view(8, leader=None), node=None)
     quorum = views(healthy(), unnamed)
-    last_asked_first = dict(reversed([*quorum.views.items()]))
-    (finding,) = findings(replace(quorum, views=last_asked_first), RULE)
+    reversed_views = dict(reversed([*quorum.leader_views.items()]))
+    (finding,) = findings(replace(quorum, leader_views=reversed_views), RULE)
     assert finding.subject == "endpoint c8.test:9093"
-    said = finding.evidence["views"]
-    assert isinstance(said, dict)
-    assert [*said] == ["controller 1", "controller 2", "controller 3", "endpoint c8.test:9093"]
+    reported = finding.evidence["views"]
+    assert isinstance(reported, dict)
+    assert [*reported] == ["controller 1", "controller 2", "controller 3", "endpoint c8.test:9093"]
 
 
-def test_thresholds_reach_it() -> None:
+def test_view_age_is_configurable() -> None:
     quorum = views(healthy(), view(1, leader=None, ago_ms=3_000))
     assert [each.rule for each in judged(quorum).findings] == [RULE]
     assert judged(quorum, {f"{RULE}.view_age": 2}).findings == ()

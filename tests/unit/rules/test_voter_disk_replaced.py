@@ -1,4 +1,4 @@
-"""voter-disk-replaced: one id, two directories; and the half-way house of its mending."""
+"""voter-disk-replaced: one node id with two directory ids, and the time between its two remedy commands."""
 
 from dataclasses import replace
 
@@ -22,12 +22,12 @@ def half_done(*, ago_ms: int = 4_000, lag: int = 0) -> Quorum:
 
 
 @pytest.mark.kip("A007", "A048", "A072", "A110", "K011")
-def test_the_pair_is_named_and_mended_in_the_order_kafka_accepts() -> None:
+def test_remedy_removes_the_old_voter_and_then_adds_the_new_one() -> None:
     (finding,) = findings(replaced(), RULE)
     assert finding.subject == "controller 2"
     assert finding.severity is Severity.WARNING
-    assert f"voter {key(2)} is silent while {NEW} fetches" in finding.summary
-    assert (finding.evidence["old"], finding.evidence["new"]) == (str(key(2)), str(NEW))
+    assert f"voter {key(2)} is not fetching, observer {NEW} is." in finding.summary
+    assert (finding.evidence["old_voter"], finding.evidence["new_replica"]) == (str(key(2)), str(NEW))
     assert finding.remedy == (
         "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093 remove-controller --controller-id 2 "
         f"--controller-directory-id {key(2).directory_id}",
@@ -36,22 +36,22 @@ def test_the_pair_is_named_and_mended_in_the_order_kafka_accepts() -> None:
     )
 
 
-def test_nobody_else_speaks_of_it() -> None:
+def test_no_other_rule_reports_the_replacement() -> None:
     assert told(replaced()) == ["warning voter-disk-replaced: controller 2"]
     assert told(half_done()) == ["warning voter-disk-replaced: controller 2"]
     assert told(half_done(ago_ms=3_600_000)) == ["warning voter-disk-replaced: controller 2"]
 
 
 @pytest.mark.kip("A052", "A078", "A109")
-def test_half_done_it_goes_on_and_only_the_second_step_is_left() -> None:
+def test_after_the_removal_it_still_fires_with_only_the_second_command() -> None:
     (finding,) = findings(half_done(), RULE)
-    assert "half-way" in finding.summary
+    assert "The old voter" in finding.summary
     assert finding.subject == "controller 2"
     assert [step.split()[-1] for step in finding.remedy] == ["$NODE_PROPERTIES", "add-controller"]
     assert not any("remove-controller" in step for step in finding.remedy)
 
 
-def test_it_waits_for_a_replica_that_lags() -> None:
+def test_remedy_waits_for_a_lagging_replica() -> None:
     (finding,) = findings(replaced(lag=9_000), RULE)
     assert [step.split()[1] for step in finding.remedy] == [
         "--bootstrap-controller",
@@ -63,7 +63,7 @@ def test_it_waits_for_a_replica_that_lags() -> None:
 
 
 @pytest.mark.kip("A051")
-def test_it_is_over_when_the_new_directory_is_the_voter() -> None:
+def test_no_finding_when_the_new_directory_is_a_voter() -> None:
     done = half_done()
     assert done.committed is not None
     voters = [replace(healthy().committed.voters[1], key=NEW)]  # type: ignore[union-attr]
@@ -76,13 +76,13 @@ def test_it_is_over_when_the_new_directory_is_the_voter() -> None:
     "quorum",
     [
         silent(healthy(), 2),
-        # The old directory still fetches: two processes quarrel over an id; nothing was replaced.
+        # The old directory still fetches: two processes use one id, and no directory was replaced.
         observer(healthy(), 2, directory="newDirOf2"),
-        # Brokers come and go with directories of their own.
+        # A broker with its own directory id.
         observer(healthy(), 103, registered=False),
-        # A removed voter that still runs, with its own directory.
+        # A removed voter that still runs with the same directory.
         observer(removed(healthy(), 2, ago_ms=5_000), 2),
-        # Removed yesterday: whoever has that id now is an observer like any other.
+        # Removed two days ago: a replica with that id is an ordinary observer.
         half_done(ago_ms=2 * 86_400_000),
     ],
 )
@@ -91,15 +91,15 @@ def test_no_replacement(quorum: Quorum) -> None:
     assert [gap for gap in unknown(quorum) if gap[0] == RULE] == []
 
 
-def test_a_replacement_that_stops_fetching_is_not_mended() -> None:
-    gone_again = observer(silent(healthy(), 2), 2, directory="newDirOf2", fetched_ago_ms=30_000, lags=(30_000,) * 5)
-    assert findings(gone_again, RULE) == []
-    assert (RULE, "controller 2") in unknown(gone_again)
+def test_replacement_that_stops_fetching_is_unknown() -> None:
+    stopped = observer(silent(healthy(), 2), 2, directory="newDirOf2", fetched_ago_ms=30_000, lags=(30_000,) * 5)
+    assert findings(stopped, RULE) == []
+    assert (RULE, "controller 2") in unknown(stopped)
 
 
 @pytest.mark.kip("A095")
-def test_a_leader_change_makes_no_voter_silent() -> None:
-    """-1 for everybody, and an observer with another directory of a voter that lives."""
+def test_leader_change_does_not_make_a_voter_not_fetching() -> None:
+    """All fetch times are -1, and an observer has another directory of a live voter."""
     quorum = observer(healthy(), 2, directory="newDirOf2")
     assert quorum.poll is not None
     voters = tuple(
@@ -109,8 +109,8 @@ def test_a_leader_change_makes_no_voter_silent() -> None:
     assert findings(replace(quorum, poll=replace(quorum.poll, voters=voters)), RULE) == []
 
 
-def test_the_old_directory_is_no_replacement_of_the_new_one() -> None:
-    """After the mending the leader lists the old key for 300 s more; then the new voter restarts."""
+def test_old_directory_is_not_a_replacement_of_the_new_one() -> None:
+    """After the replacement the leader lists the old key for 300 s; then the new voter restarts."""
     quorum = observer(silent(healthy(), 2), 2, directory="oldDirOf2", fetched_ago_ms=200_000, lags=(200_000,) * 5)
     old = key(2, "oldDirOf2")
     before = replace(quorum.histories[old], first_seen_at_ms=Millis(NOW - 7_200_000))

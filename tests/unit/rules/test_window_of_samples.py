@@ -1,4 +1,4 @@
-"""How an observer or a slow voter keeps up, on a window of samples."""
+"""The readiness of an observer or a lagging voter, evaluated on a window of samples."""
 
 import pytest
 
@@ -10,44 +10,46 @@ LIMIT_MS = Millis(2_000)
 
 
 def sample(lag: int | None, lag_ms: int | None) -> LagSample:
-    """So many records, and so long, behind the leader."""
-    behind = None if lag_ms is None else Millis(lag_ms)
-    return LagSample(observed_at_ms=Millis(0), lag=lag, lag_ms=behind, fetch_age_ms=None)
+    """Returns a sample of the lag in records and in milliseconds."""
+    lag_duration = None if lag_ms is None else Millis(lag_ms)
+    return LagSample(observed_at_ms=Millis(0), lag=lag, lag_ms=lag_duration, fetch_age_ms=None)
 
 
-LEVEL, FAR, NEARER, UNHEARD = sample(0, 0), sample(90, 9_000), sample(80, 8_000), sample(None, None)
-AT_THE_LIMIT, BEYOND_IT = sample(1, 2_000), sample(1, 2_001)
-TIME_ALONE, LONG_ALONE = sample(None, 500), sample(None, 9_000)
+CAUGHT_UP, FAR, LESS_FAR, NO_LAG = sample(0, 0), sample(90, 9_000), sample(80, 8_000), sample(None, None)
+AT_THE_LIMIT, ABOVE_LIMIT = sample(1, 2_000), sample(1, 2_001)
+SHORT_TIME, LONG_TIME = sample(None, 500), sample(None, 9_000)
 
 
 @pytest.mark.parametrize(
     ("samples", "state"),
     [
         ((), Readiness.UNKNOWN),
-        ((LEVEL, LEVEL), Readiness.UNKNOWN),
-        ((LEVEL, LEVEL, LEVEL), Readiness.READY),
-        ((AT_THE_LIMIT, LEVEL, LEVEL), Readiness.READY),
-        # Level again is not enough: it must have been in the whole window.
-        ((BEYOND_IT, BEYOND_IT, LEVEL), Readiness.CATCHING_UP),
-        ((FAR, FAR, NEARER), Readiness.CATCHING_UP),
+        ((CAUGHT_UP, CAUGHT_UP), Readiness.UNKNOWN),
+        ((CAUGHT_UP, CAUGHT_UP, CAUGHT_UP), Readiness.READY),
+        ((AT_THE_LIMIT, CAUGHT_UP, CAUGHT_UP), Readiness.READY),
+        # Caught up now is not enough: every sample of the window must be.
+        ((ABOVE_LIMIT, ABOVE_LIMIT, CAUGHT_UP), Readiness.CATCHING_UP),
+        ((FAR, FAR, LESS_FAR), Readiness.CATCHING_UP),
         ((FAR, FAR, FAR), Readiness.LAGGING),
-        ((NEARER, FAR, FAR), Readiness.LAGGING),
-        # A new leader has not heard of everybody: what says nothing is no sample, and does not make one too few.
-        ((LEVEL, LEVEL, UNHEARD), Readiness.UNKNOWN),
-        ((LEVEL, LEVEL, LEVEL, UNHEARD), Readiness.READY),
-        ((FAR, FAR, NEARER, UNHEARD, UNHEARD), Readiness.CATCHING_UP),
-        # Its log's end is not told: by time it is judged, and no distance is known to shrink.
-        ((TIME_ALONE, TIME_ALONE, TIME_ALONE), Readiness.READY),
-        ((LONG_ALONE, LONG_ALONE, LONG_ALONE), Readiness.LAGGING),
-        # Only the newest of the window count: four here.
-        ((FAR, LEVEL, LEVEL, LEVEL, LEVEL), Readiness.READY),
-        ((NEARER, FAR, FAR, FAR, FAR), Readiness.LAGGING),
-        ((FAR, NEARER, NEARER, NEARER, NEARER), Readiness.LAGGING),
+        ((LESS_FAR, FAR, FAR), Readiness.LAGGING),
+        # A new leader does not know the lag of every replica: a sample without a lag does not count.
+        ((CAUGHT_UP, CAUGHT_UP, NO_LAG), Readiness.UNKNOWN),
+        ((CAUGHT_UP, CAUGHT_UP, CAUGHT_UP, NO_LAG), Readiness.READY),
+        ((FAR, FAR, LESS_FAR, NO_LAG, NO_LAG), Readiness.CATCHING_UP),
+        # Without a log end offset the time alone is evaluated, and it is not known whether the lag shrinks.
+        ((SHORT_TIME, SHORT_TIME, SHORT_TIME), Readiness.READY),
+        ((LONG_TIME, LONG_TIME, LONG_TIME), Readiness.LAGGING),
+        # Only the samples of the window count: the newest four.
+        ((FAR, CAUGHT_UP, CAUGHT_UP, CAUGHT_UP, CAUGHT_UP), Readiness.READY),
+        ((LESS_FAR, FAR, FAR, FAR, FAR), Readiness.LAGGING),
+        ((FAR, LESS_FAR, LESS_FAR, LESS_FAR, LESS_FAR), Readiness.LAGGING),
     ],
 )
-def test_it_is_judged_on_the_window_and_not_on_one_sample(samples: tuple[LagSample, ...], state: Readiness) -> None:
+def test_readiness_is_evaluated_on_the_window_and_not_on_one_sample(
+    samples: tuple[LagSample, ...], state: Readiness
+) -> None:
     assert readiness(samples, limit_ms=LIMIT_MS, window=4) is state
 
 
-def test_who_asks_for_fewer_samples_is_content_with_fewer() -> None:
-    assert readiness((FAR, LEVEL), limit_ms=LIMIT_MS, window=1) is Readiness.READY
+def test_a_window_of_one_sample_needs_one_sample() -> None:
+    assert readiness((FAR, CAUGHT_UP), limit_ms=LIMIT_MS, window=1) is Readiness.READY

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.analysis.safe_to_restart import Restart, known, safe_to_restart
+from rules.analysis.safe_to_restart import RestartSafety, known_controllers, safe_to_restart
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import NodeId
@@ -32,7 +32,7 @@ from tests.unit.rules.situation import (
 )
 
 
-def asked(quorum: Quorum, node: int) -> Restart:
+def asked(quorum: Quorum, node: int) -> RestartSafety:
     all_of_them = thresholds_for({})
     values = {**all_of_them["voter-disk-replaced"].values, **all_of_them["stale-voter-endpoint"].values}
     return safe_to_restart(quorum, NodeId(node), Thresholds(values=values))
@@ -78,14 +78,14 @@ def test_the_leader_is_safe_too_with_a_word_on_what_follows() -> None:
         (lambda quorum: name_gone(quorum, 2), "voter 2's recorded endpoint c2.test:9093 is stale (name-gone"),
         (lambda quorum: name_gone(quorum, 1), "voter 1's recorded endpoint c1.test:9093 is stale"),
         (lambda quorum: registered_elsewhere(quorum, 2), "(registration-differs"),
-        (lambda quorum: resolver_fails(quorum, 2), "cannot tell whether voter 2 can be reached"),
-        (lambda quorum: observer(quorum, 2, directory="newDisk"), "controller 2 runs on a new disk"),
-        (lambda quorum: without_row(quorum, 2), "a change of the voter set is under way"),
-        (lambda quorum: leaderless(quorum, 1), "no controller leads the quorum (c1.test:9093 says so)"),
-        (all_refuse, "every controller refuses connections"),
-        (unseen_for, "cannot tell: DescribeQuorum was last answered 14 s ago"),
-        (lambda quorum: replace(quorum, last_offset=None), "cannot tell: nothing of the metadata log"),
-        (lambda quorum: replace(quorum, committed=None), "cannot tell: no committed VotersRecord"),
+        (lambda quorum: resolver_fails(quorum, 2), "unknown whether voter 2 can be reached"),
+        (lambda quorum: observer(quorum, 2, directory="newDisk"), "controller 2 has a new directory id"),
+        (lambda quorum: without_row(quorum, 2), "a change of the voter set is in progress"),
+        (lambda quorum: leaderless(quorum, 1), "no controller leads the quorum (reported by c1.test:9093)"),
+        (all_refuse, "all refuse connections"),
+        (unseen_for, "unknown: DescribeQuorum was last answered 14 s ago"),
+        (lambda quorum: replace(quorum, last_offset=None), "unknown: nothing of the metadata log"),
+        (lambda quorum: replace(quorum, committed=None), "unknown: no committed VotersRecord"),
     ],
 )
 def test_what_speaks_against_it(situation: Callable[[Quorum], Quorum], why: str) -> None:
@@ -128,7 +128,7 @@ def test_a_half_done_disk_replacement_is_finished_first() -> None:
 
     answer = asked(half_done, 1)
 
-    assert any("controller 2 runs on a new disk" in each for each in answer.against)
+    assert any("controller 2 has a new directory id" in each for each in answer.against)
 
 
 def test_a_directory_that_was_replaced_is_no_new_disk() -> None:
@@ -143,7 +143,7 @@ def test_an_observer_has_no_vote_to_miss() -> None:
 
     assert asked(waiting, 4).safe
     assert any("is no voter" in note for note in asked(waiting, 4).notes)
-    assert known(waiting) == {1, 2, 3, 4}
+    assert known_controllers(waiting) == {1, 2, 3, 4}
 
 
 def test_a_combined_node_gets_a_word_on_its_partitions() -> None:

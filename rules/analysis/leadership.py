@@ -1,0 +1,201 @@
+"""Which controller leads the quorum, by polls, the log, failed observations and leader views.
+
+`Quorum.leader_id` is the leader of the newest evidence (`streaming.replay.leadership`). This module adds what a rule
+must know about it: whether the quorum has no leader now, whether only the monitor cannot reach the leader, when a
+leader last answered, and which leaders the controllers report.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from rules.analysis.freshness import VIEW_AGE, views_within
+from rules.model.identifiers import Epoch, Millis, NodeId
+from rules.model.monitoring import (
+    NO_LEADER_REASONS,
+    Connection,
+    FailedObservation,
+    LeaderView,
+    ObservationSource,
+    Reason,
+    probe_key,
+)
+from rules.model.poll import Poll
+from rules.model.quorum import Quorum
+from rules.model.voter_set import Voter, majority
+
+_NEWER_BY_MS = 1_000
+"""A report of no leader counts only if it is newer than a leader's last answer by this: a node that is cut off from
+the others reports no leader all the time, and an idle quorum answers twice a second."""
+_RECENT_MS = 10_000
+"""A failure older than this is ignored: attempts are repeated every few seconds, so an older one was made before the
+monitor itself was interrupted."""
+_UNREACHABLE_MS = 60_000
+"""The maximum age of a failed attempt to reach the leader: the gatherer backs off and tries less and less often."""
+_UNREACHABLE_REASONS = frozenset(
+    {
+        *(Reason.UNRESOLVABLE, Reason.RESOLVER_FAILED, Reason.TIMED_OUT, Reason.UNREACHABLE, Reason.CLOSED),
+        *(Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED),
+    }
+)
+"""Failures that say nothing against the node. A refused connection is not among them: no process listens there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaderless:
+    """By the newest evidence the quorum has no leader."""
+
+    answered: tuple[str, ...]
+    """HOST:PORT of the nodes that answered that they know no leader; empty if all controllers refuse connections."""
+    refused: tuple[str, ...]
+    """HOST:PORT of the controllers that refuse connections."""
+    failures: tuple[FailedObservation, ...]
+    """The failed observations that are the evidence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreachableLeader:
+    """A leader that does not answer the monitor, but that enough other controllers follow."""
+
+    id: NodeId
+    epoch: Epoch
+    followers: tuple[str, ...]
+    """HOST:PORT of the controllers that report this leader."""
+
+
+def last_leader_answer_ms(quorum: Quorum) -> Millis | None:
+    """Returns when a leader last answered the monitor anything: a fetch or a DescribeQuorum."""
+    times = [quorum.log_seen_at_ms, quorum.poll.observed_at_ms if quorum.poll else None]
+    return max((at for at in times if at is not None), default=None)
+
+
+def current_leader(quorum: Quorum) -> NodeId | None:
+    """Returns the leader by the newest evidence; None if the quorum has none or nothing is known."""
+    return None if leaderless(quorum) else quorum.leader_id
+
+
+def last_polled_leader(quorum: Quorum) -> NodeId | None:
+    """Returns the leader by the newest poll, however old; without any poll the one by the newest evidence."""
+    return quorum.poll.leader_id if quorum.poll else quorum.leader_id
+
+
+def leaders_of_newest_epoch(views: Iterable[LeaderView], poll: Poll | None) -> tuple[Epoch, tuple[NodeId, ...]] | None:
+    """Returns the newest epoch that a view or the poll reports with a leader, and the leaders reported for it, sorted.
+
+    Raft allows one leader in an epoch. None if no leader is reported.
+    """
+    reported = {(view.leader_epoch, view.leader_id) for view in views if view.leader_id is not None}
+    reported |= {(poll.leader_epoch, poll.leader_id)} if poll is not None else set()
+    epochs = [epoch for epoch, _ in reported if epoch is not None]
+    if not epochs:
+        return None
+    newest = max(epochs)
+    return newest, tuple(sorted(leader for epoch, leader in reported if epoch == newest and leader is not None))
+
+
+def leaderless(quorum: Quorum) -> Leaderless | None:
+    """Returns the evidence that the quorum has no leader: a node reports so, or all controllers refuse connections.
+
+    "All" is every controller that is configured or was asked, or every voter at its recorded endpoint. A configured
+    name that does not resolve changes nothing if all recorded endpoints refuse.
+
+    None means: a leader has answered since, or the monitor cannot observe the quorum (time-outs, name resolution,
+    permissions), or only the leader does not answer the monitor (`unreachable_leader`).
+    """
+    recent = _failures_since_leader(quorum)
+    reporting = [failure for failure in recent if failure.reason in NO_LEADER_REASONS]
+    refusing = [failure for failure in recent if failure.reason is Reason.REFUSED]
+    answered = tuple(sorted({failure.endpoint for failure in reporting}))
+    refused = tuple(sorted({failure.endpoint for failure in refusing}))
+    if answered:
+        if _followed_leader(quorum, answered) is not None:
+            return None
+        return Leaderless(answered=answered, refused=refused, failures=(*reporting, *refusing))
+    asked = {failure.endpoint for failure in recent if failure.endpoint} | set(quorum.bootstrap)
+    controllers = asked - _broker_endpoints(quorum)
+    recorded = {str(voter.endpoints[0]) for voter in _voters(quorum) if voter.endpoints}
+    if refused and any(known and known <= set(refused) for known in (controllers, recorded)):
+        return Leaderless(answered=(), refused=refused, failures=tuple(refusing))
+    return None
+
+
+def unreachable_leader(quorum: Quorum) -> UnreachableLeader | None:
+    """Returns the leader that the answering controllers follow and that does not answer the monitor.
+
+    Followers that hear nothing of their leader for controller.quorum.fetch.timeout.ms elect another one within seconds
+    if a majority of the voters reach each other (KIP-595); if not, each follower keeps reporting the old leader. So
+    their reports count only if they are a majority without the leader, and only from voters whose recorded endpoints
+    accept connections.
+    """
+    recent = _failures_since_leader(quorum)
+    return _followed_leader(quorum, {failure.endpoint for failure in recent if failure.reason in NO_LEADER_REASONS})
+
+
+def _failures_since_leader(quorum: Quorum) -> list[FailedObservation]:
+    last = last_leader_answer_ms(quorum)
+    return [
+        failure
+        for failure in quorum.failures
+        if failure.source is not ObservationSource.PROBE
+        and quorum.now_ms - failure.last_at_ms <= _RECENT_MS
+        and (last is None or failure.last_at_ms >= last + _NEWER_BY_MS)
+    ]
+
+
+def _broker_endpoints(quorum: Quorum) -> set[str]:
+    # A combined node's controller listener is no broker endpoint: brokers register only their own listeners.
+    return {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints}
+
+
+def _followed_leader(quorum: Quorum, answered: Collection[str]) -> UnreachableLeader | None:
+    """Returns the leader that the nodes at `answered`, which answer that they do not lead, follow."""
+    views = views_within(quorum, Millis(round(VIEW_AGE.default * 1000)))
+    epoch = max((view.leader_epoch for view in views if view.leader_epoch is not None), default=None)
+    reported = {view.leader_id for view in views if view.leader_epoch == epoch}
+    leader = reported.pop() if epoch is not None and len(reported) == 1 else None
+    if epoch is None or leader is None or any(view.node == leader for view in views if view.endpoint in answered):
+        return None
+    following = [
+        view
+        for view in views
+        if view.endpoint in answered and (view.leader_epoch, view.leader_id) == (epoch, leader) and view.this_cluster
+    ]
+    if not _unreached(quorum, leader, answered) or len(_voting(quorum, following)) < _majority(quorum):
+        return None
+    return UnreachableLeader(id=leader, epoch=epoch, followers=tuple(sorted(view.endpoint for view in following)))
+
+
+def _unreached(quorum: Quorum, leader: NodeId, answered: Collection[str]) -> bool:
+    """Returns whether attempts to reach the leader fail at its known endpoints, and none of them refuses."""
+    recent = [each for each in quorum.failures if quorum.now_ms - each.last_at_ms <= _UNREACHABLE_MS]
+    failing = _endpoints(recent, _UNREACHABLE_REASONS) - {*answered}
+    refusing = _endpoints(recent, {Reason.REFUSED})
+    recorded = {str(endpoint) for voter in _voters(quorum) if voter.key.id == leader for endpoint in voter.endpoints}
+    if recorded:
+        return bool(recorded & failing) and not recorded & (refusing | {*answered})
+    return bool(failing) and not refusing
+
+
+def _voting(quorum: Quorum, following: list[LeaderView]) -> set[NodeId | str]:
+    """Returns the followers that are voters and reachable where the others dial them; all if no voters are known."""
+    voters = {voter.key.id: voter for voter in _voters(quorum)}
+    if not voters:
+        return {view.endpoint for view in following}
+    return {view.node for view in following if view.node in voters and _accepts(quorum, voters[view.node])}
+
+
+def _accepts(quorum: Quorum, voter: Voter) -> bool:
+    probes = [quorum.probes.get(probe_key(voter.key.id, endpoint)) for endpoint in voter.endpoints[:1]]
+    return all(probe is None or probe.connection is Connection.ACCEPTED for probe in probes)
+
+
+def _majority(quorum: Quorum) -> int:
+    polled = len(quorum.poll.voters) if quorum.poll else 0
+    return majority(len(_voters(quorum)) or polled or len(quorum.bootstrap))
+
+
+def _voters(quorum: Quorum) -> tuple[Voter, ...]:
+    return quorum.committed.voters if quorum.committed else ()
+
+
+def _endpoints(failures: Collection[FailedObservation], reasons: Collection[Reason]) -> set[str]:
+    return {each.endpoint for each in failures if each.reason in reasons}

@@ -1,0 +1,163 @@
+"""high-watermark-stalled, failure-tolerance and voter-lagging: one cause fires one alert."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.analysis.voter_status import VoterActivity, voter_statuses
+from rules.evaluate import thresholds_for
+from rules.model.identifiers import Epoch, Millis
+from rules.model.quorum import Quorum
+from tests.unit.rules.situation import (
+    NOW,
+    behind,
+    findings,
+    healthy,
+    judged,
+    key,
+    leaderless,
+    observer,
+    silent,
+    stalled,
+    static,
+    told,
+    unknown,
+    unseen_for,
+)
+
+STALLED = "critical high-watermark-stalled: quorum"
+NO_RESERVE = "warning failure-tolerance: quorum"
+DISK = observer(silent(healthy(), 2), 2, directory="newDirOf2")
+
+
+@pytest.mark.kip("D107")
+@pytest.mark.parametrize(
+    ("quorum", "firing"),
+    [
+        (silent(healthy(), 2), [NO_RESERVE]),
+        (behind(healthy(), 2), [NO_RESERVE]),
+        (silent(healthy(4), 2), [NO_RESERVE]),
+        (silent(healthy(5), 2), ["warning voter-lagging: voter 2"]),
+        (silent(silent(healthy(5), 1), 2), [NO_RESERVE]),
+        (behind(silent(healthy(5), 1), 2), [NO_RESERVE]),
+        (silent(behind(healthy(), 1), 2), ["critical failure-tolerance: quorum"]),
+        # Two voters never tolerate a failure: quorum-shape reports that.
+        (healthy(2), []),
+        (silent(healthy(2), 1), ["critical failure-tolerance: quorum"]),
+        (static(silent(healthy(), 2)), [NO_RESERVE]),
+        (static(silent(healthy(5), 2)), ["warning voter-lagging: voter 2"]),
+        # A replaced disk has its own rule, if that rule is applicable.
+        (DISK, ["warning voter-disk-replaced: controller 2"]),
+        (static(DISK), [NO_RESERVE]),
+        # Another voter is missing too.
+        (
+            observer(silent(silent(healthy(5), 1), 2), 2, directory="newDirOf2"),
+            [NO_RESERVE, "warning voter-disk-replaced: controller 2"],
+        ),
+        (
+            observer(silent(healthy(5), 2), 2, directory="newDirOf2"),
+            ["warning voter-disk-replaced: controller 2"],
+        ),
+        # Nothing is committed: the missing voters are in its evidence.
+        (stalled(healthy()), [STALLED]),
+        (stalled(silent(silent(healthy(), 1), 2)), [STALLED]),
+        (stalled(healthy(), for_ms=10_001, waiting=1), [STALLED]),
+        (stalled(healthy(), for_ms=10_000), []),
+        # NoOps are switched off: an idle log ends at its high watermark, which does not move.
+        (replace(healthy(), high_watermark_since_ms=Millis(NOW - 3_600_000)), []),
+    ],
+)
+def test_one_cause_fires_one_alert(quorum: Quorum, firing: list[str]) -> None:
+    assert [each for each in told(quorum) if "quorum-shape" not in each] == firing
+
+
+def test_a_missing_leader_makes_all_three_rules_unknown() -> None:
+    unhealthy = leaderless(silent(healthy(), 2), 1)
+    assert told(unhealthy) == ["critical no-leader: quorum"]
+    assert {("failure-tolerance", None), ("voter-lagging", None), ("high-watermark-stalled", None)} <= {
+        *unknown(unhealthy)
+    }
+
+
+def test_a_replaced_disk_makes_the_rules_about_the_voter_unknown() -> None:
+    assert ("failure-tolerance", "quorum") in unknown(DISK)
+    assert ("voter-lagging", "voter 2") in unknown(DISK)
+
+
+def test_a_voter_that_catches_up_is_unknown() -> None:
+    closing = behind(healthy(5), 2, lags=[60_000 - 4_000 * n for n in range(12)])
+    assert told(closing) == []
+    assert ("voter-lagging", "voter 2") in unknown(closing)
+    widening = behind(healthy(5), 2, lags=[20_000 + 4_000 * n for n in range(12)])
+    assert told(widening) == ["warning voter-lagging: voter 2"]
+
+
+def test_only_a_voter_that_does_not_fetch_is_advised_to_be_replaced() -> None:
+    (slow,), (down,) = (
+        findings(quorum, "failure-tolerance") for quorum in (behind(healthy(), 2), silent(healthy(), 2))
+    )
+    assert [any("will not come back" in step for step in each.remedy) for each in (slow, down)] == [False, True]
+
+
+def test_an_old_poll_gives_no_finding() -> None:
+    quorum = unseen_for(stalled(silent(healthy(), 2)), log_ms=None, poll_ms=11_000)
+    assert findings(quorum, "failure-tolerance") == findings(quorum, "high-watermark-stalled") == []
+
+
+def test_a_new_leader_without_a_high_watermark_is_stalled_too() -> None:
+    """The leader could not even commit its own LeaderChangeMessage."""
+    quorum = replace(stalled(healthy()), high_watermark=None, leader_epoch=Epoch(8))
+    (finding,) = findings(quorum, "high-watermark-stalled")
+    assert finding.summary.startswith(
+        "Nothing is committed: the high watermark has been unknown for 31 s. No metadata change takes effect. Leader: "
+    )
+
+
+def test_voters_that_have_not_fetched_from_a_new_leader_yet_are_lagging() -> None:
+    """A new leader answers -1 for a voter that has not fetched from it; earlier polls bridge that."""
+    quorum = healthy()
+    assert quorum.poll is not None
+    fresh = replace(
+        quorum,
+        poll=replace(
+            quorum.poll,
+            voters=tuple(
+                row
+                if row.key.id == 3
+                else replace(row, last_fetch_ms=None, last_caught_up_ms=None, log_end_offset=None)
+                for row in quorum.poll.voters
+            ),
+        ),
+    )
+    assert fresh.poll is not None
+    statuses = voter_statuses(fresh, fresh.poll, thresholds_for({})["failure-tolerance"])
+    assert [status.activity for status in statuses] == [
+        VoterActivity.LAGGING,
+        VoterActivity.LAGGING,
+        VoterActivity.IN_SYNC,
+    ]
+    assert str(statuses[0]) == "lagging, lag unknown"
+
+
+def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
+    quorum = replace(silent(healthy(), 2), histories={})
+    assert quorum.poll is not None
+    voters = tuple(
+        replace(row, last_fetch_ms=None, log_end_offset=None) if row.key == key(2) else row
+        for row in quorum.poll.voters
+    )
+    (finding,) = findings(replace(quorum, poll=replace(quorum.poll, voters=voters)), "failure-tolerance")
+    assert finding.summary == (
+        "The quorum tolerates no further failure: 2 of 3 voters are in sync; 2 are needed. "
+        "Voter 2 is not fetching, no fetch known."
+    )
+
+
+def test_configured_thresholds_are_used() -> None:
+    lagging = behind(healthy(), 2, for_ms=8_000)
+    assert told(lagging) == []
+    assert [each.rule for each in judged(lagging, {"failure-tolerance.behind": 5}).findings] == ["failure-tolerance"]
+    uncommitted = stalled(healthy(), for_ms=9_000)
+    assert [each.rule for each in judged(uncommitted, {"high-watermark-stalled.still": 5}).findings] == [
+        "high-watermark-stalled"
+    ]

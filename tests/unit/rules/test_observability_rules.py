@@ -1,0 +1,267 @@
+"""no-leader and monitor-blind: distinguished from each other, and from an election."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.checks.monitor_blind import ADVICE
+from rules.evaluate import evaluate, thresholds_for
+from rules.finding import Severity
+from rules.formatting import listed
+from rules.model.monitoring import Access, Answer, ObservationSource, Reason, Vantage
+from rules.model.quorum import Quorum
+from tests.unit.rules.situation import (
+    EPOCH,
+    all_refuse,
+    endpoint,
+    failing,
+    findings,
+    healthy,
+    key,
+    leaderless,
+    name_gone,
+    probed,
+    refuses,
+    resolver_fails,
+    silent,
+    static,
+    told,
+    unknown,
+    unseen_for,
+    view,
+    views,
+    with_broker,
+)
+
+ALL = tuple(str(endpoint(node)) for node in (1, 2, 3))
+NO_LEADER = ["critical no-leader: quorum"]
+BLIND = ["critical monitor-blind: quorum"]
+PARTLY_BLIND = ["warning monitor-blind: quorum"]
+
+
+@pytest.mark.kip("D089")
+@pytest.mark.parametrize(
+    ("quorum", "firing"),
+    [
+        (leaderless(healthy(), 1), NO_LEADER),
+        (failing(unseen_for(healthy()), Reason.NOT_READY, ALL[0]), NO_LEADER),
+        # One controller answers that there is no leader, the others do not answer at all.
+        (failing(leaderless(healthy(), 1), Reason.TIMED_OUT, *ALL[1:]), NO_LEADER),
+        # The newest observation counts, unless a leader answered at about the same time.
+        (failing(unseen_for(healthy(), 1_100, 1_500), Reason.NO_LEADER, ALL[0]), NO_LEADER),
+        (failing(healthy(), Reason.NO_LEADER, ALL[0]), []),
+        (failing(unseen_for(healthy(), 1_100, 1_500), Reason.NO_LEADER, ALL[0], ago_ms=5_000), []),
+        (all_refuse(healthy()), NO_LEADER),
+        # Configured brokers time out while there is no leader: the controllers decide.
+        (
+            failing(
+                replace(all_refuse(healthy()), bootstrap=(*ALL, "b101.test:9092")),
+                Reason.TIMED_OUT,
+                "b101.test:9092",
+                source=ObservationSource.QUORUM,
+            ),
+            NO_LEADER,
+        ),
+        # All voters refuse at their recorded endpoints: a configured name that does not resolve changes nothing.
+        (
+            failing(replace(all_refuse(healthy()), bootstrap=("old.test:9093",)), Reason.UNRESOLVABLE, "old.test:9093"),
+            NO_LEADER,
+        ),
+        (failing(unseen_for(healthy()), Reason.REFUSED, *ALL[:2]), BLIND),
+        (failing(failing(unseen_for(healthy()), Reason.REFUSED, *ALL[:2]), Reason.TIMED_OUT, ALL[2]), BLIND),
+        (failing(unseen_for(healthy()), Reason.TIMED_OUT, *ALL), BLIND),
+        (failing(unseen_for(healthy()), Reason.UNRESOLVABLE, *ALL), BLIND),
+        (failing(unseen_for(healthy()), Reason.NOT_AUTHENTICATED, *ALL), BLIND),
+        (failing(unseen_for(healthy()), Reason.WRONG_CLUSTER, *ALL), BLIND),
+        (unseen_for(healthy()), BLIND),
+        (replace(healthy(), poll=None, log_seen_at_ms=None), BLIND),
+        (failing(unseen_for(healthy(), poll_ms=None), Reason.DENIED, ALL[2]), PARTLY_BLIND),
+        (
+            failing(unseen_for(healthy(), log_ms=None), Reason.DENIED, ALL[2], source=ObservationSource.QUORUM),
+            PARTLY_BLIND,
+        ),
+        # One endpoint fails while a leader answers elsewhere.
+        (failing(healthy(), Reason.TIMED_OUT, ALL[0]), []),
+        (failing(healthy(), Reason.REFUSED, *ALL, source=ObservationSource.PROBE), []),
+        (resolver_fails(healthy(), 1, 2), ["warning monitor-blind: names"]),
+    ],
+)
+def test_no_leader_and_monitor_blind_are_distinguished(quorum: Quorum, firing: list[str]) -> None:
+    assert told(quorum) == firing
+
+
+def test_from_outside_monitor_blind_is_a_warning() -> None:
+    assert told(replace(unseen_for(healthy()), vantage=Vantage.OUTSIDE)) == PARTLY_BLIND
+
+
+def test_no_leader_is_unknown_while_the_quorum_is_not_observed() -> None:
+    assert ("no-leader", None) in unknown(unseen_for(healthy()))
+    assert ("no-leader", None) not in unknown(healthy())
+
+
+def test_evidence_of_no_leader_comes_from_the_recorded_voters() -> None:
+    quorum = leaderless(refuses(silent(healthy(), 1, end=9_000, epoch=6), 1, 2), 3)
+    (finding,) = findings(quorum, "no-leader")
+    assert finding.severity is Severity.CRITICAL
+    assert "2 of 3 voters' endpoints refuse connections" in finding.summary
+    evidence = finding.evidence
+    assert evidence["last_leader"] == 3
+    assert evidence["last_committed_offset"] == 9_999
+    assert evidence["electable_if_refusing_voters_moved"] is True
+    assert evidence["electable_if_refusing_voters_are_down"] is False
+    voters = evidence["voters"]
+    assert isinstance(voters, dict)
+    assert next(iter(voters.values())) == {
+        "recorded_endpoint": "c1.test:9093",
+        "probe_result": "refuses connections",
+        "state_at_the_last_poll": "not fetching",
+        "log_end_offset": 9_000,
+        "log_end_epoch": 6,
+    }
+
+
+def test_the_remedy_names_the_endpoints() -> None:
+    (finding,) = findings(leaderless(name_gone(refuses(healthy(), 1), 2), 3), "no-leader")
+    assert finding.remedy == (
+        "# Start controller 1 so that it listens at c1.test:9093, or restore that endpoint if it moved",
+        "# Make c2.test resolve again (it was 10.0.0.2): it is the recorded endpoint of controller 2",
+        "# Wait until 2 of the 3 voters run: they elect a leader within seconds if they reach each other at their "
+        "recorded endpoints",
+        "# Check which controller is the leader",
+        "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093 describe --status",
+    )
+
+
+def test_an_endpoint_that_another_node_serves_is_to_reach_its_controller_again() -> None:
+    taken = probed(healthy(), 2, answer=Answer.OTHER_CLUSTER)
+    (finding,) = findings(leaderless(resolver_fails(taken, 1), 3), "no-leader")
+    assert finding.remedy[0] == "# Make c2.test:9093 reach controller 2 again"
+    voters = finding.evidence["voters"]
+    assert isinstance(voters, dict)
+    seen = {name: each["probe_result"] for name, each in voters.items() if isinstance(each, dict)}
+    assert seen == {
+        str(key(1)): "the resolver of the monitor's host failed",
+        str(key(2)): "a node of another cluster answers",
+        str(key(3)): "accepts connections",
+    }
+
+
+@pytest.mark.parametrize(
+    ("quorum", "first"),
+    [
+        (leaderless(static(healthy()), 1), "# Check in the controllers' logs why no election is won"),
+        (all_refuse(static(healthy())), f"# Start the controllers at {listed(ALL)}: connections are refused there"),
+        (
+            leaderless(healthy(), 1),
+            "# Check in the controllers' logs why no election is won: the voters' endpoints accept connections",
+        ),
+    ],
+)
+def test_without_an_endpoint_at_fault_the_remedy_says_what_to_check(quorum: Quorum, first: str) -> None:
+    (finding,) = findings(quorum, "no-leader")
+    assert finding.remedy[0] == first
+
+
+def test_without_any_poll_no_last_leader_is_named() -> None:
+    (finding,) = findings(replace(leaderless(healthy(), 1), poll=None), "no-leader")
+    assert "led until" not in finding.summary
+    assert (finding.evidence["last_leader"], finding.evidence["last_leader_epoch"]) == (None, EPOCH)
+
+
+def test_every_reason_has_a_remedy() -> None:
+    assert set(ADVICE) == set(Reason)
+    quorum = failing(unseen_for(healthy()), Reason.DENIED, *ALL[:2], detail="CLUSTER_AUTHORIZATION_FAILED")
+    (finding,) = findings(quorum, "monitor-blind")
+    assert finding.remedy[0].startswith("# Allow the monitor's principal CLUSTER_ACTION on CLUSTER")
+    assert "denied at c1.test:9093 and c2.test:9093" in finding.remedy[0]
+
+
+@pytest.mark.parametrize(
+    ("denied", "options"),
+    [
+        ((ObservationSource.LOG,), "--operation ClusterAction"),
+        ((ObservationSource.QUORUM,), "--operation Describe"),
+        ((ObservationSource.LOG, ObservationSource.QUORUM), "--operation Describe --operation ClusterAction"),
+    ],
+)
+def test_the_remedy_of_a_denied_request_is_the_command_that_allows_it(
+    denied: tuple[ObservationSource, ...], options: str
+) -> None:
+    quorum = replace(unseen_for(healthy()), access=Access(secured=True, principal="User:kraft watch"))
+    for source in denied:
+        quorum = failing(quorum, Reason.DENIED, *ALL, source=source)
+
+    (finding,) = findings(quorum, "monitor-blind")
+
+    assert (
+        "kafka-acls.sh --bootstrap-controller c3.test:9093 --command-config $NODE_PROPERTIES --add "
+        f"--allow-principal 'User:kraft watch' {options} --cluster"
+    ) in finding.remedy
+    assert any("full administration" in line for line in finding.remedy) == (ObservationSource.LOG in denied)
+
+
+def test_without_a_known_principal_the_remedy_has_no_acl_command() -> None:
+    quorum = replace(failing(unseen_for(healthy()), Reason.DENIED, *ALL), access=Access(secured=True))
+    (finding,) = findings(quorum, "monitor-blind")
+    assert not any(line.startswith("kafka-acls") for line in finding.remedy)
+
+
+def test_without_the_metadata_log_by_choice_only_failing_polls_are_reported() -> None:
+    quorum = replace(unseen_for(healthy(), poll_ms=None), access=Access(log=False))
+    assert told(quorum) == []
+    judged = evaluate(quorum, thresholds_for({}))
+    assert {"stale-voter-endpoint", "partition-stuck-recovering"} <= {each.rule for each in judged.not_applicable}
+    assert told(replace(unseen_for(healthy()), access=Access(log=False))) == BLIND
+
+
+def test_brokers_serve_polls_but_not_the_metadata_log() -> None:
+    quorum = replace(unseen_for(healthy(), poll_ms=None), bootstrap=("b101.test:9092",))
+    (finding,) = findings(failing(quorum, Reason.UNSUPPORTED, "b101.test:9092"), "monitor-blind")
+    assert finding.remedy[0].startswith(
+        "# Configure a controller's address as well: brokers (b101.test:9092) do not serve"
+    )
+
+
+def test_a_fenced_broker_does_not_fire_monitor_blind() -> None:
+    assert told(with_broker(healthy(), 101, fenced=True)) == ["warning broker-fenced: broker 101"]
+
+
+def with_unreachable_leader(quorum: Quorum, *followers: int, reason: Reason = Reason.TIMED_OUT) -> Quorum:
+    """Controller 3 leads and does not answer; these followers answer that they do not lead, and report it as leader."""
+    quorum = failing(unseen_for(quorum), reason, ALL[2])
+    return failing(quorum, Reason.NO_LEADER, *(str(endpoint(node)) for node in followers))
+
+
+@pytest.mark.parametrize("reason", [Reason.TIMED_OUT, Reason.TLS_FAILED, Reason.UNREACHABLE, Reason.NOT_AUTHENTICATED])
+def test_a_leader_that_only_kraftwatch_does_not_reach_fires_monitor_blind(reason: Reason) -> None:
+    quorum = with_unreachable_leader(healthy(), 1, 2, reason=reason)
+
+    assert told(quorum) == BLIND
+    (blind,) = findings(quorum, "monitor-blind")
+    assert blind.summary.endswith(f"Controller 3 does not answer here, but {ALL[0]} and {ALL[1]} report it as leader.")
+    assert "no-leader" not in blind.summary
+    assert not any("no leader" in step for step in blind.remedy)
+
+
+@pytest.mark.parametrize(
+    "quorum",
+    [
+        # One follower cannot elect another leader, and never stops reporting one that is down.
+        with_unreachable_leader(healthy(), 1),
+        with_unreachable_leader(healthy(5), 1, 2),
+        # Refused connections mean that no process listens.
+        with_unreachable_leader(healthy(), 1, 2, reason=Reason.REFUSED),
+        # The others cannot reach one another at their recorded endpoints: they could not have elected another leader.
+        with_unreachable_leader(name_gone(healthy(), 1), 1, 2),
+        # They report no leader, or different ones, or did so too long ago.
+        with_unreachable_leader(views(healthy(), view(1, leader=None), view(2, leader=None)), 1, 2),
+        with_unreachable_leader(views(healthy(), view(2, leader=1)), 1, 2),
+        with_unreachable_leader(views(healthy(), view(2, epoch=EPOCH - 1)), 1, 2),
+        with_unreachable_leader(views(healthy(), view(2, ago_ms=40_000)), 1, 2),
+        # The controller itself answers that it does not lead.
+        failing(with_unreachable_leader(healthy(), 1, 2), Reason.NO_LEADER, ALL[2], source=ObservationSource.QUORUM),
+    ],
+    ids=["one", "two-of-five", "refused", "unreachable", "no-leader", "two", "old-epoch", "old-report", "itself"],
+)
+def test_followers_that_could_not_have_elected_another_leader_are_not_enough(quorum: Quorum) -> None:
+    assert [each for each in told(quorum) if "no-leader" in each] == NO_LEADER

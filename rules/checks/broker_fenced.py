@@ -31,7 +31,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import SEEN_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
-from rules.formatting import listed
+from rules.formatting import and_join
 from rules.model.quorum import Quorum
 from rules.model.registration import BrokerRegistration
 from rules.remedy_commands import describe_status
@@ -49,7 +49,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
     node, left = broker.id, broker.in_controlled_shutdown
     alive = sum(each.alive for each in quorum.brokers.values())
-    where = f" at {listed(broker.endpoints, 2)}" if broker.endpoints else ""
+    where = f" at {and_join(broker.endpoints, 2)}" if broker.endpoints else ""
     why = "it left by a controlled shutdown" if left else "the active controller receives no heartbeats from it"
     return Finding(
         rule=ID,

@@ -36,7 +36,7 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
-from rules.formatting import counted, spelled
+from rules.formatting import ms_text, plural
 from rules.model.monitoring import ContractViolation
 from rules.model.quorum import Quorum
 
@@ -64,7 +64,7 @@ def _finding(quorum: Quorum, violation: ContractViolation) -> Finding:
         rule=ID,
         subject=violation.contract,
         severity=Severity.CRITICAL if violation.grave else Severity.WARNING,
-        summary=f"Data of kraftwatch breaks contract {violation.contract} in {counted(violation.rows, 'row')}. "
+        summary=f"Data of kraftwatch breaks contract {violation.contract} in {plural(violation.rows, 'row')}. "
         f"{_consequence(violation)} Contract: {violation.promise}. Example: {violation.example}.",
         evidence={
             "contract": violation.contract,
@@ -72,8 +72,8 @@ def _finding(quorum: Quorum, violation: ContractViolation) -> Finding:
             "rows": violation.rows,
             "example": violation.example,
             "journal_row": violation.sequence,
-            "first_found_broken": f"{spelled(quorum.now_ms - violation.first_at_ms)} ago",
-            "last_found_broken": f"{spelled(quorum.now_ms - violation.last_at_ms)} ago",
+            "first_found_broken": f"{ms_text(quorum.now_ms - violation.first_at_ms)} ago",
+            "last_found_broken": f"{ms_text(quorum.now_ms - violation.last_at_ms)} ago",
             "last_committed_offset": quorum.last_offset,
         },
         remedy=_remedy(violation),

@@ -36,7 +36,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import SEEN_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
-from rules.formatting import counted, listed, spelled
+from rules.formatting import and_join, ms_text, plural
 from rules.model.history import ControllerStart, Election
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
@@ -82,12 +82,12 @@ def _finding(
 ) -> Finding:
     won = Counter(one.leader_id for one in elections)
     without_leader = elections[-1].leader_epoch - elections[0].leader_epoch + 1 - len(elections)
-    winners = listed(f"{times} by controller {node}" for node, times in won.most_common())
+    winners = and_join(f"{times} by controller {node}" for node, times in won.most_common())
     return Finding(
         rule=ID,
         subject="quorum",
         severity=Severity.WARNING,
-        summary=f"Too many leader elections: {len(elections)} within {spelled(window)}. {_explained(quorum, starts)}. "
+        summary=f"Too many leader elections: {len(elections)} within {ms_text(window)}. {_explained(quorum, starts)}. "
         f"Won: {winners}. Nothing is committed during an election.",
         evidence={
             "elections": [
@@ -95,7 +95,7 @@ def _finding(
                     "epoch": one.leader_epoch,
                     "leader": one.leader_id,
                     "offset": one.offset,
-                    "ago": spelled(newest - one.timestamp_ms),
+                    "ago": ms_text(newest - one.timestamp_ms),
                 }
                 for one in elections[-16:]
             ],
@@ -106,7 +106,7 @@ def _finding(
             "leader_epoch": quorum.leader_epoch,
         },
         remedy=(
-            f"# Read the logs of controllers {listed(sorted(won))} at the times of these elections: which "
+            f"# Read the logs of controllers {and_join(sorted(won))} at the times of these elections: which "
             "controller resigned or timed out, and why",
             "# Check those hosts for long pauses, a slow metadata disk and lost packets",
             "# If the network between the controllers is slow by design, raise controller.quorum.fetch.timeout.ms and "
@@ -119,7 +119,7 @@ def _finding(
 
 def _explained(quorum: Quorum, starts: list[ControllerStart]) -> str:
     if quorum.controllers:
-        return f"Restarts of controllers explain {counted(len(starts), 'election')}"
+        return f"Restarts of controllers explain {plural(len(starts), 'election')}"
     return f"A restart of all {_voter_count(quorum)} voters, which this log does not record, does not explain them"
 
 

@@ -34,7 +34,7 @@ from collections.abc import Iterable
 from rules.analysis.freshness import POLL_AGE, SILENT
 from rules.analysis.voter_status import BEHIND, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import listed
+from rules.formatting import and_join
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
@@ -53,7 +53,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if not missing or spare > 0:
         return
     if all(status.replaced_by for status in missing):
-        why = f"only voters whose disk was replaced are missing: {listed(status.key for status in missing)}"
+        why = f"only voters whose disk was replaced are missing: {and_join(status.key for status in missing)}"
         yield UnknownResult(rule=ID, subject="quorum", why=why)
         return
     yield _finding(quorum, poll, statuses, missing, spare)
@@ -98,7 +98,7 @@ def _remedy(quorum: Quorum, statuses: tuple[VoterStatus, ...], missing: list[Vot
         yield _step(quorum, status)
     in_sync = [status.key.id for status in statuses if status.activity is VoterActivity.IN_SYNC]
     yield (
-        f"# Do not restart {'controller' if len(in_sync) == 1 else 'controllers'} {listed(in_sync)} until this alert "
+        f"# Do not restart {'controller' if len(in_sync) == 1 else 'controllers'} {and_join(in_sync)} until this alert "
         "resolves"
     )
     if quorum.committed is not None and any(status.activity is VoterActivity.NOT_FETCHING for status in missing):

@@ -27,7 +27,7 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
-from rules.formatting import counted, listed
+from rules.formatting import and_join, plural
 from rules.model.history import Reconfiguration
 from rules.model.quorum import Quorum
 from rules.remedy_commands import describe_status
@@ -57,8 +57,8 @@ def _finding(quorum: Quorum, change: Reconfiguration) -> Finding:
         rule=ID,
         subject=f"voter set at offset {change.offset}",
         severity=Severity.INFO,
-        summary=f"The voter set was changed by force: from {counted(len(change.before), 'voter')} to "
-        f"{len(change.after)} at once. Removed: {listed(removed)}. Added: {listed(added)}.",
+        summary=f"The voter set was changed by force: from {plural(len(change.before), 'voter')} to "
+        f"{len(change.after)} at once. Removed: {and_join(removed)}. Added: {and_join(added)}.",
         evidence={
             "before": [str(key) for key in change.before],
             "after": [str(key) for key in change.after],
@@ -70,7 +70,7 @@ def _finding(quorum: Quorum, change: Reconfiguration) -> Finding:
         },
         remedy=(
             "# Find out who forced this change: Kafka's own tools change one voter at a time",
-            f"# Keep controllers {listed(key.id for key in removed)} off until their disks are formatted again: "
+            f"# Keep controllers {and_join(key.id for key in removed)} off until their disks are formatted again: "
             "they still hold the former voter set"
             if removed
             else "# Check that every voter of the new set is meant to be a voter",

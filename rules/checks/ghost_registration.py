@@ -30,7 +30,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import POLL_AGE, SEEN_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import listed, spelled
+from rules.formatting import and_join, ms_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.poll import Poll, ReplicaHistory
 from rules.model.quorum import Quorum
@@ -54,7 +54,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         fetched_at_ms = _last_fetch_at_ms(quorum, node)
         if fetched_at_ms is not None and quorum.now_ms - fetched_at_ms < OBSERVER_SESSION_MS:
             # A new leader lists an observer from its first fetch on.
-            why = f"controller {node} fetched {spelled(quorum.now_ms - fetched_at_ms)} ago and may fetch again"
+            why = f"controller {node} fetched {ms_text(quorum.now_ms - fetched_at_ms)} ago and may fetch again"
             yield UnknownResult(rule=ID, subject=f"controller {node}", why=why)
         else:
             yield _finding(quorum, poll, registration, fetched_at_ms, sorted(voters))
@@ -78,7 +78,7 @@ def _finding(
     quorum: Quorum, poll: Poll, registration: ControllerRegistration, fetched_at_ms: Millis | None, voters: list[NodeId]
 ) -> Finding:
     node = registration.id
-    last_fetch = "never observed" if fetched_at_ms is None else f"{spelled(quorum.now_ms - fetched_at_ms)} ago"
+    last_fetch = "never observed" if fetched_at_ms is None else f"{ms_text(quorum.now_ms - fetched_at_ms)} ago"
     return Finding(
         rule=ID,
         subject=f"controller {node}",
@@ -96,7 +96,7 @@ def _finding(
             "leader": poll.leader_id,
         },
         remedy=(
-            f"# If controller {node} should be running, start it at {listed(registration.endpoints)}"
+            f"# If controller {node} should be running, start it at {and_join(registration.endpoints)}"
             if registration.endpoints
             else f"# If controller {node} should be running, start it",
             f"# Otherwise, before you upgrade metadata.version, start a controller with node.id {node} once in the new "

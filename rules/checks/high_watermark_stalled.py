@@ -33,7 +33,7 @@ from collections.abc import Iterable
 from rules.analysis.freshness import POLL_AGE, SILENT, poll_problem
 from rules.analysis.voter_status import BEHIND, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
-from rules.formatting import counted, spelled
+from rules.formatting import ms_text, plural
 from rules.model.identifiers import Millis
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
@@ -75,14 +75,14 @@ def _finding(
         rule=ID,
         subject="quorum",
         severity=Severity.CRITICAL,
-        summary=f"Nothing is committed: the high watermark has been {high_watermark} for {spelled(unchanged_for)}. "
+        summary=f"Nothing is committed: the high watermark has been {high_watermark} for {ms_text(unchanged_for)}. "
         f"No metadata change takes effect. "
-        f"Leader: controller {poll.leader_id}, with {counted(uncommitted, 'uncommitted record')}. "
+        f"Leader: controller {poll.leader_id}, with {plural(uncommitted, 'uncommitted record')}. "
         f"{in_sync} of {len(statuses)} voters are in sync; {needed} are needed.",
         evidence={
             "high_watermark": quorum.high_watermark,
             "high_watermark_since_ms": quorum.high_watermark_since_ms,
-            "unchanged_for": spelled(unchanged_for),
+            "unchanged_for": ms_text(unchanged_for),
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
             "leader_log_end_offset": poll.leader.log_end_offset if poll.leader else None,

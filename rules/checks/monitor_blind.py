@@ -13,8 +13,9 @@ What it means
       minutes. The other sinks are notified of it. Its pending notifications are sent once it accepts them.
 
 Evidence
-    When each data source last answered, and every attempt that fails now: data source, endpoint, reason, since when. If
-    only the leader does not answer: its id, and the controllers that report it as leader.
+    When the metadata log and DescribeQuorum last answered, and every attempt that fails now: observation source,
+    endpoint, reason, since when. If only the leader does not answer: its id, and the controllers that report it as
+    leader.
 
 What to do
     Follow the reason. Check the monitor's own host and network first. Then query the quorum from another host.
@@ -32,7 +33,7 @@ from collections.abc import Iterable
 from rules.analysis.freshness import PROBE_AGE, SEEN_AGE
 from rules.analysis.leadership import UnreachableLeader, leaderless, unreachable_leader
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import listed, spelled
+from rules.formatting import and_join, ms_text
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason, Resolution, Vantage
 from rules.model.quorum import Quorum
@@ -62,7 +63,7 @@ _OPERATIONS = {
     ObservationSource.QUORUM: ("DESCRIBE", "Describe"),
     ObservationSource.LOG: ("CLUSTER_ACTION", "ClusterAction"),
 }
-"""The operation that each data source needs on CLUSTER: in Kafka's spelling, and in that of kafka-acls."""
+"""The operation that each observation source needs on CLUSTER: in Kafka's spelling, and in that of kafka-acls."""
 _DETAIL = 200
 """Maximum number of characters of a failure's detail."""
 _LOG = "the metadata log"
@@ -79,7 +80,7 @@ _CONFIGURATION_ERRORS = {
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns at most one finding about the quorum's data sources, and one about name resolution."""
+    """Returns at most one finding about the observation of the quorum, and one about name resolution."""
     yield from _quorum(quorum, thresholds)
     yield from _names(quorum, thresholds)
 
@@ -137,8 +138,8 @@ def _gatherer_just_restarted(quorum: Quorum) -> bool:
 
 
 def _summary(ages: dict[str, Millis | None], stale: list[str], failures: list[FailedObservation]) -> str:
-    sources = listed(f"{name} (last answer {_ago(ages[name])})" for name in stale)
-    reasons = listed([_described(reason, failures) for reason in sorted({each.reason for each in failures})], 4)
+    sources = and_join(f"{name} (last answer {_ago(ages[name])})" for name in stale)
+    reasons = and_join([_described(reason, failures) for reason in sorted({each.reason for each in failures})], 4)
     if len(stale) == len(ages):
         problem, consequence = "The state of the quorum is unknown", ""
     else:
@@ -150,7 +151,7 @@ def _summary(ages: dict[str, Millis | None], stale: list[str], failures: list[Fa
 def _reported_leader(leader: UnreachableLeader | None) -> str:
     if leader is None:
         return ""
-    return f" Controller {leader.id} does not answer here, but {listed(leader.followers, 4)} report it as leader."
+    return f" Controller {leader.id} does not answer here, but {and_join(leader.followers, 4)} report it as leader."
 
 
 def _described(reason: Reason, failures: list[FailedObservation]) -> str:
@@ -158,7 +159,7 @@ def _described(reason: Reason, failures: list[FailedObservation]) -> str:
     matching = [each for each in failures if each.reason is reason]
     details = {each.detail for each in matching}
     why = f" ({details.pop()[:_DETAIL]})" if len(details) == 1 and details != {""} else ""
-    return f"{reason.value}{why} at {listed(sorted({each.endpoint or 'no address' for each in matching}), 4)}"
+    return f"{reason.value}{why} at {and_join(sorted({each.endpoint or 'no address' for each in matching}), 4)}"
 
 
 def _names(quorum: Quorum, thresholds: Thresholds) -> Iterable[Finding]:
@@ -175,7 +176,7 @@ def _names(quorum: Quorum, thresholds: Thresholds) -> Iterable[Finding]:
         rule=ID,
         subject="names",
         severity=Severity.WARNING,
-        summary=f"Name resolution fails on the monitor's host: {listed(hosts, 4)}. A voter's name that no longer "
+        summary=f"Name resolution fails on the monitor's host: {and_join(hosts, 4)}. A voter's name that no longer "
         "exists would not be noticed.",
         evidence={
             "vantage": quorum.vantage.value,
@@ -191,7 +192,7 @@ def _age(quorum: Quorum, at: Millis | None) -> Millis | None:
 
 
 def _ago(age: Millis | None) -> str:
-    return "never" if age is None else f"{spelled(age)} ago"
+    return "never" if age is None else f"{ms_text(age)} ago"
 
 
 def _oldest(failures: list[FailedObservation]) -> list[FailedObservation]:
@@ -200,7 +201,7 @@ def _oldest(failures: list[FailedObservation]) -> list[FailedObservation]:
 
 def _failure(quorum: Quorum, failure: FailedObservation) -> dict[str, Plain]:
     return {
-        "data_source": failure.source.value,
+        "observation_source": failure.source.value,
         "endpoint": failure.endpoint,
         "reason": failure.reason.value,
         "since": _ago(Millis(quorum.now_ms - failure.first_at_ms)),
@@ -210,7 +211,7 @@ def _failure(quorum: Quorum, failure: FailedObservation) -> dict[str, Plain]:
 
 def _advice(quorum: Quorum, failures: list[FailedObservation]) -> Iterable[str]:
     for reason in sorted({each.reason for each in failures}):
-        where = listed(sorted({each.endpoint for each in failures if each.reason is reason and each.endpoint}), 4)
+        where = and_join(sorted({each.endpoint for each in failures if each.reason is reason and each.endpoint}), 4)
         match reason:
             case Reason.DENIED:
                 yield from _allow(quorum, failures, where)
@@ -224,7 +225,7 @@ def _allow(quorum: Quorum, failures: list[FailedObservation], where: str) -> Ite
     """Returns which operations are denied, what allowing them means, and the command that allows them."""
     denied = {each.source for each in failures if each.reason is Reason.DENIED}
     missing = [operation for source, operation in _OPERATIONS.items() if source in denied]
-    yield "# " + ADVICE[Reason.DENIED].format(operations=listed(name for name, _ in missing), where=where)
+    yield "# " + ADVICE[Reason.DENIED].format(operations=and_join(name for name, _ in missing), where=where)
     if ObservationSource.LOG in denied:
         yield "# CLUSTER_ACTION amounts to full administration: without it, polls and half of the rules still work"
     yield from allow(quorum, (option for _, option in missing))

@@ -44,7 +44,7 @@ from rules.analysis.freshness import PROBE_AGE, SEEN_AGE, SILENT
 from rules.analysis.leadership import Leaderless, last_leader_answer_ms, leaderless, unreachable_leader
 from rules.analysis.replica_lag import Liveness
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import listed, spelled
+from rules.formatting import and_join, ms_text
 from rules.model.monitoring import Resolution
 from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
@@ -64,7 +64,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if state is None:
         last = last_leader_answer_ms(quorum)
         if last is None or quorum.now_ms - last > thresholds.ms(SEEN_AGE.name):
-            age = None if last is None else spelled(quorum.now_ms - last)
+            age = None if last is None else ms_text(quorum.now_ms - last)
             observed = "no leader has answered yet" if age is None else f"a leader last answered {age} ago"
             leader = unreachable_leader(quorum)
             reports = (
@@ -85,7 +85,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 def _summary(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> str:
     source = (
-        f"Reported by {listed(state.answered, 3)}."
+        f"Reported by {and_join(state.answered, 3)}."
         if state.answered
         else "Every configured controller refuses connections."
     )
@@ -100,7 +100,7 @@ def _last_leader(quorum: Quorum) -> str:
     at = last_leader_answer_ms(quorum)
     if quorum.poll is None or at is None:
         return ""
-    return f" Controller {quorum.poll.leader_id} led until about {spelled(quorum.now_ms - at)} ago."
+    return f" Controller {quorum.poll.leader_id} led until about {ms_text(quorum.now_ms - at)} ago."
 
 
 def _evidence(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> dict[str, Plain]:
@@ -137,7 +137,7 @@ def _remedy(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
     steps = [step for status in statuses for step in _step(quorum, status)]
     if not statuses and state.refused:
         # The voters' endpoints are not known: the quorum is static, or its log was never read.
-        steps = [f"# Start the controllers at {listed(state.refused)}: connections are refused there"]
+        steps = [f"# Start the controllers at {and_join(state.refused)}: connections are refused there"]
     elif not statuses:
         steps = ["# Check in the controllers' logs why no election is won"]
     elif not steps:
@@ -158,7 +158,7 @@ def _step(quorum: Quorum, status: EndpointStatus) -> Iterable[str]:
     if status.probe and status.probe.resolution is Resolution.NAME_NOT_FOUND:
         was = quorum.addresses.get(endpoint.host)
         yield (
-            f"# Make {endpoint.host} resolve again{f' (it was {listed(was)})' if was else ''}: it is the "
+            f"# Make {endpoint.host} resolve again{f' (it was {and_join(was)})' if was else ''}: it is the "
             f"recorded endpoint of controller {node}"
         )
     elif status.refused:

@@ -36,7 +36,7 @@ from rules.analysis.disk_replacement import HALF_DONE, half_done
 from rules.analysis.freshness import POLL_AGE, SILENT
 from rules.analysis.replica_lag import Liveness, Readiness, liveness, readiness
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
-from rules.formatting import counted, listed, spelled
+from rules.formatting import and_join, ms_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
@@ -148,7 +148,7 @@ def _finding(
         subject=_subject(row.key),
         severity=Severity.WARNING if gains else Severity.INFO,
         summary=f"Controller {row.key.id} is an observer and could be a voter. {_LAG_SENTENCES[state]} Failures "
-        f"tolerated: {tolerated_failures(n)} now ({counted(n, 'voter')}), {tolerated_failures(n + 1)} with it ({n + 1})"
+        f"tolerated: {tolerated_failures(n)} now ({plural(n, 'voter')}), {tolerated_failures(n + 1)} with it ({n + 1})"
         + f", {tolerated_failures(with_all)} with all {with_all - n} such observers ({with_all})" * (with_all - n > 1)
         + ".",
         evidence={
@@ -156,7 +156,7 @@ def _finding(
             "readiness": state.value,
             "samples_evaluated": min(window, len(samples)),
             "records_behind": newest.lag if newest else None,
-            "lag": spelled(newest.lag_ms) if newest and newest.lag_ms is not None else None,
+            "lag": ms_text(newest.lag_ms) if newest and newest.lag_ms is not None else None,
             "registered_at_offset": quorum.controllers[row.key.id].offset,
             "voters": n,
             "majority": committed.majority,
@@ -190,12 +190,12 @@ def _before_adding(
     if state in (Readiness.CATCHING_UP, Readiness.LAGGING):
         yield f"# Wait until controller {row.key.id} has caught up: it is {state.value}"
     if not_fetching:
-        yield f"# Before you add this observer, start or remove each voter that does not fetch: {listed(not_fetching)}"
+        yield f"# Before you add this observer, start or remove each voter that does not fetch: {and_join(not_fetching)}"
     elif tolerated_failures(n + 1) <= tolerated_failures(n):
-        partner = f"controller {listed(others)}" if others else "another one"
+        partner = f"controller {and_join(others)}" if others else "another one"
         yield (
             f"# Add controller {row.key.id} together with {partner}, or keep it as a spare: alone it gains nothing "
-            f"({n + 1} voters tolerate {counted(tolerated_failures(n + 1), 'failure')})"
+            f"({n + 1} voters tolerate {plural(tolerated_failures(n + 1), 'failure')})"
         )
 
 

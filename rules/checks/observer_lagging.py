@@ -32,7 +32,7 @@ from collections.abc import Iterable
 from rules.analysis.freshness import POLL_AGE, SEEN_AGE, SILENT
 from rules.analysis.replica_lag import Liveness, Readiness, lag_ms, liveness, readiness, since_last_fetch_ms
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
-from rules.formatting import spelled
+from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
@@ -96,7 +96,7 @@ def _finding(
     end = poll.leader.log_end_offset if poll.leader else None
     records = None if end is None or row.log_end_offset is None else max(0, end - row.log_end_offset)
     since_fetch = since_last_fetch_ms(quorum, poll, row.key)
-    problem = f"lags by {spelled(lag or 0)} in the metadata log" if fetching else "does not fetch the metadata log"
+    problem = f"lags by {ms_text(lag or 0)} in the metadata log" if fetching else "does not fetch the metadata log"
     return Finding(
         rule=ID,
         subject=f"broker {node}",
@@ -105,9 +105,9 @@ def _finding(
         "It counts as alive and still leads partitions.",
         evidence={
             "broker": str(row.key),
-            "lag": None if lag is None else spelled(lag),
+            "lag": None if lag is None else ms_text(lag),
             "records_behind": records,
-            "last_fetch": "never observed" if since_fetch is None else f"{spelled(since_fetch)} before the poll",
+            "last_fetch": "never observed" if since_fetch is None else f"{ms_text(since_fetch)} before the poll",
             "lag_trend": state.value if fetching else "does not fetch",
             "log_end_offset": row.log_end_offset,
             "leader_log_end_offset": end,

@@ -13,7 +13,7 @@ import pytest
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, evaluate, thresholds_for
 from rules.finding import Evaluation, Rule
-from rules.formatting import rendered
+from rules.formatting import alert_text
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Answer, Invariant, ObservationSource, Reason, Vantage
@@ -183,7 +183,7 @@ def assert_golden(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_text_of_a_firing_alert(case: str) -> None:
-    assert_golden(case, rendered(the_alert(case)))
+    assert_golden(case, alert_text(the_alert(case)))
 
 
 def test_the_text_of_a_resolved_alert() -> None:
@@ -196,7 +196,7 @@ def test_the_text_of_a_resolved_alert() -> None:
     later = replace(quorum, now_ms=Millis(recovered.now_ms + 10_000))
     _, (resolved,) = advance(tracked, Evaluation(), later, thresholds)
     assert resolved.state is AlertState.RESOLVED
-    assert_golden("voter-disk-replaced.resolved", rendered(resolved))
+    assert_golden("voter-disk-replaced.resolved", alert_text(resolved))
 
 
 SEVERITIES = {

@@ -7,7 +7,7 @@ import pytest
 from rules.checks.monitor_blind import ADVICE
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
-from rules.formatting import listed
+from rules.formatting import and_join
 from rules.model.monitoring import Access, Answer, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
@@ -150,7 +150,7 @@ def test_an_endpoint_that_another_node_serves_is_to_reach_its_controller_again()
     ("quorum", "first"),
     [
         (leaderless(static(healthy()), 1), "# Check in the controllers' logs why no election is won"),
-        (all_refuse(static(healthy())), f"# Start the controllers at {listed(ALL)}: connections are refused there"),
+        (all_refuse(static(healthy())), f"# Start the controllers at {and_join(ALL)}: connections are refused there"),
         (
             leaderless(healthy(), 1),
             "# Check in the controllers' logs why no election is won: the voters' endpoints accept connections",

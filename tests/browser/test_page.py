@@ -11,7 +11,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
 from streaming.status.cluster_status import portrait
 from tests.browser.chromium import DESKTOP, PHONE, Browser
-from tests.browser.page_fixture import Stage
+from tests.browser.page_fixture import PageFixture
 from tests.eventually import eventually
 from tests.unit.rules.situation import healthy, recovering
 from tests.unit.streaming.report.test_incident_report import recording, written
@@ -25,14 +25,14 @@ PARTITIONS = 3_000
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
     """Four clusters: one is well all the time, the others are hurt by the tests, each by one of them."""
-    with Stage(tmp_path_factory.mktemp("stage"), ["calm", "prod", EVIL]) as stage:
+    with PageFixture(tmp_path_factory.mktemp("stage"), ["calm", "prod", EVIL]) as stage:
         stage.pass_s(15)
         yield stage
 
 
-def test_a_healthy_quorum_is_seen_at_a_glance_and_nobody_else_is_asked(stage: Stage, browser: Browser) -> None:
+def test_a_healthy_quorum_is_seen_at_a_glance_and_nobody_else_is_asked(stage: PageFixture, browser: Browser) -> None:
     browser.open(stage.url())
     assert "3 healthy · kraftwatch" in browser.title
     browser.follow('a[href="/clusters/calm"]')
@@ -43,7 +43,7 @@ def test_a_healthy_quorum_is_seen_at_a_glance_and_nobody_else_is_asked(stage: St
     assert browser.hosts() == {stage.host}
 
 
-def test_what_happens_is_seen_without_loading_the_page_again(stage: Stage, browser: Browser) -> None:
+def test_what_happens_is_seen_without_loading_the_page_again(stage: PageFixture, browser: Browser) -> None:
     browser.open(stage.url("/clusters/prod?span=15m"))
     browser.run("window.notReloaded = true; document.getElementById('in-words').open = true; scrollTo(0, 300)")
     assert "No alert is firing" in browser.text()
@@ -54,7 +54,7 @@ def test_what_happens_is_seen_without_loading_the_page_again(stage: Stage, brows
     eventually(lambda: browser.title.startswith("critical: prod"), within_s=WITHIN_S)
 
     seen = browser.text()
-    assert "no controller leads the metadata quorum" in seen
+    assert "No controller leads the metadata quorum" in seen
     assert "kafka-metadata-quorum.sh" in seen
     assert browser.run("return [window.notReloaded, document.getElementById('in-words').open]") == [True, True]
     assert browser.run("return scrollY") >= 300, "where one reads stays where it is, though more stands above it"
@@ -71,7 +71,7 @@ def test_what_happens_is_seen_without_loading_the_page_again(stage: Stage, brows
     assert browser.complaints() == []
 
 
-def test_a_command_is_copied_and_a_mark_says_what_it_was(stage: Stage, browser: Browser) -> None:
+def test_a_command_is_copied_and_a_mark_says_what_it_was(stage: PageFixture, browser: Browser) -> None:
     stage["prod"].stop(1)
     stage.pass_s(130)
     browser.open(stage.url("/clusters/prod"))
@@ -92,7 +92,7 @@ def test_a_command_is_copied_and_a_mark_says_what_it_was(stage: Stage, browser: 
 def test_thousands_of_recovering_partitions_are_counted_found_and_do_not_flood_the_page(
     tmp_path: Path, browser: Browser
 ) -> None:
-    with Stage(tmp_path, ["big"]) as stage:
+    with PageFixture(tmp_path, ["big"]) as stage:
         stage.pass_s(2)
         quorum = recovering(healthy(), *range(PARTITIONS), topic="huge")
         stage.fleet.show("big", portrait(quorum, thresholds_for({})), at_ms=Millis(stage.now_ms))
@@ -107,7 +107,7 @@ def test_thousands_of_recovering_partitions_are_counted_found_and_do_not_flood_t
         assert browser.complaints() == []
 
 
-def test_names_that_would_be_code_are_shown_as_they_are(stage: Stage, browser: Browser) -> None:
+def test_names_that_would_be_code_are_shown_as_they_are(stage: PageFixture, browser: Browser) -> None:
     world = stage[EVIL]
     world.topic(EVIL_TOPIC, {0: (101, 102)})
     world.nodes[2].host = "<b>c2</b>.test"
@@ -137,13 +137,13 @@ PATHS = ("/", "/clusters/calm", "/clusters/prod", "/rules", "/rules/stale-voter-
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_phone_needs_no_scrolling_to_the_side(stage: Stage, browser: Browser, path: str) -> None:
+def test_a_phone_needs_no_scrolling_to_the_side(stage: PageFixture, browser: Browser, path: str) -> None:
     browser.open(stage.url(path), size=PHONE)
     assert browser.run("return document.documentElement.scrollWidth") == PHONE[0]
     assert browser.complaints() == []
 
 
-def test_at_night_it_is_dark(stage: Stage, browser: Browser) -> None:
+def test_at_night_it_is_dark(stage: PageFixture, browser: Browser) -> None:
     ground = "return getComputedStyle(document.documentElement).backgroundColor"
     browser.open(stage.url(), dark=True)
     assert browser.run(ground) == "rgb(14, 18, 22)"
@@ -151,7 +151,7 @@ def test_at_night_it_is_dark(stage: Stage, browser: Browser) -> None:
     assert browser.run(ground) == "rgb(244, 246, 248)"
 
 
-def test_by_the_keyboard_alone_a_cluster_is_reached(stage: Stage, browser: Browser) -> None:
+def test_by_the_keyboard_alone_a_cluster_is_reached(stage: PageFixture, browser: Browser) -> None:
     browser.open(stage.url())
     reached: list[str] = []
     while "/clusters/calm" not in reached and len(reached) < 20:
@@ -162,7 +162,7 @@ def test_by_the_keyboard_alone_a_cluster_is_reached(stage: Stage, browser: Brows
     assert browser.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
-def test_a_silence_is_said_where_it_hushes(stage: Stage, browser: Browser) -> None:
+def test_a_silence_is_said_where_it_hushes(stage: PageFixture, browser: Browser) -> None:
     silence = Silence(
         id="ab12cd34",
         cluster="prod",
@@ -179,11 +179,13 @@ def test_a_silence_is_said_where_it_hushes(stage: Stage, browser: Browser) -> No
     assert "disk swap, CHG-1" in browser.text()
 
 
-def test_thousands_of_clusters_are_all_named_and_one_is_found(tmp_path: Path, stage: Stage, browser: Browser) -> None:
+def test_thousands_of_clusters_are_all_named_and_one_is_found(
+    tmp_path: Path, stage: PageFixture, browser: Browser
+) -> None:
     names = [f"edge-{number:04}" for number in range(2_000)]
     seen = stage.fleet.seen("calm")
     assert seen is not None
-    with Stage(tmp_path, []) as many:
+    with PageFixture(tmp_path, []) as many:
         many.now_ms = stage.now_ms
         many.fleet.watch(names)
         for name in names[:-1]:
@@ -199,7 +201,7 @@ def test_thousands_of_clusters_are_all_named_and_one_is_found(tmp_path: Path, st
         assert browser.complaints() == []
 
 
-def test_without_a_script_it_is_the_same_page_that_loads_itself_again(stage: Stage, browser: Browser) -> None:
+def test_without_a_script_it_is_the_same_page_that_loads_itself_again(stage: PageFixture, browser: Browser) -> None:
     with browser.without_scripts():
         browser.open(stage.url("/clusters/calm"), size=DESKTOP)
         html = requests.get(stage.url("/clusters/calm"), timeout=60).text
@@ -207,13 +209,13 @@ def test_without_a_script_it_is_the_same_page_that_loads_itself_again(stage: Sta
         assert "What is told" in browser.source
 
 
-def test_a_foreign_name_that_leads_here_is_refused(stage: Stage, browser: Browser) -> None:
+def test_a_foreign_name_that_leads_here_is_refused(stage: PageFixture, browser: Browser) -> None:
     browser.open(stage.url().replace("127.0.0.1", "evil.test"))
     assert "no such host here" in browser.text("body")
 
 
 def test_a_job_that_answers_no_more_is_said(tmp_path: Path, browser: Browser) -> None:
-    with Stage(tmp_path, ["gone"]) as stage:
+    with PageFixture(tmp_path, ["gone"]) as stage:
         stage.pass_s(3)
         browser.open(stage.url())
         assert not browser.one("#lost").is_displayed()
@@ -228,7 +230,7 @@ def test_a_report_opens_from_the_disk_and_asks_nobody(tmp_path: Path, browser: B
     browser.open(place.as_uri())
     seen = browser.text()
     assert EVIL in seen
-    assert "no controller leads the metadata quorum" in seen
+    assert "No controller leads the metadata quorum" in seen
     browser.one(".alert a[href='#rule-no-leader']").click()
     assert browser.one("#rule-no-leader h2").is_displayed(), "a link to a rule opens it"
     assert browser.requests() == [place.as_uri()]

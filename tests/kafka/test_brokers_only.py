@@ -90,9 +90,9 @@ def test_half_of_the_rules_judge_and_the_other_half_cannot_tell(lab: Lab, config
     checked = eventually(without_the_log, within_s=30)
     assert checked["exit_code"] == 3, "unknown is not healthy"
     (blind,) = checked["findings"]
-    assert "kraftwatch cannot see the metadata log (last answer never)" in blind["summary"]
-    assert f"no broker, as at {lab.broker_bootstrap[0]}, serves the metadata log" in " ".join(blind["remedy"])
-    assert any(line.startswith("# Look at the network between the monitor and c1.") for line in blind["remedy"])
+    assert "no current answer from the metadata log (last answer never)" in blind["summary"]
+    assert f"brokers ({lab.broker_bootstrap[0]}) do not serve the metadata log" in " ".join(blind["remedy"])
+    assert any(line.startswith("# Check the network between the monitor and c1.") for line in blind["remedy"])
     by_log = {one["rule"] for one in checked["cannot_tell"]}
     assert {"stale-voter-endpoint", "partition-stuck-recovering", "voter-disk-replaced", "broker-fenced"} <= by_log
     assert not {"no-leader", "failure-tolerance", "voter-lagging", "quorum-shape"} & by_log, "polls do for these"
@@ -111,7 +111,7 @@ def test_polls_alone_by_choice_are_no_blindness(config: Path) -> None:
     checked = eventually(healthy, within_s=30)
     assert (checked["exit_code"], checked["health"]) == (0, "healthy")
     why = {one["rule"]: one["why"] for one in checked["not_applicable"]}
-    assert why["stale-voter-endpoint"] == "polls alone are watched here (metadata_log: false)"
+    assert why["stale-voter-endpoint"] == "only polls are observed here (metadata_log: false)"
 
 
 def test_a_controller_that_is_down_is_told_and_the_printed_command_goes_by_the_broker(lab: Lab, config: Path) -> None:
@@ -164,10 +164,10 @@ def test_a_leader_behind_the_firewall_alone_is_blindness_and_no_want_of_a_leader
         file.write_text(yaml.safe_dump({"clusters": [section]}))
         checked = said("check", file)
         assert [one["rule"] for one in checked["findings"]] == ["monitor-blind"]
-        assert f"controller {leader} leads by the word of " in checked["findings"][0]["summary"]
+        assert f"Controller {leader} does not answer here, but " in checked["findings"][0]["summary"]
         return checked
 
     checked = eventually(hidden, within_s=60)
     assert checked["exit_code"] == 3, "from here it cannot be told from an outage"
     (blind,) = checked["findings"]
-    assert len(blind["evidence"]["followers"]) == 2
+    assert len(blind["evidence"]["reported_by"]) == 2

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.event import QuorumPolled
-from connectors.metadata.batches import Batch, scan
-from connectors.observation import Kind
+from connectors.metadata.batches import RecordBatch, scan
+from connectors.observation import ObservationKind
+from connectors.observation_event import QuorumPolled
 from deploy.lab.lab import Lab
 from deploy.lab.node import Node
 from tests.eventually import eventually
@@ -40,7 +40,7 @@ def test_a_majority_is_restored_from_old_copies(lab: Lab, tmp_path: Path) -> Non
     restored = [node for node in lab.controllers if node != before.leader_id]
 
     with watching(lab, tmp_path) as watcher:
-        polls_alone = watcher_of(lab, watcher.gathered, frozenset({Kind.QUORUM}))
+        polls_alone = watcher_of(lab, watcher.gathered, frozenset({ObservationKind.QUORUM}))
         watcher.begin({})
         polls_alone.begin({"raft-invariant-broken.hold": 1})
         for node in restored:
@@ -79,7 +79,7 @@ def test_a_voter_set_is_forced_and_news_for_a_while(lab: Lab, tmp_path: Path) ->
     assert fired.severity == "info"
     assert fired.evidence["before"] == sorted(keys.values())
     assert fired.evidence["after"] == [keys[leader]]
-    assert fired.evidence["left"] == sorted(key for node, key in keys.items() if node != leader)
+    assert fired.evidence["removed"] == sorted(key for node, key in keys.items() if node != leader)
     assert watcher.rules == {"forced-reconfiguration"}
 
 
@@ -113,20 +113,22 @@ def test_a_controller_that_observed_and_was_switched_off(lab: Lab, tmp_path: Pat
         lab.start(node)
         watcher.wait_for("ghost-registration", "resolved", subject=f"controller {node}")
 
-    assert fired.evidence["seen_fetching"] != "not since it is watched"
+    assert fired.evidence["last_fetch"] != "never observed"
 
 
 def has_read(gathered: Gathering, offset: int) -> bool:
     """Whether the log was read beyond this offset, and a poll told that it is committed."""
-    polls = [poll.high_watermark or 0 for poll in gathered.events(Kind.QUORUM) if isinstance(poll, QuorumPolled)]
-    ends = [row.last_offset or 0 for row in gathered.rows(Kind.RECORDS)]
+    polls = [
+        poll.high_watermark or 0 for poll in gathered.events(ObservationKind.QUORUM) if isinstance(poll, QuorumPolled)
+    ]
+    ends = [row.last_offset or 0 for row in gathered.rows(ObservationKind.RECORDS)]
     return max(polls, default=0) > offset and max(ends, default=0) > offset
 
 
 def force_voters(node: Node, voters: Sequence[Node]) -> None:
     """Writes a VotersRecord behind the end of a stopped controller's log, as no tool of Kafka's does."""
     segment = max(node.metadata_log.glob("*.log"))
-    *_, last = (each for each in scan(segment.read_bytes()) if isinstance(each, Batch))
+    *_, last = (each for each in scan(segment.read_bytes()) if isinstance(each, RecordBatch))
     value = (0).to_bytes(2, "big") + uvarint(len(voters) + 1) + b"".join(map(voter, voters)) + tagged()
     forged = batch(
         [control(VOTERS, value)],

@@ -55,7 +55,9 @@ def test_a_voter_falls_silent_and_then_another(lab: Lab, watcher: Watcher) -> No
     assert lagging.evidence["voter"] == f"{one}-{lab.node(one).directory_id}"
     assert lagging.evidence["further_failures_tolerated"] == 1
     assert lab.node(one).endpoint in lagging.remedy[0]
-    assert tolerating.summary.startswith("3 of 5 voters keep up, 3 are needed: the next failure stops the quorum")
+    assert tolerating.summary.startswith(
+        "The quorum tolerates no further failure: 3 of 5 voters are in sync; 3 are needed. "
+    )
     assert watcher.rules == {"voter-lagging", "failure-tolerance"}
 
 
@@ -73,7 +75,7 @@ def test_a_majority_falls_silent_and_nothing_is_committed(lab: Lab, watcher: Wat
     assert fired.severity == "critical"
     assert fired.evidence["leader"] == leader
     assert fired.evidence["majority"] == 3
-    assert fired.evidence["voters_keeping_up"] in (1, 2), "one that goes on may look silent on a busy machine"
+    assert fired.evidence["voters_in_sync"] in (1, 2), "one that goes on may look silent on a busy machine"
     assert watcher.rules == {"high-watermark-stalled"}
 
 
@@ -99,7 +101,7 @@ def test_a_removal_that_does_not_commit_and_the_even_number_it_leaves(lab: Lab, 
     assert fired.evidence["removing"] == [f"{leaving}-{directory}"]
     assert fired.evidence["adding"] == []
     assert fired.evidence["majority"] == 3
-    assert fired.evidence["voters_keeping_up"] in (1, 2), "one that goes on may look silent on a busy machine"
+    assert fired.evidence["voters_in_sync"] in (1, 2), "one that goes on may look silent on a busy machine"
     assert watcher.rules == {"voter-change-stuck"}
 
     lab.await_state(lambda state: leaving not in state.voter_ids, what="the four voters that are left")
@@ -109,7 +111,10 @@ def test_a_removal_that_does_not_commit_and_the_even_number_it_leaves(lab: Lab, 
     watcher.wait_for("quorum-shape", "resolved")
 
     assert fired.severity == "info"
-    assert fired.summary == "the quorum has 4 voters and tolerates 1 failure: 3 tolerate as many"
+    assert (
+        fired.summary
+        == "The quorum has 4 voters and tolerates 1 failure. With 3 voters it would tolerate the same number."
+    )
     assert watcher.rules == {"quorum-shape"}
 
 
@@ -139,7 +144,10 @@ def test_a_broker_lives_and_does_not_fetch_the_metadata(lab: Lab, watcher: Watch
         fired = watcher.wait_for("observer-lagging", subject=f"broker {broker}")
     watcher.wait_for("observer-lagging", "resolved")
 
-    assert fired.summary == f"broker {broker} lives and does not fetch the metadata log: it works with old metadata"
+    assert fired.summary == (
+        f"Broker {broker} does not fetch the metadata log: it works with outdated metadata. "
+        "It counts as alive and still leads partitions."
+    )
     assert watcher.rules == {"observer-lagging"}
 
 
@@ -152,6 +160,9 @@ def test_a_broker_whose_heartbeats_are_not_heard_is_fenced(lab: Lab, watcher: Wa
     watcher.wait_for("broker-fenced", "resolved")
 
     assert fired.severity == "warning"
-    assert fired.summary == f"broker {broker} is fenced: its heartbeats are not heard; 0 of 1 registered brokers live"
+    assert fired.summary == (
+        f"Broker {broker} is fenced: the active controller receives no heartbeats from it. "
+        "It serves no client. Brokers alive: 0 of 1 registered."
+    )
     assert lab.node(broker).broker_endpoint in fired.remedy[0]
     assert watcher.rules == {"broker-fenced"}

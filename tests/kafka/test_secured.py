@@ -15,8 +15,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from connectors.event import ObservationFailed
-from connectors.observation import Kind
+from connectors.observation import ObservationKind
+from connectors.observation_event import ObservationFailed
 from deploy.lab.lab import Lab
 from deploy.lab.security import Security
 from rules.model.monitoring import Reason
@@ -84,7 +84,7 @@ def blind(checked: dict[str, Any]) -> dict[str, Any]:
 def reasons(checked: dict[str, Any]) -> set[tuple[str, str]]:
     """What fails, and why."""
     failing = [each for found in checked["findings"] for each in found["evidence"].get("failing", [])]
-    return {(each["sight"], each["reason"]) for each in failing}
+    return {(each["observation_source"], each["reason"]) for each in failing}
 
 
 def command(remedy: list[str], tool: str) -> str:
@@ -189,7 +189,7 @@ def test_with_describe_alone_the_polls_are_judged_and_what_cannot_be_seen_is_sai
     assert (polls["health"], polls["missing"]) == ("unknown", ["the metadata log was not answered"])
     found = blind(polls)
     assert found["severity"] == "warning"
-    assert "kraftwatch cannot see the metadata log" in found["summary"]
+    assert "no current answer from the metadata log" in found["summary"]
     assert "denied (Fetch needs CLUSTER_ACTION on CLUSTER) at " in found["summary"]
     assert any("CLUSTER_ACTION amounts to full administration" in line for line in found["remedy"])
     printed = command(found["remedy"], "kafka-acls.sh")
@@ -207,7 +207,7 @@ def test_polls_alone_by_choice_are_no_blindness(checked: dict[str, dict[str, Any
     assert (chosen["health"], chosen["findings"], chosen["missing"]) == ("healthy", [], [])
     not_applicable = {one["rule"]: one["why"] for one in chosen["not_applicable"]}
     assert {one["rule"] for one in degraded["cannot_tell"]} <= set(not_applicable)
-    assert not_applicable["stale-voter-endpoint"] == "polls alone are watched here (metadata_log: false)"
+    assert not_applicable["stale-voter-endpoint"] == "only polls are observed here (metadata_log: false)"
 
 
 @pytest.mark.parametrize(
@@ -292,9 +292,9 @@ def test_the_doctor_says_what_bars_the_way_and_which_right_lacks(lab: Lab, folde
     [
         (
             {"sasl_plain_password": WRONG_PASSWORD},
-            r"could be asked \(127\.0\.0\.1:\d+: it refused our login\) .*; correct the login",
+            r"could be queried \(127\.0\.0\.1:\d+: it refused our login\) .*; correct the login",
         ),
-        ({"cluster_id": None}, r"does not tell our principal which cluster it is .*: write its cluster_id"),
+        ({"cluster_id": None}, r"does not name its cluster id to this principal .*: set cluster_id"),
     ],
 )
 def test_a_job_that_could_not_begin_says_so_in_one_sentence(
@@ -331,8 +331,8 @@ def test_the_gatherer_reads_all_and_writes_no_secret(lab: Lab, tmp_path: Path, a
 
         def all_seen() -> None:
             seen = {row.kind for row in gathered.rows() if row.cluster == FULL}
-            assert {Kind.RECORDS, Kind.QUORUM, Kind.PROBE} <= seen
-            refused = [one for one in gathered.events(Kind.UNSEEN) if isinstance(one, ObservationFailed)]
+            assert {ObservationKind.RECORDS, ObservationKind.QUORUM, ObservationKind.PROBE} <= seen
+            refused = [one for one in gathered.events(ObservationKind.FAILED) if isinstance(one, ObservationFailed)]
             assert Reason.NOT_AUTHENTICATED in {one.reason for one in refused}
 
         eventually(all_seen, within_s=30)

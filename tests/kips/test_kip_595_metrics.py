@@ -65,7 +65,7 @@ def test_elections_with_their_distance_and_the_rate_of_appends_come_from_the_log
     ledger.leader(2, epoch=4)
     after = apply(replay, [ledger.read()])
 
-    first, second = after.past.elections
+    first, second = after.history.elections
     assert (second.leader_id, second.leader_epoch - first.leader_epoch) == (2, 3), "two epochs passed without a leader"
     assert second.timestamp_ms - first.timestamp_ms == 12_000
     assert after.last_offset is not None
@@ -81,7 +81,7 @@ def test_each_epoch_is_known_with_the_offset_where_it_begins() -> None:
         ledger.noops(10)
         apply(replay, [ledger.read()])
 
-    elections = replay.quorum().past.elections
+    elections = replay.quorum().history.elections
 
     assert [(one.leader_epoch, one.offset) for one in elections] == [(1, 0), (2, 11), (5, 22)]
 
@@ -142,7 +142,7 @@ def test_an_observer_is_ready_that_is_never_further_behind_than_what_makes_a_vot
 
     for lags in (steady, once):
         (finding,) = findings(observer(healthy(2), 3, lags=lags), "observer-could-be-voter")
-        assert (finding.evidence["keeps_up"] == "ready") is ready
+        assert (finding.evidence["readiness"] == "ready") is ready
         assert finding.remedy[0].startswith("# Wait until controller 3 has caught up") is not ready
 
 
@@ -151,7 +151,7 @@ def test_the_measure_is_the_clusters_own_to_set() -> None:
     slower = {"observer-could-be-voter.ready_lag": 5.0}
     found = judged(observer(healthy(2), 3, lags=(4_000,) * 30), slower).findings
 
-    assert [one.evidence["keeps_up"] for one in found if one.rule == "observer-could-be-voter"] == ["ready"]
+    assert [one.evidence["readiness"] for one in found if one.rule == "observer-could-be-voter"] == ["ready"]
 
 
 @pytest.mark.kip("D142")

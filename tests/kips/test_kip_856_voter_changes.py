@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.event import QuorumPolled
+from connectors.observation_event import QuorumPolled
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
-from rules.lifecycle import Book
+from rules.lifecycle import TrackedConditions
 from rules.model.poll import Replica
 from rules.model.quorum import Quorum
-from streaming.replay.cluster_monitor import Watch
+from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.rules.situation import adding, findings, healthy, observer, silent
 from tests.unit.rules.test_voter_set_rules import removing
@@ -42,8 +42,8 @@ def test_a_pending_change_waits_for_a_majority_of_the_new_set() -> None:
     (added,) = findings(adding(healthy(3), 4), "voter-change-stuck")
     (removed,) = findings(removing(healthy(3), 1), "voter-change-stuck")
 
-    assert "4 of its 4 voters keep up, 3 are needed" in added.summary
-    assert "2 of its 2 voters keep up, 2 are needed" in removed.summary
+    assert "4 of the 4 voters of the new set are in sync; 3 are needed" in added.summary
+    assert "2 of the 2 voters of the new set are in sync; 2 are needed" in removed.summary
 
 
 @pytest.mark.kip("A011", "A022", "A025")
@@ -51,14 +51,15 @@ def test_the_majority_is_that_of_the_leaders_newest_set_from_its_append_on() -> 
     """The log's last committed set is another one meanwhile, and counts for nothing."""
 
     def carried(quorum: Quorum) -> list[str]:
-        return [f"{one.severity} {one.summary.partition(':')[0]}" for one in findings(quorum, "failure-tolerance")]
+        found = findings(quorum, "failure-tolerance")
+        return [f"{one.severity} {one.summary.partition(': ')[2].partition('.')[0]}" for one in found]
 
     three, four = silent(healthy(3), 1), silent(silent(healthy(4), 1), 2)
-    assert carried(three) == ["warning 2 of 3 voters keep up, 2 are needed"]
-    assert carried(four) == ["critical 2 of 4 voters keep up, 3 are needed"]
+    assert carried(three) == ["warning 2 of 3 voters are in sync; 2 are needed"]
+    assert carried(four) == ["critical 2 of 4 voters are in sync; 3 are needed"]
 
-    assert carried(silent(adding(three, 4), 4)) == ["critical 2 of 4 voters keep up, 3 are needed"]
-    assert carried(removing(four, 1)) == ["warning 2 of 3 voters keep up, 2 are needed"]
+    assert carried(silent(adding(three, 4), 4)) == ["critical 2 of 4 voters are in sync; 3 are needed"]
+    assert carried(removing(four, 1)) == ["warning 2 of 3 voters are in sync; 2 are needed"]
 
 
 @pytest.mark.kip("A042", "A077", "A082")
@@ -69,9 +70,9 @@ def test_a_leader_that_is_being_removed_serves_on_and_does_not_count_itself() ->
     (left,) = findings(leaving, "failure-tolerance")
 
     assert status(leaving)["leader_id"] == 3
-    assert "1 of its 2 voters keep up, 2 are needed" in waits.summary
+    assert "1 of the 2 voters of the new set are in sync; 2 are needed" in waits.summary
     assert left.severity == "critical"
-    assert left.summary.startswith("1 of 2 voters keep up")
+    assert left.summary.startswith("The quorum has no majority in sync: 1 of 2 voters are in sync; 2 are needed.")
 
 
 @pytest.mark.kip("A021")
@@ -86,7 +87,7 @@ def test_while_one_change_is_pending_every_advice_is_to_begin_no_other() -> None
     assert "# Begin no other change of the voter set until this one is committed or gone" in stuck.remedy
 
 
-def watched(ledger: Ledger, watch: Watch, polled: QuorumPolled, *, seconds: int = 1) -> list[Alert]:
+def watched(ledger: Ledger, watch: ClusterMonitor, polled: QuorumPolled, *, seconds: int = 1) -> list[Alert]:
     """What is told while the log goes on by its heartbeat and the leader describes the quorum like this."""
     told: list[Alert] = []
     for _ in range(seconds):
@@ -95,8 +96,8 @@ def watched(ledger: Ledger, watch: Watch, polled: QuorumPolled, *, seconds: int 
     return told
 
 
-def three_voters() -> tuple[Ledger, Watch]:
-    ledger, watch = Ledger(), Watch(machine(), Book(), thresholds_for({}))
+def three_voters() -> tuple[Ledger, ClusterMonitor]:
+    ledger, watch = Ledger(), ClusterMonitor(machine(), TrackedConditions(), thresholds_for({}))
     ledger.leader(1)
     ledger.kraft(1)
     ledger.voters("1-a", "2-b", "3-c")
@@ -127,7 +128,7 @@ def test_an_addition_from_catching_up_to_its_commit() -> None:
         return [step for one in findings(quorum, "observer-could-be-voter") for step in one.remedy]
 
     far = observer(healthy(3), 4, lags=[60_000 - 1_000 * n for n in range(30)])
-    assert advice(far)[0] == "# Wait until controller 4 has caught up: now it is catching up"
+    assert advice(far)[0] == "# Wait until controller 4 has caught up: it is catching up"
     level = observer(healthy(3), 4)
     assert not any(step.startswith("# Wait") for step in advice(level))
     assert advice(level)[-1].endswith("add-controller")

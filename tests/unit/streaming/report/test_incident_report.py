@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from connectors.delivery.ledger import Ledger
 from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
-from connectors.journal.writer import Recorder
+from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation
 from connectors.sinks.alert_json import iso
 from rules.evaluate import thresholds_for
@@ -17,7 +17,7 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from rules.notifications.silence import Silence
 from streaming.cli import app
-from streaming.report.incident_report import Incident, Report, report
+from streaming.report.incident_report import IncidentReport, ReportRequest, report
 from streaming.web.templating import asset, digest
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.connectors.sinks.sink_alerts import alert
@@ -53,16 +53,18 @@ def recording(folder: Path, *, cluster: str = "a") -> Path:
     return journal(folder, named)
 
 
-def written(folder: Path, *, cluster: str | None = None, from_s: int | None = None, to_s: int | None = None) -> Report:
+def written(
+    folder: Path, *, cluster: str | None = None, from_s: int | None = None, to_s: int | None = None
+) -> IncidentReport:
     from_ms, to_ms = (None if seconds is None else Millis(AT + 1_000 * seconds) for seconds in (from_s, to_s))
-    incident = Incident(folder=folder, cluster=cluster, from_ms=from_ms, to_ms=to_ms)
+    incident = ReportRequest(folder=folder, cluster=cluster, from_ms=from_ms, to_ms=to_ms)
     return report(incident, thresholds_for({}))
 
 
 def test_without_a_ledger_the_alerts_are_judged_again(tmp_path: Path) -> None:
     made = written(recording(tmp_path / "journal"))
     assert (made.cluster, made.from_ms, made.to_ms) == ("a", AT - 60_000, AT + 119_000)
-    assert "critical no-leader, quorum: no controller leads the metadata quorum" in made.html
+    assert "critical no-leader, quorum: No controller leads the metadata quorum" in made.html
     assert "no ledger lies beside the journal" in made.html
     assert "controller 1 was elected, epoch 1" in made.html
 
@@ -135,7 +137,7 @@ def test_nothing_but_its_own_style_and_script_runs_and_nothing_is_loaded(tmp_pat
 
 
 def test_of_several_clusters_one_is_chosen(tmp_path: Path) -> None:
-    with Recorder(tmp_path / "journal") as recorder:
+    with JournalWriter(tmp_path / "journal") as recorder:
         recorder.append([observed(polled(), AT, name) for name in ("a", "b")])
         recorder.publish()
     with pytest.raises(UsageError, match=r"a report is of one cluster, and .* holds a, b: choose with --cluster"):

@@ -1,1 +1,1 @@
-"""Replay: events of one cluster, in order, become a `rules.model.quorum.Quorum`. Pure: time is an input."""
+"""Replay: the events of one cluster, in order, build a `rules.model.quorum.Quorum`. Pure: time is an input."""

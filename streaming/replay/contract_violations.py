@@ -1,68 +1,69 @@
-"""Contracts: which data contracts were broken lately, by what did not decode and by what the audits found."""
+"""Data contracts that were violated in the last hour: reported by undecodable records and by audits."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from connectors.event import Audited, Undecodable
+from connectors.log_event import Undecodable
+from connectors.observation_event import ObservationsAudited
 from rules.model.identifiers import Millis
 from rules.model.monitoring import ContractViolation
 
 DECODES = "every-record-decodes"
-"""The contract that replay itself sees broken."""
+"""The contract that replay itself checks."""
 REMEMBERED_MS = Millis(3_600_000)
-"""No later row mends a broken one: it is remembered this long."""
+"""A violation is kept this long: no later row can undo it."""
 REMEMBERED = 32
-"""How many contracts are remembered to be broken: those found last."""
+"""The maximum number of violated contracts that are kept, the newest ones."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Contracts:
-    """What was found broken, a contract once, the one found last at the end."""
+class ContractViolations:
+    """The newest violation of each contract, oldest first."""
 
-    breaches: tuple[ContractViolation, ...] = ()
+    violations: tuple[ContractViolation, ...] = ()
 
     def undecodable(self, event: Undecodable, *, sequence: int, now_ms: Millis) -> None:
-        """A batch, record or row that does not decode."""
-        where = "" if event.offset is None else f"offset {event.offset}: "
-        before = sum(each.rows for each in self._of(DECODES))
-        self._found(
+        """Adds a batch, record or row that cannot be decoded."""
+        location = "" if event.offset is None else f"offset {event.offset}: "
+        known = sum(each.rows for each in self._of(DECODES))
+        self._add(
             ContractViolation(
                 contract=DECODES,
-                promise="every batch, record and look that is recorded decodes",
+                promise="every recorded batch, record and observation can be decoded",
                 grave=False,
-                rows=before + 1,
+                rows=known + 1,
                 first_at_ms=now_ms,
                 last_at_ms=now_ms,
-                example=f"{where}{event.reason}",
+                example=f"{location}{event.reason}",
                 sequence=sequence,
             )
         )
 
-    def audited(self, event: Audited, now_ms: Millis) -> None:
-        """An audit's verdict: what it found broken; what it did not is forgotten only in time."""
-        for one in event.broken:
-            self._found(
+    def audited(self, event: ObservationsAudited, now_ms: Millis) -> None:
+        """Adds the violations of an audit. A contract that the audit found intact is not removed before it expires."""
+        for broken in event.broken:
+            self._add(
                 ContractViolation(
-                    contract=one.contract,
-                    promise=one.promise,
-                    grave=one.grave,
-                    rows=one.rows,
+                    contract=broken.contract,
+                    promise=broken.promise,
+                    grave=broken.grave,
+                    rows=broken.rows,
                     first_at_ms=now_ms,
                     last_at_ms=now_ms,
-                    example=one.example,
-                    sequence=one.sequence,
+                    example=broken.example,
+                    sequence=broken.sequence,
                 )
             )
 
-    def forget(self, now_ms: Millis) -> None:
-        """Drop what was found too long ago."""
-        if any(now_ms - each.last_at_ms > REMEMBERED_MS for each in self.breaches):
-            self.breaches = tuple(each for each in self.breaches if now_ms - each.last_at_ms <= REMEMBERED_MS)
+    def expire(self, now_ms: Millis) -> None:
+        """Drops violations older than REMEMBERED_MS."""
+        if any(now_ms - each.last_at_ms > REMEMBERED_MS for each in self.violations):
+            self.violations = tuple(each for each in self.violations if now_ms - each.last_at_ms <= REMEMBERED_MS)
 
-    def _found(self, breach: ContractViolation) -> None:
-        first = next((each.first_at_ms for each in self._of(breach.contract)), breach.first_at_ms)
-        others = (each for each in self.breaches if each.contract != breach.contract)
-        self.breaches = (*others, replace(breach, first_at_ms=first))[-REMEMBERED:]
+    def _add(self, violation: ContractViolation) -> None:
+        first = next((each.first_at_ms for each in self._of(violation.contract)), violation.first_at_ms)
+        others = (each for each in self.violations if each.contract != violation.contract)
+        self.violations = (*others, replace(violation, first_at_ms=first))[-REMEMBERED:]
 
     def _of(self, contract: str) -> Iterable[ContractViolation]:
-        return (each for each in self.breaches if each.contract == contract)
+        return (each for each in self.violations if each.contract == contract)

@@ -1,6 +1,6 @@
-"""An Image: everything the log says of the quorum, but for the topics, as one frozen value.
+"""An Image: everything the log says about the quorum, except the topics, as one frozen value.
 
-Kafka's own word for it is MetadataImage. A change makes a new image, so the one that is shown stays as it was.
+Kafka calls it MetadataImage. A change makes a new image, so the image that rules see does not change.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from rules.model.voter_set import VoterSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
-    """A replica that a VotersRecord no longer listed, and that record's timestamp (the log's clock)."""
+class RemovedVoter:
+    """A replica that a VotersRecord no longer lists, and that record's timestamp (the log's clock)."""
 
     key: ReplicaKey
     timestamp_ms: Millis
@@ -22,10 +22,10 @@ class Gone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """What the log says, up to and with `last_offset`."""
+    """The content of the log up to and including `last_offset`."""
 
     complete: bool = False
-    """Read from the log's first record or from a whole snapshot: what it does not hold does not exist."""
+    """True if read from the log's first record or from a whole snapshot: what is not in the image does not exist."""
     last_offset: Offset | None = None
     newest_timestamp_ms: Millis | None = None
     kraft_version: int | None = None
@@ -33,24 +33,24 @@ class Image:
     features: Mapping[str, int] = field(default_factory=dict)
     """The finalized level of each feature (KIP-584)."""
     committed: VoterSet | None = None
-    gone: tuple[Gone, ...] = ()
-    """Voters that left since the image was last shown."""
+    removed_voters: tuple[RemovedVoter, ...] = ()
+    """Voters removed since the image was last made visible to the rules."""
     leader_id: NodeId | None = None
     leader_epoch: Epoch | None = None
     controllers: Mapping[NodeId, ControllerRegistration] = field(default_factory=dict)
     brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
     recovering: tuple[Recovery, ...] = ()
-    past: RecentHistory = field(default_factory=RecentHistory)
-    """What the log told while it was read record by record: carried over a snapshot, which tells none of it."""
+    history: RecentHistory = field(default_factory=RecentHistory)
+    """Events read from the log record by record. A snapshot holds none of them, so they are kept across a snapshot."""
 
     @property
     def kraft(self) -> int | None:
-        """kraft.version. A whole log without a KRaftVersionRecord is version 0, as Kafka itself takes it."""
+        """kraft.version. A whole log without a KRaftVersionRecord is version 0, as in Kafka."""
         return 0 if self.kraft_version is None and self.complete else self.kraft_version
 
     @property
     def endpoints(self) -> set[tuple[NodeId, str]]:
-        """Each node with each HOST:PORT where the log says it can be reached."""
+        """Each node with each HOST:PORT that the log lists for it."""
         listed: list[tuple[NodeId, tuple[Endpoint, ...]]] = []
         if self.committed is not None:
             listed += [(voter.key.id, voter.endpoints) for voter in self.committed.voters]

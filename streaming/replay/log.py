@@ -1,12 +1,11 @@
-"""A Log being replayed: its image, its partitions, and the transaction that is still open in it (KIP-868)."""
+"""A Log being replayed: its image, its partitions, and its open transaction (KIP-868)."""
 
 from dataclasses import dataclass, field, replace
 from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-from connectors.event import (
-    At,
+from connectors.log_event import (
     BrokerChanged,
     BrokerRegistered,
     BrokerUnregistered,
@@ -17,6 +16,7 @@ from connectors.event import (
     LeaderChanged,
     PartitionChanged,
     PartitionSet,
+    RecordPosition,
     TopicCreated,
     TopicRemoved,
     TransactionBegan,
@@ -26,7 +26,7 @@ from connectors.event import (
 from rules.model.identifiers import Epoch, Millis, Offset
 from streaming.replay import recent_history, registrations, voters
 from streaming.replay.image import Image
-from streaming.replay.partitions import Origin, Partitions
+from streaming.replay.partitions import Partitions, SnapshotOrigin
 
 Control: TypeAlias = LeaderChanged | KRaftVersionSet | VotersSet
 PartitionRecord: TypeAlias = PartitionChanged | PartitionSet
@@ -40,18 +40,18 @@ METADATA_VERSION = "metadata.version"
 
 @dataclass(slots=True, kw_only=True)
 class Transaction:
-    """An open transaction: its records count only once its end record has come."""
+    """An open transaction: its records are applied when its end record is read."""
 
-    began: At
+    began: RecordPosition
     name: str | None
     held: list[Annotated[Data, Field(discriminator="type")]] = field(default_factory=list)
 
 
 class Log:
-    """One life of the metadata log, or one snapshot of it.
+    """The metadata log since its last rewrite, or one snapshot of it.
 
-    Invariant: `position` is the last offset whose whole observation was applied, and `epoch` the newest epoch of an
-    applied record, exactly, because each epoch begins with a LeaderChangeMessage. A snapshot has neither.
+    Invariant: `position` is the last offset whose whole observation was applied. `epoch` is exactly the newest epoch of
+    an applied record, because each epoch begins with a LeaderChangeMessage. A snapshot has neither.
     """
 
     __slots__ = ("epoch", "image", "origin", "partitions", "position", "transaction")
@@ -63,7 +63,7 @@ class Log:
         partitions: Partitions | None = None,
         position: Offset = Offset(-1),  # noqa: B008 - an int
         epoch: Epoch = Epoch(-1),  # noqa: B008 - an int
-        origin: Origin | None = None,
+        origin: SnapshotOrigin | None = None,
         transaction: Transaction | None = None,
     ) -> None:
         self.image = image or Image()
@@ -74,7 +74,7 @@ class Log:
         self.transaction = transaction
 
     def apply(self, record: Record) -> None:
-        """Apply one record, or hold it back while a transaction is open. Control records are never held."""
+        """Applies a record, or holds it while a transaction is open. Control records are never held."""
         at = record.at
         if self.origin is None and at.leader_epoch > self.epoch:
             self.epoch = at.leader_epoch
@@ -82,25 +82,25 @@ class Log:
             case PartitionChanged() | PartitionSet():
                 self._hold_or_apply(record)
             case LeaderChanged() | KRaftVersionSet() | VotersSet():
-                self._control(record, self.origin or at)
+                self._apply_control(record, self.origin or at)
             case TransactionBegan():
-                # Kafka refuses a second begin; the first one never ended, so what it held never counted.
+                # Kafka rejects a second begin record. The first transaction never ended, so its records are dropped.
                 self.transaction = Transaction(began=at, name=record.name)
             case TransactionEnded():
-                self._end(record)
+                self._end_transaction(record)
             case _:
                 self._hold_or_apply(record)
 
-    def settle(self, *, last_offset: Offset | None = None, newest_timestamp_ms: Millis | None = None) -> None:
-        """End of an observation: the image takes up the recoveries, and how far the log is read."""
+    def end_observation(self, *, last_offset: Offset | None = None, newest_timestamp_ms: Millis | None = None) -> None:
+        """Updates the image with the recoveries and the read position at the end of an observation."""
         image = self.image
         if self.partitions.elected_recovered:
             for one in self.partitions.elected_recovered if self.origin is None else ():
-                image = replace(image, past=recent_history.with_elected_recovered(image.past, one))
+                image = replace(image, history=recent_history.with_elected_recovered(image.history, one))
             self.partitions.elected_recovered.clear()
         if self.partitions.unclean:
             if self.origin is None:
-                image = replace(image, past=recent_history.with_unclean(image.past, self.partitions.unclean))
+                image = replace(image, history=recent_history.with_unclean(image.history, self.partitions.unclean))
             self.partitions.unclean.clear()
         recovering = self.partitions.recovering
         if last_offset is not None and last_offset > self.position:
@@ -115,19 +115,19 @@ class Log:
             image = replace(image, recovering=recovering)
         self.image = image
 
-    def _end(self, ended: TransactionEnded) -> None:
+    def _end_transaction(self, ended: TransactionEnded) -> None:
         transaction, self.transaction = self.transaction, None
         if transaction is not None and not ended.aborted:
             for record in transaction.held:
-                self._data(record)
+                self._apply_data(record)
 
     def _hold_or_apply(self, record: Data) -> None:
         if self.transaction is None:
-            self._data(record)
+            self._apply_data(record)
         else:
             self.transaction.held.append(record)
 
-    def _data(self, record: Data) -> None:
+    def _apply_data(self, record: Data) -> None:
         match record:
             case PartitionChanged():
                 self.partitions.change(record, self.origin or record.at)
@@ -140,17 +140,17 @@ class Log:
             case ElrCleared():
                 self.partitions.clear_elr(record.topic)
             case _:
-                self._registration(record, self.origin or record.at)
+                self._apply_registration(record, self.origin or record.at)
 
-    def _control(self, record: Control, origin: At | Origin) -> None:
+    def _apply_control(self, record: Control, origin: RecordPosition | SnapshotOrigin) -> None:
         image = self.image
         match record:
             case LeaderChanged():
                 image = replace(image, leader_id=record.leader_id, leader_epoch=Epoch(origin.leader_epoch))
                 if self.origin is None:
-                    image = replace(image, past=recent_history.with_election(image.past, record))
+                    image = replace(image, history=recent_history.with_leader_change(image.history, record))
                 if origin.offset == 0 and self.origin is None:
-                    # The very first record of a log that was never compacted.
+                    # The first record of a log that was never compacted.
                     image = replace(image, complete=True)
             case KRaftVersionSet():
                 image = replace(image, kraft_version=record.version)
@@ -158,12 +158,12 @@ class Log:
                 committed = voters.voter_set(record, origin)
                 if self.origin is None:
                     image = replace(
-                        image, past=recent_history.with_voters(image.past, image.committed, committed, record.at)
+                        image, history=recent_history.with_voters(image.history, image.committed, committed, record.at)
                     )
-                image = replace(image, committed=committed, gone=voters.gone(image, committed))
+                image = replace(image, committed=committed, removed_voters=voters.removed_voters(image, committed))
         self.image = image
 
-    def _registration(self, record: Registration, origin: At | Origin) -> None:
+    def _apply_registration(self, record: Registration, origin: RecordPosition | SnapshotOrigin) -> None:
         image = self.image
         match record:
             case FeatureLevelSet():
@@ -172,7 +172,9 @@ class Log:
                     image = replace(image, metadata_version=record.level)
             case ControllerRegistered():
                 if self.origin is None:
-                    image = replace(image, past=recent_history.with_start(image.past, record, image.controllers))
+                    image = replace(
+                        image, history=recent_history.with_controller_start(image.history, record, image.controllers)
+                    )
                 image = replace(image, controllers=registrations.with_controller(image.controllers, record, origin))
             case BrokerRegistered():
                 image = replace(image, brokers=registrations.with_broker(image.brokers, record, origin))

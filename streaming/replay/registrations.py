@@ -1,28 +1,28 @@
-"""Registrations: controllers and brokers as the log knows them, and the brokers' liveness."""
+"""Registrations of controllers and brokers in the log, and whether brokers are alive."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from connectors.event import At, BrokerChanged, BrokerRegistered, ControllerRegistered, FeatureLevelSet
+from connectors.log_event import BrokerChanged, BrokerRegistered, ControllerRegistered, FeatureLevelSet, RecordPosition
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
-from streaming.replay.partitions import Origin
+from streaming.replay.partitions import SnapshotOrigin
 
 _Registration = TypeVar("_Registration", BrokerRegistration, ControllerRegistration)
 
 
 def with_feature(known: Mapping[str, int], event: FeatureLevelSet) -> dict[str, int]:
-    """FeatureLevelRecord: level 0 takes the feature away."""
+    """Applies a FeatureLevelRecord: level 0 removes the feature."""
     others = {name: level for name, level in known.items() if name != event.name}
     return {**others, event.name: event.level} if event.level else others
 
 
 def with_controller(
-    known: Mapping[NodeId, ControllerRegistration], event: ControllerRegistered, origin: At | Origin
+    known: Mapping[NodeId, ControllerRegistration], event: ControllerRegistered, origin: RecordPosition | SnapshotOrigin
 ) -> dict[NodeId, ControllerRegistration]:
-    """RegisterControllerRecord: written at every controller start; no record takes one away."""
-    held = known.get(event.id)
+    """Applies a RegisterControllerRecord: written at every controller start; no record removes one."""
+    previous = known.get(event.id)
     registration = ControllerRegistration(
         id=event.id,
         incarnation_id=event.incarnation_id,
@@ -30,16 +30,16 @@ def with_controller(
         offset=Offset(origin.offset),
         timestamp_ms=Millis(origin.timestamp_ms),
         features=event.features,
-        features_since_timestamp_ms=_features_since(held, event.features, origin),
+        features_since_timestamp_ms=_features_since(previous, event.features, origin),
     )
     return {**known, event.id: registration}
 
 
 def with_broker(
-    known: Mapping[NodeId, BrokerRegistration], event: BrokerRegistered, origin: At | Origin
+    known: Mapping[NodeId, BrokerRegistration], event: BrokerRegistered, origin: RecordPosition | SnapshotOrigin
 ) -> dict[NodeId, BrokerRegistration]:
-    """RegisterBrokerRecord: replaces the former registration whole."""
-    held = known.get(event.id)
+    """Applies a RegisterBrokerRecord: it replaces the whole previous registration."""
+    previous = known.get(event.id)
     registration = BrokerRegistration(
         id=event.id,
         incarnation_id=event.incarnation_id,
@@ -47,52 +47,52 @@ def with_broker(
         fenced=event.fenced,
         in_controlled_shutdown=event.in_controlled_shutdown,
         offset=Offset(origin.offset),
-        alive_since_timestamp_ms=_alive_since(held, origin, fenced=event.fenced),
+        alive_since_timestamp_ms=_alive_since(previous, origin, fenced=event.fenced),
         features=event.features,
-        features_since_timestamp_ms=_features_since(held, event.features, origin),
+        features_since_timestamp_ms=_features_since(previous, event.features, origin),
     )
     return {**known, event.id: registration}
 
 
 def with_change(
-    known: Mapping[NodeId, BrokerRegistration], event: BrokerChanged, origin: At | Origin
+    known: Mapping[NodeId, BrokerRegistration], event: BrokerChanged, origin: RecordPosition | SnapshotOrigin
 ) -> Mapping[NodeId, BrokerRegistration]:
-    """BrokerRegistrationChangeRecord: what it leaves out is unchanged; of an unknown broker it says nothing."""
-    held = known.get(event.id)
-    if held is None:
+    """Applies a BrokerRegistrationChangeRecord: absent fields are unchanged; an unknown broker is ignored."""
+    previous = known.get(event.id)
+    if previous is None:
         return known
-    fenced = held.fenced if event.fenced is None else event.fenced
+    fenced = previous.fenced if event.fenced is None else event.fenced
     changed = replace(
-        held,
+        previous,
         fenced=fenced,
-        alive_since_timestamp_ms=_alive_since(held, origin, fenced=fenced),
+        alive_since_timestamp_ms=_alive_since(previous, origin, fenced=fenced),
         in_controlled_shutdown=(
-            held.in_controlled_shutdown if event.in_controlled_shutdown is None else event.in_controlled_shutdown
+            previous.in_controlled_shutdown if event.in_controlled_shutdown is None else event.in_controlled_shutdown
         ),
     )
     return {**known, event.id: changed}
 
 
-def with_lives(
+def keep_alive_since(
     read: Mapping[NodeId, BrokerRegistration], known: Mapping[NodeId, BrokerRegistration]
 ) -> dict[NodeId, BrokerRegistration]:
-    """Registrations of a snapshot, with what was known before it of since when the same incarnations live.
+    """Returns the registrations of a snapshot, with the known times since when the same incarnations are alive.
 
-    A snapshot tells that a broker lives, not since when: who was alive and is, has not come back just now.
+    A snapshot holds whether a broker is alive, not since when. A broker that was alive before did not just restart.
     """
-    lived = {
+    alive = {
         node: replace(one, alive_since_timestamp_ms=known[node].alive_since_timestamp_ms)
         if one.alive and node in known and known[node].alive and known[node].incarnation_id == one.incarnation_id
         else one
         for node, one in read.items()
     }
-    return with_features(lived, known)
+    return keep_features_since(alive, known)
 
 
-def with_features(
+def keep_features_since(
     read: Mapping[NodeId, _Registration], known: Mapping[NodeId, _Registration]
 ) -> dict[NodeId, _Registration]:
-    """Registrations of a snapshot, with what was known before it of since when they support what they do."""
+    """Returns the registrations of a snapshot, with the known times since when they support the same features."""
     return {
         node: replace(one, features_since_timestamp_ms=known[node].features_since_timestamp_ms)
         if node in known and known[node].features == one.features
@@ -102,19 +102,21 @@ def with_features(
 
 
 def _features_since(
-    held: BrokerRegistration | ControllerRegistration | None,
+    previous: BrokerRegistration | ControllerRegistration | None,
     features: tuple[FeatureRange, ...] | None,
-    origin: At | Origin,
+    origin: RecordPosition | SnapshotOrigin,
 ) -> Millis | None:
-    """The log's time of the registration that first told these features; None where it tells none."""
+    """Returns the log's time of the registration that first listed these features; None if it lists none."""
     if features is None:
         return None
-    since = held.features_since_timestamp_ms if held is not None and held.features == features else None
+    since = previous.features_since_timestamp_ms if previous is not None and previous.features == features else None
     return Millis(origin.timestamp_ms) if since is None else since
 
 
-def _alive_since(held: BrokerRegistration | None, origin: At | Origin, *, fenced: bool) -> Millis | None:
-    """The log's time of the record that last unfenced this broker."""
+def _alive_since(
+    previous: BrokerRegistration | None, origin: RecordPosition | SnapshotOrigin, *, fenced: bool
+) -> Millis | None:
+    """Returns the log's time of the record that last unfenced this broker; None while it is fenced."""
     if fenced:
         return None
-    return held.alive_since_timestamp_ms if held is not None and held.alive else Millis(origin.timestamp_ms)
+    return previous.alive_since_timestamp_ms if previous is not None and previous.alive else Millis(origin.timestamp_ms)

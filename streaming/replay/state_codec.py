@@ -1,12 +1,12 @@
-"""Memory: what a machine knows, as a versioned blob.
+"""State codec: a `MachineState` as a versioned blob.
 
-Layout: four bytes, `kwm` and the version, then three sections, each a length of four bytes (big-endian)
-and that many bytes: the hot section (deflated JSON of Memory, rewritten whenever anything was applied), the topics
-of the log, and the topics of an unfinished snapshot. The topics are the bulk: they stay packed, and cost
-nothing but their copying, while no event touches them.
+Layout: four bytes, `kwm` and the version, then three sections, each a length of four bytes (big-endian) and that many
+bytes: the hot section (deflated JSON of StoredState, rewritten whenever an observation was applied), the topics of the
+log, and the topics of an unfinished snapshot. The topics are most of the bytes; they stay packed, and are only copied
+while no event changes them.
 
-A change of Memory's meaning or shape raises VERSION and adds to MIGRATIONS a function that makes the older JSON
-document into the next one. A blob of a newer version is refused: guessing at it would lose state.
+A change to the meaning or the fields of StoredState raises VERSION and adds to MIGRATIONS a function that converts the
+JSON document of the previous version. A blob of a newer version is refused: reading it would lose state.
 """
 
 import json
@@ -14,147 +14,183 @@ import struct
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from connectors.errors import UsageError
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.voter_set import VoterRemoval
-from streaming.replay.contract_violations import Contracts
+from streaming.replay.contract_violations import ContractViolations
 from streaming.replay.image import Image
 from streaming.replay.invariants import Invariants
 from streaming.replay.leadership import Leadership
 from streaming.replay.log import Log, Transaction
-from streaming.replay.partitions import Origin, Partitions
-from streaming.replay.poll_history import Polls
-from streaming.replay.probe_state import Looks
-from streaming.replay.topic_codec import of_version_1
-
-if TYPE_CHECKING:
-    from streaming.replay.machine import Machine
+from streaming.replay.machine_state import MachineState
+from streaming.replay.partitions import Partitions, SnapshotOrigin
+from streaming.replay.poll_history import PollHistory
+from streaming.replay.probe_state import ProbeState
+from streaming.replay.topic_codec import from_version_1
 
 MAGIC = b"kwm"
-VERSION = 2
-MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda document: document}
-"""From a version, what makes its JSON document one of the next version."""
+VERSION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogMemory:
-    """A Log but for its topics, which are a section of their own."""
+class StoredLog:
+    """A Log without its topics, which are a section of their own."""
 
     image: Image
     position: Offset
     epoch: Epoch
-    origin: Origin | None
+    origin: SnapshotOrigin | None
     transaction: Transaction | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
-    """The hot section. `shown` is None while the log's own image is what is shown."""
+class StoredState:
+    """The hot section. `visible_image` is None if it is the log's own image."""
 
     cluster_id: str | None
     sequence: int
     now_ms: Millis
     undecodable: int
-    log: LogMemory
-    loading: LogMemory | None
-    shown: Image | None
+    log: StoredLog
+    loading: StoredLog | None
+    visible_image: Image | None
     behind_since_ms: Millis | None
     log_seen_at_ms: Millis | None
     removals: tuple[VoterRemoval, ...]
     leadership: Leadership
-    polls: Polls
-    looks: Looks
+    poll_history: PollHistory
+    probe_state: ProbeState
     invariants: Invariants = field(default_factory=Invariants)
-    contracts: Contracts = field(default_factory=Contracts)
+    contract_violations: ContractViolations = field(default_factory=ContractViolations)
 
 
-_EPOCHS_SINCE = 2
-"""The version since which the sections with topics tell every partition's epochs and last known ELR."""
-_JSON: TypeAdapter[Memory] = TypeAdapter(Memory)
-
-
-def to_bytes(machine: "Machine") -> bytes:
-    """Everything the machine knows."""
-    loading = machine.loading
-    memory = Memory(
-        cluster_id=machine.cluster_id,
-        sequence=machine.sequence,
-        now_ms=machine.now_ms,
-        undecodable=machine.undecodable,
-        log=_remembered(machine.log),
-        loading=None if loading is None else _remembered(loading),
-        shown=None if machine.shown is machine.log.image else machine.shown,
-        behind_since_ms=machine.behind_since_ms,
-        log_seen_at_ms=machine.log_seen_at_ms,
-        removals=machine.removals,
-        leadership=machine.leadership,
-        polls=machine.polls,
-        looks=machine.looks,
-        invariants=machine.invariants,
-        contracts=machine.contracts,
+def _renamed_keys(document: dict[str, Any]) -> dict[str, Any]:
+    """Returns a document of version 2 with the keys of version 3; the values are the same."""
+    state = _with_keys(
+        document,
+        shown="visible_image",
+        polls="poll_history",
+        looks="probe_state",
+        contracts="contract_violations",
     )
-    hot = zlib.compress(_JSON.dump_json(memory), level=1)
-    sections = (hot, machine.log.partitions.pack(), b"" if loading is None else loading.partitions.pack())
+    parts: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+        "log": _renamed_log_keys,
+        "loading": _renamed_log_keys,
+        "visible_image": _renamed_image_keys,
+        "leadership": lambda part: _with_keys(
+            part, known="leader_id", heard_at_ms="confirmed_at_ms", doubts="leaderless_reports"
+        ),
+        "probe_state": lambda part: _with_keys(part, views="leader_views"),
+        "invariants": lambda part: _with_keys(part, answered="polled_epochs"),
+        "contract_violations": lambda part: _with_keys(part, breaches="violations"),
+    }
+    return {key: parts[key](part) if key in parts and part is not None else part for key, part in state.items()}
+
+
+def _renamed_log_keys(log: dict[str, Any]) -> dict[str, Any]:
+    return {**log, "image": _renamed_image_keys(log["image"])}
+
+
+def _renamed_image_keys(image: dict[str, Any]) -> dict[str, Any]:
+    return _with_keys(image, gone="removed_voters", past="history")
+
+
+def _with_keys(part: dict[str, Any], **renamed: str) -> dict[str, Any]:
+    return {renamed.get(key, key): value for key, value in part.items()}
+
+
+MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: lambda document: document,
+    2: _renamed_keys,
+}
+"""By version: converts its JSON document to the next version."""
+_EPOCHS_SINCE = 2
+"""The first version whose topic sections hold every partition's epochs and last known ELR."""
+_JSON: TypeAdapter[StoredState] = TypeAdapter(StoredState)
+
+
+def to_bytes(state: MachineState) -> bytes:
+    """Returns the state as a blob."""
+    loading = state.loading
+    stored = StoredState(
+        cluster_id=state.cluster_id,
+        sequence=state.sequence,
+        now_ms=state.now_ms,
+        undecodable=state.undecodable,
+        log=_stored_log(state.log),
+        loading=None if loading is None else _stored_log(loading),
+        visible_image=None if state.visible_image is state.log.image else state.visible_image,
+        behind_since_ms=state.behind_since_ms,
+        log_seen_at_ms=state.log_seen_at_ms,
+        removals=state.removals,
+        leadership=state.leadership,
+        poll_history=state.poll_history,
+        probe_state=state.probe_state,
+        invariants=state.invariants,
+        contract_violations=state.contract_violations,
+    )
+    hot = zlib.compress(_JSON.dump_json(stored), level=1)
+    sections = (hot, state.log.partitions.pack(), b"" if loading is None else loading.partitions.pack())
     return MAGIC + bytes([VERSION]) + b"".join(struct.pack(">I", len(section)) + section for section in sections)
 
 
-def restore(machine: "Machine", blob: bytes) -> None:
-    """Put what `to_bytes` wrote into a machine that has seen nothing.
+def restore(state: MachineState, blob: bytes) -> None:
+    """Sets a new state to what `to_bytes` wrote; its configuration is kept.
 
     Raises:
         UsageError: the blob is of a newer kraftwatch, of another cluster, or damaged.
     """
-    hot, *packed = _sections(machine.cluster, blob)
+    hot, *packed = _sections(state.cluster, blob)
     version = blob[len(MAGIC)]
-    topics, loading_topics = map(of_version_1, packed) if version < _EPOCHS_SINCE else packed
-    memory = _read(machine.cluster, version, hot)
-    if machine.cluster_id is not None and memory.cluster_id not in (None, machine.cluster_id):
+    topics, loading_topics = map(from_version_1, packed) if version < _EPOCHS_SINCE else packed
+    stored = _read(state.cluster, version, hot)
+    if state.cluster_id is not None and stored.cluster_id not in (None, state.cluster_id):
         raise UsageError(
-            f"the checkpoint's state of cluster {machine.cluster} is of cluster id {memory.cluster_id}, "
-            f"not {machine.cluster_id}: use another checkpoint folder"
+            f"the checkpoint's state of cluster {state.cluster} is of cluster id {stored.cluster_id}, "
+            f"not {state.cluster_id}: use another checkpoint folder"
         )
-    machine.cluster_id = machine.cluster_id or memory.cluster_id
-    machine.sequence = memory.sequence
-    machine.now_ms = memory.now_ms
-    machine.undecodable = memory.undecodable
-    machine.log = _recalled(memory.log, topics)
-    machine.loading = None if memory.loading is None else _recalled(memory.loading, loading_topics)
-    machine.shown = machine.log.image if memory.shown is None else memory.shown
-    machine.behind_since_ms = memory.behind_since_ms
-    machine.log_seen_at_ms = memory.log_seen_at_ms
-    machine.removals = memory.removals
-    machine.leadership = memory.leadership
-    machine.polls = memory.polls
-    machine.looks = memory.looks
-    machine.invariants = memory.invariants
-    machine.contracts = memory.contracts
+    state.cluster_id = state.cluster_id or stored.cluster_id
+    state.sequence = stored.sequence
+    state.now_ms = stored.now_ms
+    state.undecodable = stored.undecodable
+    state.log = _restored_log(stored.log, topics)
+    state.loading = None if stored.loading is None else _restored_log(stored.loading, loading_topics)
+    state.visible_image = state.log.image if stored.visible_image is None else stored.visible_image
+    state.behind_since_ms = stored.behind_since_ms
+    state.log_seen_at_ms = stored.log_seen_at_ms
+    state.removals = stored.removals
+    state.leadership = stored.leadership
+    state.poll_history = stored.poll_history
+    state.probe_state = stored.probe_state
+    state.invariants = stored.invariants
+    state.contract_violations = stored.contract_violations
 
 
-def _remembered(log: Log) -> LogMemory:
-    return LogMemory(
+def _stored_log(log: Log) -> StoredLog:
+    return StoredLog(
         image=log.image, position=log.position, epoch=log.epoch, origin=log.origin, transaction=log.transaction
     )
 
 
-def _recalled(memory: LogMemory, topics: bytes) -> Log:
+def _restored_log(stored: StoredLog, topics: bytes) -> Log:
     return Log(
-        image=memory.image,
-        partitions=Partitions(recovering=memory.image.recovering, packed=topics),
-        position=memory.position,
-        epoch=memory.epoch,
-        origin=memory.origin,
-        transaction=memory.transaction,
+        image=stored.image,
+        partitions=Partitions(recovering=stored.image.recovering, packed=topics),
+        position=stored.position,
+        epoch=stored.epoch,
+        origin=stored.origin,
+        transaction=stored.transaction,
     )
 
 
 def _sections(cluster: str, blob: bytes) -> tuple[bytes, bytes, bytes]:
     start = len(MAGIC) + 1
     if blob[: len(MAGIC)] != MAGIC or len(blob) < start:
-        raise _damaged(cluster, "it does not begin as one")
+        raise _damaged(cluster, "its header is missing")
     if blob[len(MAGIC)] > VERSION:
         raise UsageError(
             f"the checkpoint's state of cluster {cluster} has version {blob[len(MAGIC)]}, this kraftwatch knows "
@@ -172,7 +208,7 @@ def _sections(cluster: str, blob: bytes) -> tuple[bytes, bytes, bytes]:
     return sections[0], sections[1], sections[2]
 
 
-def _read(cluster: str, version: int, hot: bytes) -> Memory:
+def _read(cluster: str, version: int, hot: bytes) -> StoredState:
     try:
         document = zlib.decompress(hot)
         if version < VERSION:
@@ -181,7 +217,7 @@ def _read(cluster: str, version: int, hot: bytes) -> Memory:
                 older = MIGRATIONS[step](older)
             document = json.dumps(older).encode()
         return _JSON.validate_json(document)
-    except (zlib.error, ValueError) as error:
+    except (zlib.error, ValueError, TypeError, AttributeError, KeyError) as error:
         raise _damaged(cluster, f"{type(error).__name__} while reading it") from error
 
 

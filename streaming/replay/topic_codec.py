@@ -1,4 +1,4 @@
-"""Topics: their names and their partitions' assignments, and how they are packed into bytes."""
+"""Topics: names, partition assignments, and their packed form in the state blob."""
 
 import json
 import zlib
@@ -10,9 +10,9 @@ from rules.model.identifiers import NodeId, TopicId
 
 
 class Assignment(NamedTuple):
-    """Where a partition lives: replicas, in-sync replicas, eligible leader replicas (KIP-966), leader.
+    """A partition's replicas, in-sync replicas, eligible leader replicas (KIP-966) and leader.
 
-    Kafka's PartitionRegistration, but for directories and what a reassignment adds and removes.
+    Kafka's PartitionRegistration without directories, adding replicas and removing replicas.
     """
 
     replicas: tuple[NodeId, ...]
@@ -21,14 +21,14 @@ class Assignment(NamedTuple):
     last_known_elr: tuple[NodeId, ...]
     leader: NodeId | None
     leader_epoch: int | None
-    """Raised by every change that names a leader, none included; None while no PartitionRecord told it."""
+    """Raised by every change that sets the leader, also to no leader; None until a PartitionRecord is read."""
     partition_epoch: int | None
-    """Raised by every change; None likewise."""
+    """Raised by every change; None until a PartitionRecord is read."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Topic:
-    """A topic; its name is None while no TopicRecord told it."""
+    """A topic; its name is None until a TopicRecord is read."""
 
     name: str | None = None
     partitions: dict[int, Assignment] = field(default_factory=dict)
@@ -38,11 +38,11 @@ _Row: TypeAlias = "tuple[str, str | None, list[int] | None, list[int], list[int 
 """Topic id, name, partition numbers (None: 0, 1, 2, ...), and for each its index into the assignments, its leader
 epoch and its partition epoch."""
 _EPOCHS = 2
-"""How many of an assignment's last fields are written for each partition: they are seldom alike."""
+"""The number of an assignment's last fields that are written for each partition: they are rarely equal."""
 
 
 def pack(topics: Mapping[TopicId, Topic]) -> bytes:
-    """Topics as deflated JSON: each distinct assignment is written once, partitions only point at it."""
+    """Returns topics as deflated JSON: each distinct assignment is written once, partitions hold its index."""
     index: dict[tuple[object, ...], int] = {}
     rows: list[_Row] = []
     for topic_id, topic in topics.items():
@@ -51,13 +51,13 @@ def pack(topics: Mapping[TopicId, Topic]) -> bytes:
         numbers = list(partitions)
         leader_epochs = [assignment.leader_epoch for assignment in partitions.values()]
         partition_epochs = [assignment.partition_epoch for assignment in partitions.values()]
-        shown = None if numbers == list(range(len(numbers))) else numbers
-        rows.append((topic_id, topic.name, shown, pointers, leader_epochs, partition_epochs))
+        stored = None if numbers == list(range(len(numbers))) else numbers
+        rows.append((topic_id, topic.name, stored, pointers, leader_epochs, partition_epochs))
     return _packed(index, rows)
 
 
 def unpack(packed: bytes) -> dict[TopicId, Topic]:
-    """The topics that `pack` packed."""
+    """Returns the topics that `pack` packed."""
     document = json.loads(zlib.decompress(packed))
     assignments = [
         (tuple(replicas), tuple(isr), tuple(elr), tuple(last_known_elr), leader)
@@ -82,8 +82,8 @@ def unpack(packed: bytes) -> dict[TopicId, Topic]:
     }
 
 
-def of_version_1(packed: bytes) -> bytes:
-    """What memory's version 1 packed, as `pack` packs it: it knew neither epochs nor the last known ELR."""
+def from_version_1(packed: bytes) -> bytes:
+    """Converts topics of a version 1 blob to the format of `pack`: version 1 had no epochs and no last known ELR."""
     if not packed:
         return packed
     document = json.loads(zlib.decompress(packed))

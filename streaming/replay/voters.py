@@ -1,23 +1,23 @@
-"""Voters: a VotersRecord is the whole committed set (KIP-853), and who is missing in it was removed."""
+"""Voters: a VotersRecord is the whole committed set (KIP-853); a voter missing in it was removed."""
 
 from collections.abc import Iterable
 
-from connectors.event import At, VotersSet
+from connectors.log_event import RecordPosition, VotersSet
 from rules.model.identifiers import Epoch, Millis, Offset, ReplicaKey
 from rules.model.voter_set import VoterRemoval, VoterSet
-from streaming.replay.image import Gone, Image
-from streaming.replay.partitions import Origin
+from streaming.replay.image import Image, RemovedVoter
+from streaming.replay.partitions import SnapshotOrigin
 
 REMEMBERED_MS = Millis(86_400_000)
-"""How long a removal is remembered: a disk's replacement may be left half done overnight."""
+"""How long a removal is kept: a disk replacement may stay unfinished overnight."""
 REMEMBERED = 64
-"""How many removals are remembered, the newest ones."""
+"""The maximum number of removals that are kept, the newest ones."""
 
 
-def voter_set(event: VotersSet, origin: At | Origin) -> VoterSet:
-    """The committed set that this record declares. Jumps by several voters are legal in disaster recovery.
+def voter_set(event: VotersSet, origin: RecordPosition | SnapshotOrigin) -> VoterSet:
+    """Returns the committed set of this record. A change of several voters at once is legal in disaster recovery.
 
-    A snapshot's set is said to stand at its last contained offset, as in Kafka's KRaftControlRecordStateMachine.
+    A snapshot's set gets the snapshot's last contained offset, as in Kafka's KRaftControlRecordStateMachine.
     """
     return VoterSet(
         voters=event.voters,
@@ -27,30 +27,34 @@ def voter_set(event: VotersSet, origin: At | Origin) -> VoterSet:
     )
 
 
-def gone(image: Image, following: VoterSet) -> tuple[Gone, ...]:
-    """Who left since the image was last shown, with the log's own time of leaving."""
+def removed_voters(image: Image, following: VoterSet) -> tuple[RemovedVoter, ...]:
+    """Returns the voters removed since the image was last made visible, with the log's time of their removal."""
     before = image.committed
-    left = before.keys - following.keys if before is not None else frozenset()
-    when = following.timestamp_ms or Millis(0)
-    away = {one.key: one for one in image.gone if one.key.id not in following.ids}
-    away |= {key: Gone(key=key, timestamp_ms=when) for key in sorted(left, key=str) if key.id not in following.ids}
-    return tuple(away.values())
+    removed = before.keys - following.keys if before is not None else frozenset()
+    timestamp_ms = following.timestamp_ms or Millis(0)
+    kept = {one.key: one for one in image.removed_voters if one.key.id not in following.ids}
+    kept |= {
+        key: RemovedVoter(key=key, timestamp_ms=timestamp_ms)
+        for key in sorted(removed, key=str)
+        if key.id not in following.ids
+    }
+    return tuple(kept.values())
 
 
 def removals(
-    known: Iterable[VoterRemoval], *, shown: Image, showing: Image, observed_at_ms: Millis
+    known: Iterable[VoterRemoval], *, visible: Image, following: Image, observed_at_ms: Millis
 ) -> tuple[VoterRemoval, ...]:
-    """Removals, oldest first, once `showing` takes the place of `shown`; one whose id votes again is dropped.
+    """Returns the removals, oldest first, after `following` replaces `visible`; drops those whose id is a voter again.
 
-    A removal that is first seen in a stretch of older log is stamped as much before `observed_at_ms` as it lies
-    before the end of that stretch by the log's own clock: only differences of one clock are taken.
+    A removal read from older log gets a time before `observed_at_ms`: its age is its distance to the newest read record
+    by the log's clock. Only differences of one clock are used.
     """
-    if showing.committed is None:
+    if following.committed is None:
         return tuple(known)
-    committed = showing.committed
+    committed = following.committed
     kept = {removal.key: removal for removal in known}
-    for key, timestamp_ms in _left(shown, showing, committed).items():
-        age = max(0, (showing.newest_timestamp_ms or timestamp_ms) - timestamp_ms)
+    for key, timestamp_ms in _removed(visible, following, committed).items():
+        age = max(0, (following.newest_timestamp_ms or timestamp_ms) - timestamp_ms)
         kept[key] = VoterRemoval(key=key, removed_at_ms=Millis(observed_at_ms - age))
     current = tuple(
         removal
@@ -60,10 +64,10 @@ def removals(
     return current[-REMEMBERED:]
 
 
-def _left(shown: Image, showing: Image, committed: VoterSet) -> dict[ReplicaKey, Millis]:
-    """Who left between two shown images, and when by the log's clock."""
-    left: dict[ReplicaKey, Millis] = {}
-    if shown.committed is not None:
-        # A snapshot does not tell when a voter left: at the latest when its set was written.
-        left = dict.fromkeys(shown.committed.keys - committed.keys, committed.timestamp_ms or Millis(0))
-    return left | {one.key: one.timestamp_ms for one in showing.gone}
+def _removed(visible: Image, following: Image, committed: VoterSet) -> dict[ReplicaKey, Millis]:
+    """Returns the voters removed between two visible images, with the time by the log's clock."""
+    removed: dict[ReplicaKey, Millis] = {}
+    if visible.committed is not None:
+        # A snapshot does not hold the time of a removal: at the latest its voter set was written then.
+        removed = dict.fromkeys(visible.committed.keys - committed.keys, committed.timestamp_ms or Millis(0))
+    return removed | {one.key: one.timestamp_ms for one in following.removed_voters}

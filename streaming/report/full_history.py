@@ -8,16 +8,16 @@ from connectors.event import Event
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
-from rules.lifecycle import Book, advance
+from rules.lifecycle import TrackedConditions, advance
 from rules.model.history import RecentHistory, Recovery
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
-from streaming.status.status_store import Recovered
+from streaming.status.status_store import EndedRecovery
 
 
-class Chronicle(Machine):
+class FullHistory(Machine):
     """One cluster's quorum, replayed, with all its elections, voter changes, starts and recoveries."""
 
     def __init__(self, cluster: str, *, thresholds: Mapping[str, Thresholds], judge_from_ms: Millis | None) -> None:
@@ -31,12 +31,12 @@ class Chronicle(Machine):
         super().__init__(cluster, None, (), Vantage.INSIDE)
         self.alerts: list[Alert] = []
         """What would have been told, where it was judged."""
-        self.recovered: list[Recovered] = []
+        self.recovered: list[EndedRecovery] = []
         self.began_ms: Millis | None = None
         """When the first observation was made."""
         self._thresholds = thresholds
         self._judge_from_ms = judge_from_ms
-        self._book = Book()
+        self._tracked = TrackedConditions()
         self._kept: dict[tuple[str, Any], Any] = {}
         self._seen: RecentHistory | None = None
         self._recovering: tuple[Recovery, ...] = ()
@@ -46,17 +46,17 @@ class Chronicle(Machine):
         """As the machine does; and what is new of the past is kept."""
         applied = super().apply(events, sequence=sequence, observed_at_ms=observed_at_ms)
         self.began_ms = self.now_ms if self.began_ms is None else self.began_ms
-        past = self.log.image.past
+        past = self.log.image.history
         if past is not self._seen:
             self._seen = past
             self._keep(past)
-        if self.shown.recovering is not self._recovering:
-            self._recovering = self.shown.recovering
+        if self.visible_image.recovering is not self._recovering:
+            self._recovering = self.visible_image.recovering
             self._compare()
         if applied and self._judge_from_ms is not None and observed_at_ms >= self._judge_from_ms:
             quorum = self.quorum()
             evaluation = evaluate(quorum, self._thresholds)
-            self._book, told = advance(self._book, evaluation, quorum, self._thresholds)
+            self._tracked, told = advance(self._tracked, evaluation, quorum, self._thresholds)
             self.alerts += told
         return applied
 
@@ -67,14 +67,14 @@ class Chronicle(Machine):
             return tuple(one for (known, _), one in self._kept.items() if known == kind)
 
         past = replace(
-            self.quorum().past,
+            self.quorum().history,
             elections=kept("election"),
             starts=kept("start"),
             voter_changes=kept("change"),
             reconfigurations=kept("forced"),
             unclean=kept("unclean"),
         )
-        return replace(self.quorum(), past=past)
+        return replace(self.quorum(), history=past)
 
     def _keep(self, past: RecentHistory) -> None:
         self._kept.update({("election", one.offset): one for one in past.elections})
@@ -94,6 +94,8 @@ class Chronicle(Machine):
         for topic_id in self._topics.keys() - topics.keys():
             gone = self._topics[topic_id]
             self.recovered.append(
-                Recovered(topic=gone.topic, topic_id=topic_id, since_ms=gone.since_timestamp_ms, ended_ms=self.now_ms)
+                EndedRecovery(
+                    topic=gone.topic, topic_id=topic_id, since_ms=gone.since_timestamp_ms, ended_ms=self.now_ms
+                )
             )
         self._topics = {topic_id: self._topics.get(topic_id, one) for topic_id, one in topics.items()}

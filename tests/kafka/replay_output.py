@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from connectors.event_columns import events_of
-from connectors.metadata.batches import Batch, scan
-from connectors.metadata.decoder import decode
+from connectors.event_columns import events_from_columns
+from connectors.metadata.batches import RecordBatch, scan
 from rules.model.identifiers import Endpoint, Millis, TopicId
 from rules.model.monitoring import Vantage
 from rules.model.registration import FeatureRange
@@ -60,7 +59,7 @@ def _snapshot(machine: Machine, path: Path) -> Iterator[Fact]:
 def _log(machine: Machine, path: Path) -> Iterator[Fact]:
     """Observation by observation, so that each of Raft's own records is seen as it takes effect."""
     payload, start = path.read_bytes(), 0
-    piece: list[Batch] = []
+    piece: list[RecordBatch] = []
     for batch in [*_batches(payload), None]:
         if piece and (batch is None or batch.is_control or piece[0].is_control or _size(piece) > PIECE_BYTES):
             before = machine.log.image
@@ -77,8 +76,8 @@ def _log(machine: Machine, path: Path) -> Iterator[Fact]:
             after = machine.log.image
             if after.committed is not None and after.committed != before.committed:
                 yield _voters(after.committed)
-            if len(after.past.elections) and after.past.elections[-1:] != before.past.elections[-1:]:
-                won = after.past.elections[-1]
+            if len(after.history.elections) and after.history.elections[-1:] != before.history.elections[-1:]:
+                won = after.history.elections[-1]
                 yield {
                     "fact": "leader",
                     "offset": won.offset,
@@ -91,13 +90,13 @@ def _log(machine: Machine, path: Path) -> Iterator[Fact]:
             piece.append(batch)
 
 
-def _size(piece: Iterable[Batch]) -> int:
+def _size(piece: Iterable[RecordBatch]) -> int:
     return sum(batch.size for batch in piece)
 
 
-def _batches(payload: bytes) -> Iterator[Batch]:
+def _batches(payload: bytes) -> Iterator[RecordBatch]:
     for batch in scan(payload):
-        assert isinstance(batch, Batch), f"a batch that cannot be read: {batch}"
+        assert isinstance(batch, RecordBatch), f"a batch that cannot be read: {batch}"
         yield batch
 
 
@@ -114,11 +113,11 @@ def _observe(
         high_watermark=high_watermark,
     )
     sequence = machine.sequence + 1
-    machine.apply(events_of(table.columns()), sequence=sequence, observed_at_ms=Millis(sequence))
+    machine.apply(events_from_columns(table.columns()), sequence=sequence, observed_at_ms=Millis(sequence))
 
 
 def _image(machine: Machine) -> Iterator[Fact]:
-    image, quorum = machine.shown, machine.quorum()
+    image, quorum = machine.visible_image, machine.quorum()
     yield {
         "fact": "end",
         "last_offset": image.last_offset,

@@ -4,22 +4,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from connectors.event import (
-    At,
+from connectors.event import Event
+from connectors.log_event import (
     BrokerChanged,
     BrokerRegistered,
     ControllerRegistered,
-    Event,
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
     LogAdvanced,
     LogEvent,
-    NodeEndpoints,
-    ObservationFailed,
     PartitionChanged,
     PartitionSet,
-    QuorumPolled,
+    RecordPosition,
     SnapshotBegan,
     SnapshotEnded,
     TopicCreated,
@@ -27,13 +24,14 @@ from connectors.event import (
     TransactionEnded,
     VotersSet,
 )
+from connectors.observation_event import NodeEndpoints, ObservationFailed, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.monitoring import ObservationSource, Reason, Vantage
 from rules.model.poll import Replica
 from rules.model.quorum import Quorum
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter
-from streaming.replay.cluster_monitor import Row
+from streaming.replay.cluster_monitor import DecodedRow
 from streaming.replay.machine import Machine
 
 START = Millis(1_000_000)
@@ -85,7 +83,7 @@ def poll(*voters: Replica, leader: int = 1, epoch: int = 1, hw: int | None = Non
 def unseen(
     reason: Reason, place: str = "c1:9093", sight: ObservationSource = ObservationSource.LOG
 ) -> ObservationFailed:
-    return ObservationFailed(sight=sight, endpoint=place, reason=reason, detail="in words")
+    return ObservationFailed(source=sight, endpoint=place, reason=reason, detail="in words")
 
 
 def machine() -> Machine:
@@ -97,7 +95,7 @@ def again(blob: bytes) -> Machine:
     return Machine.from_bytes(blob, cluster="test", cluster_id=None, bootstrap=bootstrap, vantage=Vantage.INSIDE)
 
 
-def apply(to: Machine, rows: Iterable[Row]) -> Quorum:
+def apply(to: Machine, rows: Iterable[DecodedRow]) -> Quorum:
     for row in rows:
         to.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
     return to.quorum()
@@ -113,8 +111,10 @@ class Ledger:
     sequence: int = 0
     events: list[LogEvent] = field(default_factory=list)
 
-    def at(self) -> At:
-        at = At(offset=Offset(self.offset), leader_epoch=Epoch(self.epoch), timestamp_ms=Millis(self.now_ms))
+    def at(self) -> RecordPosition:
+        at = RecordPosition(
+            offset=Offset(self.offset), leader_epoch=Epoch(self.epoch), timestamp_ms=Millis(self.now_ms)
+        )
         self.offset += 1
         return at
 
@@ -226,23 +226,25 @@ class Ledger:
             newest_timestamp_ms=Millis(self.now_ms),
         )
 
-    def row(self, *events: Event, after_ms: int = 1_000) -> Row:
+    def row(self, *events: Event, after_ms: int = 1_000) -> DecodedRow:
         """These events as the next observation."""
         self.sequence += 1
         self.now_ms += after_ms
-        return Row(self.sequence, Millis(self.now_ms), events)
+        return DecodedRow(self.sequence, Millis(self.now_ms), events)
 
-    def read(self, *, behind: int = 0, after_ms: int = 1_000) -> Row:
+    def read(self, *, behind: int = 0, after_ms: int = 1_000) -> DecodedRow:
         """What was written since, as one observation; the high watermark is `behind` records further on."""
         events = (*self.events, self.advanced(self.offset + behind))
         self.events = []
         return self.row(*events, after_ms=after_ms)
 
-    def snapshot(self, events: Iterable[LogEvent], *, end_offset: int | None = None, pieces: int = 1) -> list[Row]:
+    def snapshot(
+        self, events: Iterable[LogEvent], *, end_offset: int | None = None, pieces: int = 1
+    ) -> list[DecodedRow]:
         """These records (their own place does not count) as a snapshot that ends at `end_offset`, in pieces."""
         end = Offset(self.offset if end_offset is None else end_offset)
         epoch, last = Epoch(self.epoch), Millis(self.now_ms)
-        place = At(offset=Offset(0), leader_epoch=epoch, timestamp_ms=last, snapshot=True)
+        place = RecordPosition(offset=Offset(0), leader_epoch=epoch, timestamp_ms=last, snapshot=True)
         inside = [
             replace(event, at=replace(place, offset=Offset(number)))  # type: ignore[arg-type]
             for number, event in enumerate(events, 1)

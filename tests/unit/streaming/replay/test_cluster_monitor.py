@@ -1,4 +1,4 @@
-"""A Watch tells the same however its observations are batched, stored or delivered again."""
+"""A ClusterMonitor tells the same however its observations are batched, stored or delivered again."""
 
 from itertools import pairwise
 
@@ -11,20 +11,20 @@ from rules.alert import Alert, AlertState
 from rules.evaluate import thresholds_for
 from rules.model.monitoring import Reason, Vantage
 from streaming.replay import cluster_monitor as module
-from streaming.replay.cluster_monitor import Row, Watch
+from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from tests.unit.streaming.replay.ledger import Ledger, poll, replica, unseen
 
 THRESHOLDS = thresholds_for({})
 ADDRESSES = ("c1:9093", "c2:9093", "c3:9093")
 
 
-def watch(blob: bytes | None = None) -> Watch:
-    return Watch.of(
+def watch(blob: bytes | None = None) -> ClusterMonitor:
+    return ClusterMonitor.from_bytes(
         blob, cluster="test", cluster_id=None, bootstrap=ADDRESSES, vantage=Vantage.INSIDE, thresholds=THRESHOLDS
     )
 
 
-def outage() -> list[Row]:
+def outage() -> list[DecodedRow]:
     """Healthy for 20 s, no leader for 20 s, healthy for 20 s."""
     ledger = Ledger()
     ledger.leader(1)
@@ -80,8 +80,8 @@ def test_a_newer_or_damaged_state_is_refused_in_one_sentence() -> None:
     firing = watch()
     firing.observe(ROWS[:110])
     blob = firing.to_bytes()
-    assert watch(blob).book == firing.book
-    assert firing.book.standings, "the blob holds a standing alert"
+    assert watch(blob).tracked == firing.tracked
+    assert firing.tracked.conditions, "the blob holds a standing alert"
 
     newer = bytearray(blob)
     newer[3] = module.VERSION + 1

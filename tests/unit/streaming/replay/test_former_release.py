@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from connectors.decode_observation import events_of
+from connectors.decode_observation import decode_observation
 from connectors.delivery.ledger import Ledger
-from connectors.journal.reader import Journal
+from connectors.journal.reader import JournalReader
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import Vantage
-from streaming.replay.cluster_monitor import Row, Watch
+from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 
 WRITTEN = Path(__file__).parents[3] / "data" / "checkpoint" / "former-release.tar.xz"
 SINK = "jsonl:alerts.jsonl"
@@ -25,8 +25,8 @@ def checkpoint(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def recalled(checkpoint: Path) -> Watch:
-    return Watch.of(
+def recalled(checkpoint: Path) -> ClusterMonitor:
+    return ClusterMonitor.from_bytes(
         (checkpoint / "state.bin").read_bytes(),
         cluster="lab",
         cluster_id="CnSk_ZxlQAy-mqSyAw8tSQ",
@@ -36,10 +36,10 @@ def recalled(checkpoint: Path) -> Watch:
     )
 
 
-def rows(checkpoint: Path) -> Iterator[Row]:
-    journal = Journal(checkpoint / "journal")
-    for row in journal.read(journal.first(), journal.published()):
-        yield Row(row.sequence, Millis(row.observed_at_ms), tuple(events_of(row).events()))
+def rows(checkpoint: Path) -> Iterator[DecodedRow]:
+    journal = JournalReader(checkpoint / "journal")
+    for row in journal.read(journal.first_sequence(), journal.published_end()):
+        yield DecodedRow(row.sequence, Millis(row.observed_at_ms), tuple(decode_observation(row).events()))
 
 
 def test_its_state_is_gone_on_from_and_only_what_is_new_is_told(checkpoint: Path) -> None:
@@ -53,7 +53,7 @@ def test_its_state_is_gone_on_from_and_only_what_is_new_is_told(checkpoint: Path
     assert [(alert.rule, alert.subject, alert.state.value) for alert in told] == [
         ("broker-fenced", "broker 102", "resolved")
     ]
-    again = Watch.of(
+    again = ClusterMonitor.from_bytes(
         watch.to_bytes(),
         cluster="lab",
         cluster_id=None,
@@ -69,7 +69,7 @@ def test_what_it_did_not_keep_is_unknown_and_not_healthy(checkpoint: Path) -> No
 
     unknown = {(gap.rule, gap.subject): gap.why for gap in watch.evaluation().unknown}
 
-    assert "supports is not known until it registers again" in unknown["version-drift", None]
+    assert "supports are unknown until it registers again" in unknown["version-drift", None]
 
 
 def test_its_ledger_still_owes_what_it_owed(checkpoint: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.event import QuorumPolled
+from connectors.observation_event import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Invariant
 from streaming.replay.invariants import EPOCHS, REMEMBERED, REMEMBERED_MS, Invariants
@@ -61,7 +61,7 @@ def test_what_raft_rules_out(polls: list[tuple[int, int, int | None]], invariant
 
 def test_the_log_and_a_poll_may_not_name_two_leaders() -> None:
     invariants = after((1, 5, 100))
-    invariants.led(leader=NodeId(2), epoch=Epoch(5), now_ms=NOW)
+    invariants.leader_reported(leader=NodeId(2), epoch=Epoch(5), now_ms=NOW)
     assert [each.detail for each in invariants.violations] == [
         "epoch 5 has two leaders: controller 1, then controller 2"
     ]
@@ -78,9 +78,9 @@ def test_the_logs_epochs_never_go_back() -> None:
 
 def test_a_restored_quorum_is_held_to_no_older_promise() -> None:
     invariants = after((1, 5, 100))
-    invariants.distrust()
+    invariants.reset()
     invariants.polled(poll(1, 3, 40), NOW)
-    invariants.led(leader=NodeId(2), epoch=Epoch(5), now_ms=NOW)
+    invariants.leader_reported(leader=NodeId(2), epoch=Epoch(5), now_ms=NOW)
     assert invariants.violations == ()
 
 
@@ -88,5 +88,5 @@ def test_what_is_remembered_is_bounded() -> None:
     invariants = after(*((node, epoch, None) for epoch in range(1, EPOCHS + 40) for node in (1, 2)))
     assert len(invariants.leaders) == EPOCHS
     assert len(invariants.violations) == REMEMBERED
-    invariants.forget(Millis(NOW + 2 * REMEMBERED_MS))
+    invariants.expire(Millis(NOW + 2 * REMEMBERED_MS))
     assert invariants.violations == ()

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from connectors.event_columns import events_of
-from connectors.metadata.batches import Batch, scan
-from connectors.metadata.decoder import decode
+from connectors.event_columns import events_from_columns
+from connectors.metadata.batches import RecordBatch, scan
+from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from rules.model.identifiers import Millis
 from tests.unit.streaming.replay.ledger import machine
 
@@ -24,15 +24,11 @@ def test_the_state_is_the_one_the_generator_counted(name: str, piece_bytes: int)
     replay = machine()
     for sequence, (first, last, piece) in enumerate(_pieces(payload, piece_bytes)):
         snapshot = name.endswith(".checkpoint")
-        table = decode(
-            piece,
-            kind="snapshot" if snapshot else "records",
-            base_offset=24_001 if snapshot else first,
-            last_offset=None if snapshot else last,
-            leader_epoch=42 if snapshot else 7,
-            high_watermark=None if snapshot else 20_097,
-        )
-        replay.apply(events_of(table.columns()), sequence=sequence, observed_at_ms=Millis(sequence))
+        if snapshot:
+            table = decode_snapshot_piece(piece, end_offset=24_001, epoch=42)
+        else:
+            table = decode_records(piece, base_offset=first, last_offset=last, leader_epoch=7, high_watermark=20_097)
+        replay.apply(events_from_columns(table.columns()), sequence=sequence, observed_at_ms=Millis(sequence))
 
     topics = replay.log.partitions.topics.values()
     partitions = [held for topic in topics for held in topic.partitions.values()]
@@ -55,7 +51,7 @@ def _pieces(payload: bytes, piece_bytes: int) -> list[tuple[int, int, bytes]]:
     pieces: list[tuple[int, int, bytes]] = []
     start, position, first = 0, 0, 0
     for batch in scan(payload):
-        assert isinstance(batch, Batch)
+        assert isinstance(batch, RecordBatch)
         position += batch.size
         if position - start >= piece_bytes or position == len(payload):
             pieces.append((first, batch.last_offset, payload[start:position]))

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from connectors.event import ControllerRegistered, LeaderViewPolled, NodeEndpoints, VotersSet
+from connectors.log_event import ControllerRegistered, VotersSet
+from connectors.observation_event import LeaderViewPolled, NodeEndpoints
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import LeaderLog, Snapshot
 from streaming.replay.probe_state import PROBE_MS
@@ -30,14 +31,17 @@ def said(node: int, *, leader: int | None = 1, epoch: int = 1, log: LeaderLog | 
 def test_the_same_word_again_keeps_since_when_and_another_begins_anew() -> None:
     ledger, replay = Ledger(), machine()
     quorum = apply(replay, [ledger.row(said(1, log=LOG)), ledger.row(said(2)), ledger.row(said(2))])
-    assert {name: view.since_ms - START for name, view in quorum.views.items()} == {"c1:9093": 1_000, "c2:9093": 2_000}
-    assert quorum.views["c2:9093"].observed_at_ms == START + 3_000
-    assert quorum.views["c1:9093"].log == LOG
+    assert {name: view.since_ms - START for name, view in quorum.leader_views.items()} == {
+        "c1:9093": 1_000,
+        "c2:9093": 2_000,
+    }
+    assert quorum.leader_views["c2:9093"].observed_at_ms == START + 3_000
+    assert quorum.leader_views["c1:9093"].log == LOG
 
     quorum = apply(again(replay.to_bytes()), [ledger.row(said(2, leader=None, epoch=2))])
-    assert quorum.views["c2:9093"].since_ms == START + 4_000
-    assert quorum.views["c2:9093"].leader_id is None
-    assert quorum.views["c1:9093"].log == LOG, "it is in the state"
+    assert quorum.leader_views["c2:9093"].since_ms == START + 4_000
+    assert quorum.leader_views["c2:9093"].leader_id is None
+    assert quorum.leader_views["c1:9093"].log == LOG, "it is in the state"
 
 
 def test_of_several_listeners_the_one_that_controllers_dial_comes_first() -> None:
@@ -65,7 +69,7 @@ def test_a_word_that_nobody_repeats_is_forgotten() -> None:
     ledger, replay = Ledger(), machine()
     apply(replay, [ledger.row(said(1)), ledger.row(said(2))])
     quorum = apply(replay, [ledger.row(said(1), after_ms=PROBE_MS), ledger.row(said(1))])
-    assert set(quorum.views) == {"c1:9093"}
+    assert set(quorum.leader_views) == {"c1:9093"}
 
 
 def test_a_view_is_no_evidence_of_who_leads() -> None:
@@ -74,4 +78,4 @@ def test_a_view_is_no_evidence_of_who_leads() -> None:
     ledger.leader(1)
     quorum = apply(replay, [ledger.read(), ledger.row(replace(said(2, leader=2, epoch=9)))])
     assert (quorum.leader_id, quorum.leader_epoch) == (1, 1)
-    assert quorum.violations == ()
+    assert quorum.invariant_violations == ()

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.event import BrokerUnregistered, Undecodable
+from connectors.log_event import BrokerUnregistered, Undecodable
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import Reason
-from streaming.replay.cluster_monitor import Row
+from streaming.replay.cluster_monitor import DecodedRow
 from tests.unit.streaming.replay.ledger import (
     START,
     Ledger,
@@ -189,7 +189,7 @@ def test_an_observation_is_applied_once_and_a_re_read_record_is_skipped() -> Non
     assert after.last_offset == before.last_offset
 
 
-def replace_sequence(row: Row, sequence: int, observed_at_ms: int) -> Row:
+def replace_sequence(row: DecodedRow, sequence: int, observed_at_ms: int) -> DecodedRow:
     return row._replace(sequence=sequence, observed_at_ms=Millis(observed_at_ms))
 
 
@@ -277,7 +277,7 @@ def test_a_newer_epoch_below_what_was_applied_is_a_rewritten_log() -> None:
     assert (quorum.committed.offset, quorum.last_offset) == (31, 31)
     (failure,) = quorum.failures
     assert failure.reason is Reason.METADATA_LOST
-    assert failure.detail == "offset 30 is written again, in epoch 2: what stood up to offset 51 is gone"
+    assert failure.detail == "offset 30 was rewritten in epoch 2: committed records up to offset 51 are lost"
 
 
 def test_undecodable_is_counted_once_and_the_stream_goes_on() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from connectors.event import EndpointProbed, VotersSet
+from connectors.log_event import VotersSet
+from connectors.observation_event import EndpointProbed
 from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, Vantage
 from rules.model.voter_set import Voter
@@ -25,7 +26,7 @@ def probed(node: int, where: Endpoint, *addresses: str) -> EndpointProbed:
     return EndpointProbed(
         node=NodeId(node),
         endpoint=where,
-        resolution=Resolution.RESOLVED if addresses else Resolution.NAME_GONE,
+        resolution=Resolution.RESOLVED if addresses else Resolution.NAME_NOT_FOUND,
         addresses=addresses,
         connection=Connection.ACCEPTED if addresses else Connection.NOT_TRIED,
         answer=Answer.NOT_ASKED,
@@ -168,7 +169,7 @@ def test_probes_of_endpoints_that_nobody_has_any_more_are_dropped() -> None:
     assert quorum.addresses == {"c1": ("10.0.0.1",), "c2": ("10.0.0.2",)}
 
     quorum = apply(replay, [ledger.row(probed(2, endpoint(2)))])
-    assert quorum.probes["2@c2:9093"].resolution is Resolution.NAME_GONE
+    assert quorum.probes["2@c2:9093"].resolution is Resolution.NAME_NOT_FOUND
     assert quorum.addresses["c2"] == ("10.0.0.2",), "a vanished name keeps its last address"
 
     ledger.voters("1-a")

@@ -4,7 +4,7 @@ import json
 import zlib
 from dataclasses import replace
 
-from connectors.event import ControllerRegistered, VotersSet
+from connectors.log_event import ControllerRegistered, VotersSet
 from rules.model.history import RecentHistory
 from rules.model.identifiers import NodeId
 from streaming.replay import state_codec
@@ -22,8 +22,8 @@ def test_an_election_is_remembered_with_the_log_s_own_time_and_once() -> None:
     rows = [first, ledger.read()]
     quorum = apply(replay, [*rows, *rows])
 
-    assert [(one.leader_id, one.leader_epoch, one.offset) for one in quorum.past.elections] == [(1, 1, 0), (2, 4, 1)]
-    assert quorum.past.elections[1].timestamp_ms == won_at
+    assert [(one.leader_id, one.leader_epoch, one.offset) for one in quorum.history.elections] == [(1, 1, 0), (2, 4, 1)]
+    assert quorum.history.elections[1].timestamp_ms == won_at
 
 
 def test_a_start_is_a_new_incarnation_and_not_a_second_record_of_the_same() -> None:
@@ -35,7 +35,7 @@ def test_a_start_is_a_new_incarnation_and_not_a_second_record_of_the_same() -> N
     ledger.controller(2)
     quorum = apply(replay, [ledger.read()])
 
-    assert [(one.id, one.offset) for one in quorum.past.starts] == [(2, 1), (2, 3)]
+    assert [(one.id, one.offset) for one in quorum.history.starts] == [(2, 1), (2, 3)]
 
 
 def test_only_a_jump_of_more_than_one_voter_is_a_forced_reconfiguration() -> None:
@@ -43,10 +43,10 @@ def test_only_a_jump_of_more_than_one_voter_is_a_forced_reconfiguration() -> Non
     ledger.leader(1)
     for voters in (("1-a", "2-b", "3-c"), ("1-a", "2-b"), ("1-a", "2-b", "3-c")):
         ledger.voters(*voters)
-    assert apply(replay, [ledger.read()]).past.reconfigurations == ()
+    assert apply(replay, [ledger.read()]).history.reconfigurations == ()
 
     ledger.voters("2-b")
-    (jump,) = apply(replay, [ledger.read()]).past.reconfigurations
+    (jump,) = apply(replay, [ledger.read()]).history.reconfigurations
     assert (jump.before, jump.after, jump.offset) == ((key("1-a"), key("2-b"), key("3-c")), (key("2-b"),), 4)
 
 
@@ -58,7 +58,7 @@ def test_every_change_of_the_voter_set_is_remembered_as_what_it_changed_however_
         apply(replay, [ledger.read(after_ms=100_000_000)])
     ledger.write(VotersSet(at=ledger.at(), voters=(voter("2-b", port=9193), voter("3-d"))))
 
-    changes = apply(replay, [ledger.read()]).past.voter_changes
+    changes = apply(replay, [ledger.read()]).history.voter_changes
 
     assert [(one.added, one.removed, one.moved, one.offset) for one in changes] == [
         ((key("3-c"),), (), (), 2),
@@ -73,11 +73,11 @@ def test_the_past_is_bounded_in_time_and_in_number() -> None:
     apply(replay, [ledger.read(after_ms=REMEMBERED_MS)])
     for epoch in range(2, 2 + REMEMBERED):
         ledger.leader(1, epoch)
-    assert len(apply(replay, [ledger.read()]).past.elections) == REMEMBERED
+    assert len(apply(replay, [ledger.read()]).history.elections) == REMEMBERED
 
     ledger.now_ms += REMEMBERED_MS + 1
     ledger.leader(1, 900)
-    assert [one.leader_epoch for one in apply(replay, [ledger.read()]).past.elections] == [900]
+    assert [one.leader_epoch for one in apply(replay, [ledger.read()]).history.elections] == [900]
 
 
 def test_since_when_the_high_watermark_stands() -> None:
@@ -131,7 +131,9 @@ def hurt() -> Machine:
 def test_the_past_outlives_a_restart() -> None:
     replay = hurt()
     quorum = replay.quorum()
-    assert all((quorum.past.elections, quorum.past.starts, quorum.past.reconfigurations, quorum.open_transaction))
+    assert all(
+        (quorum.history.elections, quorum.history.starts, quorum.history.reconfigurations, quorum.open_transaction)
+    )
     assert again(replay.to_bytes()).quorum() == quorum
 
 
@@ -140,11 +142,11 @@ def test_a_blob_from_before_the_past_was_remembered_still_loads() -> None:
     blob = replay.to_bytes()
     length = int.from_bytes(blob[4:8], "big")
     document = json.loads(zlib.decompress(blob[8 : 8 + length]))
-    del document["log"]["image"]["past"]
+    del document["log"]["image"]["history"]
     del document["leadership"]["high_watermark_since_ms"]
     older = zlib.compress(json.dumps(document).encode())
 
     quorum = again(blob[:4] + len(older).to_bytes(4, "big") + older + blob[8 + length :]).quorum()
 
     assert blob[3] == state_codec.VERSION
-    assert quorum == replace(replay.quorum(), past=RecentHistory(), high_watermark_since_ms=None)
+    assert quorum == replace(replay.quorum(), history=RecentHistory(), high_watermark_since_ms=None)

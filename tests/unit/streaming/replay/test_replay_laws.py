@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.event import (
+from connectors.log_event import (
     BrokerRegistered,
     BrokerUnregistered,
     ControllerRegistered,
@@ -18,7 +18,7 @@ from connectors.event import (
 from rules.model.identifiers import Millis, NodeId, TopicId
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
-from streaming.replay.cluster_monitor import Row
+from streaming.replay.cluster_monitor import DecodedRow
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica, unseen
 
@@ -59,7 +59,7 @@ def write(ledger: Ledger, step: str) -> None:
     steps[step]()
 
 
-def look(ledger: Ledger, what: str) -> Row:
+def look(ledger: Ledger, what: str) -> DecodedRow:
     if what == "poll":
         return ledger.row(poll(replica("1-a"), replica("2-b", end=ledger.offset), epoch=ledger.epoch, hw=ledger.offset))
     if what == "silence":
@@ -68,7 +68,7 @@ def look(ledger: Ledger, what: str) -> Row:
     return ledger.row(unseen(reason, f"c{1 + ledger.sequence % 3}:9093", ObservationSource.QUORUM))
 
 
-def rows_of(history: list[tuple[list[str], int, list[str]]]) -> list[Row]:
+def rows_of(history: list[tuple[list[str], int, list[str]]]) -> list[DecodedRow]:
     ledger = Ledger()
     ledger.leader(1)
     rows = []
@@ -95,7 +95,7 @@ def test_a_prefix_delivered_twice_counts_once(
     assert twice.to_bytes() == once.to_bytes()
 
 
-def applied(to: Machine, row: Row) -> bool:
+def applied(to: Machine, row: DecodedRow) -> bool:
     """Whether the machine took this observation, or had it already."""
     return to.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
 
@@ -130,7 +130,7 @@ def test_a_range_that_is_fetched_again_changes_only_when_the_log_was_seen(
         return
     start = data.draw(st.integers(0, len(rows) - 1))
     refetched = tuple(event for row in rows[start:] for event in row.events)
-    after = apply(replay, [Row(10_000, rows[-1].observed_at_ms, refetched)])
+    after = apply(replay, [DecodedRow(10_000, rows[-1].observed_at_ms, refetched)])
 
     assert after == replace(before, log_seen_at_ms=after.log_seen_at_ms)
 
@@ -193,7 +193,7 @@ def test_a_snapshot_and_the_tail_give_what_the_whole_log_gives(
     snapshot = ledger.snapshot(image_of(ledger, log), pieces=pieces)
     contained_at = Millis(ledger.now_ms - 1_000 * len(snapshot))
     advanced = replace(ledger.advanced(ledger.offset), newest_timestamp_ms=contained_at)
-    first = Row(1, snapshot[0].observed_at_ms, (*log, advanced))
+    first = DecodedRow(1, snapshot[0].observed_at_ms, (*log, advanced))
     ledger.events = []
     ledger.epoch += 1
     ledger.leader(2)

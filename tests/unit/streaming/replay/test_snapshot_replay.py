@@ -2,10 +2,10 @@
 
 import pytest
 
-from connectors.event import SnapshotEnded
+from connectors.log_event import SnapshotEnded
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import ObservationSource, Reason
-from streaming.replay.cluster_monitor import Row
+from streaming.replay.cluster_monitor import DecodedRow
 from streaming.replay.machine import Machine
 from tests.unit.streaming.replay.ledger import Ledger, again, apply, key, machine, poll, replica, unseen
 
@@ -32,7 +32,7 @@ def written() -> list[object]:
     return list(other.events)
 
 
-def snapshot(ledger: Ledger, pieces: int, end_offset: int | None = None) -> list[Row]:
+def snapshot(ledger: Ledger, pieces: int, end_offset: int | None = None) -> list[DecodedRow]:
     return ledger.snapshot(written(), pieces=pieces, end_offset=end_offset)  # type: ignore[arg-type]
 
 
@@ -149,7 +149,7 @@ def test_a_footer_of_another_snapshot_ends_nothing() -> None:
     *events, footer = row.events
     assert isinstance(footer, SnapshotEnded)
     wrong = SnapshotEnded(at=footer.at, end_offset=footer.end_offset, epoch=type(footer.epoch)(77))
-    quorum = apply(replay, [Row(row.sequence, row.observed_at_ms, (*events, wrong))])
+    quorum = apply(replay, [DecodedRow(row.sequence, row.observed_at_ms, (*events, wrong))])
 
     assert quorum.last_offset == 101
     assert not replay.behind

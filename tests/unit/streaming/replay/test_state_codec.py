@@ -85,7 +85,7 @@ def test_a_blob_that_is_whole_and_holds_something_else_is_refused_as_well(versio
 
 
 def test_an_older_version_is_migrated_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it will be: version 1 called `undecodable` something else, version 2 held it as a string."""
+    """An invented future: version 3 has another key for `undecodable`, version 4 stores it as a string."""
     replay = seen()
     replay.undecodable = 7
     new = replay.to_bytes()
@@ -93,17 +93,17 @@ def test_an_older_version_is_migrated_step_by_step(monkeypatch: pytest.MonkeyPat
     document: dict[str, Any] = json.loads(zlib.decompress(new[8 : 8 + length]))
     document["broken"] = document.pop("undecodable")
     old_hot = zlib.compress(json.dumps(document).encode())
-    old = b"kwm\x01" + len(old_hot).to_bytes(4, "big") + old_hot + new[8 + length :]
+    old = b"kwm\x03" + len(old_hot).to_bytes(4, "big") + old_hot + new[8 + length :]
 
-    def second(old: dict[str, Any]) -> dict[str, Any]:
+    def to_fourth(old: dict[str, Any]) -> dict[str, Any]:
         broken = old.pop("broken")
         return {**old, "undecodable": str(broken)}
 
-    def third(old: dict[str, Any]) -> dict[str, Any]:
+    def to_fifth(old: dict[str, Any]) -> dict[str, Any]:
         return {**old, "undecodable": int(old["undecodable"])}
 
-    monkeypatch.setattr(state_codec, "VERSION", 3)
-    monkeypatch.setattr(state_codec, "MIGRATIONS", {1: second, 2: third})
+    monkeypatch.setattr(state_codec, "VERSION", 5)
+    monkeypatch.setattr(state_codec, "MIGRATIONS", {3: to_fourth, 4: to_fifth})
 
     assert again(old).undecodable == 7
     assert again(old).quorum() == replay.quorum()

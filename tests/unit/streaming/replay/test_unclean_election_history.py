@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.event import LogEvent
+from connectors.log_event import LogEvent
 from rules.model.history import UncleanElections
 from rules.model.quorum import Quorum
 from streaming.replay.recent_history import PARTITIONS, REMEMBERED, REMEMBERED_MS
@@ -19,7 +19,7 @@ def begun() -> Ledger:
 
 
 def of(quorum: Quorum) -> UncleanElections:
-    (one,) = quorum.past.unclean
+    (one,) = quorum.history.unclean
     return one
 
 
@@ -55,7 +55,7 @@ def test_a_clean_election_and_a_recovery_are_none() -> None:
     ledger, replay = begun(), machine()
     ledger.change("orders", 0, isr=(102, 103), leader=102)
     ledger.change("orders", 0, isr=(102, 103, 101), recovering=False)
-    assert apply(replay, [ledger.read()]).past.unclean == ()
+    assert apply(replay, [ledger.read()]).history.unclean == ()
 
 
 def test_a_snapshot_tells_of_none_and_takes_none_away() -> None:
@@ -66,7 +66,7 @@ def test_a_snapshot_tells_of_none_and_takes_none_away() -> None:
     ledger.events.clear()
     ledger.noops(9)
     quorum = apply(replay, ledger.snapshot(records))
-    assert [one.topic for one in quorum.past.unclean] == ["orders"]
+    assert [one.topic for one in quorum.history.unclean] == ["orders"]
     assert [one.topic for one in quorum.recovering] == ["pay"]
 
 
@@ -80,8 +80,8 @@ def test_a_storm_does_not_fill_the_state() -> None:
     for partition in range(PARTITIONS + 5):
         ledger.change("t68", partition, isr=(102,), leader=102, recovering=True)
     quorum = apply(replay, [ledger.read()])
-    assert len(quorum.past.unclean) == REMEMBERED
-    newest = quorum.past.unclean[-1]
+    assert len(quorum.history.unclean) == REMEMBERED
+    newest = quorum.history.unclean[-1]
     assert (newest.topic, newest.elections, newest.partitions) == ("t68", PARTITIONS + 5, tuple(range(PARTITIONS)))
 
     ledger.now_ms += REMEMBERED_MS

@@ -1,4 +1,4 @@
-"""A description of a quorum in a few lines, as scripts show it."""
+"""Describes a quorum in a few lines of text, for the output of scripts."""
 
 from collections.abc import Iterator
 
@@ -10,15 +10,15 @@ from rules.model.voter_set import Voter
 
 
 def describe(quorum: Quorum) -> str:
-    """A few lines: who leads, voters, observers, registrations, what recovers, what fails. Times are ages."""
+    """Returns leader, voters, observers, registrations, recovering partitions and failures. Times are ages."""
     return "\n".join(_lines(quorum))
 
 
 def _lines(quorum: Quorum) -> Iterator[str]:
     leader = "no leader" if quorum.leader_id is None else f"leader {quorum.leader_id}"
     yield f"{leader} in epoch {_or_unknown(quorum.leader_epoch)}, high watermark {_or_unknown(quorum.high_watermark)}"
-    seen = "never" if quorum.log_seen_at_ms is None else _ago(quorum, quorum.log_seen_at_ms)
-    yield f"log applied up to {_or_unknown(quorum.last_offset)}, seen {seen}"
+    read = "never" if quorum.log_seen_at_ms is None else _ago(quorum, quorum.log_seen_at_ms)
+    yield f"log applied up to {_or_unknown(quorum.last_offset)}, last read {read}"
     yield f"kraft.version {_or_unknown(quorum.kraft_version)}, metadata.version {_or_unknown(quorum.metadata_version)}"
     yield from _replicas(quorum)
     yield from (f"removed {one.key} {_ago(quorum, one.removed_at_ms)}" for one in quorum.removals)
@@ -31,8 +31,8 @@ def _lines(quorum: Quorum) -> Iterator[str]:
     for name, probe in sorted(quorum.probes.items()):
         yield f"probe {name}: {probe.resolution}, {probe.connection}, {probe.answer}"
     for failure in quorum.failures:
-        place = failure.endpoint or "nowhere"
-        yield f"failing {failure.sight} at {place}: {failure.reason} since {_ago(quorum, failure.first_at_ms)}"
+        endpoint = failure.endpoint or "no endpoint"
+        yield f"failing {failure.source} at {endpoint}: {failure.reason} since {_ago(quorum, failure.first_at_ms)}"
 
 
 def _replicas(quorum: Quorum) -> Iterator[str]:
@@ -52,8 +52,8 @@ def _replicas(quorum: Quorum) -> Iterator[str]:
     for row in quorum.poll.observers:
         if row.key not in committed:
             yield f"observer {row.key}, {_progress(quorum, row.key)}"
-    unseen = [key for key in sorted(quorum.histories, key=str) if key not in polled and key not in committed]
-    yield from (f"seen before {key}, {_progress(quorum, key)}" for key in unseen)
+    unlisted = [key for key in sorted(quorum.histories, key=str) if key not in polled and key not in committed]
+    yield from (f"no longer listed {key}, {_progress(quorum, key)}" for key in unlisted)
 
 
 def _endpoints(voter: Voter) -> str:

@@ -59,8 +59,8 @@ SCENES: Mapping[str, Scene] = {
         why=AN_HOUR,
     ),
     "data-contract-broken": Scene(
-        fires="tests/scripts/contracts.txt",
-        resolves="tests/scripts/contracts.txt",
+        fires="tests/scripts/data_contracts.txt",
+        resolves="tests/scripts/data_contracts.txt",
         why="no Kafka writes what a contract forbids; damaged journals on a real Spark are in tests/spark",
     ),
     "epoch-churn": scene(f"{RULES}::test_leader_after_leader_is_elected_and_nobody_restarted"),
@@ -73,8 +73,8 @@ SCENES: Mapping[str, Scene] = {
     "observer-could-be-voter": scene(f"{JOB}::test_a_waiting_controller_is_promoted_with_the_printed_commands"),
     "observer-lagging": scene(f"{RULES}::test_a_broker_lives_and_does_not_fetch_the_metadata"),
     "open-transaction": Scene(
-        fires="tests/scripts/transaction.txt",
-        resolves="tests/scripts/transaction.txt",
+        fires="tests/scripts/open_transaction.txt",
+        resolves="tests/scripts/open_transaction.txt",
         why="only a migration from ZooKeeper takes long; the one at the first start ends at once, and a new leader "
         "aborts what it finds open",
     ),
@@ -82,12 +82,12 @@ SCENES: Mapping[str, Scene] = {
     "quorum-shape": scene(f"{RULES}::test_a_removal_that_does_not_commit_and_the_even_number_it_leaves"),
     "raft-invariant-broken": Scene(
         fires=f"{DISASTERS}::test_a_majority_is_restored_from_old_copies",
-        resolves="tests/scripts/rebuilt_behind_our_back.txt",
+        resolves="tests/scripts/metadata_lost_without_log_access.txt",
         why=AN_HOUR,
     ),
     "recovery-invariant-broken": Scene(
-        fires="tests/scripts/recovering_with_a_follower.txt",
-        resolves="tests/scripts/recovering_with_a_follower.txt",
+        fires="tests/scripts/recovering_with_follower_in_isr.txt",
+        resolves="tests/scripts/recovering_with_follower_in_isr.txt",
         why="Kafka's controllers refuse an ISR of more while a partition is RECOVERING",
     ),
     "snapshot-stale": scene(f"{DRIFT}::test_nodes_of_two_versions_and_a_log_without_snapshots"),

@@ -50,7 +50,7 @@ from rules.finding import (
     clear,
     hold,
 )
-from rules.formatting import counted, listed, spelled
+from rules.formatting import and_join, ms_text, plural
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
@@ -134,7 +134,7 @@ def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
 
 
 def _duration(case: _Case) -> str:
-    return f"{'at least ' if case.recovery.at_least else ''}{spelled(case.condition_age_ms)}"
+    return f"{'at least ' if case.recovery.at_least else ''}{ms_text(case.condition_age_ms)}"
 
 
 def _by_state(cases: list[_Case]) -> dict[ReplicaState, list[NodeId]]:
@@ -147,7 +147,7 @@ def _by_state(cases: list[_Case]) -> dict[ReplicaState, list[NodeId]]:
 
 
 def _summary(name: str, cases: list[_Case], oldest: _Case, others: dict[ReplicaState, list[NodeId]]) -> str:
-    which = f"{counted(len(cases), 'partition')} of topic {name} {'is' if len(cases) == 1 else 'are'}"
+    which = f"{plural(len(cases), 'partition')} of topic {name} {'is' if len(cases) == 1 else 'are'}"
     what = f"{which} RECOVERING after an unclean election, for {_duration(oldest)}."
     alive, joining, copying = (
         others.get(ReplicaState.NOT_JOINING),
@@ -155,19 +155,19 @@ def _summary(name: str, cases: list[_Case], oldest: _Case, others: dict[ReplicaS
         others.get(ReplicaState.COPYING),
     )
     if alive:
-        why = f"Broker {listed(alive, 4)} is alive and does not join the ISR."
+        why = f"Broker {and_join(alive, 4)} is alive and does not join the ISR."
     elif copying and not joining:
-        why = f"Broker {listed(copying, 4)} was assigned a replica and is copying it."
+        why = f"Broker {and_join(copying, 4)} was assigned a replica and is copying it."
     elif all(len(case.recovery.replicas) <= 1 for case in cases):
         why = "The topic has one replica, so the state stays until that changes."
     elif joining:
-        why = f"Broker {listed(joining, 4)} is back and has not joined the ISR yet."
+        why = f"Broker {and_join(joining, 4)} is back and has not joined the ISR yet."
     else:
         why = "No other replica is alive."
     leaderless = sum(case.recovery.leader is None for case in cases)
-    refused = f", except on {counted(leaderless, 'partition')} without a leader" if leaderless else ""
+    refused = f", except on {plural(leaderless, 'partition')} without a leader" if leaderless else ""
     changes = sum(case.recovery.leader_changes for case in cases)
-    elected = f" {counted(changes, 'more leader')} elected since." if changes else ""
+    elected = f" {plural(changes, 'more leader')} elected since." if changes else ""
     consequence = f": {_LOSS_CONSEQUENCE[name]}" if name in _LOSS_CONSEQUENCE else ""
     return f"{what} {why}{elected} Acknowledged records may be lost{consequence}. Clients are not refused{refused}."
 
@@ -197,7 +197,7 @@ def _may_be_lost(cases: list[_Case]) -> str:
         holders |= {*(recovery.previous_isr or ()), *(recovery.previous_elr or ())} - {*recovery.isr}
     if not holders:
         return "records that the leader did not have when it was elected (the previous ISR is unknown)"
-    return f"records that only broker {listed(sorted(holders), 6)} acknowledged (ISR or ELR before the election)"
+    return f"records that only broker {and_join(sorted(holders), 6)} acknowledged (ISR or ELR before the election)"
 
 
 def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
@@ -208,7 +208,7 @@ def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
         steps.append(describe_topic(quorum, name, leaders))
     steps += _leader_first([case.recovery for case in cases if case.recovery.leader is None])
     if leaders:
-        steps.append(f"# Keep broker {listed(leaders)} running: it holds the only in-sync copy")
+        steps.append(f"# Keep broker {and_join(leaders)} running: it holds the only in-sync copy")
     # No replica can join a partition without a leader, so these steps are for the partitions that have one.
     others = _by_state(led)
     down = sorted({node for state in others if state.down for node in others[state]})
@@ -222,10 +222,10 @@ def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
 
 def _leader_first(leaderless: list[Recovery]) -> Iterable[str]:
     """Yields the steps for partitions whose leader failed while it was the only in-sync replica."""
-    which = f"Partition {listed(each.partition for each in leaderless)} has no leader and serves no client"
+    which = f"Partition {and_join(each.partition for each in leaderless)} has no leader and serves no client"
     holders = sorted({node for each in leaderless for node in each.isr})
     if holders:
-        yield f"# {which}: start broker {listed(holders)} first, it holds the only in-sync copy"
+        yield f"# {which}: start broker {and_join(holders)} first, it holds the only in-sync copy"
     if any(not each.isr for each in leaderless):
         yield f"# {which}: first start the brokers that --describe lists under Elr or LastKnownElr"
 
@@ -236,20 +236,20 @@ def _joining(others: dict[ReplicaState, list[NodeId]], down: list[NodeId]) -> It
         others.get(state) for state in (ReplicaState.JOINING, ReplicaState.COPYING, ReplicaState.NOT_JOINING)
     )
     if joining:
-        yield f"# Broker {listed(joining)} is back: wait half a minute for it to join the ISR"
+        yield f"# Broker {and_join(joining)} is back: wait half a minute for it to join the ISR"
     if copying:
-        yield f"# Wait: broker {listed(copying)} is copying the partition; the state ends when it joins the ISR"
+        yield f"# Wait: broker {and_join(copying)} is copying the partition; the state ends when it joins the ISR"
     if not_joining:
         yield (
-            f"# Check in the log of broker {listed(not_joining)} why it does not replicate (disk, quota, network to "
+            f"# Check in the log of broker {and_join(not_joining)} why it does not replicate (disk, quota, network to "
             "the leader), then restart it: the state ends when it joins the ISR"
         )
     if down:
         yield (
-            f"# If records that only broker {listed(down)} holds matter, copy its directories of these partitions "
+            f"# If records that only broker {and_join(down)} holds matter, copy its directories of these partitions "
             "before you start it: after its start it truncates them to the leader's log"
         )
-        yield f"# Start broker {listed(down)} again: the state ends when it joins the ISR"
+        yield f"# Start broker {and_join(down)} again: the state ends when it joins the ISR"
 
 
 RULE = Rule(

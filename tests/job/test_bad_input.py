@@ -73,7 +73,7 @@ def test_the_dns_incident_does_not_kill_the_monitor(lab: Lab, watcher: Watcher) 
     watcher.wait_for("monitor-blind", severity="critical", since=since, within_s=180)
     stale = watcher.wait_for("stale-voter-endpoint", severity="critical", since=since, within_s=180)
 
-    assert stale.line["evidence"]["seen_there"] == "the name is gone"
+    assert stale.line["evidence"]["probe_result"] == "the name does not resolve (NXDOMAIN)"
     lab.names.add(*names)
     watcher.wait_until_calm(within_s=180)
 

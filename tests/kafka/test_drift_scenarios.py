@@ -120,7 +120,7 @@ def test_a_controller_that_hears_none_of_the_others(lab: Lab, watcher: Watcher) 
 
     assert apart.severity == "warning"
     assert (apart.evidence["leader"], apart.evidence["leader_epoch"]) == (now.leader_id, now.leader_epoch)
-    assert apart.evidence["epoch_in_its_view"] == known
+    assert apart.evidence["epoch_it_reports"] == known
     assert watcher.rules == {"views-disagree"}
 
 
@@ -133,6 +133,6 @@ def test_an_unclean_election_is_news_and_resolves_by_itself(lab: Lab, watcher: W
     watcher.wait_for("unclean-election", "resolved", within_s=40)
 
     assert news.severity == "info"
-    assert news.evidence["passed_over"] == [stranded.dead]
+    assert news.evidence["in_sync_before_and_not_elected"] == [stranded.dead]
     assert news.evidence["elected"] == [stranded.leader]
     assert watcher.rules == {"unclean-election"}

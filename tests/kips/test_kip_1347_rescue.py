@@ -8,17 +8,17 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.logdir.log_dir_files import PARTITION, checkpoint_name
-from connectors.metadata.batches import Batch, scan, sealed
-from connectors.metadata.dump_log import Transcribed, transcript
+from connectors.metadata.batches import RecordBatch, scan, write_crc
+from connectors.metadata.dump_log import DumpedRecord, dump_records
 from connectors.point_in_time import AtOffset
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Offset
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from streaming.rescue import rescue_plan as planning
-from streaming.rescue.rescue_plan import Plan, plan, shown, steps
-from streaming.status.from_log_dir import on_disk
-from tests.unit.connectors.logdir.log_dirs import leading, stopped_quorum, written
+from streaming.rescue.rescue_plan import RescuePlan, plan, shown, steps
+from streaming.status.from_log_dir import replay_log_dir
+from tests.unit.connectors.logdir.log_dirs import leader_change, stopped_quorum, write_log_dir
 from tests.unit.rules.situation import failing, findings, healthy, leaderless, name_gone, with_broker
 
 DIRECTORIES = {1: "AaorEeDFTeqhbYUKWjaZFw", 2: "wPvHPGZoRSmdGaO9smPpMQ", 3: "Q6ZWoxLOS3O_aT7VKTK-sg"}
@@ -34,11 +34,11 @@ def stopped(tmp_path: Path) -> Path:
     return stopped_quorum(tmp_path)
 
 
-def made(folder: Path, *nodes: int, wanted: str | None = NEW) -> Plan:
-    return plan([on_disk(folder / f"node-{node}") for node in nodes], wanted)
+def made(folder: Path, *nodes: int, wanted: str | None = NEW) -> RescuePlan:
+    return plan([replay_log_dir(folder / f"node-{node}") for node in nodes], wanted)
 
 
-def warned(made: Plan, *words: str) -> bool:
+def warned(made: RescuePlan, *words: str) -> bool:
     return any(all(word in warning for word in words) for warning in made.warnings)
 
 
@@ -46,11 +46,11 @@ def rewritten(path: Path, old: bytes, new: bytes) -> None:
     """Other bytes of the same length in the first batch, with the right CRC: what a tool of somebody's wrote."""
     content = bytearray(path.read_bytes())
     first = next(iter(scan(bytes(content))))
-    assert isinstance(first, Batch)
+    assert isinstance(first, RecordBatch)
     assert old in content[: first.end]
     assert len(old) == len(new)
     content[: first.end] = bytes(content[: first.end]).replace(old, new)
-    sealed(memoryview(content)[: first.end])
+    write_crc(memoryview(content)[: first.end])
     path.write_bytes(content)
 
 
@@ -108,7 +108,7 @@ def test_snapshot_and_tail_tell_the_state_that_the_whole_log_tells(stopped: Path
             "end": quorum.last_offset,
         }
 
-    whole, behind = on_disk(stopped / "node-1"), on_disk(stopped / "node-2")
+    whole, behind = replay_log_dir(stopped / "node-1"), replay_log_dir(stopped / "node-2")
 
     assert (whole.disk.first_offset, behind.disk.first_offset) == (0, 37)
     assert state(whole.machine.quorum()) == state(behind.machine.quorum())
@@ -128,7 +128,7 @@ def test_snapshot_and_tail_tell_the_state_that_the_whole_log_tells(stopped: Path
 def test_what_a_snapshot_contains_header_kraft_version_voters_the_metadata_and_footer(stopped: Path) -> None:
     content = (stopped / "node-2" / PARTITION / SNAPSHOT).read_bytes()
 
-    types = [one.type for one in transcript(content) if isinstance(one, Transcribed)]
+    types = [one.type for one in dump_records(content) if isinstance(one, DumpedRecord)]
 
     assert types[:3] == ["SnapshotHeader", "KRaftVersion", "KRaftVoters"]
     assert types[-1] == "SnapshotFooter"
@@ -140,7 +140,7 @@ def test_what_a_snapshot_contains_header_kraft_version_voters_the_metadata_and_f
 @pytest.mark.kip("E048", "E049")
 def test_a_snapshot_is_called_by_the_end_and_epoch_of_the_log_it_stands_for(stopped: Path) -> None:
     """Kafka's own one: read up to there, our name for it is Kafka's."""
-    then = on_disk(stopped / "node-1", AtOffset(offset=Offset(36))).disk
+    then = replay_log_dir(stopped / "node-1", AtOffset(offset=Offset(36))).disk
 
     assert checkpoint_name(then.end_offset, then.epoch or 0) == SNAPSHOT
     assert [one.snapshot for one in made(stopped, 2, 3).disks] == [
@@ -166,7 +166,7 @@ def test_logs_that_end_differently_and_records_that_may_be_uncommitted_are_told(
 def test_a_damaged_log_does_not_vouch_for_what_was_committed(stopped: Path) -> None:
     log = stopped / "node-1" / PARTITION / "00000000000000000000.log"
     content = log.read_bytes()
-    third = [batch for batch in scan(content) if isinstance(batch, Batch)][3]
+    third = [batch for batch in scan(content) if isinstance(batch, RecordBatch)][3]
     log.write_bytes(content[: third.position + 70] + b"\xff" + content[third.position + 71 :])
 
     found = made(stopped, 1, 2)
@@ -179,7 +179,7 @@ def test_a_damaged_log_does_not_vouch_for_what_was_committed(stopped: Path) -> N
 
 @pytest.mark.kip("E036")
 def test_a_broker_holds_the_voters_as_the_controllers_do(stopped: Path) -> None:
-    broker, controller = (on_disk(stopped / f"node-{node}") for node in (101, 1))
+    broker, controller = (replay_log_dir(stopped / f"node-{node}") for node in (101, 1))
 
     assert broker.disk.voter_sets[-1].voters.voters == controller.disk.voter_sets[-1].voters.voters
     assert broker.machine.quorum().committed == controller.machine.quorum().committed is not None
@@ -209,7 +209,7 @@ def test_half_an_override_is_told_nodes_hold_different_endpoints(stopped: Path) 
     (partition / SNAPSHOT).unlink()
     log = partition / "00000000000000000000.log"
     content = log.read_bytes()
-    end = next(batch.position for batch in scan(content) if isinstance(batch, Batch) and batch.base_offset == 36)
+    end = next(batch.position for batch in scan(content) if isinstance(batch, RecordBatch) and batch.base_offset == 36)
     log.write_bytes(content[:end])
 
     assert not warned(made(stopped, 1, 2, 3), "the nodes hold different")
@@ -264,7 +264,7 @@ def test_volumes_restored_under_other_names_no_leader_and_every_recorded_name_is
 
     assert told == [("no-leader", "critical"), *[("stale-voter-endpoint", "critical")] * 3]
     for finding in findings(restored, "stale-voter-endpoint"):
-        assert finding.evidence["seen_there"] == "the name is gone"
+        assert finding.evidence["probe_result"] == "the name does not resolve (NXDOMAIN)"
         assert finding.evidence["electable_if_all_restarted"] is False, "no configuration can mend it"
 
 
@@ -291,11 +291,11 @@ def test_brokers_that_were_not_overridden_are_named_one_by_one_while_the_quorum_
 
 
 def test_a_static_quorum_has_nothing_to_override(tmp_path: Path) -> None:
-    folder = written(tmp_path, {0: leading()})
+    folder = write_log_dir(tmp_path, {0: leader_change()})
     (folder / "meta.properties").write_text("node.id=1\n")
 
     with pytest.raises(UsageError, match=r"is of a static quorum: its voters stand in controller\.quorum\.voters"):
-        plan([on_disk(folder)], NEW)
+        plan([replay_log_dir(folder)], NEW)
 
 
 def test_disks_that_cannot_be_assessed_together_are_refused(stopped: Path) -> None:

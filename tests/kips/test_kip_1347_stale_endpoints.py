@@ -30,9 +30,9 @@ def test_it_says_which_voter_and_listener_where_recorded_where_it_is_and_what_a_
     assert evidence["listener"] == "CONTROLLER"
     assert (evidence["recorded_endpoint"], evidence["voters_record_offset"]) == ("c1.test:9093", 40)
     assert (evidence["registered_endpoint"], evidence["registered_at_offset"]) == ("c1.test:19093", 51)
-    assert (evidence["seen_there"], evidence["resolved_to"]) == ("the name is gone", [])
+    assert (evidence["probe_result"], evidence["resolved_to"]) == ("the name does not resolve (NXDOMAIN)", [])
     (refused,) = findings(refuses(healthy(), 1), RULE)
-    assert refused.evidence["seen_there"] == "refuses connections"
+    assert refused.evidence["probe_result"] == "refuses connections"
 
 
 @pytest.mark.kip("E006", "E007", "K023")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.event import QuorumPolled
+from connectors.observation_event import QuorumPolled
 from streaming.replay.machine import Machine
 from tests.unit.rules.situation import findings, healthy, judged, leaderless, observer, refuses, silent, told
 from tests.unit.streaming.replay.ledger import Ledger, apply, key, machine, poll, replica
@@ -97,7 +97,7 @@ def test_removed_first_and_added_then_as_kafka_has_it() -> None:
     ledger.voters("1-UUID1", "2-UUID2")
     half = apply(replay, [ledger.read(), ledger.row(described("1-UUID1", "2-UUID2", observers=("3-NEW",)))])
     (finding,) = findings(half, RULE)
-    assert "half-way" in finding.summary
+    assert "The old voter" in finding.summary
 
     ledger.voters("1-UUID1", "2-UUID2", "3-NEW")
     mended = apply(replay, [ledger.read(), ledger.row(described("1-UUID1", "2-UUID2", "3-NEW"))])

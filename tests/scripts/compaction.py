@@ -1,10 +1,9 @@
-"""Compaction: the records that a snapshot of a log holds, from the log's own records."""
+"""Compaction: builds the records of a snapshot from the records of a log."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from connectors.event import (
-    At,
+from connectors.log_event import (
     BrokerChanged,
     BrokerRegistered,
     BrokerUnregistered,
@@ -16,6 +15,7 @@ from connectors.event import (
     LogEvent,
     PartitionChanged,
     PartitionSet,
+    RecordPosition,
     SnapshotBegan,
     SnapshotEnded,
     TopicCreated,
@@ -28,19 +28,21 @@ from rules.model.identifiers import Epoch, Millis, Offset
 
 
 def snapshot(log: Iterable[LogEvent], *, end_offset: int, epoch: int, timestamp_ms: int) -> list[LogEvent]:
-    """Header, what the log came to, footer: at offsets of the snapshot's own file."""
+    """Returns header, compacted records and footer, with offsets within the snapshot file."""
 
-    def at(offset: int) -> At:
-        return At(offset=Offset(offset), leader_epoch=Epoch(epoch), timestamp_ms=Millis(timestamp_ms), snapshot=True)
+    def at(offset: int) -> RecordPosition:
+        return RecordPosition(
+            offset=Offset(offset), leader_epoch=Epoch(epoch), timestamp_ms=Millis(timestamp_ms), snapshot=True
+        )
 
-    came_to = _came_to(log)
+    compacted = _compacted(log)
     where, in_epoch = Offset(end_offset), Epoch(epoch)
     began = SnapshotBegan(at=at(0), end_offset=where, epoch=in_epoch, last_contained_timestamp_ms=Millis(timestamp_ms))
-    inside = [replace(record, at=at(offset)) for offset, record in enumerate(came_to, 1)]
+    inside = [replace(record, at=at(offset)) for offset, record in enumerate(compacted, 1)]
     return [began, *inside, SnapshotEnded(at=at(len(inside) + 1), end_offset=where, epoch=in_epoch)]
 
 
-Kept = (
+CompactedRecord = (
     KRaftVersionSet
     | VotersSet
     | FeatureLevelSet
@@ -51,8 +53,8 @@ Kept = (
 )
 
 
-def counting(log: Iterable[LogEvent]) -> Iterator[LogEvent]:
-    """What counts of a log, in order: what a transaction holds at its end record, and never if it is aborted."""
+def effective_records(log: Iterable[LogEvent]) -> Iterator[LogEvent]:
+    """Yields the records that take effect: those of a transaction at its end, none if it is aborted."""
     held: list[LogEvent] | None = None
     for record in log:
         match record:
@@ -69,10 +71,10 @@ def counting(log: Iterable[LogEvent]) -> Iterator[LogEvent]:
                 held.append(record)
 
 
-def _came_to(log: Iterable[LogEvent]) -> list[Kept]:
-    """The newest record of each thing, with the changes since then laid over it."""
-    kept: dict[tuple[object, ...], Kept] = {}
-    for record in counting(log):
+def _compacted(log: Iterable[LogEvent]) -> list[CompactedRecord]:
+    """Returns the newest record of each entity with all later changes applied."""
+    kept: dict[tuple[object, ...], CompactedRecord] = {}
+    for record in effective_records(log):
         match record:
             case KRaftVersionSet() | VotersSet():
                 kept[(type(record),)] = record
@@ -89,7 +91,7 @@ def _came_to(log: Iterable[LogEvent]) -> list[Kept]:
     return list(kept.values())
 
 
-def _change(kept: dict[tuple[object, ...], Kept], record: LogEvent) -> None:
+def _change(kept: dict[tuple[object, ...], CompactedRecord], record: LogEvent) -> None:
     match record:
         case BrokerUnregistered():
             kept.pop((BrokerRegistered, record.id), None)
@@ -99,12 +101,12 @@ def _change(kept: dict[tuple[object, ...], Kept], record: LogEvent) -> None:
         case ElrCleared():
             _clear(kept, record)
         case BrokerChanged() | PartitionChanged():
-            _lay_over(kept, record)
+            _apply_change(kept, record)
         case _:
             pass
 
 
-def _clear(kept: dict[tuple[object, ...], Kept], cleared: ElrCleared) -> None:
+def _clear(kept: dict[tuple[object, ...], CompactedRecord], cleared: ElrCleared) -> None:
     of = {one.topic_id for one in kept.values() if isinstance(one, TopicCreated) and cleared.topic in (None, one.name)}
     for place, one in kept.items():
         if isinstance(one, PartitionSet) and one.topic_id in of and (one.elr or one.last_known_elr):
@@ -112,7 +114,7 @@ def _clear(kept: dict[tuple[object, ...], Kept], cleared: ElrCleared) -> None:
             kept[place] = replace(one, elr=(), last_known_elr=(), partition_epoch=epoch)
 
 
-def _lay_over(kept: dict[tuple[object, ...], Kept], change: BrokerChanged | PartitionChanged) -> None:
+def _apply_change(kept: dict[tuple[object, ...], CompactedRecord], change: BrokerChanged | PartitionChanged) -> None:
     if isinstance(change, BrokerChanged):
         broker = kept[BrokerRegistered, change.id]
         assert isinstance(broker, BrokerRegistered)

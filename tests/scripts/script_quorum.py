@@ -1,47 +1,49 @@
-"""A World: a KRaft quorum in miniature that answers a gatherer, second by second, without a network.
+"""A simulated KRaft quorum that produces the rows of a gatherer, second by second, without a network.
 
-It behaves as kafka-facts and Kafka itself do where the monitor looks: a NoOp record every half second, elections
-one to two seconds after a leader is gone, an observer that falls silent is listed for 300 s, a controller that
-moved rewrites its voter endpoint five seconds after it is back and finds a leader. It knows nothing of rules.
+It behaves as Kafka does where the monitor observes it: a NoOp record every half second; an election one to two seconds
+after the leader fails; an observer that stops fetching is listed for 300 s; a controller that moved updates its voter
+endpoint five seconds after it is back and finds a leader. It knows nothing of rules.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from connectors.event import (
-    At,
+from connectors.event import Event
+from connectors.log_event import (
     BrokerChanged,
     BrokerRegistered,
     ControllerRegistered,
-    EndpointProbed,
-    Event,
     FeatureLevelSet,
     KRaftVersionSet,
     LeaderChanged,
-    LeaderViewPolled,
     LogAdvanced,
     LogEvent,
-    NodeEndpoints,
-    ObservationFailed,
     PartitionChanged,
     PartitionSet,
-    QuorumPolled,
+    RecordPosition,
     TopicCreated,
     TransactionBegan,
     TransactionEnded,
     VotersSet,
+)
+from connectors.observation_event import (
+    EndpointProbed,
+    LeaderViewPolled,
+    NodeEndpoints,
+    ObservationFailed,
+    QuorumPolled,
 )
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.monitoring import Answer, Connection, LeaderLog, ObservationSource, Reason, Resolution, Snapshot
 from rules.model.poll import Replica
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter
-from streaming.replay.cluster_monitor import Row
+from streaming.replay.cluster_monitor import DecodedRow
 from tests.scripts.compaction import snapshot
 
 START = Millis(1_700_000_000_000)
-LEADERS_CLOCK = 123_456
-"""How far the leader's clock is ahead of ours: whoever mixes the two sees nonsense."""
+LEADER_CLOCK_OFFSET_MS = 123_456
+"""How far the leader's clock is ahead of the monitor's, so that a test fails if the two clocks are mixed."""
 SECOND = 1_000
 
 
@@ -59,11 +61,11 @@ class Node:
     end_offset: int = 0
     update_due_ms: int | None = None
     cut_off: bool = False
-    """It runs and answers us, and hears none of the others."""
+    """It runs and answers the monitor, but hears none of the other controllers."""
     supports: int = 27
-    """The highest metadata.version that its version knows."""
+    """The highest metadata.version it supports."""
     epoch: int = 0
-    """The newest one it heard of."""
+    """The newest epoch it heard of."""
 
     @property
     def endpoint(self) -> Endpoint:
@@ -72,21 +74,21 @@ class Node:
 
     @property
     def key(self) -> ReplicaKey:
-        """Who it is now: its directory may have changed."""
+        """Its node id and its current directory id."""
         return ReplicaKey(id=NodeId(self.id), directory_id=DirectoryId(self.directory))
 
 
 @dataclass
-class Silent:
-    """A replica that was listed and fetches no more."""
+class StoppedReplica:
+    """A replica that is still listed and no longer fetches."""
 
     end_offset: int
     at_ms: int
 
 
 @dataclass
-class World:
-    """The quorum, and the rows its gatherer would record."""
+class ScriptedQuorum:
+    """The simulated quorum and the rows that its gatherer records."""
 
     now_ms: int = START
     offset: int = 0
@@ -95,32 +97,33 @@ class World:
     election_due_ms: int | None = None
     voters: dict[int, Voter] = field(default_factory=dict)
     nodes: dict[int, Node] = field(default_factory=dict)
-    silent: dict[ReplicaKey, Silent] = field(default_factory=dict)
+    stopped: dict[ReplicaKey, StoppedReplica] = field(default_factory=dict)
     isr: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
-    names_gone: bool = False
-    blind: Reason | None = None
+    names_unresolvable: bool = False
+    observations_fail: Reason | None = None
+    """The reason for which every observation fails; None: they succeed."""
     log_denied: bool = False
-    """DESCRIBE alone is allowed: polls are answered, Fetch is not."""
+    """Only DESCRIBE is allowed: polls are answered, Fetch is denied."""
     static: bool = False
-    """A quorum by controller.quorum.voters: kraft.version 0."""
-    asked: tuple[str, ...] = ()
+    """A static quorum (controller.quorum.voters): kraft.version 0."""
+    configured: tuple[str, ...] = ()
     """HOST:PORT of each configured controller; empty: those of the first voters."""
     pending: list[LogEvent] = field(default_factory=list)
-    """Written and not read by the gatherer yet."""
+    """Records that the gatherer has not read yet."""
     log: list[LogEvent] = field(default_factory=list)
-    away: bool = False
+    gatherer_down: bool = False
     snapshot_at: tuple[int, int] | None = None
-    """Where the newest snapshot ends, and up to when it reaches."""
+    """End offset of the newest snapshot and the newest time it contains."""
     snapshots: bool = True
-    """A snapshot is taken every hour."""
+    """Whether a snapshot is taken every hour."""
     compacted: bool = False
-    """The gatherer's next read is answered by a snapshot."""
+    """Whether the gatherer's next fetch is answered with a snapshot."""
     sequence: int = 0
 
-    # --- what is done to it --------------------------------------------------------------------------------------
+    # --- commands --------------------------------------------------------------------------------------
 
     def begin(self, voters: list[int], brokers: list[int]) -> None:
-        """A healthy dynamic quorum with these voters and brokers, all up."""
+        """Starts a healthy quorum with these voters and brokers, all up."""
         for number in voters:
             self.nodes[number] = Node(id=number, directory=f"dir{number}", host=f"c{number}.test", port=9093)
         self._elect()
@@ -137,24 +140,24 @@ class World:
             self._register(node)
 
     def stop(self, number: int) -> None:
-        """The process dies. A broker is fenced nine seconds later in Kafka; here at once."""
+        """Kills the process. Kafka fences a broker nine seconds later; here it is fenced at once."""
         node = self.nodes[number]
         node.up, node.stopped_at_ms = False, self.now_ms
-        self.silent[node.key] = Silent(node.end_offset, self.now_ms)
+        self.stopped[node.key] = StoppedReplica(node.end_offset, self.now_ms)
         voting = [
             one for one in self.voters.values() if self.nodes[one.key.id].up and self.nodes[one.key.id].key == one.key
         ]
         if number == self.leader or len(voting) < len(self.voters) // 2 + 1:
-            # A leader that hears no majority resigns (KIP-595, check quorum).
+            # A leader that hears from no majority resigns (KIP-595, check quorum).
             self.leader, self.election_due_ms = None, self.now_ms + 2 * SECOND
         if node.broker:
             self._write(BrokerChanged(at=self._at(), id=NodeId(number), fenced=True, in_controlled_shutdown=None))
 
     def start(self, number: int) -> None:
-        """The process is back, registers, and fetches when there is a leader."""
+        """Starts the process: it registers, and fetches when there is a leader."""
         node = self.nodes[number]
         node.up, node.stopped_at_ms = True, None
-        self.silent.pop(node.key, None)
+        self.stopped.pop(node.key, None)
         voter = self.voters.get(number)
         if voter is not None and voter.key == node.key and voter.endpoints[0] != node.endpoint:
             node.update_due_ms = self.now_ms + 5 * SECOND
@@ -163,67 +166,67 @@ class World:
             self.election_due_ms = self.now_ms + 2 * SECOND
 
     def wipe(self, number: int, directory: str) -> None:
-        """Stopped, its disk replaced, formatted without initial controllers, started."""
+        """Stops it, replaces its disk, formats it without initial controllers and starts it."""
         self.stop(number)
         self.nodes[number].directory = directory
         self.nodes[number].end_offset = 0
         self.start(number)
 
     def observe(self, number: int) -> None:
-        """A controller formatted without initial controllers starts: it could be a voter."""
+        """Starts a controller that was formatted without initial controllers: it is an observer."""
         self.nodes[number] = Node(id=number, directory=f"dir{number}", host=f"c{number}.test", port=9093)
         self._register(self.nodes[number])
 
     def add(self, number: int) -> None:
-        """add-controller."""
+        """Runs add-controller."""
         self.voters[number] = self._voter(number)
         self._write_voters()
 
     def remove(self, number: int) -> None:
-        """remove-controller."""
+        """Runs remove-controller."""
         del self.voters[number]
         self._write_voters()
 
     def cut_off(self, number: int) -> None:
-        """A controller hears none of the others any more; it goes on running, and we can ask it."""
+        """Cuts a controller off from the others; it runs and answers the monitor."""
         node = self.nodes[number]
         self.stop(number)
         node.up, node.cut_off = True, True
 
     def reconnect(self, number: int) -> None:
-        """It hears the others again."""
+        """Reconnects a controller that was cut off."""
         node = self.nodes[number]
         node.cut_off = False
-        self.silent.pop(node.key, None)
+        self.stopped.pop(node.key, None)
 
     def upgrade(self, number: int, metadata_version: int) -> None:
-        """Restarted with a version that knows metadata.versions up to this."""
+        """Restarts a node with a version that supports metadata.versions up to this."""
         self.stop(number)
         self.nodes[number].supports = metadata_version
         self.start(number)
 
     def finalize(self, metadata_version: int) -> None:
-        """kafka-features upgrade."""
+        """Runs kafka-features upgrade."""
         self._write(FeatureLevelSet(at=self._at(), name="metadata.version", level=metadata_version))
 
     def resign(self) -> None:
-        """The leader loses its majority for a moment; nobody is restarted."""
+        """Makes the leader resign without a restart."""
         self.leader, self.election_due_ms = None, self.now_ms + 2 * SECOND
 
     def transaction(self, state: str) -> None:
-        """A metadata transaction begins, ends, or is aborted."""
+        """Begins, ends or aborts a metadata transaction."""
         if state == "begin":
             self._write(TransactionBegan(at=self._at(), name="t"))
         else:
             self._write(TransactionEnded(at=self._at(), aborted=state == "abort"))
 
-    def force(self, voters: list[int]) -> None:
-        """A VotersRecord written by force: these voters, whoever was one before."""
+    def force_voters(self, voters: list[int]) -> None:
+        """Writes a VotersRecord with these voters, as disaster recovery does."""
         self.voters = {number: self._voter(number) for number in voters}
         self._write_voters()
 
     def topic(self, name: str, partitions: dict[int, tuple[int, ...]]) -> None:
-        """A topic with these replicas, all in sync."""
+        """Creates a topic with these replicas, all in sync."""
         topic_id = TopicId(f"id-of-{name}")
         self._write(TopicCreated(at=self._at(), topic_id=topic_id, name=name))
         for number, replicas in partitions.items():
@@ -244,7 +247,7 @@ class World:
             )
 
     def change(self, name: str, number: int, isr: tuple[int, ...], *, recovering: bool | None) -> None:
-        """A PartitionChangeRecord: an unclean election makes the first of this ISR the leader; its end leaves it."""
+        """Writes a PartitionChangeRecord: if `recovering`, an unclean election of the first replica of this ISR."""
         nodes = tuple(NodeId(node) for node in isr)
         self._write(
             PartitionChanged(
@@ -261,7 +264,7 @@ class World:
         )
 
     def lose_metadata(self, offset: int) -> None:
-        """The log was restored to what it was at this offset, and a leader of an older epoch reads on from there."""
+        """Restores the log to an older offset and elects a leader there."""
         self.log = [record for record in self.log if record.at.offset < offset]  # type: ignore[union-attr]
         self.pending = list(self.log)
         *_, voters = (record.voters for record in self.log if isinstance(record, VotersSet))
@@ -270,54 +273,59 @@ class World:
         self._elect()
 
     def unfence(self, number: int) -> None:
-        """The active controller hears this broker's heartbeats."""
+        """Unfences a broker."""
         self._write(BrokerChanged(at=self._at(), id=NodeId(number), fenced=False, in_controlled_shutdown=None))
 
-    # --- what the gatherer records -------------------------------------------------------------------------------
+    # --- rows of the gatherer -------------------------------------------------------------------------------
 
-    def second(self) -> Iterator[Row]:
-        """One second passes; the rows that are recorded in it."""
+    def advance_one_second(self) -> Iterator[DecodedRow]:
+        """Advances the time by one second and returns the rows of the gatherer in it."""
         self.now_ms += SECOND
-        self._live()
-        looks: list[list[Event]] = []
-        if self.away:
+        self._apply_timers()
+        observed: list[list[Event]] = []
+        if self.gatherer_down:
             return
-        if self.blind is not None:
-            looks += [[self._unseen(sight, place, self.blind)] for sight, place in self._asked()]
+        if self.observations_fail is not None:
+            observed += [
+                [self._failed(source, address, self.observations_fail)] for source, address in self._log_and_quorum()
+            ]
         elif self.leader is None:
-            looks += [[self._unseen(sight, place, self._said(sight, place))] for sight, place in self._asked()]
+            observed += [
+                [self._failed(source, address, self._reason(source, address))]
+                for source, address in self._log_and_quorum()
+            ]
         else:
-            looks += [*self._followed(), [self._poll()]]
-        if self.now_ms // SECOND % 5 == 0 and self.blind is None:
-            looks += [[self._probe(node, endpoint)] for node, endpoint in self._probed()]
-        if self.now_ms // SECOND % 10 == 1 and self.blind is None and not self.log_denied:
-            looks += [[self._view(node)] for node in self.nodes.values() if node.up and not node.broker]
-        for events in looks:
+            observed += [*self._fetch(), [self._poll()]]
+        if self.now_ms // SECOND % 5 == 0 and self.observations_fail is None:
+            observed += [[self._probe(node, endpoint)] for node, endpoint in self._endpoints_to_probe()]
+        if self.now_ms // SECOND % 10 == 1 and self.observations_fail is None and not self.log_denied:
+            observed += [[self._view(node)] for node in self.nodes.values() if node.up and not node.broker]
+        for events in observed:
             self.sequence += 1
-            yield Row(self.sequence, Millis(self.now_ms), events)
+            yield DecodedRow(self.sequence, Millis(self.now_ms), events)
 
-    def _followed(self) -> Iterator[list[Event]]:
+    def _fetch(self) -> Iterator[list[Event]]:
         if self.log_denied:
-            yield [self._unseen(ObservationSource.LOG, self._place(self.leader or 0), Reason.DENIED)]
+            yield [self._failed(ObservationSource.LOG, self._address(self.leader or 0), Reason.DENIED)]
         else:
             yield from self._records()
 
     @property
     def bootstrap(self) -> tuple[str, ...]:
         """HOST:PORT of each configured controller."""
-        return self.asked or tuple(
+        return self.configured or tuple(
             f"c{number}.test:9093" for number in sorted(self.nodes) if not self.nodes[number].broker
         )
 
-    def _live(self) -> None:
+    def _apply_timers(self) -> None:
         due = self.election_due_ms is not None and self.now_ms >= self.election_due_ms
-        if self.leader is None and due and not self.names_gone:
+        if self.leader is None and due and not self.names_unresolvable:
             self._elect()
         if self.leader is None:
             return
-        since = START if self.snapshot_at is None else self.snapshot_at[1] - LEADERS_CLOCK
+        since = START if self.snapshot_at is None else self.snapshot_at[1] - LEADER_CLOCK_OFFSET_MS
         if self.snapshots and self.now_ms - since >= 3600 * SECOND:
-            self.snapshot_at = (self.offset, self.now_ms + LEADERS_CLOCK)
+            self.snapshot_at = (self.offset, self.now_ms + LEADER_CLOCK_OFFSET_MS)
         for node in self.nodes.values():
             if node.update_due_ms is not None and self.now_ms >= node.update_due_ms:
                 node.update_due_ms = None
@@ -327,7 +335,7 @@ class World:
         for node in self.nodes.values():
             if node.up and not node.cut_off:
                 node.end_offset, node.epoch = self.offset, self.epoch
-        self.silent = {key: one for key, one in self.silent.items() if self.now_ms - one.at_ms < 300 * SECOND}
+        self.stopped = {key: one for key, one in self.stopped.items() if self.now_ms - one.at_ms < 300 * SECOND}
 
     def _elect(self) -> None:
         self.election_due_ms = None
@@ -342,18 +350,18 @@ class World:
             self._write(LeaderChanged(at=self._at(), leader_id=NodeId(self.leader), voter_ids=()))
 
     def _votes(self, node: Node) -> bool:
-        """A candidate's vote reaches it: it listens where the log says, or the quorum is only beginning."""
+        """Returns whether it can vote: it listens at its recorded endpoint, or there is no voter set yet."""
         voter = self.voters.get(node.id)
         if not self.voters:
             return True
         return voter is not None and voter.key == node.key and voter.endpoints[0] == node.endpoint
 
     def _records(self) -> Iterator[list[Event]]:
-        """What was written since the last read: at most four records an answer, or a snapshot in three pieces."""
+        """Returns the records since the last fetch, at most four per answer, or a snapshot in three parts."""
         if self.compacted:
             self.compacted, self.pending = False, []
-            self.snapshot_at = (self.offset - 2, self.now_ms + LEADERS_CLOCK - SECOND)
-            now = self.now_ms + LEADERS_CLOCK
+            self.snapshot_at = (self.offset - 2, self.now_ms + LEADER_CLOCK_OFFSET_MS - SECOND)
+            now = self.now_ms + LEADER_CLOCK_OFFSET_MS
             whole = snapshot(self.log, end_offset=self.offset - 2, epoch=self.epoch, timestamp_ms=now - SECOND)
             size = -(-len(whole) // 3)
             for start in range(0, len(whole), size):
@@ -363,7 +371,7 @@ class World:
             last = some[-1].at  # type: ignore[union-attr]
             yield [*some, self._advanced(last.offset, last.timestamp_ms)]
         some, self.pending = self.pending, []
-        yield [*some, self._advanced(self.offset - 1, self.now_ms + LEADERS_CLOCK)]
+        yield [*some, self._advanced(self.offset - 1, self.now_ms + LEADER_CLOCK_OFFSET_MS)]
 
     def _advanced(self, last_offset: int, timestamp_ms: int) -> LogAdvanced:
         return LogAdvanced(
@@ -376,10 +384,10 @@ class World:
     def _poll(self) -> QuorumPolled:
         keys = {voter.key for voter in self.voters.values()}
         fetching = {node.key for node in self.nodes.values() if node.up and not node.cut_off}
-        observers = sorted((fetching | set(self.silent)) - keys, key=lambda key: (key.id, key.directory_id or ""))
+        observers = sorted((fetching | set(self.stopped)) - keys, key=lambda key: (key.id, key.directory_id or ""))
         return QuorumPolled(
             cluster_id="test-cluster-id",
-            endpoint=self._place(self.leader or 0),
+            endpoint=self._address(self.leader or 0),
             leader_id=NodeId(self.leader or 0),
             leader_epoch=Epoch(self.epoch),
             high_watermark=Offset(self.offset),
@@ -390,14 +398,14 @@ class World:
 
     def _row(self, key: ReplicaKey) -> Replica:
         node = self.nodes.get(key.id)
-        now = self.now_ms + LEADERS_CLOCK
+        now = self.now_ms + LEADER_CLOCK_OFFSET_MS
         if node is not None and node.up and not node.cut_off and node.key == key:
             age = 0 if node.id == self.leader else 20
             seen = Millis(now - age)
             return Replica(key=key, log_end_offset=Offset(self.offset), last_fetch_ms=seen, last_caught_up_ms=seen)
-        silent = self.silent.get(key)
-        last = None if silent is None else Millis(silent.at_ms + LEADERS_CLOCK)
-        end = None if silent is None else Offset(silent.end_offset)
+        stopped = self.stopped.get(key)
+        last = None if stopped is None else Millis(stopped.at_ms + LEADER_CLOCK_OFFSET_MS)
+        end = None if stopped is None else Offset(stopped.end_offset)
         return Replica(key=key, log_end_offset=end, last_fetch_ms=last, last_caught_up_ms=last)
 
     def _view(self, node: Node) -> LeaderViewPolled:
@@ -413,7 +421,7 @@ class World:
         )
 
     def _leader_log(self) -> LeaderLog:
-        begins = Millis(START + LEADERS_CLOCK)
+        begins = Millis(START + LEADER_CLOCK_OFFSET_MS)
         if self.snapshot_at is None:
             return LeaderLog(start_offset=Offset(0), snapshot=None, tells_absence=True, begins_timestamp_ms=begins)
         end, reaches_to = self.snapshot_at
@@ -422,23 +430,25 @@ class World:
         )
         return LeaderLog(start_offset=Offset(0), snapshot=snapshot, tells_absence=True, begins_timestamp_ms=None)
 
-    def _asked(self) -> list[tuple[ObservationSource, str]]:
+    def _log_and_quorum(self) -> list[tuple[ObservationSource, str]]:
         return [
-            (sight, place) for place in self.bootstrap for sight in (ObservationSource.LOG, ObservationSource.QUORUM)
+            (source, address)
+            for address in self.bootstrap
+            for source in (ObservationSource.LOG, ObservationSource.QUORUM)
         ]
 
-    def _said(self, sight: ObservationSource, place: str) -> Reason:
-        if self.names_gone:
+    def _reason(self, source: ObservationSource, address: str) -> Reason:
+        if self.names_unresolvable:
             return Reason.UNRESOLVABLE
-        listening = any(node.up and str(node.endpoint) == place for node in self.nodes.values())
-        if listening and self.log_denied and sight is ObservationSource.LOG:
+        listening = any(node.up and str(node.endpoint) == address for node in self.nodes.values())
+        if listening and self.log_denied and source is ObservationSource.LOG:
             return Reason.DENIED
         return Reason.NO_LEADER if listening else Reason.REFUSED
 
-    def _unseen(self, sight: ObservationSource, place: str, reason: Reason) -> ObservationFailed:
-        return ObservationFailed(sight=sight, endpoint=place, reason=reason, detail=f"{reason} at {place}")
+    def _failed(self, source: ObservationSource, address: str, reason: Reason) -> ObservationFailed:
+        return ObservationFailed(source=source, endpoint=address, reason=reason, detail=f"{reason} at {address}")
 
-    def _probed(self) -> list[tuple[int, Endpoint]]:
+    def _endpoints_to_probe(self) -> list[tuple[int, Endpoint]]:
         listed = [(voter.key.id, endpoint) for voter in self.voters.values() for endpoint in voter.endpoints]
         return [(int(node), endpoint) for node, endpoint in listed]
 
@@ -451,11 +461,11 @@ class World:
         return EndpointProbed(
             node=NodeId(node),
             endpoint=endpoint,
-            resolution=Resolution.NAME_GONE if self.names_gone else Resolution.RESOLVED,
-            addresses=() if self.names_gone else (f"10.0.0.{node}",),
-            connection=Connection.NOT_TRIED if self.names_gone else connection,
-            answer=Answer.NOT_ASKED if self.names_gone else answer,
-            answered_by=NodeId(there.id) if there is not None and not self.names_gone else None,
+            resolution=Resolution.NAME_NOT_FOUND if self.names_unresolvable else Resolution.RESOLVED,
+            addresses=() if self.names_unresolvable else (f"10.0.0.{node}",),
+            connection=Connection.NOT_TRIED if self.names_unresolvable else connection,
+            answer=Answer.NOT_ASKED if self.names_unresolvable else answer,
+            answered_by=NodeId(there.id) if there is not None and not self.names_unresolvable else None,
             detail="",
         )
 
@@ -465,11 +475,11 @@ class World:
 
     # --- records -------------------------------------------------------------------------------------------------
 
-    def _at(self) -> At:
-        at = At(
+    def _at(self) -> RecordPosition:
+        at = RecordPosition(
             offset=Offset(self.offset),
             leader_epoch=Epoch(self.epoch),
-            timestamp_ms=Millis(self.now_ms + LEADERS_CLOCK),
+            timestamp_ms=Millis(self.now_ms + LEADER_CLOCK_OFFSET_MS),
         )
         self.offset += 1
         return at
@@ -507,7 +517,7 @@ class World:
             )
         )
 
-    def _place(self, number: int) -> str:
+    def _address(self, number: int) -> str:
         return str(self.nodes[number].endpoint)
 
 

@@ -1,8 +1,8 @@
-"""Scripts in plain text: what is done to a quorum, and what is told of it. The whole pure core in one go.
+"""Scripts in plain text: what happens to a quorum, and which alerts follow. They run the whole pure core.
 
-A script is blocks: comments (`#`) and commands, a line `----`, the expected output, an empty line. The commands
-are documented beside their code below. `KRAFTWATCH_REWRITE_GOLDENS=1 pytest tests/scripts` writes the output into
-the scripts: read each difference and understand it before you commit it.
+A script consists of blocks: comments (`#`) and commands, a line `----`, the expected output, an empty line. Each
+command is documented in the method that runs it. `KRAFTWATCH_REWRITE_GOLDENS=1 pytest tests/scripts` writes the output
+into the scripts: read and understand each difference before you commit it.
 """
 
 import os
@@ -12,34 +12,35 @@ from pathlib import Path
 
 import pytest
 
-from connectors.event import Audited, BrokenContract, ObservationFailed, Undecodable
+from connectors.log_event import Undecodable
+from connectors.observation_event import BrokenContract, ObservationFailed, ObservationsAudited
 from rules.alert import Alert
 from rules.evaluate import evaluate, thresholds_for
-from rules.lifecycle import Book
+from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import ObservationSource, Reason, Vantage
-from streaming.replay.cluster_monitor import Row, Watch
+from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from streaming.replay.machine import Machine
 from tests.description import describe
-from tests.scripts.script_quorum import SECOND, START, World
+from tests.scripts.script_quorum import SECOND, START, ScriptedQuorum
 
 SCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
 REWRITE = bool(os.environ.get("KRAFTWATCH_REWRITE_GOLDENS"))
 
 
 @dataclass
-class Play:
-    """One script's world and the watch that sees it."""
+class ScriptRun:
+    """One script's simulated quorum and the monitor that observes it."""
 
-    world: World = field(default_factory=World)
-    watch: Watch | None = None
+    cluster: ScriptedQuorum = field(default_factory=ScriptedQuorum)
+    monitor: ClusterMonitor | None = None
     vantage: Vantage = Vantage.INSIDE
-    kept: list[Row] = field(default_factory=list)
+    recorded: list[DecodedRow] = field(default_factory=list)
 
     def run(self, line: str) -> Iterator[str]:
-        """One command's output."""
+        """Runs one command and returns its output."""
         command, *arguments = line.split()
-        steps: dict[str, Callable[..., Iterator[str] | None]] = {
+        commands: dict[str, Callable[..., Iterator[str] | None]] = {
             "voters": self.voters,
             "outside": self.outside,
             "static": self.static,
@@ -48,203 +49,199 @@ class Play:
             "quorum": self.quorum,
             "findings": self.findings,
             "remedy": self.remedy,
-            "unjudged": self.unjudged,
-            "kill": lambda *nodes: _each(self.world.stop, nodes),
-            "start": lambda *nodes: _each(self.world.start, nodes),
+            "unknown": self.unknown,
+            "kill": lambda *nodes: _each(self.cluster.stop, nodes),
+            "start": lambda *nodes: _each(self.cluster.start, nodes),
             "move": self.move,
-            "wipe": lambda node, directory: self.world.wipe(int(node), directory),
-            "observer": lambda node: self.world.observe(int(node)),
-            "add-controller": lambda node: self.world.add(int(node)),
-            "remove-controller": lambda node: self.world.remove(int(node)),
-            "resign": self.world.resign,
-            "cut-off": lambda node: self.world.cut_off(int(node)),
-            "reconnect": lambda node: self.world.reconnect(int(node)),
-            "upgrade": lambda version, *nodes: _each(lambda node: self.world.upgrade(node, int(version)), nodes),
-            "finalize": lambda version: self.world.finalize(int(version)),
+            "wipe": lambda node, directory: self.cluster.wipe(int(node), directory),
+            "observer": lambda node: self.cluster.observe(int(node)),
+            "add-controller": lambda node: self.cluster.add(int(node)),
+            "remove-controller": lambda node: self.cluster.remove(int(node)),
+            "resign": self.cluster.resign,
+            "cut-off": lambda node: self.cluster.cut_off(int(node)),
+            "reconnect": lambda node: self.cluster.reconnect(int(node)),
+            "upgrade": lambda version, *nodes: _each(lambda node: self.cluster.upgrade(node, int(version)), nodes),
+            "finalize": lambda version: self.cluster.finalize(int(version)),
             "snapshots": self.snapshots,
-            "transaction": self.world.transaction,
-            "force-voters": lambda voters: self.world.force(_numbers(voters)),
+            "transaction": self.cluster.transaction,
+            "force-voters": lambda voters: self.cluster.force_voters(_numbers(voters)),
             "names": self.names,
-            "blind": self.blind,
+            "observations": self.observations,
             "topic": self.topic,
             "unclean": lambda partition, isr: self.change(partition, isr, recovering=True),
             "recovered": lambda partition, isr: self.change(partition, isr, recovering=False),
-            "unfence": lambda node: self.world.unfence(int(node)),
-            "away": self.away,
-            "back": self.back,
+            "unfence": lambda node: self.cluster.unfence(int(node)),
+            "gatherer": self.gatherer,
             "compact": self.compact,
             "lose-metadata": self.lose_metadata,
             "undecodable": self.undecodable,
             "audit": self.audit,
-            "restart": self.restart,
-            "deliver-again": self.deliver_again,
+            "restart-job": self.restart_job,
+            "redeliver": self.redeliver,
         }
-        yield from steps[command](*arguments) or ()
+        yield from commands[command](*arguments) or ()
 
-    def voters(self, voters: str, word: str = "brokers", brokers: str = "") -> None:
-        """voters 1,2,3 brokers 101,102: a healthy quorum."""
-        assert word == "brokers"
-        self.world.begin(_numbers(voters), _numbers(brokers))
+    def voters(self, voters: str, brokers_word: str = "brokers", brokers: str = "") -> None:
+        """voters 1,2,3 brokers 101,102: starts a healthy quorum."""
+        assert brokers_word == "brokers"
+        self.cluster.begin(_numbers(voters), _numbers(brokers))
 
     def static(self) -> None:
-        """static: kraft.version 0. Before `voters`."""
-        self.world.static = True
+        """static: the quorum is static (kraft.version 0). Before `voters`."""
+        self.cluster.static = True
 
     def deny(self, state: str = "log") -> None:
-        """deny log, deny nothing: whether Fetch is allowed; DescribeQuorum is."""
-        self.world.log_denied = state == "log"
+        """deny log, deny nothing: whether Fetch is denied; DescribeQuorum is always allowed."""
+        self.cluster.log_denied = state == "log"
 
     def outside(self) -> None:
-        """outside: the monitor stands outside the cluster's network and name service. Before the first tick."""
+        """outside: the monitor runs outside the cluster's network and name service. Before the first tick."""
         self.vantage = Vantage.OUTSIDE
 
     def tick(self, duration: str) -> Iterator[str]:
-        """tick 30s: time passes; what is told meanwhile."""
+        """tick 30s: time passes; prints the alerts in that time."""
         for _ in range(_seconds(duration)):
-            rows = list(self.world.second())
-            self.kept += rows
-            yield from _told(self.watched().observe(rows))
+            rows = list(self.cluster.advance_one_second())
+            self.recorded += rows
+            yield from _printed(self.started_monitor().observe(rows))
 
     def quorum(self) -> Iterator[str]:
-        """quorum: what is known, as `description.describe` says it."""
-        yield from describe(self.watched().machine.quorum()).splitlines()
+        """quorum: prints what is known of the quorum (`description.describe`)."""
+        yield from describe(self.started_monitor().machine.quorum()).splitlines()
 
     def findings(self) -> Iterator[str]:
-        """findings: the conditions that stand at this moment, held or not."""
-        watch = self.watched()
-        evaluation = evaluate(watch.machine.quorum(), watch.thresholds)
+        """findings: prints the conditions that are true now, pending or firing."""
+        monitor = self.started_monitor()
+        evaluation = evaluate(monitor.machine.quorum(), monitor.thresholds)
         for one in evaluation.findings:
             yield f"{one.severity} {one.rule} {one.subject}"
 
-    def unjudged(self) -> Iterator[str]:
-        """unjudged: what no rule vouches for at this moment, and why."""
-        watch = self.watched()
-        evaluation = evaluate(watch.machine.quorum(), watch.thresholds)
-        for gap in evaluation.unknown:
-            yield f"cannot tell {gap.rule}{f' {gap.subject}' if gap.subject else ''}: {gap.why}"
+    def unknown(self) -> Iterator[str]:
+        """unknown: prints each rule with an unknown result or that is not applicable, and why."""
+        monitor = self.started_monitor()
+        evaluation = evaluate(monitor.machine.quorum(), monitor.thresholds)
+        for result in evaluation.unknown:
+            yield f"unknown {result.rule}{f' {result.subject}' if result.subject else ''}: {result.why}"
         for one in evaluation.not_applicable:
             yield f"not applicable {one.rule}: {one.why}"
 
     def remedy(self, *subject: str) -> Iterator[str]:
-        """remedy voter 2: what to do, of each condition that stands about this subject."""
-        watch = self.watched()
-        for one in evaluate(watch.machine.quorum(), watch.thresholds).findings:
+        """remedy voter 2: prints the remedy of each finding about this subject."""
+        monitor = self.started_monitor()
+        for one in evaluate(monitor.machine.quorum(), monitor.thresholds).findings:
             if one.subject == " ".join(subject):
                 yield from one.remedy
 
     def snapshots(self, state: str) -> None:
-        """snapshots off, snapshots on: whether the leader takes one every hour."""
-        self.world.snapshots = state == "on"
+        """snapshots off, snapshots on: whether the leader takes a snapshot every hour."""
+        self.cluster.snapshots = state == "on"
 
-    def move(self, node: str, place: str) -> None:
-        """move 2 HOST:PORT: stopped, its endpoint changed, started."""
-        self.world.stop(int(node))
-        host, _, port = place.partition(":")
-        self.world.nodes[int(node)].host, self.world.nodes[int(node)].port = host, int(port)
-        self.world.start(int(node))
+    def move(self, node: str, address: str) -> None:
+        """move 2 HOST:PORT: stops a controller, changes its endpoint and starts it."""
+        self.cluster.stop(int(node))
+        host, _, port = address.partition(":")
+        self.cluster.nodes[int(node)].host, self.cluster.nodes[int(node)].port = host, int(port)
+        self.cluster.start(int(node))
 
     def names(self, state: str) -> None:
-        """names gone, names back: the controllers' DNS names."""
-        self.world.names_gone = state == "gone"
+        """names unresolvable, names resolvable: whether the controllers' DNS names resolve."""
+        self.cluster.names_unresolvable = state == "unresolvable"
 
-    def blind(self, reason: str) -> None:
-        """blind timed-out, blind no: every look fails for this reason."""
-        self.world.blind = None if reason == "no" else Reason(reason)
+    def observations(self, reason: str) -> None:
+        """observations timed-out, observations succeed: every observation fails for this reason, or succeeds."""
+        self.cluster.observations_fail = None if reason == "succeed" else Reason(reason)
 
     def topic(self, name: str, *partitions: str) -> None:
-        """topic orders 0:101,102 1:102,101: a topic with these replicas."""
+        """topic orders 0:101,102 1:102,101: creates a topic with these replicas."""
         numbered = (each.partition(":") for each in partitions)
-        self.world.topic(name, {int(number): tuple(_numbers(nodes)) for number, _, nodes in numbered})
+        self.cluster.topic(name, {int(number): tuple(_numbers(nodes)) for number, _, nodes in numbered})
 
     def change(self, partition: str, isr: str, *, recovering: bool) -> None:
-        """unclean orders-0 102, recovered orders-0 101,102: an unclean election, and its end."""
+        """unclean orders-0 102, recovered orders-0 101,102: an unclean election, and the end of the recovery."""
         name, _, number = partition.rpartition("-")
-        self.world.change(name, int(number), tuple(_numbers(isr)), recovering=recovering)
+        self.cluster.change(name, int(number), tuple(_numbers(isr)), recovering=recovering)
 
-    def away(self) -> None:
-        """away: nobody gathers from now on, and nothing is recorded."""
-        self.world.away = True
-
-    def back(self) -> Iterator[str]:
-        """back: the gatherer is back and says that it was away."""
-        self.world.away = False
-        yield from self.said(
-            ObservationFailed(
-                sight=ObservationSource.LOG, endpoint="", reason=Reason.INTERRUPTED, detail="started again"
+    def gatherer(self, state: str) -> Iterator[str]:
+        """gatherer down, gatherer up: stops the gatherer, or starts it; it then reports the interruption."""
+        self.cluster.gatherer_down = state == "down"
+        if state == "up":
+            yield from self.record(
+                ObservationFailed(
+                    source=ObservationSource.LOG, endpoint="", reason=Reason.INTERRUPTED, detail="started again"
+                )
             )
-        )
 
     def compact(self) -> None:
-        """compact: the log the gatherer did not read yet is gone; its next read is answered by a snapshot."""
-        self.world.compacted = True
+        """compact: deletes the part of the log that was not read; the next fetch is answered with a snapshot."""
+        self.cluster.compacted = True
 
     def lose_metadata(self, offset: str) -> Iterator[str]:
-        """lose-metadata 50: the log is restored to offset 50, and the follower notices if it may read the log."""
-        self.world.lose_metadata(int(offset))
-        if self.world.log_denied:
+        """lose-metadata 50: restores the log to offset 50; the log follower reports it if it may read the log."""
+        self.cluster.lose_metadata(int(offset))
+        if self.cluster.log_denied:
             return
-        detail = f"what was committed from offset {offset} on is gone"
-        yield from self.said(
+        detail = f"committed records from offset {offset} on are lost"
+        yield from self.record(
             ObservationFailed(
-                sight=ObservationSource.LOG, endpoint="c1.test:9093", reason=Reason.METADATA_LOST, detail=detail
+                source=ObservationSource.LOG, endpoint="c1.test:9093", reason=Reason.METADATA_LOST, detail=detail
             )
         )
 
     def undecodable(self, offset: str, *words: str) -> Iterator[str]:
-        """undecodable 140 WORDS: a record of the log does not decode, and why."""
-        yield from self.said(Undecodable(offset=Offset(int(offset)), reason=" ".join(words), length=17))
+        """undecodable 140 REASON: a record of the log cannot be decoded, and why."""
+        yield from self.record(Undecodable(offset=Offset(int(offset)), reason=" ".join(words), length=17))
 
     def audit(self, contract: str, *words: str) -> Iterator[str]:
-        """audit alerts-resolve-what-fired WORDS: an audit found this contract broken, and where; clean: none."""
-        last = self.world.sequence
+        """audit alerts-resolve-what-fired EXAMPLE: an audit finds this contract broken; audit clean: none."""
+        last = self.cluster.sequence
         found = BrokenContract(
             contract=contract, promise="what it promises", grave=False, rows=1, example=" ".join(words), sequence=last
         )
         broken = () if contract == "clean" else (found,)
-        yield from self.said(Audited(rows=last, first_sequence=0, last_sequence=last, broken=broken))
+        yield from self.record(ObservationsAudited(rows=last, first_sequence=0, last_sequence=last, broken=broken))
 
-    def said(self, event: ObservationFailed | Undecodable | Audited) -> Iterator[str]:
-        """One row of its own."""
-        self.world.sequence += 1
-        row = Row(self.world.sequence, Millis(self.world.now_ms), (event,))
-        self.kept.append(row)
-        yield from _told(self.watched().observe([row]))
+    def record(self, event: ObservationFailed | Undecodable | ObservationsAudited) -> Iterator[str]:
+        """Records one event in a row of its own."""
+        self.cluster.sequence += 1
+        row = DecodedRow(self.cluster.sequence, Millis(self.cluster.now_ms), (event,))
+        self.recorded.append(row)
+        yield from _printed(self.started_monitor().observe([row]))
 
-    def restart(self, *bootstrap: str) -> None:
-        """restart [HOST:PORT...]: the job is killed and comes back from its state, perhaps reconfigured."""
-        blob, old = self.watched().to_bytes(), self.watched()
-        self.world.asked = bootstrap
-        self.watch = Watch.of(
+    def restart_job(self, *bootstrap: str) -> None:
+        """restart-job [HOST:PORT...]: kills the job and starts it from its state, optionally with new addresses."""
+        blob, old = self.started_monitor().to_bytes(), self.started_monitor()
+        self.cluster.configured = bootstrap
+        self.monitor = ClusterMonitor.from_bytes(
             blob,
             cluster="test",
             cluster_id=None,
-            bootstrap=self.world.bootstrap,
+            bootstrap=self.cluster.bootstrap,
             vantage=self.vantage,
             thresholds=old.thresholds,
         )
 
-    def deliver_again(self) -> Iterator[str]:
-        """deliver-again: everything recorded so far is delivered once more."""
-        yield from _told(self.watched().observe(self.kept))
+    def redeliver(self) -> Iterator[str]:
+        """redeliver: delivers all recorded rows again."""
+        yield from _printed(self.started_monitor().observe(self.recorded))
 
-    def watched(self) -> Watch:
-        """The watch, which begins at its first use."""
-        if self.watch is None:
-            machine = Machine("test", None, self.world.bootstrap, self.vantage)
-            self.watch = Watch(machine, Book(), thresholds_for({}))
-        return self.watch
+    def started_monitor(self) -> ClusterMonitor:
+        """Returns the monitor; the first call starts it."""
+        if self.monitor is None:
+            machine = Machine("test", None, self.cluster.bootstrap, self.vantage)
+            self.monitor = ClusterMonitor(machine, TrackedConditions(), thresholds_for({}))
+        return self.monitor
 
 
-def _told(alerts: tuple[Alert, ...]) -> Iterator[str]:
+def _printed(alerts: tuple[Alert, ...]) -> Iterator[str]:
     for alert in alerts:
         at = (alert.observed_at_ms - START) / SECOND
         began = (alert.started_at_ms - START) / SECOND
         yield f"{at:.0f}s {alert.state} {alert.severity} {alert.rule} {alert.subject} (since {began:.0f}s)"
 
 
-def _each(what: Callable[[int], None], nodes: tuple[str, ...]) -> None:
+def _each(command: Callable[[int], None], nodes: tuple[str, ...]) -> None:
     for node in nodes:
-        what(int(node))
+        command(int(node))
 
 
 def _numbers(text: str) -> list[int]:
@@ -256,33 +253,33 @@ def _seconds(text: str) -> int:
 
 
 def blocks(text: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Each block's lines above and below its `----`."""
+    """Yields the lines above and below the `----` of each block."""
     for block in text.strip("\n").split("\n\n"):
         above, _, below = block.partition("\n----")
         yield above.split("\n"), below.strip("\n").split("\n") if below.strip("\n") else []
 
 
-def played(text: str) -> str:
-    """The script with what really came out."""
-    play, written = Play(), []
+def with_real_output(text: str) -> str:
+    """Runs a script and returns it with its real output."""
+    run, written = ScriptRun(), []
     for above, _ in blocks(text):
         commands = [line for line in above if line and not line.startswith("#")]
-        output = [line for command in commands for line in play.run(command)]
+        output = [line for command in commands for line in run.run(command)]
         if not commands:
             written.append("\n".join(above))
             continue
-        written.append("\n".join([*above, "----", *(output or ["nothing is told"])]))
+        written.append("\n".join([*above, "----", *(output or ["no alert"])]))
     return "\n\n".join(written) + "\n"
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_script(script: Path) -> None:
+def test_script_prints_the_expected_output(script: Path) -> None:
     text = script.read_text()
-    result = played(text)
+    result = with_real_output(text)
     if REWRITE:
         script.write_text(result)
     assert result == text or REWRITE, f"{script.name}: KRAFTWATCH_REWRITE_GOLDENS=1 rewrites it; read the difference"
 
 
-def test_there_are_scripts() -> None:
+def test_scripts_are_found() -> None:
     assert len(SCRIPTS) >= 10

@@ -1,27 +1,28 @@
-"""What one observation says: a row of the journal, whatever its kind, as events. Without Spark."""
+"""Decodes one row of the journal, of any kind, to events. Without Spark."""
 
 from pydantic import ValidationError
 
 from connectors.event import Event, from_json
 from connectors.event_columns import EventColumns
 from connectors.log_event import Undecodable
-from connectors.metadata.decoder import decode
+from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.observation import Observation, ObservationKind
 from rules.model.identifiers import Offset
 
 
 def decode_observation(row: Observation) -> EventColumns:
-    """One observation's events, in order. Never raises for what the outside world wrote."""
+    """Returns one observation's events, in order. Never raises for invalid content: it becomes an Undecodable."""
     match row.kind:
-        case ObservationKind.RECORDS | ObservationKind.SNAPSHOT:
-            return decode(
+        case ObservationKind.RECORDS:
+            return decode_records(
                 row.payload,
-                kind=row.kind.value,
                 base_offset=row.base_offset,
                 last_offset=row.last_offset,
                 leader_epoch=row.leader_epoch,
                 high_watermark=row.high_watermark,
             )
+        case ObservationKind.SNAPSHOT:
+            return decode_snapshot_piece(row.payload, end_offset=row.base_offset or 0, epoch=row.leader_epoch or 0)
         case (
             ObservationKind.QUORUM
             | ObservationKind.PROBE
@@ -29,13 +30,11 @@ def decode_observation(row: Observation) -> EventColumns:
             | ObservationKind.FAILED
             | ObservationKind.AUDIT
         ):
-            columns = EventColumns()
-            columns.append(_seen(row))
-            return columns
+            return EventColumns([_event(row)])
 
 
-def _seen(row: Observation) -> Event:
-    """The event that a poll, probe, failed look or audit was recorded as."""
+def _event(row: Observation) -> Event:
+    """Returns the event of a poll, probe, failure or audit."""
     try:
         return from_json(row.payload)
     except ValidationError as problem:

@@ -19,14 +19,14 @@ _JSON: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="ty
 
 
 def to_json(event: Event) -> bytes:
-    """One event as one JSON object in UTF-8: what probes, polls and failed looks are recorded as."""
+    """Returns one event as one JSON object in UTF-8, the stored form of polls, probes, failures and audits."""
     return _JSON.dump_json(event)
 
 
 def from_json(payload: bytes | str) -> Event:
-    """The event that `to_json` wrote.
+    """Returns the event that `to_json` wrote.
 
     Raises:
-        pydantic.ValidationError: the payload is no event (a ValueError).
+        pydantic.ValidationError: the payload is not an event (a ValueError).
     """
     return _JSON.validate_json(payload)

@@ -1,7 +1,7 @@
-"""EventColumns: events as a table of plain columns, the shape in which they travel through Arrow.
+"""EventColumns: events as a table of plain columns, the form in which they pass through Arrow.
 
-Two kinds of event are nearly all of a log, PartitionSet and PartitionChanged: their fields stand in columns of
-their own. Every other event stands whole in `body`, as JSON; its columns only repeat where in the log it was.
+Nearly all events of a log are PartitionSet or PartitionChanged: their fields have columns of their own. Every other
+event is stored as JSON in `body`; its other columns only repeat its position in the log.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ PARTITION_CHANGED: Final = "partition-changed"
 
 
 class EventRow(NamedTuple):
-    """One event. A tuple, because a snapshot of a big cluster is a million of them."""
+    """One event. A tuple, because a snapshot of a big cluster holds a million events."""
 
     type: str
     """The event's `type`."""
@@ -55,7 +55,7 @@ class EventRow(NamedTuple):
     topic_id: str | None = None
     partition: int | None = None
     replicas: list[int] | None = None
-    """None = unchanged, as with `isr`, both ELRs and `recovering`; always there in a PartitionSet."""
+    """None = unchanged, as with `isr`, both ELRs and `recovering`; never None in a PartitionSet."""
     isr: list[int] | None = None
     elr: list[int] | None = None
     last_known_elr: list[int] | None = None
@@ -79,8 +79,8 @@ class EventColumns:
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.rows: list[tuple[Any, ...]] = []
-        """Tuples with the fields of Row in its order: whoever has a partition's fields appends here, without
-        the detour by a dataclass."""
+        """Tuples with the fields of EventRow in its order. The decoder appends partition events here directly, which
+        is faster than building a dataclass."""
         for event in events:
             self.append(event)
 
@@ -88,27 +88,27 @@ class EventColumns:
         return len(self.rows)
 
     def append(self, event: Event) -> None:
-        """Add one event at the end."""
+        """Appends one event."""
         self.rows.append(event_row(event))
 
     def columns(self) -> dict[str, list[Any]]:
-        """Every column by name, all of the same length; lists hold ints, None is absent."""
+        """Returns every column by name, all of the same length. Lists hold ints; None is absent."""
         if not self.rows:
             return {name: [] for name in COLUMNS}
-        turned = [list(column) for column in zip(*self.rows, strict=True)]
-        return dict(zip(COLUMNS, ([*range(len(self.rows))], *turned), strict=True))
+        columns = [list(column) for column in zip(*self.rows, strict=True)]
+        return dict(zip(COLUMNS, ([*range(len(self.rows))], *columns), strict=True))
 
     def events(self) -> Iterator[Event]:
-        """The events, as they were appended."""
+        """Yields the events in the order in which they were appended."""
         return events_from_columns(self.columns())
 
 
 def event_row(event: Event) -> EventRow:
-    """One event as a row."""
+    """Returns one event as a row."""
     match event:
         case PartitionSet():
             return EventRow(
-                *_at(event.type, event.at),
+                *_position_columns(event.type, event.at),
                 topic_id=event.topic_id,
                 partition=event.partition,
                 replicas=list(event.replicas),
@@ -123,7 +123,7 @@ def event_row(event: Event) -> EventRow:
             )
         case PartitionChanged():
             return EventRow(
-                *_at(event.type, event.at),
+                *_position_columns(event.type, event.at),
                 topic_id=event.topic_id,
                 partition=event.partition,
                 replicas=None if event.replicas is None else list(event.replicas),
@@ -135,8 +135,8 @@ def event_row(event: Event) -> EventRow:
                 recovering=event.recovering,
             )
         case LogAdvanced():
-            place = (event.type, event.last_offset, event.leader_epoch, event.newest_timestamp_ms, False)
-            return EventRow(*place, body=to_json(event))
+            position = (event.type, event.last_offset, event.leader_epoch, event.newest_timestamp_ms, False)
+            return EventRow(*position, body=to_json(event))
         case Undecodable():
             return EventRow(event.type, event.offset, None, None, snapshot=False, body=to_json(event))
         case QuorumPolled() | EndpointProbed() | LeaderViewPolled() | ObservationFailed() | ObservationsAudited():
@@ -158,20 +158,21 @@ def event_row(event: Event) -> EventRow:
             | TransactionBegan()
             | TransactionEnded()
         ):
-            return EventRow(*_at(event.type, event.at), body=to_json(event))
+            return EventRow(*_position_columns(event.type, event.at), body=to_json(event))
         case _:
             assert_never(event)
 
 
 def events_from_columns(columns: Columns) -> Iterator[Event]:
-    """The events that a table holds, in its order; the inverse of `EventColumns.columns`.
+    """Yields the events of a table, in its order; the inverse of `EventColumns.columns`.
 
     Args:
-        columns: the columns by name, as lists or as they come back from Arrow or pandas: there absent may be NaN,
-            a list an array, and a number a float (exact up to 2**53) or a numpy scalar. `ordinal` may be missing.
+        columns: the columns by name, as lists or as Arrow or pandas return them. In pandas an absent value may be NaN,
+            a list may be an array, and a number may be a float (exact up to 2**53) or a numpy scalar. `ordinal` may
+            be missing.
 
     Raises:
-        pydantic.ValidationError: a `body` is no event (a ValueError).
+        pydantic.ValidationError: a `body` is not an event (a ValueError).
     """
     for values in zip(*(columns[name] for name in EventRow._fields), strict=True):
         row = EventRow(*values)
@@ -186,7 +187,7 @@ def events_from_columns(columns: Columns) -> Iterator[Event]:
 
 def _partition_set(row: EventRow) -> PartitionSet:
     return PartitionSet(
-        at=_place(row),
+        at=_position(row),
         topic_id=TopicId(str(row.topic_id)),
         partition=_int(row.partition),
         replicas=_nodes(row.replicas),
@@ -195,31 +196,31 @@ def _partition_set(row: EventRow) -> PartitionSet:
         last_known_elr=_nodes(row.last_known_elr),
         leader=_leader(row.leader),
         partition_leader_epoch=_int(row.partition_leader_epoch),
-        partition_epoch=None if _absent(row.partition_epoch) else _int(row.partition_epoch),
+        partition_epoch=None if _is_absent(row.partition_epoch) else _int(row.partition_epoch),
         recovering=bool(row.recovering),
     )
 
 
 def _partition_changed(row: EventRow) -> PartitionChanged:
     return PartitionChanged(
-        at=_place(row),
+        at=_position(row),
         topic_id=TopicId(str(row.topic_id)),
         partition=_int(row.partition),
-        replicas=None if _absent(row.replicas) else _nodes(row.replicas),
-        isr=None if _absent(row.isr) else _nodes(row.isr),
-        elr=None if _absent(row.elr) else _nodes(row.elr),
-        last_known_elr=None if _absent(row.last_known_elr) else _nodes(row.last_known_elr),
+        replicas=None if _is_absent(row.replicas) else _nodes(row.replicas),
+        isr=None if _is_absent(row.isr) else _nodes(row.isr),
+        elr=None if _is_absent(row.elr) else _nodes(row.elr),
+        last_known_elr=None if _is_absent(row.last_known_elr) else _nodes(row.last_known_elr),
         leader=_leader(row.leader),
         leader_set=bool(row.leader_set),
-        recovering=None if _absent(row.recovering) else bool(row.recovering),
+        recovering=None if _is_absent(row.recovering) else bool(row.recovering),
     )
 
 
-def _at(type_: str, at: RecordPosition) -> tuple[str, int, int, int, bool]:
+def _position_columns(type_: str, at: RecordPosition) -> tuple[str, int, int, int, bool]:
     return type_, at.offset, at.leader_epoch, at.timestamp_ms, at.snapshot
 
 
-def _place(row: EventRow) -> RecordPosition:
+def _position(row: EventRow) -> RecordPosition:
     return RecordPosition(
         offset=Offset(_int(row.offset)),
         leader_epoch=Epoch(_int(row.leader_epoch)),
@@ -228,8 +229,8 @@ def _place(row: EventRow) -> RecordPosition:
     )
 
 
-def _absent(value: object) -> bool:
-    """None, or what pandas makes of it."""
+def _is_absent(value: object) -> bool:
+    """Whether a value is None, or NaN, which pandas puts in its place."""
     return value is None or (isinstance(value, float) and value != value)
 
 
@@ -239,7 +240,7 @@ def _int(value: SupportsInt | None) -> int:
 
 
 def _leader(value: SupportsInt | None) -> NodeId | None:
-    return None if value is None or _absent(value) else NodeId(int(value))
+    return None if value is None or _is_absent(value) else NodeId(int(value))
 
 
 def _nodes(values: Iterable[SupportsInt] | None) -> tuple[NodeId, ...]:

@@ -13,18 +13,18 @@ from rules.model.voter_set import Voter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPosition:
-    """Where a record stands: its offset, the epoch of its batch, and its timestamp by the log's clock."""
+    """A record's offset, the leader epoch of its batch, and its timestamp by the log's clock."""
 
     offset: Offset
     leader_epoch: Epoch
     timestamp_ms: Millis
     snapshot: bool = False
-    """From a `.checkpoint`: the offset counts within the snapshot file, not in the log."""
+    """The record is from a `.checkpoint`: the offset counts within the snapshot file, not in the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotBegan:
-    """SnapshotHeaderRecord: what follows replaces all state, once the footer has come."""
+    """SnapshotHeaderRecord: the following records replace all state once the footer arrives."""
 
     at: RecordPosition
     end_offset: Offset
@@ -73,7 +73,7 @@ class VotersSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureLevelSet:
-    """FeatureLevelRecord, metadata.version among them."""
+    """FeatureLevelRecord: one finalized feature level, for example of metadata.version."""
 
     at: RecordPosition
     name: str
@@ -90,7 +90,7 @@ class ControllerRegistered:
     incarnation_id: str
     endpoints: tuple[Endpoint, ...]
     features: tuple[FeatureRange, ...] | None = None
-    """None only in an event that was held back in a transaction by an older kraftwatch."""
+    """None only in an event that an older kraftwatch buffered in an open transaction."""
     type: Literal["controller-registered"] = "controller-registered"
 
 
@@ -149,7 +149,7 @@ class TopicRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSet:
-    """PartitionRecord: a partition, whole."""
+    """PartitionRecord: the whole state of a partition."""
 
     at: RecordPosition
     topic_id: TopicId
@@ -162,13 +162,13 @@ class PartitionSet:
     recovering: bool
     last_known_elr: tuple[NodeId, ...] = ()
     partition_epoch: int | None = None
-    """None only in an event that was held back in a transaction by an older kraftwatch."""
+    """None only in an event that an older kraftwatch buffered in an open transaction."""
     type: Literal["partition-set"] = "partition-set"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChanged:
-    """PartitionChangeRecord: None = unchanged. `leader_set` tells "no leader now" from "unchanged"."""
+    """PartitionChangeRecord: None = unchanged. `leader_set` distinguishes "no leader" from "leader unchanged"."""
 
     at: RecordPosition
     topic_id: TopicId
@@ -185,7 +185,7 @@ class PartitionChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElrCleared:
-    """ClearElrRecord: the topic's (or, with no name, every topic's) ELRs are forgotten (KIP-966)."""
+    """ClearElrRecord: the ELRs of the topic (of every topic if `topic` is None) are cleared (KIP-966)."""
 
     at: RecordPosition
     topic: str | None
@@ -194,7 +194,7 @@ class ElrCleared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionBegan:
-    """BeginTransactionRecord (KIP-868): what follows counts only at its end record."""
+    """BeginTransactionRecord (KIP-868): the following records take effect only at the end record."""
 
     at: RecordPosition
     name: str | None
@@ -203,7 +203,7 @@ class TransactionBegan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionEnded:
-    """EndTransactionRecord, or AbortTransactionRecord with `aborted`."""
+    """EndTransactionRecord; with `aborted`, AbortTransactionRecord."""
 
     at: RecordPosition
     aborted: bool
@@ -212,19 +212,19 @@ class TransactionEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogAdvanced:
-    """The end of one `records` observation: how far the log is read, NoOps included. Always its last event."""
+    """The last event of every `records` observation: how far the log is read, NoOps included."""
 
     last_offset: Offset | None
     leader_epoch: Epoch | None
     high_watermark: Offset | None
     newest_timestamp_ms: Millis | None
-    """None when the observation held no batch."""
+    """None if the observation held no batch."""
     type: Literal["log-advanced"] = "log-advanced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undecodable:
-    """A batch or record that is not what it should be: quarantined, counted, the stream goes on."""
+    """A batch or record that cannot be decoded. It is quarantined and counted, and decoding continues after it."""
 
     offset: Offset | None
     reason: str

@@ -1,14 +1,14 @@
-"""An Observation: one row of what was seen, the same on disk, in a relay topic and in Spark.
+"""Observation: one row that the gatherer records, the same in the journal and in Spark.
 
-The one schema, in one place. `payload` by kind:
+`payload` by kind:
 
 - `records`: record batches as received from the controller, whole batches, all committed, with
-  credential-bearing values already blanked. `base_offset`..`last_offset` is the range they cover
-  (`last_offset` = `base_offset` - 1 and an empty payload: a leader answered and had nothing new).
+  credential-bearing values already redacted. `base_offset`..`last_offset` is the range they cover
+  (`last_offset` = `base_offset` - 1 and an empty payload: a leader answered and had no new records).
 - `snapshot`: one batch-aligned piece of a `.checkpoint`; `base_offset` = the snapshot's end offset,
   `leader_epoch` = the snapshot's epoch, `last_offset` = the piece's number, counted from 0.
 - `quorum`, `probe`, `view`, `unseen`, `audit`: `connectors.event.to_json` of a QuorumPolled, EndpointProbed,
-  LeaderViewPolled, ObservationFailed, Audited.
+  LeaderViewPolled, ObservationFailed, ObservationsAudited.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from enum import StrEnum
 
 
 class ObservationKind(StrEnum):
-    """What sort of look gave this row."""
+    """What an observation holds. The values are stored."""
 
     RECORDS = "records"
     SNAPSHOT = "snapshot"
@@ -29,7 +29,7 @@ class ObservationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One row. Rows of one cluster are totally ordered by `sequence`, given by the recorder at append."""
+    """One row. The rows of one cluster are totally ordered by `sequence`, which the journal writer assigns."""
 
     cluster: str
     """The cluster's name in the configuration."""

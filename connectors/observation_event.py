@@ -3,8 +3,9 @@
 They carry no time of their own: their time is `observed_at_ms` of the observation.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset
 from rules.model.monitoring import Answer, Connection, LeaderLog, ObservationSource, Reason, Resolution
@@ -21,11 +22,11 @@ class NodeEndpoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumPolled:
-    """An answered DescribeQuorum."""
+    """An answered DescribeQuorum request."""
 
     cluster_id: str | None
     endpoint: str
-    """HOST:PORT that answered."""
+    """HOST:PORT of the node that answered."""
     leader_id: NodeId
     leader_epoch: Epoch
     high_watermark: Offset | None
@@ -37,7 +38,7 @@ class QuorumPolled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointProbed:
-    """One look at one endpoint."""
+    """One probe of one endpoint: DNS resolution, connection, and who answered."""
 
     node: NodeId
     endpoint: Endpoint
@@ -52,53 +53,61 @@ class EndpointProbed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderViewPolled:
-    """What one controller said when it was asked who leads; of its log besides, where it leads itself."""
+    """One controller's answer to the question which node leads."""
 
     endpoint: str
-    """HOST:PORT that was asked."""
+    """HOST:PORT that was polled."""
     node: NodeId | None
-    """Whose endpoint that is, as far as is known."""
+    """The node of that endpoint, if known."""
     this_cluster: bool
-    """False: INCONSISTENT_CLUSTER_ID, and nothing more was said."""
+    """False: the controller answered INCONSISTENT_CLUSTER_ID and nothing else."""
     leader_id: NodeId | None
     leader_epoch: Epoch | None
     log: LeaderLog | None
+    """The controller's log, if it is the leader itself."""
     type: Literal["view-seen"] = "view-seen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservationFailed:
-    """A look that failed, and why. `detail` never holds a secret."""
+    """A failed poll, probe or fetch, and the reason. `detail` never holds a secret."""
 
-    sight: ObservationSource
+    # pydantic reads this when it writes and reads JSON: the stored key of `source` is `sight`.
+    __pydantic_config__: ClassVar[Mapping[str, object]] = {
+        "alias_generator": lambda name: {"source": "sight"}.get(name, name),
+        "serialize_by_alias": True,
+    }
+
+    source: ObservationSource
     endpoint: str
     reason: Reason
     detail: str
     node: NodeId | None = None
-    """Whose endpoint it was, where known."""
+    """The node of that endpoint, if known."""
     directory_id: DirectoryId | None = None
     type: Literal["unseen"] = "unseen"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenContract:
-    """A data contract that a sample broke. `example` never holds a secret."""
+    """A data contract that some rows of a sample violate. `example` never holds a secret."""
 
     contract: str
     promise: str
     grave: bool
+    """A violation of this contract is critical."""
     rows: int
     example: str
     sequence: int | None
-    """The example's place in the journal."""
+    """The example's sequence in the journal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservationsAudited:
-    """What the audit of a sample says of one cluster's rows."""
+    """The result of checking a sample of one cluster's rows against the data contracts."""
 
     rows: int
-    """How many were held against the contracts."""
+    """Number of rows that were checked."""
     first_sequence: int
     last_sequence: int
     broken: tuple[BrokenContract, ...]

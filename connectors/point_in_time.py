@@ -1,4 +1,4 @@
-"""A moment of the past that somebody asks for: an offset of the metadata log, or a time."""
+"""PointInTime: a past state that a user asks for, by an offset of the metadata log or by a time."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -8,14 +8,14 @@ from rules.model.identifiers import Millis, Offset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtOffset:
-    """Once the record at this offset was applied, and before the next one."""
+    """The state after the record at this offset was applied, and before the next one."""
 
     offset: Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtTime:
-    """With everything up to this time, milliseconds since the Unix epoch, itself included."""
+    """The state with everything up to and including this time, milliseconds since the Unix epoch."""
 
     at_ms: Millis
 

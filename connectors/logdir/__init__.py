@@ -1,5 +1,5 @@
-"""A controller's (or broker's) metadata log directory, read where it lies: offline, and never written to.
+"""Reads the metadata log directory of a controller or broker offline, and never writes to it.
 
-Raft commits by majority, so one disk cannot tell what is committed: what is read up to its end may have been
-overwritten since, or may never come to be. Only its snapshots hold nothing but what is committed.
+Raft commits by majority, so one disk cannot show what is committed: records near its end may have been overwritten
+since, or may never be committed. Only its snapshots hold nothing but committed records.
 """

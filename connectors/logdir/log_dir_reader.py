@@ -1,8 +1,8 @@
-"""Reading: the newest whole snapshot of a log directory and the log behind it, as observations, in order.
+"""Reads the newest complete snapshot of a log directory and the log after it, as observations, in order.
 
-The files are read as Kafka's own recovery reads them: a segment ends at its first batch that is not whole, undamaged
-and next in order, and nothing behind that counts (`LogSegment.recover`). A living writer's batch that is half there
-is such an end. Time is the log's own: an observation is as old as its newest record.
+The files are read as Kafka's own recovery reads them: a segment ends before its first batch that is incomplete,
+damaged or not next in order, and everything after that is ignored (`LogSegment.recover`). A batch that a running
+Kafka has half written also ends the segment. Time is the log's own: an observation is as old as its newest record.
 """
 
 from collections.abc import Iterator
@@ -12,23 +12,23 @@ from typing import TypeAlias
 from connectors.log_event import SnapshotBegan
 from connectors.logdir.log_dir_files import LogDirFiles, SegmentFile, SnapshotFile
 from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, TornTail, scan
-from connectors.metadata.decoder import decode
+from connectors.metadata.decoder import decode_snapshot_piece
 from connectors.observation import Observation, ObservationKind
 from connectors.point_in_time import AtOffset, AtTime, PointInTime
 
 PIECE_BYTES = 1024 * 1024
-"""About how much one observation holds."""
+"""The approximate size of one observation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedFile:
-    """Where a file stops being a log: nothing behind this place counts."""
+    """A damaged or incomplete file: everything after `position` is ignored."""
 
     file: str
     position: int
     """Bytes of the file that were read."""
     size: int
-    """Bytes that are left of it."""
+    """Bytes of the file that were ignored."""
     reason: str
 
 
@@ -38,12 +38,12 @@ class ReadStart:
 
     snapshot: str | None
     offset: int
-    """Of the first record that is read from the log."""
+    """Offset of the first record that is read from the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogContinues:
-    """The log goes on after the moment that was asked for; its next batch."""
+    """The log continues after the requested point in time: offset and time of its next batch."""
 
     offset: int
     timestamp_ms: int
@@ -51,37 +51,37 @@ class LogContinues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CompleteSnapshot:
-    """A snapshot that has all it should have."""
+    """A snapshot from its header to its footer."""
 
     snapshot: SnapshotFile
     content: bytes
     batches: tuple[RecordBatch, ...]
     last_contained_ms: int
-    """The log's time of the last record that it stands for: its header says it."""
+    """The log's time of the last record that the snapshot contains, from its header."""
 
 
 LogDirItem: TypeAlias = ReadStart | Observation | DamagedFile | LogContinues
 
 
 def read_log_dir(files: LogDirFiles, cluster: str, upto: PointInTime | None = None) -> Iterator[LogDirItem]:
-    """Everything that a log directory tells, in order.
+    """Reads a log directory, in order.
 
     Args:
-        files: of one partition.
+        files: the files of one partition.
         cluster: the name that the observations carry.
-        upto: read only what was so then; of a batch that reaches beyond an offset the observation says the offset as
-            its last one, and holds the batch whole.
+        upto: read only up to this point in time. If a batch extends beyond the requested offset, the observation holds
+            the whole batch, and its last offset is the requested one.
 
-    Returns:
-        A Break for each snapshot that is damaged; one Begun; observations of kinds `snapshot` and `records`; last a
-        Break where the log ends before its file does, or a Beyond where it goes on after `upto`.
+    Yields:
+        A DamagedFile for each damaged snapshot; one ReadStart; observations of kinds `snapshot` and `records`; last a
+        DamagedFile if the log ends before its file does, or a LogContinues if it continues after `upto`.
     """
     newest: _CompleteSnapshot | None = None
     for snapshot in reversed(files.snapshots):
-        found = _whole(snapshot)
+        found = _read_snapshot(snapshot)
         if isinstance(found, DamagedFile):
             yield found
-        elif _reached(found, upto):
+        elif _is_not_later(found, upto):
             newest = found
             break
     if newest is None:
@@ -94,107 +94,100 @@ def read_log_dir(files: LogDirFiles, cluster: str, upto: PointInTime | None = No
     yield from _log(files.segments, start, cluster, upto)
 
 
-def _bytes(file: SegmentFile | SnapshotFile) -> bytes:
+def _read_file(file: SegmentFile | SnapshotFile) -> bytes:
     file.file.seek(0)
     return file.file.read()
 
 
-def _whole(snapshot: SnapshotFile) -> _CompleteSnapshot | DamagedFile:
-    """The snapshot, header to footer."""
-    content = _bytes(snapshot)
+def _read_snapshot(snapshot: SnapshotFile) -> _CompleteSnapshot | DamagedFile:
+    """Reads a snapshot from its header to its footer."""
+    content = _read_file(snapshot)
     batches: list[RecordBatch] = []
     for item in scan(content):
         if not isinstance(item, RecordBatch):
-            return _break(snapshot, content, item)
+            return _damage(snapshot, content, item)
         batches.append(item)
     if len(batches) < 2 or not (batches[0].is_control and batches[-1].is_control):
-        return DamagedFile(file=snapshot.name, position=len(content), size=0, reason="the snapshot has no end")
-    header = decode(
-        content[: batches[0].end],
-        kind=ObservationKind.SNAPSHOT,
-        base_offset=snapshot.end_offset,
-        last_offset=0,
-        leader_epoch=snapshot.epoch,
-        high_watermark=None,
-    )
+        return DamagedFile(file=snapshot.name, position=len(content), size=0, reason="the snapshot has no footer")
+    header = decode_snapshot_piece(content[: batches[0].end], end_offset=snapshot.end_offset, epoch=snapshot.epoch)
     times = [one.last_contained_timestamp_ms for one in header.events() if isinstance(one, SnapshotBegan)]
     return _CompleteSnapshot(
         snapshot=snapshot, content=content, batches=tuple(batches), last_contained_ms=max(times, default=0)
     )
 
 
-def _reached(whole: _CompleteSnapshot, upto: PointInTime | None) -> bool:
-    """The snapshot tells nothing that was not so yet at that moment."""
+def _is_not_later(snapshot: _CompleteSnapshot, upto: PointInTime | None) -> bool:
+    """Whether the snapshot contains no record after the requested point in time."""
     match upto:
         case None:
             return True
         case AtOffset(offset=offset):
-            return whole.snapshot.end_offset - 1 <= offset
+            return snapshot.snapshot.end_offset - 1 <= offset
         case AtTime(at_ms=at_ms):
-            return whole.last_contained_ms <= at_ms
+            return snapshot.last_contained_ms <= at_ms
 
 
-def _pieces(whole: _CompleteSnapshot, cluster: str) -> Iterator[Observation]:
-    size = len(whole.content)
+def _pieces(complete: _CompleteSnapshot, cluster: str) -> Iterator[Observation]:
+    size = len(complete.content)
     starts = [0]
-    for batch in whole.batches:
+    for batch in complete.batches:
         if batch.end - starts[-1] >= PIECE_BYTES and batch.end < size:
             starts.append(batch.end)
     for number, (start, end) in enumerate(zip(starts, [*starts[1:], size], strict=True)):
         yield Observation(
             cluster=cluster,
             kind=ObservationKind.SNAPSHOT,
-            observed_at_ms=whole.last_contained_ms,
-            base_offset=whole.snapshot.end_offset,
+            observed_at_ms=complete.last_contained_ms,
+            base_offset=complete.snapshot.end_offset,
             last_offset=number,
-            leader_epoch=whole.snapshot.epoch,
-            payload=whole.content[start:end],
+            leader_epoch=complete.snapshot.epoch,
+            payload=complete.content[start:end],
         )
 
 
 def _log(
     segments: tuple[SegmentFile, ...], start: int, cluster: str, upto: PointInTime | None
 ) -> Iterator[Observation | DamagedFile | LogContinues]:
-    follows = start
-    below = sum(following.base_offset <= start for following in segments[1:])
+    next_offset = start
+    below = sum(later.base_offset <= start for later in segments[1:])
     for segment in segments[below:]:
-        content = _bytes(segment)
-        for run in _runs(content, follows, upto):
+        content = _read_file(segment)
+        for run in _runs(content, next_offset, upto):
             match run:
-                case RecordBatch() if _beyond(run, upto):
+                case RecordBatch() if _is_after(run, upto):
                     yield LogContinues(offset=run.base_offset, timestamp_ms=run.max_timestamp)
                     return
                 case RecordBatch() | BadBatch() | TornTail():
-                    yield _break(segment, content, run, follows)
+                    yield _damage(segment, content, run, next_offset)
                     return
                 case _:
-                    follows = run[-1].last_offset + 1
+                    next_offset = run[-1].last_offset + 1
                     yield _records(content, run, cluster, upto)
 
 
-def _runs(content: bytes, follows: int, upto: PointInTime | None) -> Iterator[list[RecordBatch] | ScanItem]:
-    """Batches that follow each other, about a piece at a time; last what does not belong to them, if anything."""
+def _runs(content: bytes, next_offset: int, upto: PointInTime | None) -> Iterator[list[RecordBatch] | ScanItem]:
+    """Yields consecutive batches, about PIECE_BYTES at a time; last the item that ends the segment, if any."""
     run: list[RecordBatch] = []
     stop: ScanItem | None = None
     for item in scan(content):
-        if not isinstance(item, RecordBatch) or item.base_offset > follows or _beyond(item, upto):
+        if not isinstance(item, RecordBatch) or item.base_offset > next_offset or _is_after(item, upto):
             stop = item
             break
-        if item.last_offset < follows:
+        if item.last_offset < next_offset:
             continue
         run.append(item)
-        follows = item.last_offset + 1
+        next_offset = item.last_offset + 1
         if item.end - run[0].position >= PIECE_BYTES:
             yield run
             run = []
     if run:
         yield run
-    # Zeros alone are room that Kafka took in advance (log.preallocate).
+    # Zeros alone are space that Kafka allocated in advance (log.preallocate).
     if stop is not None and any(content[stop.position :]):
         yield stop
 
 
-def _beyond(batch: RecordBatch, upto: PointInTime | None) -> bool:
+def _is_after(batch: RecordBatch, upto: PointInTime | None) -> bool:
     match upto:
         case None:
             return False
@@ -217,11 +210,13 @@ def _records(content: bytes, run: list[RecordBatch], cluster: str, upto: PointIn
     )
 
 
-def _break(file: SegmentFile | SnapshotFile, content: bytes, item: ScanItem, follows: int | None = None) -> DamagedFile:
+def _damage(
+    file: SegmentFile | SnapshotFile, content: bytes, item: ScanItem, expected: int | None = None
+) -> DamagedFile:
     if isinstance(item, BadBatch):
         reason = item.reason
     elif isinstance(item, TornTail):
         reason = "the last batch is torn"
     else:
-        reason = f"offset {item.base_offset} where {follows} follows"
+        reason = f"base offset {item.base_offset}, expected {expected}"
     return DamagedFile(file=file.name, position=item.position, size=len(content) - item.position, reason=reason)

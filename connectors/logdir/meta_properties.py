@@ -1,4 +1,4 @@
-"""Whose directory it is: `meta.properties`, written when the directory was formatted (KIP-631, KIP-853).
+"""MetaProperties: `meta.properties` of a log directory, written when it was formatted (KIP-631, KIP-853).
 
 Kafka's `MetaProperties`: version 0 (`broker.id`) and version 1 (`node.id`, and `directory.id` since 3.7).
 """
@@ -17,7 +17,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """What `meta.properties` says; None for what it does not."""
+    """The content of `meta.properties`; None for missing properties."""
 
     version: int | None
     cluster_id: str | None
@@ -26,30 +26,30 @@ class MetaProperties:
 
     @property
     def key(self) -> ReplicaKey | None:
-        """Who this replica is; None where no node is named."""
+        """The replica's key; None if the file names no node."""
         return None if self.node_id is None else ReplicaKey(id=self.node_id, directory_id=self.directory_id)
 
 
 def read_meta_properties(partition: Path) -> MetaProperties | None:
-    """The identity of the log directory that this partition lies in; None where no file says it."""
+    """Reads the `meta.properties` of the partition's log directory; None if the file cannot be read."""
     folder = partition.parent if partition.name == PARTITION else partition
     try:
         text = (folder / META_PROPERTIES).read_text(encoding="latin-1")
     except OSError:
         return None
-    named = dict(pair for line in text.splitlines() if (pair := _pair(line)))
-    directory = named.get("directory.id")
-    node = _number(named.get("node.id", named.get("broker.id")))
+    properties = dict(pair for line in text.splitlines() if (pair := _pair(line)))
+    directory = properties.get("directory.id")
+    node = _number(properties.get("node.id", properties.get("broker.id")))
     return MetaProperties(
-        version=_number(named.get("version")),
-        cluster_id=named.get("cluster.id"),
+        version=_number(properties.get("version")),
+        cluster_id=properties.get("cluster.id"),
         node_id=None if node is None else NodeId(node),
         directory_id=None if directory is None else DirectoryId(directory),
     )
 
 
 def _pair(line: str) -> tuple[str, str] | None:
-    """One line of a Java properties file; None for a comment or an empty one."""
+    """Returns key and value of one line of a Java properties file; None for a comment or an empty line."""
     found = _PAIR.fullmatch(line)
     return None if found is None else (found[1], _ESCAPED.sub(r"\1", found[2].rstrip()))
 

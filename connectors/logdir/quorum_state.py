@@ -1,7 +1,7 @@
-"""What a replica keeps of elections: `quorum-state`, written before it votes and when it learns of a leader.
+"""Reads `quorum-state`: a replica's election state, written before it votes and when it learns of a leader.
 
 Kafka's `FileQuorumStateStore`: JSON, `data_version` 0 (before kraft.version 1: it lists a static quorum's voters) or 1
-(KIP-853: a vote is for a directory, and the voters stand in the log). A node writes version 0 until it has read in the
+(KIP-853: a vote names a directory, and the voters are in the log). A node writes version 0 until it has read in the
 log that the quorum is dynamic.
 """
 
@@ -20,23 +20,22 @@ _NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionState:
-    """The last election as this replica knows it."""
+    """The last election that this replica knows."""
 
     version: int
     leader_epoch: Epoch
     leader_id: NodeId | None
-    """Who leads that epoch; None where this replica does not know."""
+    """The leader of that epoch; None if this replica does not know it."""
     voted: ReplicaKey | None
-    """Whom it voted for in that epoch; None where it gave no vote (or follows a leader)."""
+    """The candidate it voted for in that epoch; None if it did not vote (or follows a leader)."""
     static_voters: tuple[NodeId, ...]
-    """Of version 0: the voters of its configuration when it was written."""
+    """Version 0 only: the voters of the node's configuration when the file was written."""
 
 
 def read_election_state(partition: Path) -> ElectionState | str:
-    """The election state of this replica, or in words why it is not known."""
+    """Returns the election state of this replica, or the reason why it is unknown as a sentence."""
     try:
-        said = json.loads((partition / QUORUM_STATE).read_bytes())
-        return _read(said)
+        return _parse(json.loads((partition / QUORUM_STATE).read_bytes()))
     except FileNotFoundError:
         return f"there is no {QUORUM_STATE}: this node never took part in a quorum, or the file was not copied"
     except OSError as problem:
@@ -45,18 +44,18 @@ def read_election_state(partition: Path) -> ElectionState | str:
         return f"{QUORUM_STATE} is damaged: it is not what Kafka writes"
 
 
-def _read(said: dict[str, Any]) -> ElectionState | str:
-    version = int(said["data_version"])
+def _parse(content: dict[str, Any]) -> ElectionState | str:
+    version = int(content["data_version"])
     if version not in (0, 1):
-        return f"{QUORUM_STATE} has version {version}, which no Kafka known here writes"
-    leader, voted = int(said["leaderId"]), int(said["votedId"])
-    directory = said.get("votedDirectoryId", _NO_DIRECTORY)
+        return f"{QUORUM_STATE} has version {version}, which no known Kafka writes"
+    leader, voted = int(content["leaderId"]), int(content["votedId"])
+    directory = content.get("votedDirectoryId", _NO_DIRECTORY)
     return ElectionState(
         version=version,
-        leader_epoch=Epoch(int(said["leaderEpoch"])),
+        leader_epoch=Epoch(int(content["leaderEpoch"])),
         leader_id=None if leader == _NO_NODE else NodeId(leader),
         voted=None
         if voted == _NO_NODE
         else ReplicaKey(id=NodeId(voted), directory_id=None if directory == _NO_DIRECTORY else DirectoryId(directory)),
-        static_voters=tuple(NodeId(int(one["voterId"])) for one in said.get("currentVoters") or ()),
+        static_voters=tuple(NodeId(int(one["voterId"])) for one in content.get("currentVoters") or ()),
     )

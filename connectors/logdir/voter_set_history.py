@@ -1,7 +1,7 @@
-"""Every voter set that a log directory still holds: each VotersRecord of its log, and the one of each snapshot.
+"""Reads every voter set that a log directory still holds: each VotersRecord of its log, and the one of each snapshot.
 
-Only control batches are decoded, so this costs one pass over the files. A snapshot's set is said to stand at the last
-offset that the snapshot stands for, as in Kafka's KRaftControlRecordStateMachine.
+Only control batches are decoded, so this costs one pass over the files. The offset of a snapshot's voter set is the
+last offset that the snapshot contains, as in Kafka's KRaftControlRecordStateMachine.
 """
 
 from collections.abc import Iterator
@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from connectors.log_event import VotersSet
 from connectors.logdir.log_dir_files import LogDirFiles, SegmentFile, SnapshotFile
 from connectors.metadata.batches import RecordBatch, scan
-from connectors.metadata.decoder import decode
-from connectors.observation import ObservationKind
+from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from rules.model.identifiers import Epoch, Offset
 from rules.model.voter_set import VoterSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedVoterSet:
-    """One voter set, and the file that holds it."""
+    """One voter set and the file that holds it."""
 
     voters: VoterSet
     file: str
@@ -26,15 +25,15 @@ class RecordedVoterSet:
 
 
 def recorded_voter_sets(files: LogDirFiles) -> tuple[RecordedVoterSet, ...]:
-    """In order of offsets; at the same one the log's before a snapshot's."""
+    """Returns the voter sets in order of offsets; at the same offset the log's comes before a snapshot's."""
     found = [*_of_snapshots(files.snapshots), *_of_segments(files.segments)]
     return tuple(sorted(found, key=lambda one: (one.voters.offset, one.in_snapshot)))
 
 
 def _of_snapshots(snapshots: tuple[SnapshotFile, ...]) -> Iterator[RecordedVoterSet]:
     for snapshot in snapshots:
-        for event, _ in _in_control_batches(snapshot, end_offset=snapshot.end_offset):
-            # Each node writes its snapshots itself, at a time that says nothing of the voters.
+        for event, _ in _in_control_batches(snapshot):
+            # Each node writes its own snapshots, so their timestamps do not tell when the voters changed.
             last = Offset(snapshot.end_offset - 1)
             voters = VoterSet(voters=event.voters, offset=last, leader_epoch=snapshot.epoch, timestamp_ms=None)
             yield RecordedVoterSet(voters=voters, file=snapshot.name, in_snapshot=True)
@@ -50,9 +49,8 @@ def _of_segments(segments: tuple[SegmentFile, ...]) -> Iterator[RecordedVoterSet
             yield RecordedVoterSet(voters=voters, file=segment.name, in_snapshot=False)
 
 
-def _in_control_batches(
-    file: SegmentFile | SnapshotFile, end_offset: int | None = None
-) -> Iterator[tuple[VotersSet, int]]:
+def _in_control_batches(file: SegmentFile | SnapshotFile) -> Iterator[tuple[VotersSet, int]]:
+    """Yields the voter sets of one file, each with the epoch of its batch."""
     file.file.seek(0)
     content = file.file.read()
     for batch in scan(content):
@@ -60,14 +58,17 @@ def _in_control_batches(
             return
         if not batch.is_control:
             continue
-        table = decode(
-            content[batch.position : batch.end],
-            kind=ObservationKind.RECORDS if end_offset is None else ObservationKind.SNAPSHOT,
-            base_offset=batch.base_offset if end_offset is None else end_offset,
-            last_offset=batch.last_offset,
-            leader_epoch=batch.leader_epoch,
-            high_watermark=None,
-        )
+        payload = content[batch.position : batch.end]
+        if isinstance(file, SnapshotFile):
+            table = decode_snapshot_piece(payload, end_offset=file.end_offset, epoch=file.epoch)
+        else:
+            table = decode_records(
+                payload,
+                base_offset=batch.base_offset,
+                last_offset=batch.last_offset,
+                leader_epoch=batch.leader_epoch,
+                high_watermark=None,
+            )
         for event in table.events():
             if isinstance(event, VotersSet):
                 yield event, batch.leader_epoch

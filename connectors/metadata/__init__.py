@@ -1,1 +1,1 @@
-"""Bytes of `__cluster_metadata` to records and events: pure."""
+"""Converts the bytes of `__cluster_metadata` to records and events. Pure: no clock, no I/O."""

@@ -1,8 +1,8 @@
-"""Record batches (magic 2): where each begins, whether it is whole and undamaged, and what its header says.
+"""Finds and checks the record batches (magic 2) in a chunk of bytes.
 
-The layout is Kafka's `DefaultRecordBatch`. The CRC-32C covers everything behind the CRC field; base
-offset, length, leader epoch and magic stand before it, so the base offset is checked against the batch
-before. A batch may end anywhere in a chunk that was cut by size: a torn tail is an answer, not an error.
+The layout is Kafka's `DefaultRecordBatch`. The CRC-32C covers all bytes after the CRC field. Base offset, length,
+leader epoch and magic come before it, so the base offset is checked against the batch before. A chunk that was cut by
+size may end inside a batch: a torn tail is a valid result, not an error.
 """
 
 from collections.abc import Iterator
@@ -15,41 +15,41 @@ HEADER: Final = Struct(">qiibIhiqqqhii")
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and maximal timestamp,
 producer id and epoch, base sequence, record count: 61 bytes."""
 FRAME: Final = 12
-"""Bytes before those that the length field counts."""
+"""Bytes of base offset and length: the length field does not count them."""
 CRC_AT: Final = 17
 CHECKED_AT: Final = 21
-"""Where the bytes begin that the CRC covers."""
+"""Position of the first byte that the CRC covers."""
 MAGIC_AT: Final = 16
 MAGIC: Final = 2
 _COMPRESSION: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _COMPRESSION_BITS: Final = 0x07
 _CONTROL_BIT: Final = 0x20
 _FRAME: Final = Struct(">qi")
-_SHORT: Final = (0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-"""Stands for a header that is cut off."""
+_CUT_OFF_HEADER: Final = (0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+"""Replaces a header that is cut off."""
 _LARGEST: Final = 2**62
-"""Of offsets and timestamps: whatever is added to them stays within 64 bits."""
+"""The largest accepted offset and timestamp: sums with deltas stay within 64 bits."""
 _CRC: Final = Struct(">I")
 
 Chunk: TypeAlias = bytes | memoryview
-"""Bytes that hold record batches one behind the other."""
+"""Bytes that hold consecutive record batches."""
 
 
 class RecordBatch(NamedTuple):
-    """A whole batch with the right CRC. A tuple, for an idle log is hundreds of thousands of one-record batches."""
+    """A whole batch with a valid CRC. A tuple, because an idle log holds hundreds of thousands of small batches."""
 
     position: int
     """Where it begins in the chunk."""
     base_offset: int
     length: int
-    """The length field: bytes from the leader epoch to the end; `size` is the whole."""
+    """The length field: bytes from the leader epoch to the end. `size` includes the bytes before."""
     leader_epoch: int
     magic: int
     crc: int
     attributes: int
     last_offset_delta: int
     base_timestamp: int
-    """Milliseconds since the Unix epoch, by the clock of the controller that led."""
+    """Milliseconds since the Unix epoch, by the leader's clock."""
     max_timestamp: int
     producer_id: int
     producer_epoch: int
@@ -58,7 +58,7 @@ class RecordBatch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """Size of the whole batch in bytes."""
         return FRAME + self.length
 
     @property
@@ -78,27 +78,27 @@ class RecordBatch(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Holds KRaft's own records (KIP-595), not metadata."""
+        """Whether the batch holds KRaft control records (KIP-595) instead of metadata records."""
         return bool(self.attributes & _CONTROL_BIT)
 
     @property
     def compression(self) -> str:
-        """Kafka's name of the codec; `none` for every batch that `scan` gives as a Batch."""
+        """Kafka's name of the codec; `none` for every batch that `scan` yields as a RecordBatch."""
         codec = self.attributes & _COMPRESSION_BITS
         return _COMPRESSION[codec] if codec < len(_COMPRESSION) else f"codec {codec}"
 
 
 class BadBatch(NamedTuple):
-    """A batch that cannot be read, or is not where it should be; the scan goes on behind it."""
+    """A batch that cannot be read or has an unexpected offset. The scan continues after it."""
 
     position: int
     size: int
-    """Bytes passed over: the batch as its length field has it, or all that is left where that cannot be believed."""
+    """Bytes skipped: the batch by its length field, or the rest of the chunk if the length is invalid."""
     base_offset: int | None
-    """None where the header cannot be believed."""
+    """None if the header is invalid."""
     reason: str
     header: RecordBatch | None = None
-    """The header, where the CRC vouches for it: a batch that is undamaged but not ours to read."""
+    """The header if its CRC is valid: the batch is undamaged, but it is rejected for another reason."""
 
 
 class TornTail(NamedTuple):
@@ -106,40 +106,39 @@ class TornTail(NamedTuple):
 
     position: int
     size: int
-    """Bytes there are of it."""
+    """Bytes of the batch that are present."""
     base_offset: int | None
-    """None when the chunk ends inside the offset."""
+    """None if the chunk ends inside the offset."""
     missing: int | None
-    """Bytes that are not there; None when the chunk ends inside the length field."""
+    """Bytes of the batch that are missing; None if the chunk ends inside the length field."""
 
 
 ScanItem: TypeAlias = RecordBatch | BadBatch | TornTail
 
 
 def scan(chunk: Chunk, *, expected: int | None = None) -> Iterator[ScanItem]:
-    """Walk the batches of a chunk in order; never raises, whatever the bytes are.
+    """Yields the batches of a chunk in order. Never raises, whatever the bytes are.
 
     Args:
-        chunk: record batches one behind the other, the last perhaps cut off.
-        expected: the base offset that the first batch must have; None takes the first as it is.
+        chunk: consecutive record batches; the last may be cut off.
+        expected: the base offset that the first batch must have; None accepts any.
 
     Yields:
-        Every byte of the chunk belongs to exactly one of the values. After a TornTail nothing comes; nor
-        after a BadBatch that ends where the chunk ends.
+        Every byte of the chunk belongs to exactly one of the values. A TornTail is always the last value.
     """
     position = 0
     end = len(chunk)
     view = memoryview(chunk)
     unpack = HEADER.unpack_from
     while position < end:
-        fields = unpack(chunk, position) if end - position >= HEADER.size else _SHORT
+        fields = unpack(chunk, position) if end - position >= HEADER.size else _CUT_OFF_HEADER
         length = fields[1]
         after = position + FRAME + length
         if fields[3] != MAGIC or length < HEADER.size - FRAME or after > end:
             expected = None
-            odd = _unreadable(chunk, position)
-            yield odd
-            position += odd.size
+            bad = _unreadable(chunk, position)
+            yield bad
+            position += bad.size
             continue
         if crc32c(view[position + CHECKED_AT : after]) == fields[4]:
             batch = RecordBatch(position, *fields)
@@ -157,7 +156,7 @@ def scan(chunk: Chunk, *, expected: int | None = None) -> Iterator[ScanItem]:
 
 
 def _unreadable(chunk: Chunk, position: int) -> BadBatch | TornTail:
-    """What stands where no whole batch of magic 2 does: a torn tail, or a batch of no use."""
+    """Returns what is at a position without a whole batch of magic 2: a torn tail or a bad batch."""
     left = len(chunk) - position
     if left < FRAME:
         base_offset = int.from_bytes(chunk[position : position + 8], "big", signed=True) if left >= 8 else None
@@ -166,32 +165,32 @@ def _unreadable(chunk: Chunk, position: int) -> BadBatch | TornTail:
     magic = chunk[position + MAGIC_AT] if left > MAGIC_AT else MAGIC
     size = FRAME + length
     if length < HEADER.size - FRAME:
-        return BadBatch(position, left, None, f"a batch length of {length} cannot be: what follows is passed over")
+        return BadBatch(position, left, None, f"invalid batch length {length}: the rest is skipped")
     if magic == MAGIC:
         return TornTail(position, left, base_offset, size - left)
     if size > left:
-        return BadBatch(position, left, None, f"magic {magic} where 2 belongs: what follows is passed over")
-    return BadBatch(position, size, base_offset, f"magic {magic} where 2 belongs")
+        return BadBatch(position, left, None, f"magic {magic}, expected 2: the rest is skipped")
+    return BadBatch(position, size, base_offset, f"magic {magic}, expected 2")
 
 
 def rejection_reason(batch: RecordBatch, expected: int | None) -> str | None:
-    """Why an undamaged batch is not read, or None."""
+    """Returns why an undamaged batch is not read, or None."""
     if batch.attributes & _COMPRESSION_BITS:
         return f"compressed with {batch.compression}, which KRaft never writes: not read"
     if batch.last_offset_delta != batch.record_count - 1 or batch.record_count < 1:
-        return f"{batch.record_count} records cannot have the last offset delta {batch.last_offset_delta}"
+        return f"a record count of {batch.record_count} does not match the last offset delta {batch.last_offset_delta}"
     if not 0 <= batch.base_offset <= _LARGEST:
-        return f"the base offset {batch.base_offset} cannot be"
+        return f"invalid base offset {batch.base_offset}"
     if batch.leader_epoch < 0:
         # Epochs begin with 0 (KIP-595); the CRC does not cover this field.
-        return f"the leader epoch {batch.leader_epoch} cannot be"
+        return f"invalid leader epoch {batch.leader_epoch}"
     if not (-1 <= batch.base_timestamp <= _LARGEST and -1 <= batch.max_timestamp <= _LARGEST):
-        return f"the timestamps {batch.base_timestamp} and {batch.max_timestamp} cannot be"
+        return f"invalid timestamps {batch.base_timestamp} and {batch.max_timestamp}"
     if expected is not None and batch.base_offset != expected:
-        return f"base offset {batch.base_offset} where {expected} follows"
+        return f"base offset {batch.base_offset}, expected {expected}"
     return None
 
 
 def write_crc(batch: bytearray | memoryview) -> None:
-    """Write the right CRC-32C into one whole batch whose body was changed in place."""
+    """Writes the valid CRC-32C into one whole batch whose body was changed in place."""
     _CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[CHECKED_AT:]))

@@ -1,7 +1,7 @@
-"""Transcript: every record of a segment or snapshot of the metadata log, as `kafka-dump-log` names and prints it.
+"""Dumps every record of a segment or snapshot of the metadata log, named and printed as by `kafka-dump-log`.
 
-What the streaming job needs is in `decode`; this is all there is, for people and programs that look at one file.
-Nothing raises for what the bytes are: what cannot be read is told where it stands, and the transcript goes on.
+`decoder` decodes only what the streaming job needs; this module decodes all records of one file. Invalid bytes never
+raise: unreadable records and batches are reported at their position, and the dump continues.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from connectors.metadata.batches import (
 )
 from connectors.metadata.field_readers import FieldReader, field_reader, read_body
 from connectors.metadata.json_rendering import Json, Renderer, renderer
-from connectors.metadata.record_framing import FramedRecord, control_type, framed_records, value_type
+from connectors.metadata.record_framing import FramedRecord, control_type, framed_records, value_header
 from connectors.metadata.record_schemas import MergedSchema, merged_schemas
 from connectors.metadata.redaction import CREDENTIAL_FIELDS
 
@@ -33,9 +33,9 @@ CONTROL_NAMES: Final = {
     "KRaftVersionRecord": "KRaftVersion",
     "VotersRecord": "KRaftVoters",
 }
-"""What `kafka-dump-log` calls the control records."""
+"""The names of the control records in `kafka-dump-log`."""
 UNKNOWN: Final = "UNKNOWN"
-"""The type of a record whose number no Kafka here has given away."""
+"""The type of a record whose number no known Kafka version uses."""
 _LOG_APPEND_TIME: Final = 0x08
 
 
@@ -46,38 +46,37 @@ class DumpedRecord:
     offset: int
     epoch: int
     timestamp: int
-    """Milliseconds since the Unix epoch, by the clock of the controller that led."""
+    """Milliseconds since the Unix epoch, by the leader's clock."""
     type: str | None
-    """`PARTITION_CHANGE_RECORD`, `KRaftVoters`; UNKNOWN for a number that nobody here knows; None where the record
-    does not say."""
+    """`PARTITION_CHANGE_RECORD`, `KRaftVoters`; UNKNOWN for an unknown number; None if the type cannot be read."""
     version: int | None
     data: dict[str, Json] | None
-    """None when it cannot be read; then there is a reason."""
+    """None if the record cannot be read; then `reason` is set."""
     length: int
-    """Bytes of the record's value, or of all that is passed over."""
+    """Bytes of the record's value, or of all bytes that are skipped."""
     reason: str | None = None
     """Why there is no data; holds none of the record's bytes."""
     damaged: bool = False
-    """Not merely unknown: it is not what any Kafka writes."""
+    """The record is not only unknown: no Kafka writes such bytes."""
     number: int | None = None
-    """The type's number, where the type is UNKNOWN."""
+    """The type's number if the type is UNKNOWN."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpGap:
-    """Bytes that were not read, or records that are not there."""
+    """Bytes that were not read, or missing records."""
 
     position: int
-    """Of the batch, in the file."""
+    """Position of the batch in the file."""
     size: int
-    """Bytes passed over; 0 where none are."""
+    """Number of bytes skipped; 0 if records are missing."""
     offset: int | None
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpPosition:
-    """How far the transcript is."""
+    """How far the dump has read the file, in bytes."""
 
     position: int
 
@@ -86,31 +85,32 @@ DumpEntry: TypeAlias = DumpedRecord | DumpGap | DumpPosition
 
 
 def dump_records(segment: bytes, *, kafka: str | None = None, secrets: bool = False) -> Iterator[DumpEntry]:
-    """Every record of a file, in its order; a Reached behind each batch.
+    """Yields every record of a file, in order, and a DumpPosition after each batch.
 
     Args:
         segment: the bytes of a `.log` or `.checkpoint`.
-        kafka: read as this Kafka does, one of `kafka_versions()`; None reads each record as the newest Kafka does that can.
-        secrets: show what is otherwise blanked: credentials, and the values of configurations.
+        kafka: read with the schemas of this version, one of `kafka_versions()`. None reads each record with the newest
+            schema that fits.
+        secrets: show credentials and the values of configurations, which are blanked otherwise.
     """
-    follows: int | None = None
+    next_offset: int | None = None
     for item in scan(segment):
         batch = _readable(item)
         if batch is None:
             assert not isinstance(item, RecordBatch)
-            follows = None
-            yield _unread(item)
+            next_offset = None
+            yield _unread_gap(item)
             continue
-        if follows is not None and batch.base_offset != follows:
-            yield _jump(batch, follows)
+        if next_offset is not None and batch.base_offset != next_offset:
+            yield _offset_gap(batch, next_offset)
         for record in framed_records(segment, batch):
-            yield _transcribed(segment, batch, record, kafka, secrets=secrets)
-        follows = batch.last_offset + 1
+            yield _dump_record(segment, batch, record, kafka, secrets=secrets)
+        next_offset = batch.last_offset + 1
         yield DumpPosition(position=batch.end)
 
 
 def _readable(item: ScanItem) -> RecordBatch | None:
-    """A batch that is whole and undamaged, even where it should not be: the rest of the file is of use all the same."""
+    """Returns a whole and undamaged batch, even at an unexpected offset: the rest of the file is still useful."""
     match item:
         case RecordBatch():
             return item
@@ -121,12 +121,12 @@ def _readable(item: ScanItem) -> RecordBatch | None:
 
 
 def is_record_log(segment: bytes) -> bool:
-    """Whether the first bytes are a record batch of Kafka, be it a damaged or torn one."""
+    """Whether the first bytes are a record batch of Kafka; the batch may be damaged or torn."""
     match next(scan(segment), None):
         case RecordBatch():
             return True
         case BadBatch() as bad:
-            # A damaged batch of believable length has its offset; a file of another kind has neither.
+            # A damaged batch with a valid length has an offset; other kinds of file have neither.
             return bad.base_offset is not None and segment[bad.position + MAGIC_AT] == MAGIC
         case TornTail() as torn:
             return torn.base_offset is not None and torn.size > MAGIC_AT
@@ -134,22 +134,22 @@ def is_record_log(segment: bytes) -> bool:
             return False
 
 
-def _unread(item: BadBatch | TornTail) -> DumpGap:
+def _unread_gap(item: BadBatch | TornTail) -> DumpGap:
     if isinstance(item, BadBatch):
         return DumpGap(position=item.position, size=item.size, offset=item.base_offset, reason=item.reason)
-    missing = "" if item.missing is None else f": {item.missing} bytes of its last batch are not there"
+    missing = "" if item.missing is None else f": {item.missing} bytes of its last batch are missing"
     return DumpGap(position=item.position, size=item.size, offset=item.base_offset, reason=f"the file is torn{missing}")
 
 
-def _jump(batch: RecordBatch, follows: int) -> DumpGap:
-    reason = f"base offset {batch.base_offset} where {follows} follows"
+def _offset_gap(batch: RecordBatch, expected: int) -> DumpGap:
+    reason = f"base offset {batch.base_offset}, expected {expected}"
     return DumpGap(position=batch.position, size=0, offset=batch.base_offset, reason=reason)
 
 
-def _transcribed(
+def _dump_record(
     segment: bytes, batch: RecordBatch, record: FramedRecord, kafka: str | None, *, secrets: bool
 ) -> DumpedRecord:
-    """One record; what it says of itself is found out step by step, so that a damaged one tells what it can."""
+    """Decodes one record step by step, so that a damaged record still shows the parts that can be read."""
     appended = batch.attributes & _LOG_APPEND_TIME
     timestamp = batch.max_timestamp if appended else batch.base_timestamp + record.timestamp_delta
     type_: str | None = None
@@ -160,12 +160,12 @@ def _transcribed(
     damaged = False
     start, end = record.value or (record.start, record.end)
     try:
-        kind, found, version, body = _announced(segment, batch, record)
-        known = _known(kind, kafka).get(found)
-        type_, number = (UNKNOWN, found) if known is None else (_name(known), None)
-        reason = _unknown(known, kind, found, version, kafka)
+        kind, type_number, version, body = _header(segment, batch, record)
+        schema = _schemas(kind, kafka).get(type_number)
+        type_, number = (UNKNOWN, type_number) if schema is None else (_name(schema), None)
+        reason = _unknown_reason(schema, kind, type_number, version, kafka)
         if reason is None:
-            data = _data(_ways(kind, found, version, kafka, secrets=secrets), segment[body:end])
+            data = _data(_codecs(kind, type_number, version, kafka, secrets=secrets), segment[body:end])
     except UndecodableError as error:
         reason, damaged = str(error), True
     return DumpedRecord(
@@ -182,11 +182,11 @@ def _transcribed(
     )
 
 
-def _announced(segment: bytes, batch: RecordBatch, record: FramedRecord) -> tuple[str, int, int, int]:
-    """Metadata or control, type, version, and where the body begins.
+def _header(segment: bytes, batch: RecordBatch, record: FramedRecord) -> tuple[str, int, int, int]:
+    """Returns the kind of record (`records` or `control`), its type, its version, and the position of its body.
 
     Raises:
-        UndecodableError: the record does not say.
+        UndecodableError: the record does not hold them.
     """
     if record.fault is not None:
         raise UndecodableError(record.fault)
@@ -194,37 +194,37 @@ def _announced(segment: bytes, batch: RecordBatch, record: FramedRecord) -> tupl
         raise UndecodableError("a record without a value")
     start, end = record.value
     if not batch.is_control:
-        return "records", *value_type(segment, start, end)
+        return "records", *value_header(segment, start, end)
     if end - start < 2:
         raise UndecodableError("a control record without a version")
-    # Every control record begins with its own version, which is a field of it.
+    # Every control record begins with its own version, which is one of its fields.
     version = int.from_bytes(segment[start : start + 2], "big", signed=True)
     return "control", control_type(segment, record.key), version, start
 
 
-def _unknown(known: MergedSchema | None, kind: str, type_: int, version: int, kafka: str | None) -> str | None:
-    """Why a record cannot be read though nothing is wrong with it, or None."""
-    knows = merged_schemas(kafka).known_to
-    if known is None:
+def _unknown_reason(schema: MergedSchema | None, kind: str, type_: int, version: int, kafka: str | None) -> str | None:
+    """Returns why an undamaged record cannot be read, or None."""
+    known_to = merged_schemas(kafka).known_to
+    if schema is None:
         what = "record type" if kind == "records" else "control record type"
-        return f"{what} {type_} is not known to {knows}"
-    if version not in known.versions:
-        return f"version {version} of {_name(known)} is not known to {knows}"
+        return f"{what} {type_} is not known to {known_to}"
+    if version not in schema.versions:
+        return f"version {version} of {_name(schema)} is not known to {known_to}"
     return None
 
 
-def _name(layout: MergedSchema) -> str:
-    return layout.constant or CONTROL_NAMES.get(layout.name, layout.name)
+def _name(schema: MergedSchema) -> str:
+    return schema.constant or CONTROL_NAMES.get(schema.name, schema.name)
 
 
-def _data(ways: tuple["Way", ...], body: bytes) -> dict[str, Json]:
-    """The fields by the first layout that fits the body to its last byte.
+def _data(codecs: tuple["Codec", ...], body: bytes) -> dict[str, Json]:
+    """Returns the fields, read with the first schema that fits the body to its last byte.
 
     Raises:
-        UndecodableError: none fits; says what is wrong with the newest.
+        UndecodableError: no schema fits; names what is wrong with the newest.
     """
     problem: UndecodableError | None = None
-    for reader, render in ways:
+    for reader, render in codecs:
         try:
             values = read_body(reader, body)
         except UndecodableError as error:
@@ -235,18 +235,18 @@ def _data(ways: tuple["Way", ...], body: bytes) -> dict[str, Json]:
     raise UndecodableError(f"the record {problem}")
 
 
-Way: TypeAlias = tuple[FieldReader, Renderer]
-"""How one Kafka reads and prints one version of a record."""
+Codec: TypeAlias = tuple[FieldReader, Renderer]
+"""Reads and prints one version of a record with one schema."""
 
 
-def _known(kind: str, kafka: str | None) -> Mapping[int, MergedSchema]:
-    known = merged_schemas(kafka)
-    return known.records if kind == "records" else known.control
+def _schemas(kind: str, kafka: str | None) -> Mapping[int, MergedSchema]:
+    schemas = merged_schemas(kafka)
+    return schemas.records if kind == "records" else schemas.control
 
 
 @cache
-def _ways(kind: str, type_: int, version: int, kafka: str | None, *, secrets: bool) -> tuple[Way, ...]:
-    """Every way in which a Kafka lays out this version of a record, the newest first."""
-    known = _known(kind, kafka)[type_]
-    blank = frozenset() if secrets else CREDENTIAL_FIELDS.get(known.name, frozenset())
-    return tuple((field_reader(fields), renderer(fields, blank=blank)) for fields in known.versions[version])
+def _codecs(kind: str, type_: int, version: int, kafka: str | None, *, secrets: bool) -> tuple[Codec, ...]:
+    """Returns a codec for each schema of this version of a record, the newest first."""
+    schema = _schemas(kind, kafka)[type_]
+    blank = frozenset() if secrets else CREDENTIAL_FIELDS.get(schema.name, frozenset())
+    return tuple((field_reader(fields), renderer(fields, blank=blank)) for fields in schema.versions[version])

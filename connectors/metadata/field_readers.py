@@ -1,7 +1,7 @@
-"""Readers of a record's fields, compiled from its layout: flexible encoding (KIP-482), tagged fields included.
+"""Readers of a record's fields, built from its schema: flexible encoding (KIP-482) including tagged fields.
 
-A reader takes a body and a position and gives the value and the position behind it. Absent is None: the
-zero UUID and null. Readers trust nothing: what runs over the end of the body or cannot be raises.
+A reader takes a body and a position and returns the value and the position after it. The zero UUID and null are
+returned as None. Readers check everything: invalid values and fields beyond the end of the body raise.
 """
 
 from base64 import urlsafe_b64encode
@@ -16,11 +16,11 @@ from connectors.metadata.record_schemas import Field, FieldType
 Values: TypeAlias = dict[str, Any]
 """A struct's fields by name: numbers, strings, bytes, bools, UUIDs as Kafka prints them, lists and structs."""
 Span: TypeAlias = tuple[int, int]
-"""Where a string's or byte string's content begins and ends in the body."""
+"""Start and end of a string's or byte string's content in the body."""
 FieldReader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 
 UNKNOWN_TAGS: Final = "unknown tags"
-"""The key under which a reader made with `spans` keeps the spans of tagged fields its layout does not know."""
+"""The key under which a reader built with `spans` returns the spans of tagged fields that its schema lacks."""
 _ZERO_UUID: Final = bytes(16)
 _UUID_SIZE: Final = 16
 _VARINT_BITS: Final = 35
@@ -37,10 +37,10 @@ _FIXED: Final = {
 
 
 def read_body(reader: FieldReader, body: bytes) -> Values:
-    """The fields of a body that must be used up to its last byte.
+    """Returns the fields of a body. The reader must consume the body to its last byte.
 
     Raises:
-        UndecodableError: the body is not what the layout says; the reason holds none of its values.
+        UndecodableError: the body does not match the schema; the reason holds none of its values.
     """
     try:
         values, end = reader(body, 0)
@@ -55,7 +55,7 @@ def read_body(reader: FieldReader, body: bytes) -> Values:
 
 
 def uvarint(data: bytes, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most five bytes, and the position behind it.
+    """Returns an unsigned varint of at most five bytes, and the position after it.
 
     Raises:
         IndexError: the data ends inside it.
@@ -73,17 +73,17 @@ def uvarint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def uuid_text(raw: bytes) -> str | None:
-    """A UUID as Kafka prints it, 22 characters of URL-safe base64; None for the zero UUID."""
+    """Returns a UUID as Kafka prints it, 22 characters of URL-safe base64; None for the zero UUID."""
     return None if raw == _ZERO_UUID else urlsafe_b64encode(raw)[:22].decode("ascii")
 
 
 def field_reader(type_: FieldType, *, spans: frozenset[str] | None = None) -> FieldReader:
-    """A reader of one type.
+    """Returns a reader of one type.
 
     Args:
-        type_: what stands there.
-        spans: the names of a struct's fields whose strings and byte strings are given as Span, not as values;
-            tagged fields that the layout does not know are then given as spans too. None gives values only.
+        type_: the type to read.
+        spans: names of a struct's fields whose strings and byte strings are returned as Span instead of values.
+            Tagged fields that the schema lacks are then returned as spans too. None: return values only.
     """
     match type_.name:
         case "struct":
@@ -92,7 +92,7 @@ def field_reader(type_: FieldType, *, spans: frozenset[str] | None = None) -> Fi
             assert type_.of is not None
             return _array(field_reader(type_.of, spans=spans), nullable="nullable" in type_.name)
         case "compact_string" | "compact_nullable_string" | "compact_bytes" | "compact_nullable_bytes":
-            return _content(_text if "string" in type_.name else _raw, nullable="nullable" in type_.name)
+            return _string_or_bytes(_text if "string" in type_.name else _raw, nullable="nullable" in type_.name)
         case "uuid":
             return _read_uuid
         case name:
@@ -100,13 +100,13 @@ def field_reader(type_: FieldType, *, spans: frozenset[str] | None = None) -> Fi
 
 
 def _span_reader(type_: FieldType) -> FieldReader:
-    """A reader that gives the spans of strings and byte strings, in whatever they stand."""
+    """Returns a reader that gives the spans of strings and byte strings, also inside arrays."""
     match type_.name:
         case "compact_array" | "compact_nullable_array":
             assert type_.of is not None
             return _array(_span_reader(type_.of), nullable="nullable" in type_.name)
         case "compact_string" | "compact_nullable_string" | "compact_bytes" | "compact_nullable_bytes":
-            return _content(_span, nullable="nullable" in type_.name)
+            return _string_or_bytes(_span, nullable="nullable" in type_.name)
         case _:
             return field_reader(type_)
 
@@ -136,13 +136,13 @@ def _struct(type_: FieldType, spans: frozenset[str] | None) -> FieldReader:
 def _tagged(
     values: Values, tags: Mapping[int, tuple[str, FieldReader]], body: bytes, position: int, *, keep_unknown: bool
 ) -> int:
-    """Read the tagged fields into `values`; the position behind them."""
+    """Reads the tagged fields into `values`; returns the position after them."""
     count, position = uvarint(body, position)
     last = -1
     for _ in range(count):
         tag, position = uvarint(body, position)
         if tag <= last:
-            # A tag that came twice would hide its first value from whoever reads the second.
+            # With a repeated tag, redaction and decoding could read different values.
             raise UndecodableError("has tagged fields out of order")
         last = tag
         size, position = uvarint(body, position)
@@ -154,7 +154,7 @@ def _tagged(
             name, reader = known
             values[name], at = reader(body, position)
             if at != end:
-                raise UndecodableError(f"has the tagged field {name} with {size} bytes where {at - position} belong")
+                raise UndecodableError(f"has {size} bytes in the tagged field {name}, expected {at - position}")
         elif keep_unknown:
             values.setdefault(UNKNOWN_TAGS, []).append((position, end))
         position = end
@@ -167,7 +167,7 @@ def _array(element: FieldReader, *, nullable: bool) -> FieldReader:
         if count == 0:
             return _null(position, nullable=nullable)
         if count - 1 > len(body) - position:
-            raise UndecodableError(f"has an array of {count - 1} elements that cannot be in it")
+            raise UndecodableError(f"has an array of {count - 1} elements, more than fit in it")
         values = []
         for _ in range(count - 1):
             value, position = element(body, position)
@@ -177,7 +177,7 @@ def _array(element: FieldReader, *, nullable: bool) -> FieldReader:
     return read_array
 
 
-def _content(convert: Callable[[bytes, int, int], Any], *, nullable: bool) -> FieldReader:
+def _string_or_bytes(convert: Callable[[bytes, int, int], Any], *, nullable: bool) -> FieldReader:
     def read_content(body: bytes, position: int) -> tuple[Any, int]:
         length, position = uvarint(body, position)
         if length == 0:
@@ -192,7 +192,7 @@ def _content(convert: Callable[[bytes, int, int], Any], *, nullable: bool) -> Fi
 
 def _null(position: int, *, nullable: bool) -> tuple[None, int]:
     if not nullable:
-        raise UndecodableError("has null where a value belongs")
+        raise UndecodableError("has null in a field that is not nullable")
     return None, position
 
 

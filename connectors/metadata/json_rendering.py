@@ -1,7 +1,7 @@
-"""Rendering: a record's values as Kafka's own JSON has them (the generated `XRecordJsonConverter.write`).
+"""Renders a record's values as Kafka's own JSON (the generated `XRecordJsonConverter.write`).
 
-Every field of the record's version in the order in which Kafka declares it; a tagged field only where it is not what
-it would be if it were absent; bytes as base64, UUIDs as Kafka prints them, null only where Kafka can hold null.
+The JSON holds every field of the record's version in Kafka's order of declaration. A tagged field appears only if it
+differs from its default. Bytes are base64, UUIDs are printed as Kafka prints them.
 """
 
 from base64 import b64encode
@@ -13,21 +13,21 @@ from connectors.metadata.field_readers import Values
 from connectors.metadata.record_schemas import FieldType
 
 Json: TypeAlias = Any
-"""What `json.dumps` takes."""
+"""Any value that `json.dumps` accepts."""
 Renderer: TypeAlias = Callable[[Any], Json]
 
 BLANK: Final = "(blanked)"
-"""Stands where a credential was, whatever its length."""
+"""Replaces a credential of any length."""
 _ZERO_UUID: Final = "A" * 22
 _CONTENT: Final = frozenset({"compact_string", "compact_nullable_string", "compact_bytes", "compact_nullable_bytes"})
 
 
 def renderer(type_: FieldType, *, blank: Set[str] = frozenset()) -> Renderer:
-    """What turns a value that `fields.read` gave into Kafka's JSON.
+    """Returns a function that converts a value of `field_readers` to Kafka's JSON.
 
     Args:
-        type_: the value's type: of a record the struct of its version.
-        blank: names of fields, in whatever struct, whose strings and bytes are shown as BLANK.
+        type_: the value's type; for a record the struct of its version.
+        blank: names of fields, in any struct, whose strings and bytes are shown as BLANK.
     """
     match type_.name:
         case "struct":
@@ -80,7 +80,7 @@ def _uuid(value: str | None) -> str:
 
 
 def _float(value: float) -> float | str:
-    """JSON has no word for what is no number; Jackson writes Java's in quotes."""
+    """Returns NaN and the infinities as strings, as Jackson does: JSON has no literals for them."""
     if isfinite(value):
         return value
     return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -91,7 +91,7 @@ def _same(value: object) -> object:
 
 
 def _blanking(type_: FieldType) -> Renderer:
-    """Likewise, with every string and byte string inside shown as BLANK."""
+    """Returns a renderer that shows every string and byte string inside the value as BLANK."""
     if type_.name == "struct":
         return _struct(type_, frozenset(field.name for field in type_.fields))
     if type_.of is not None:
@@ -100,5 +100,5 @@ def _blanking(type_: FieldType) -> Renderer:
 
 
 def _blanked(value: str | bytes | None) -> str | None:
-    """Null and empty hold no secret, and that nothing is there is worth knowing."""
+    """Returns BLANK; null and empty values are shown, because they hold no secret."""
     return None if value is None else BLANK if value else ""

@@ -1,7 +1,7 @@
-"""Partition records, read by hand: they are nearly all of a busy log and of every snapshot.
+"""Fast readers for partition records, which are nearly all records of a busy log and of every snapshot.
 
-What is read here must be what the reader made from the layout gives; a test holds the two equal. Only the shape
-that Kafka's writers give these records is read: short lists, known tags. The rest is left to that other reader.
+A fast reader must return the same as the reader built from the schema; a test compares the two. It reads only the
+shape in which Kafka writes these records: short lists, known tags. The schema's reader reads all others.
 """
 
 from collections.abc import Callable
@@ -16,37 +16,37 @@ from connectors.metadata.field_readers import uuid_text
 PARTITION: Final = 3
 PARTITION_CHANGE: Final = 5
 UNCHANGED_LEADER: Final = -2
-"""PartitionChangeRecord.leader where the leader is not changed; -1 is no leader."""
+"""PartitionChangeRecord.leader if the leader is unchanged; -1 is no leader."""
 UNCHANGED_STATE: Final = -1
-"""PartitionChangeRecord.leaderRecoveryState where it is not changed."""
+"""PartitionChangeRecord.leaderRecoveryState if it is unchanged."""
 
 Ints: TypeAlias = list[int] | None
 PartitionColumns: TypeAlias = tuple[
     str, int, Ints, Ints, Ints, Ints, int | None, bool, int | None, int | None, bool | None, None
 ]
-"""The fields of `connectors.event_columns.Row` from `topic_id` on."""
+"""The fields of `connectors.event_columns.EventRow` from `topic_id` on."""
 PartitionReader: TypeAlias = Callable[[bytes, int, int], PartitionColumns]
-"""Of a chunk, where the body begins, and where it ends. Raises Unusual, IndexError or struct.error."""
+"""Takes a chunk, the start of the body and its end. Raises UnusualShape, IndexError or struct.error."""
 
-_WHICH: Final = Struct(">i16s")
+_PARTITION_AND_TOPIC: Final = Struct(">i16s")
 _LEADERSHIP: Final = Struct(">iii")
 _INT: Final = Struct(">i")
 _LISTS: Final = tuple(Struct(f">{count}i") for count in range(0x7F))
-"""By the number of elements; one more would make the count a varint of two bytes."""
+"""By the number of elements: up to 126, so that the count is a varint of one byte."""
 _TWO_EMPTY: Final = b"\1\1"
-"""Nothing is being removed and nothing added: a partition that is not being reassigned."""
+"""No removing and no adding replicas: the partition is not being reassigned."""
 _UUID_SIZE: Final = 16
 _RECOVERED: Final = 0
 _RECOVERING: Final = 1
 
 
 class UnusualShape(Exception):
-    """Not the usual shape: the reader made from the layout has to look at it."""
+    """The record does not have the usual shape: the schema's reader must read it."""
 
 
 @lru_cache(maxsize=1 << 14)
 def _topic_id(raw: bytes) -> str:
-    """A topic's UUID as Kafka prints it; neighbours share it, so it is kept."""
+    """Returns a topic's UUID as Kafka prints it. Cached, because adjacent records share it."""
     printed = uuid_text(raw)
     if printed is None:
         raise UnusualShape
@@ -54,26 +54,26 @@ def _topic_id(raw: bytes) -> str:
 
 
 def recovering(state: int, *, absent: int | None) -> bool | None:
-    """LeaderRecoveryState (KIP-704) as a bool; None for the value that stands for unchanged.
+    """Returns LeaderRecoveryState (KIP-704) as a bool; None if it equals `absent`, the value for unchanged.
 
     Raises:
-        UndecodableError: the state is none that Kafka knows.
+        UndecodableError: Kafka does not know the state.
     """
     if state == absent:
         return None
     if state not in (_RECOVERED, _RECOVERING):
-        raise UndecodableError(f"has the leader recovery state {state}, where 0 or 1 belongs")
+        raise UndecodableError(f"has leader recovery state {state}, expected 0 or 1")
     return state == _RECOVERING
 
 
-def _partition(version: int) -> PartitionReader:
-    """Of a PartitionRecord: directories from version 1 on, ELR (KIP-966) from 2 on."""
+def _partition_reader(version: int) -> PartitionReader:
+    """Returns the reader of a PartitionRecord: directories from version 1 on, ELR (KIP-966) from version 2 on."""
     directories = version >= 1
     tags = (0, 1, 2) if version >= 2 else (0,)
 
     def read_partition(chunk: bytes, position: int, end: int) -> PartitionColumns:
-        partition, raw = _WHICH.unpack_from(chunk, position)
-        replicas, position = _ints(chunk, position + _WHICH.size)
+        partition, raw = _PARTITION_AND_TOPIC.unpack_from(chunk, position)
+        replicas, position = _ints(chunk, position + _PARTITION_AND_TOPIC.size)
         isr, position = _ints(chunk, position)
         if chunk[position : position + 2] == _TWO_EMPTY:
             position += 2
@@ -83,7 +83,7 @@ def _partition(version: int) -> PartitionReader:
         leader, leader_epoch, partition_epoch = _LEADERSHIP.unpack_from(chunk, position)
         position += _LEADERSHIP.size
         if directories:
-            position = _past_uuids(chunk, position)
+            position = _skip_uuids(chunk, position)
         state = _RECOVERED
         elr: list[int] = []
         last_known_elr: list[int] = []
@@ -106,21 +106,33 @@ def _partition(version: int) -> PartitionReader:
             position += size
         if position != end:
             raise UnusualShape
-        shown = None if leader < 0 else leader
+        leader_or_none = None if leader < 0 else leader
         topic, is_recovering = _topic_id(raw), state == _RECOVERING
         elrs = (elr, last_known_elr)
-        return topic, partition, replicas, isr, *elrs, shown, True, leader_epoch, partition_epoch, is_recovering, None
+        return (
+            topic,
+            partition,
+            replicas,
+            isr,
+            *elrs,
+            leader_or_none,
+            True,
+            leader_epoch,
+            partition_epoch,
+            is_recovering,
+            None,
+        )
 
     return read_partition
 
 
-def _partition_change(version: int) -> PartitionReader:
-    """Of a PartitionChangeRecord: everything but the partition's name is a tagged field, absent where unchanged."""
+def _partition_change_reader(version: int) -> PartitionReader:
+    """Returns the reader of a PartitionChangeRecord: all fields but its key are tagged, and absent means unchanged."""
     tags = {0: (0, 1, 2, 3, 4, 5), 1: (0, 1, 2, 3, 4, 5, 8), 2: (0, 1, 2, 3, 4, 5, 6, 7, 8)}[version]
 
     def read_partition_change(chunk: bytes, position: int, end: int) -> PartitionColumns:
-        partition, raw = _WHICH.unpack_from(chunk, position)
-        position += _WHICH.size
+        partition, raw = _PARTITION_AND_TOPIC.unpack_from(chunk, position)
+        position += _PARTITION_AND_TOPIC.size
         leader = UNCHANGED_LEADER
         state: bool | None = None
         lists: list[Ints] = [None] * 9
@@ -139,23 +151,36 @@ def _partition_change(version: int) -> PartitionReader:
             elif tag == 5:
                 state = _state(chunk, position, size) == _RECOVERING
             elif tag == 8:
-                if _past_uuids(chunk, position) != position + size:
+                if _skip_uuids(chunk, position) != position + size:
                     raise UnusualShape
             else:
                 lists[tag] = _sized_ints(chunk, position, size)
             position += size
         if position != end:
             raise UnusualShape
-        shown = None if leader < 0 else leader
+        leader_or_none = None if leader < 0 else leader
         is_set = leader != UNCHANGED_LEADER
         replicas, isr, elr, last_known_elr = lists[2], lists[0], lists[6], lists[7]
-        return _topic_id(raw), partition, replicas, isr, elr, last_known_elr, shown, is_set, None, None, state, None
+        return (
+            _topic_id(raw),
+            partition,
+            replicas,
+            isr,
+            elr,
+            last_known_elr,
+            leader_or_none,
+            is_set,
+            None,
+            None,
+            state,
+            None,
+        )
 
     return read_partition_change
 
 
 def _ints(chunk: bytes, position: int) -> tuple[list[int], int]:
-    """A compact array of int32 and the position behind it."""
+    """Returns a compact array of int32 and the position after it."""
     count = chunk[position] - 1
     if not 0 <= count < 0x7F:
         raise UnusualShape
@@ -163,15 +188,15 @@ def _ints(chunk: bytes, position: int) -> tuple[list[int], int]:
 
 
 def _sized_ints(chunk: bytes, position: int, size: int) -> Ints:
-    """A nullable compact array of int32 that must be `size` bytes long."""
+    """Returns a nullable compact array of int32 that must be `size` bytes long."""
     count = chunk[position]
     if size != (4 * count - 3 if count else 1) or size >= 0x80:
         raise UnusualShape
     return list(_LISTS[count - 1].unpack_from(chunk, position + 1)) if count else None
 
 
-def _past_uuids(chunk: bytes, position: int) -> int:
-    """The position behind a compact array of UUIDs."""
+def _skip_uuids(chunk: bytes, position: int) -> int:
+    """Returns the position after a compact array of UUIDs."""
     count = chunk[position]
     if not 1 <= count < 0x80:
         raise UnusualShape
@@ -193,7 +218,7 @@ def _state(chunk: bytes, position: int, size: int) -> int:
 
 
 PARTITION_READERS: Final[dict[tuple[int, int], tuple[str, PartitionReader]]] = {
-    **{(PARTITION, version): (PARTITION_SET, _partition(version)) for version in (0, 1, 2)},
-    **{(PARTITION_CHANGE, version): (PARTITION_CHANGED, _partition_change(version)) for version in (0, 1, 2)},
+    **{(PARTITION, version): (PARTITION_SET, _partition_reader(version)) for version in (0, 1, 2)},
+    **{(PARTITION_CHANGE, version): (PARTITION_CHANGED, _partition_change_reader(version)) for version in (0, 1, 2)},
 }
-"""By api key and version: the event's `type`, and what reads the body."""
+"""By api key and version: the event's `type`, and the reader of the body."""

@@ -1,4 +1,4 @@
-"""Records of a batch: where each one's key and value stand, and which type and version a value says it is.
+"""Finds the records of a batch: the positions of each key and value, and the type and version of a value.
 
 A metadata record's value is a frame version (1), the api key and the version as unsigned varints, then the
 body (`MetadataRecordSerde`); it has no key and no headers. A control record's key is two int16: version, type.
@@ -13,11 +13,11 @@ from connectors.metadata.field_readers import uvarint
 
 FRAME_VERSION: Final = 1
 NOOP_SIZE: Final = 72
-"""Size of a batch that holds one NoOpRecord: all but a few batches of an idle log."""
+"""Size of a batch that holds one NoOpRecord, as nearly all batches of an idle log do."""
 NOOP: Final = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, 20, 0, 0, 0))
-"""What stands behind the header of such a batch: length, attributes, timestamp and offset delta, no key, value."""
+"""The bytes after the header of such a batch: length, attributes, timestamp delta, offset delta, no key, value."""
 _LONGEST_VARINT: Final = 10
-_LONGEST_HEAD: Final = 15
+_LONGEST_VALUE_HEADER: Final = 15
 _LARGEST_DELTA: Final = 2**61
 _CONTROL_KEY: Final = 4
 
@@ -34,10 +34,10 @@ class FramedRecord(NamedTuple):
     timestamp_delta: int
     key: tuple[int, int] | None
     value: tuple[int, int] | None
-    inside: int
-    """Where the bytes begin that are neither length, attributes nor deltas."""
+    content_start: int
+    """Where the bytes after length, attributes and deltas begin."""
     fault: str | None = None
-    """Why it cannot be read; the positions then say only which bytes are passed over."""
+    """Why the record cannot be read; the positions then only delimit the skipped bytes."""
 
 
 def is_noop(chunk: bytes, batch: RecordBatch) -> bool:
@@ -46,16 +46,16 @@ def is_noop(chunk: bytes, batch: RecordBatch) -> bool:
 
 
 def framed_records(chunk: bytes, batch: RecordBatch) -> Iterator[FramedRecord]:
-    """The records of a batch in order; never raises.
+    """Yields the records of a batch in order; never raises.
 
-    Every byte behind the batch's header belongs to exactly one of the records: where a record's length cannot
-    be believed, or bytes are left behind the last record, one record with a fault covers the rest.
+    Every byte after the batch's header belongs to exactly one of the records: if a record's length is invalid, or
+    bytes remain after the last record, one record with a fault covers the rest.
     """
     position = batch.body
     end = batch.end
     for delta in range(batch.record_count):
         try:
-            record = _usual(chunk, position, end, delta) or _record(chunk, position, end, delta)
+            record = _fast_record(chunk, position, end, delta) or _record(chunk, position, end, delta)
         except (IndexError, UndecodableError):
             record = None
         if record is None or record.end > end:
@@ -65,21 +65,21 @@ def framed_records(chunk: bytes, batch: RecordBatch) -> Iterator[FramedRecord]:
         yield record
         position = record.end
     if position < end:
-        fault = f"{end - position} bytes stand behind the last record of the batch"
+        fault = f"{end - position} bytes after the last record of the batch"
         yield FramedRecord(position, end, batch.record_count - 1, 0, None, None, position, fault)
 
 
-def value_type(chunk: bytes, start: int, end: int) -> tuple[int, int, int]:
-    """Type and version of a metadata record's value, and where its body begins.
+def value_header(chunk: bytes, start: int, end: int) -> tuple[int, int, int]:
+    """Returns type and version of a metadata record's value, and the position of its body.
 
     Raises:
-        UndecodableError: the value does not begin as a metadata record does.
+        UndecodableError: the value does not begin like a metadata record.
     """
-    value = chunk[start : min(end, start + _LONGEST_HEAD)]
+    value = chunk[start : min(end, start + _LONGEST_VALUE_HEADER)]
     try:
         frame, position = uvarint(value, 0)
         if frame != FRAME_VERSION:
-            raise UndecodableError(f"frame version {frame} where {FRAME_VERSION} belongs")
+            raise UndecodableError(f"frame version {frame}, expected {FRAME_VERSION}")
         api_key, position = uvarint(value, position)
         version, position = uvarint(value, position)
     except IndexError:
@@ -88,29 +88,29 @@ def value_type(chunk: bytes, start: int, end: int) -> tuple[int, int, int]:
 
 
 def control_type(chunk: bytes, key: tuple[int, int] | None) -> int:
-    """The type of a control record (`ControlRecordType`).
+    """Returns the type of a control record (`ControlRecordType`).
 
     Raises:
-        UndecodableError: it has no key, or one that is too short.
+        UndecodableError: the record has no key, or its key is too short.
     """
     if key is None or key[1] - key[0] < _CONTROL_KEY:
         raise UndecodableError("a control record without a type")
     return int.from_bytes(chunk[key[0] + 2 : key[0] + 4], "big", signed=True)
 
 
-def _usual(chunk: bytes, start: int, batch_end: int, delta: int) -> FramedRecord | None:
-    """A metadata record as Kafka's writers shape it, read without a call a varint; None for any other shape."""
+def _fast_record(chunk: bytes, start: int, batch_end: int, delta: int) -> FramedRecord | None:
+    """Reads a metadata record in the shape that Kafka writes, without one call per varint; None for other shapes."""
     position = start + 1
     length = chunk[start]
     if length >= 0x80:
         length += (chunk[position] - 1) << 7
         position += 1
     end = position + (length >> 1)
-    usual = _usual_start(delta)
-    at = position + len(usual)
-    if length > 0x3FFF or chunk[position:at] != usual:
+    expected = _expected_start(delta)
+    at = position + len(expected)
+    if length > 0x3FFF or chunk[position:at] != expected:
         return None
-    inside = at - 1
+    content_start = at - 1
     size = chunk[at]
     at += 1
     if size >= 0x80:
@@ -119,11 +119,11 @@ def _usual(chunk: bytes, start: int, batch_end: int, delta: int) -> FramedRecord
     stop = at + (size >> 1)
     if size > 0x3FFF or (length | size) & 1 or stop != end - 1 or end > batch_end or chunk[stop] != 0:
         return None
-    return FramedRecord(start, end, delta, 0, None, (at, stop), inside)
+    return FramedRecord(start, end, delta, 0, None, (at, stop), content_start)
 
 
-def _usual_start(delta: int) -> bytes:
-    """No attributes, the batch's own timestamp, the offset delta, no key."""
+def _expected_start(delta: int) -> bytes:
+    """Returns the start of such a record: no attributes, the batch's timestamp, the offset delta, no key."""
     if delta < 0x40:
         return b"\0\0%c\1" % (delta << 1)
     if delta < 0x2000:
@@ -137,41 +137,41 @@ def _record(chunk: bytes, start: int, batch_end: int, delta: int) -> FramedRecor
     length, position = _varint(chunk, start)
     end = position + length
     if length < 0 or end > batch_end:
-        raise UndecodableError("the length cannot be")
+        raise UndecodableError("invalid length")
     try:
-        return _inside(chunk, start, position, end, delta)
+        return _record_content(chunk, start, position, end, delta)
     except (IndexError, UndecodableError) as error:
         reason = str(error) if isinstance(error, UndecodableError) else "it ends early"
         return FramedRecord(start, end, delta, 0, None, None, position, f"not a record: {reason}")
 
 
-def _inside(chunk: bytes, start: int, position: int, end: int, delta: int) -> FramedRecord:
-    """What stands between a record's length and its end."""
+def _record_content(chunk: bytes, start: int, position: int, end: int, delta: int) -> FramedRecord:
+    """Reads what is between a record's length and its end."""
     timestamp_delta, position = _varint(chunk, position + 1)
-    said, inside = _varint(chunk, position)
-    key_length, position = _varint(chunk, inside)
+    offset_delta, content_start = _varint(chunk, position)
+    key_length, position = _varint(chunk, content_start)
     key = None if key_length < 0 else (position, position + key_length)
     position += max(key_length, 0)
     if position >= end:
-        raise UndecodableError("its key does not end within it")
+        raise UndecodableError("its key exceeds it")
     value_length, position = _varint(chunk, position)
     value = None if value_length < 0 else (position, position + value_length)
     position += max(value_length, 0)
     if position >= end:
-        raise UndecodableError("its value does not end within it")
+        raise UndecodableError("its value exceeds it")
     headers, position = _varint(chunk, position)
     fault = None
     if headers != 0 or position != end:
-        fault = "not a record: headers or bytes behind the value, where KRaft writes none"
+        fault = "not a record: headers or bytes after the value, which KRaft never writes"
     elif not -_LARGEST_DELTA <= timestamp_delta <= _LARGEST_DELTA:
-        fault = f"not a record: a timestamp delta of {timestamp_delta}"
-    elif said != delta:
-        fault = f"not a record: offset delta {said} where {delta} belongs"
-    return FramedRecord(start, end, delta, 0 if fault else timestamp_delta, key, value, inside, fault)
+        fault = f"not a record: invalid timestamp delta {timestamp_delta}"
+    elif offset_delta != delta:
+        fault = f"not a record: offset delta {offset_delta}, expected {delta}"
+    return FramedRecord(start, end, delta, 0 if fault else timestamp_delta, key, value, content_start, fault)
 
 
 def _varint(chunk: bytes, position: int) -> tuple[int, int]:
-    """A zigzag varint of at most ten bytes, and the position behind it."""
+    """Returns a zigzag varint of at most ten bytes, and the position after it."""
     byte = chunk[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1

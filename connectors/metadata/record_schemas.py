@@ -1,11 +1,11 @@
-"""Layouts: which fields each metadata and control record has in each version, as read from Kafka's own jars.
+"""Record schemas: the fields of each metadata and control record in each version, as read from Kafka's own jars.
 
 `schemas/records.json` is written by `make schemas` (`deploy.schemas`); nothing in it is written by hand. It holds
-every version of every record that any of the Kafkas in it knows, each with the first and the last that knows it.
+every version of every record that any of its Kafka versions knows, each with the first and the last that knows it.
 
-A record says its type and version, and nothing says which Kafka wrote it. That is enough for all but a few: Kafka 3.3
-laid out UserScramCredentialRecord and DelegationTokenRecord otherwise than its successors, under the same version 0.
-So who reads a log whose writer is not known (`forms`) takes the newest layout that fits to the last byte.
+A record states its type and version, but not the Kafka version that wrote it. That suffices for all but two records:
+Kafka 3.3 encodes UserScramCredentialRecord and DelegationTokenRecord differently under the same version 0. A reader
+that does not know the writer (`merged_schemas`) uses the newest schema that fits to the last byte.
 """
 
 import json
@@ -22,35 +22,35 @@ class FieldType:
 
     name: str
     of: "FieldType | None" = None
-    """An array's elements."""
+    """The type of an array's elements."""
     fields: tuple["Field", ...] = ()
-    """A struct's fields as Kafka declares and prints them: without the tagged ones, which may be absent, this is the
-    order of the wire."""
+    """A struct's fields in Kafka's order of declaration, in which it also prints them. Without the tagged fields, this
+    is the order on the wire."""
     defaults: Mapping[str, object]
-    """What a struct's fields are when they are absent."""
+    """The values of a struct's absent fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One field. With a tag it stands in the tagged fields (KIP-482), or not at all."""
+    """One field. A field with a tag is in the tagged fields (KIP-482) or absent."""
 
     name: str
     json: str
-    """What Kafka's own JSON calls it."""
+    """Its name in Kafka's own JSON."""
     type: FieldType
     tag: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSchema:
-    """One type of record, in all the versions this Kafka knows."""
+    """One type of record, in all versions that one Kafka version knows."""
 
     type: int
     """The api key of a metadata record, or the type of a control record."""
     name: str
     """Kafka's class: `PartitionChangeRecord`."""
     constant: str | None
-    """What `MetadataRecordType` calls it: `PARTITION_CHANGE_RECORD`; None for control records."""
+    """Its name in `MetadataRecordType`: `PARTITION_CHANGE_RECORD`; None for control records."""
     versions: Mapping[int, FieldType]
 
 
@@ -65,113 +65,113 @@ class RecordSchemas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedSchema:
-    """One type of record, in all the versions that several Kafkas know between them."""
+    """One type of record, in all versions that any of several Kafka versions knows."""
 
     type: int
     name: str
     constant: str | None
     versions: Mapping[int, tuple[FieldType, ...]]
-    """Every way in which one of them lays out a version, the newest first; hardly ever more than one."""
+    """The different schemas of each record version, the newest first; nearly always one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedSchemas:
-    """Every record of several Kafkas, by type."""
+    """Every record of several Kafka versions, by type."""
 
     known_to: str
-    """Whose they are, as the end of a sentence: `any Kafka up to 4.3.1`."""
+    """The Kafka versions, as the end of a sentence: `any Kafka up to 4.3.1`."""
     records: Mapping[int, MergedSchema]
     control: Mapping[int, MergedSchema]
 
 
 @cache
 def merged_schemas(kafka: str | None = None) -> MergedSchemas:
-    """What any of the Kafkas here could have written; what one of them could, where it is named.
+    """Returns the records that any known Kafka version can write, or those that the named version can write.
 
     Raises:
-        KeyError: it is none of `kafka_versions()`.
+        KeyError: `kafka` is not one of `kafka_versions()`.
     """
     newest_first = [record_schemas(name) for name in (kafka_versions()[::-1] if kafka is None else (kafka,))]
     return MergedSchemas(
         known_to=f"any Kafka up to {kafka_versions()[-1]}" if kafka is None else f"Kafka {kafka}",
-        records=_together([each.records for each in newest_first]),
-        control=_together([each.control for each in newest_first]),
+        records=_merge([each.records for each in newest_first]),
+        control=_merge([each.control for each in newest_first]),
     )
 
 
 @cache
 def record_schemas(kafka: str | None = None) -> RecordSchemas:
-    """The layouts of one Kafka version, of the newest unless another is named.
+    """Returns the schemas of one Kafka version, of the newest if none is named.
 
     Raises:
-        KeyError: it is none of `kafka_versions()`.
+        KeyError: `kafka` is not one of `kafka_versions()`.
     """
-    whole = _whole()
+    document = _document()
     kafka = kafka_versions()[-1] if kafka is None else kafka
     if kafka not in kafka_versions():
         raise KeyError(kafka)
     return RecordSchemas(
         kafka=kafka,
-        records={layout.type: layout for layout in _known(whole["records"], kafka)},
-        control={layout.type: layout for layout in _known(whole["control"], kafka)},
+        records={schema.type: schema for schema in _schemas_known_to(document["records"], kafka)},
+        control={schema.type: schema for schema in _schemas_known_to(document["control"], kafka)},
     )
 
 
 @cache
 def kafka_versions() -> tuple[str, ...]:
-    """The Kafkas whose layouts there are, oldest first."""
-    return tuple(_whole()["kafka"])
+    """Returns the Kafka versions whose schemas are known, oldest first."""
+    return tuple(_document()["kafka"])
 
 
-def _together(newest_first: Sequence[Mapping[int, RecordSchema]]) -> dict[int, MergedSchema]:
+def _merge(newest_first: Sequence[Mapping[int, RecordSchema]]) -> dict[int, MergedSchema]:
     found: dict[int, MergedSchema] = {}
     for known in newest_first:
-        for type_, layout in known.items():
+        for type_, schema in known.items():
             newer = found.get(type_)
             versions = {} if newer is None else dict(newer.versions)
-            for version, fields in layout.versions.items():
+            for version, fields in schema.versions.items():
                 before = versions.get(version, ())
-                if _wire(fields) not in map(_wire, before):
+                if _encoding(fields) not in map(_encoding, before):
                     versions[version] = (*before, fields)
-            named = newer or layout
-            found[type_] = MergedSchema(type=type_, name=named.name, constant=named.constant, versions=versions)
+            named_by = newer or schema
+            found[type_] = MergedSchema(type=type_, name=named_by.name, constant=named_by.constant, versions=versions)
     return found
 
 
-def _wire(type_: FieldType) -> tuple[object, ...]:
-    """What of a layout decides how bytes are read: not the names, which the newest Kafka's are good for."""
-    of = None if type_.of is None else _wire(type_.of)
-    return type_.name, of, tuple((field.tag, _wire(field.type)) for field in type_.fields)
+def _encoding(type_: FieldType) -> tuple[object, ...]:
+    """Returns the part of a schema that decides how bytes are read. Names are excluded: the newest Kafka's are used."""
+    of = None if type_.of is None else _encoding(type_.of)
+    return type_.name, of, tuple((field.tag, _encoding(field.type)) for field in type_.fields)
 
 
 @cache
-def _whole() -> dict[str, Any]:
+def _document() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(files(__package__).joinpath("schemas", "records.json").read_text("utf-8"))
     return found
 
 
-def _known(records: list[dict[str, Any]], kafka: str) -> Iterator[RecordSchema]:
-    """The records that one Kafka knows, in the versions that it knows."""
+def _schemas_known_to(records: list[dict[str, Any]], kafka: str) -> Iterator[RecordSchema]:
+    """Yields the records that one Kafka version knows, in the record versions that it knows."""
     order = kafka_versions()
-    place = order.index(kafka)
+    index = order.index(kafka)
     for record in records:
         lines = [
             line
             for line in record["versions"]
-            if order.index(line["since"]) <= place <= order.index(line.get("until", order[-1]))
+            if order.index(line["since"]) <= index <= order.index(line.get("until", order[-1]))
         ]
         if lines:
             yield _record(record, lines)
 
 
 def _record(record: dict[str, Any], lines: list[dict[str, Any]]) -> RecordSchema:
-    named: dict[str, set[str]] = {}
+    names_by_path: dict[str, set[str]] = {}
     for line in lines:
-        _note(line["fields"], "", named)
-    # What only another Kafka has is no field of this one's.
+        _collect_names(line["fields"], "", names_by_path)
+    # Fields that only other Kafka versions have get no default here.
     defaults = {
         path: {name: value for name, value in record["defaults"][path].items() if name in names}
-        for path, names in named.items()
+        for path, names in names_by_path.items()
     }
     return RecordSchema(
         type=record["type"],
@@ -181,17 +181,17 @@ def _record(record: dict[str, Any], lines: list[dict[str, Any]]) -> RecordSchema
     )
 
 
-def _note(fields: list[dict[str, Any]], path: str, named: dict[str, set[str]]) -> None:
-    """Which fields there are, by the path of the struct that they are in."""
-    names = named.setdefault(path, set())
+def _collect_names(fields: list[dict[str, Any]], path: str, names_by_path: dict[str, set[str]]) -> None:
+    """Adds the names of all fields to `names_by_path`, by the path of their struct."""
+    names = names_by_path.setdefault(path, set())
     for field in fields:
         names.add(field["name"])
         inner = field.get("of", field)
         if "fields" in inner:
-            _note(inner["fields"], _inside(path, field["name"]), named)
+            _collect_names(inner["fields"], _join(path, field["name"]), names_by_path)
 
 
-def _inside(path: str, name: str) -> str:
+def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
@@ -200,7 +200,7 @@ def _struct(fields: list[dict[str, Any]], path: str, defaults: Mapping[str, Mapp
         Field(
             name=field["name"],
             json=field.get("json", _camel(field["name"])),
-            type=_type(field, _inside(path, field["name"]), defaults),
+            type=_type(field, _join(path, field["name"]), defaults),
             tag=field.get("tag"),
         )
         for field in fields

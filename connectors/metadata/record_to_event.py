@@ -1,6 +1,6 @@
-"""Translation: the fields of one record, by Kafka's names, to the Event it says. One function a record.
+"""Converts the fields of one record, by Kafka's names, to an Event. One function per record type.
 
-Kafka's ways of saying "absent" (-1, the zero UUID, empty) and "unchanged" (-1, -2, 0) end here.
+Kafka's values for "absent" (-1, the zero UUID, empty) and "unchanged" (-1, -2, 0) become None here.
 """
 
 from collections.abc import Callable, Mapping
@@ -92,7 +92,7 @@ _SHUTTING_DOWN: Final[Mapping[int, bool | None]] = {0: None, 1: True}
 def _broker_changed(at: RecordPosition, values: Values) -> Event:
     fenced, shutdown = values["fenced"], values["in_controlled_shutdown"]
     if fenced not in _FENCED or shutdown not in _SHUTTING_DOWN:
-        raise UndecodableError(f"has fenced {fenced} and inControlledShutdown {shutdown}, which mean nothing")
+        raise UndecodableError(f"has fenced {fenced} and inControlledShutdown {shutdown}, which Kafka does not define")
     return BrokerChanged(
         at=at,
         id=NodeId(values["broker_id"]),
@@ -223,11 +223,11 @@ CONVERTERS: Final[Mapping[str, Converter]] = {
     "RegisterControllerRecord": _controller_registered,
     "ClearElrRecord": _elr_cleared,
 }
-"""By Kafka's class: the metadata records that are needed. The others are passed over by length."""
+"""By Kafka's class: the metadata records that rules need. All others are skipped by their length."""
 
 CONTROL_CONVERTERS: Final[Mapping[str, Converter]] = {
     "LeaderChangeMessage": _leader_changed,
     "KRaftVersionRecord": _kraft_version_set,
     "VotersRecord": _voters_set,
 }
-"""Likewise KRaft's own records; a snapshot's header and footer need its name besides."""
+"""The same for KRaft's control records. `decoder` converts snapshot header and footer: they need the snapshot's id."""

@@ -1,10 +1,10 @@
-"""Redaction: credential-bearing values are blanked in the batches themselves, before a byte is written anywhere.
+"""Redaction: overwrites credentials in the record batches themselves, before any byte is written to disk.
 
-The log holds passwords and private keys in plain text: ConfigRecord values (nothing marks a custom name as
-secret, so every value goes), what UserScramCredentialRecord derives from a password, and delegation tokens.
-What cannot be read might hold them too: unknown record types, unknown versions of those three, and batches
-or records that are damaged lose their whole body. Lengths stay, so offsets and framing stay; decode finds
-what lost its body unreadable and says so.
+The log holds passwords and private keys in plain text: ConfigRecord values (a custom config name does not show that
+it is secret, so every value is overwritten), what UserScramCredentialRecord derives from a password, and delegation
+tokens. Unreadable content might hold them too, so the whole body is overwritten in unknown record types, unknown
+versions of these records, and damaged batches or records. Lengths, offsets and framing stay; the decoder reports
+bodies that were overwritten as undecodable.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ from connectors.metadata.record_framing import (
     control_type,
     framed_records,
     is_noop,
-    value_type,
+    value_header,
 )
 from connectors.metadata.record_schemas import merged_schemas
 
@@ -42,29 +42,29 @@ CREDENTIAL_FIELDS: Final = {
     "DelegationTokenRecord": frozenset({"owner", "requester", "renewers", "token_id"}),
     "RemoveDelegationTokenRecord": frozenset({"token_id"}),
 }
-"""The fields that are blanked, by record: of every Kafka's layout (3.3 kept the salted password itself)."""
+"""The fields that are redacted, by record, in the schemas of all Kafka versions (3.3 stored the salted password)."""
 _STAR: Final = b"*"
 _ZERO: Final = b"\0"
 _NO_OFFSET: Final = b"\xff" * 8
 
 Edit: TypeAlias = tuple[int, int, bytes]
-"""From, to, and the byte that is written there."""
+"""Start, end, and the byte (or the exact bytes) to write there."""
 
 
 def redact(batches: bytes) -> bytes:
-    """The same batches without their credentials: the same length, each CRC-32C right that was right before.
+    """Returns the batches without their credentials: same length, and every CRC-32C that was valid is valid.
 
-    The very same object comes back when there was nothing to blank. Blanking twice changes nothing more.
+    Returns the same object if there was nothing to redact. Redacting twice changes nothing more.
     """
     out: bytearray | None = None
-    follows: int | None = None
+    next_offset: int | None = None
     for item in scan(batches):
         header = item if isinstance(item, RecordBatch) else item.header if isinstance(item, BadBatch) else None
-        before, follows = follows, None if header is None else header.last_offset + 1
+        expected, next_offset = next_offset, None if header is None else header.last_offset + 1
         if header is not None and is_noop(batches, header):
             continue
-        edits = _in_batch(batches, header) if header is not None else _in_wreck(batches, item, before)
-        changes = [edit for edit in edits if not _is_blank(batches, edit)]
+        edits = _batch_edits(batches, header) if header is not None else _damaged_batch_edits(batches, item, expected)
+        changes = [edit for edit in edits if not _is_done(batches, edit)]
         if not changes:
             continue
         out = bytearray(batches) if out is None else out
@@ -75,20 +75,20 @@ def redact(batches: bytes) -> bytes:
     return batches if out is None else bytes(out)
 
 
-def _is_blank(chunk: bytes, edit: Edit) -> bool:
+def _is_done(chunk: bytes, edit: Edit) -> bool:
     start, end, fill = edit
     return chunk[start:end] == (fill * (end - start) if len(fill) == 1 else fill)
 
 
-def _in_wreck(chunk: bytes, item: ScanItem, follows: int | None) -> Iterator[Edit]:
-    """What goes of a batch that no CRC vouches for.
+def _damaged_batch_edits(chunk: bytes, item: ScanItem, expected: int | None) -> Iterator[Edit]:
+    """Yields the edits of a batch without a valid CRC.
 
-    That its first bytes are a header at all is only sure when they hold the offset that follows the batch before.
-    Else, for a damaged length leads anywhere, only the length stays, so that a scan finds the same batches.
+    Its first bytes are certainly a header only if they hold the offset that is expected after the batch before. Then
+    the header before the CRC stays. Otherwise only the length stays, so that a scan finds the same batches.
     """
     start, end = item.position, item.position + item.size
     length = int.from_bytes(chunk[start + 8 : start + FRAME], "big", signed=True)
-    if item.size >= FRAME and follows is not None and item.base_offset == follows:
+    if item.size >= FRAME and expected is not None and item.base_offset == expected:
         yield min(start + CHECKED_AT, end), end, _ZERO
     elif item.size < HEADER.size or length + FRAME != item.size:
         yield start, end, _ZERO
@@ -99,26 +99,26 @@ def _in_wreck(chunk: bytes, item: ScanItem, follows: int | None) -> Iterator[Edi
         yield start + MAGIC_AT + 1, end, _ZERO
 
 
-def _in_batch(chunk: bytes, header: RecordBatch) -> Iterator[Edit]:
-    """What goes of a batch with the right CRC."""
+def _batch_edits(chunk: bytes, header: RecordBatch) -> Iterator[Edit]:
+    """Yields the edits of a batch with a valid CRC."""
     if header.compression != "none":
         yield header.body, header.end, _ZERO
         return
-    harmless = _harmless()
+    harmless = _prefixes_without_credentials()
     for record in framed_records(chunk, header):
         value = record.value
         if record.fault is not None:
-            yield record.inside, record.end, _ZERO
+            yield record.content_start, record.end, _ZERO
         elif header.is_control:
-            yield from _in_control(chunk, record)
+            yield from _control_record_edits(chunk, record)
         elif record.key is not None or value is None:
-            yield record.inside, record.end, _ZERO
+            yield record.content_start, record.end, _ZERO
         elif chunk[value[0] : value[0] + 2] not in harmless:
-            yield from _in_value(chunk, *value)
+            yield from _value_edits(chunk, *value)
 
 
-def _in_control(chunk: bytes, record: FramedRecord) -> Iterator[Edit]:
-    """KRaft's own records hold no credentials; what is none of them may hold anything."""
+def _control_record_edits(chunk: bytes, record: FramedRecord) -> Iterator[Edit]:
+    """Yields the edits of a control record: KRaft's own hold no credentials, an unknown one may hold some."""
     try:
         known = control_type(chunk, record.key) in merged_schemas().control
     except UndecodableError:
@@ -127,32 +127,32 @@ def _in_control(chunk: bytes, record: FramedRecord) -> Iterator[Edit]:
         yield *record.value, _ZERO
 
 
-def _in_value(chunk: bytes, start: int, end: int) -> Iterator[Edit]:
-    """What goes of the value of a metadata record that may be bearing, or that nobody knows."""
+def _value_edits(chunk: bytes, start: int, end: int) -> Iterator[Edit]:
+    """Yields the edits of a metadata record that may hold credentials or is of an unknown type."""
     try:
-        api_key, version, body = value_type(chunk, start, end)
+        api_key, version, body = value_header(chunk, start, end)
     except UndecodableError:
         yield start, end, _ZERO
         return
     fits = False
     for reader in _readers().get((api_key, version), ()):
-        # Should the body fit the layouts of two Kafkas, what either would show goes.
+        # If the body fits the schemas of two Kafka versions, the credentials of both are redacted.
         with suppress(UndecodableError):
-            yield from _in_fields(reader, chunk[body:end], body)
+            yield from _field_edits(reader, chunk[body:end], body)
             fits = True
     if not fits:
         yield body, end, _ZERO
 
 
-def _in_fields(reader: FieldReader, body: bytes, at: int) -> Iterator[Edit]:
-    """The bearing fields of a record that is what its layout says."""
+def _field_edits(reader: FieldReader, body: bytes, at: int) -> Iterator[Edit]:
+    """Yields the edits of the credential fields of a record that matches its schema."""
     for start, end in _spans(read_body(reader, body)):
-        # Stars even where bytes stood: a string stays UTF-8, and people see what happened.
+        # Stars also replace bytes: a string stays valid UTF-8, and a reader sees that the value was redacted.
         yield at + start, at + end, _STAR
 
 
 def _spans(value: object) -> Iterator[Span]:
-    """Every span in a struct's values: nothing else in them is a tuple."""
+    """Yields every span in a struct's values: only spans are tuples."""
     match value:
         case tuple((int(start), int(end))):
             yield start, end
@@ -166,18 +166,18 @@ def _spans(value: object) -> Iterator[Span]:
 
 
 @cache
-def _harmless() -> frozenset[bytes]:
-    """Frame version and api key of the records whose every version holds no credential."""
+def _prefixes_without_credentials() -> frozenset[bytes]:
+    """Returns frame version and api key of the records that hold no credential in any version."""
     known = merged_schemas().records.values()
-    return frozenset(bytes((FRAME_VERSION, layout.type)) for layout in known if layout.name not in CREDENTIAL_FIELDS)
+    return frozenset(bytes((FRAME_VERSION, schema.type)) for schema in known if schema.name not in CREDENTIAL_FIELDS)
 
 
 @cache
 def _readers() -> dict[tuple[int, int], tuple[FieldReader, ...]]:
-    """Readers that give the bearing fields as spans, by type and version: one for each layout."""
+    """Returns readers that give the credential fields as spans, by type and version: one for each schema."""
     return {
-        (layout.type, version): tuple(field_reader(fields, spans=CREDENTIAL_FIELDS[layout.name]) for fields in ways)
-        for layout in merged_schemas().records.values()
-        if layout.name in CREDENTIAL_FIELDS
-        for version, ways in layout.versions.items()
+        (schema.type, version): tuple(field_reader(fields, spans=CREDENTIAL_FIELDS[schema.name]) for fields in schemas)
+        for schema in merged_schemas().records.values()
+        if schema.name in CREDENTIAL_FIELDS
+        for version, schemas in schema.versions.items()
     }

@@ -50,9 +50,7 @@ def test_a_module_can_be_held_in_the_head(path: Path) -> None:
         and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES_MAX
     ]
 
-    # The vocabulary and the union of events are lists: a list may be as long as what it lists.
-    if relative(path) not in {"connectors/event.py"}:
-        assert lines <= LINES_MAX, f"{lines} lines: split it by its nouns"
+    assert lines <= LINES_MAX, f"{lines} lines: split it by its nouns"
     assert not functions
     assert path.stem not in BANNED
 

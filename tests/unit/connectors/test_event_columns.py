@@ -1,4 +1,4 @@
-"""EventColumns: every event comes back from the table, through Arrow and through pandas, as it was."""
+"""EventColumns: every event is restored unchanged from the table, also through Arrow and pandas."""
 
 import pandas as pd
 import pyarrow as pa
@@ -10,7 +10,7 @@ from connectors.event_columns import COLUMNS, EventColumns, events_from_columns
 from connectors.log_event import LogAdvanced, PartitionChanged, PartitionSet
 from rules.model.identifiers import Epoch, Offset
 
-# What a column can hold: 64 bits, of which pandas keeps 53 where a neighbour is absent; text that is UTF-8.
+# A column holds 64 bits; pandas keeps 53 of them if another value of the column is absent. Text is UTF-8.
 st.register_type_strategy(int, st.integers(-(2**53), 2**53))
 st.register_type_strategy(str, st.text(st.characters(codec="utf-8"), max_size=8))
 EVENTS = st.lists(st.from_type(Event), max_size=8)  # type: ignore[arg-type]
@@ -40,13 +40,13 @@ SCHEMA = pa.schema(
 
 @settings(max_examples=50)
 @given(EVENTS)
-def test_events_come_back_as_they_were(events: list[Event]) -> None:
+def test_events_are_restored_from_columns(events: list[Event]) -> None:
     assert list(EventColumns(events).events()) == events
 
 
 @settings(max_examples=50)
 @given(EVENTS)
-def test_events_come_back_from_arrow(events: list[Event]) -> None:
+def test_events_are_restored_from_arrow(events: list[Event]) -> None:
     table = pa.table(EventColumns(events).columns(), schema=SCHEMA)
 
     assert list(events_from_columns(table.to_pydict())) == events
@@ -54,7 +54,7 @@ def test_events_come_back_from_arrow(events: list[Event]) -> None:
 
 @settings(max_examples=50)
 @given(EVENTS)
-def test_events_come_back_from_pandas_where_absent_is_nan_and_lists_are_arrays(events: list[Event]) -> None:
+def test_events_are_restored_from_pandas_with_nan_and_arrays(events: list[Event]) -> None:
     frame: pd.DataFrame = pa.table(EventColumns(events).columns(), schema=SCHEMA).to_pandas()
 
     assert list(events_from_columns(frame)) == events
@@ -62,7 +62,7 @@ def test_events_come_back_from_pandas_where_absent_is_nan_and_lists_are_arrays(e
 
 @settings(max_examples=50)
 @given(EVENTS)
-def test_columns_are_of_one_length_and_ordinals_count_the_events(events: list[Event]) -> None:
+def test_columns_have_equal_lengths_and_ordinals_count_the_events(events: list[Event]) -> None:
     columns = EventColumns(events).columns()
 
     assert tuple(columns) == COLUMNS
@@ -73,7 +73,7 @@ def test_columns_are_of_one_length_and_ordinals_count_the_events(events: list[Ev
         assert body == (None if isinstance(event, PartitionSet | PartitionChanged) else to_json(event))
 
 
-def test_the_end_of_the_log_stands_in_the_columns_too() -> None:
+def test_log_advanced_fills_the_position_columns() -> None:
     end = LogAdvanced(last_offset=Offset(9), leader_epoch=Epoch(2), high_watermark=Offset(10), newest_timestamp_ms=None)
 
     columns = EventColumns([end]).columns()

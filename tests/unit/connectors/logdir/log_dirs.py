@@ -1,4 +1,4 @@
-"""Log directories for tests: those of a real quorum that was stopped, and some written by hand."""
+"""Log directories for tests: those of a real, stopped quorum, and directories written by hand."""
 
 import json
 import tarfile
@@ -10,7 +10,7 @@ from tests.unit.connectors.metadata.metadata_bytes import batch, control, noop
 
 STOPPED = Path(__file__).parents[3] / "data" / "logdir" / "stopped-quorum.tar.xz"
 AT = 1_790_000_000_000
-"""The time of a log's first record; each record is written a second after the one before."""
+"""The timestamp of offset 0; each record is one second later than the one before."""
 
 
 def stopped_quorum(folder: Path) -> Path:
@@ -21,20 +21,20 @@ def stopped_quorum(folder: Path) -> Path:
 
 
 def noops(first: int, count: int, *, epoch: int = 1) -> bytes:
-    """Batches of one NoOpRecord each, from this offset on."""
+    """Returns batches of one NoOpRecord each, from offset `first` on."""
     return b"".join(
         batch([noop()], base_offset=offset, epoch=epoch, timestamp=AT + 1_000 * offset)
         for offset in range(first, first + count)
     )
 
 
-def leading(leader: int = 1, *, timestamp: int = AT) -> bytes:
-    """The batch that a log begins with: a LeaderChangeMessage at offset 0."""
+def leader_change(leader: int = 1, *, timestamp: int = AT) -> bytes:
+    """Returns the first batch of a log: a LeaderChangeMessage at offset 0."""
     return batch([control(2, b"\0\0" + leader.to_bytes(4, "big") + b"\1\1\0")], timestamp=timestamp)
 
 
-def written(folder: Path, segments: dict[int, bytes], snapshots: Iterable[tuple[str, bytes]] = ()) -> Path:
-    """A log directory of these segments, by base offset, and snapshots, by name."""
+def write_log_dir(folder: Path, segments: dict[int, bytes], snapshots: Iterable[tuple[str, bytes]] = ()) -> Path:
+    """Writes a log directory with these segments, by base offset, and snapshots, by name."""
     partition = folder / PARTITION
     partition.mkdir(parents=True)
     for base_offset, content in segments.items():
@@ -44,5 +44,5 @@ def written(folder: Path, segments: dict[int, bytes], snapshots: Iterable[tuple[
     return folder
 
 
-def quorum_state(folder: Path, **said: object) -> None:
-    (folder / PARTITION / "quorum-state").write_text(json.dumps(said))
+def write_quorum_state(folder: Path, **content: object) -> None:
+    (folder / PARTITION / "quorum-state").write_text(json.dumps(content))

@@ -1,4 +1,4 @@
-"""What the files of a log directory say of themselves: which count, whose they are, and the last election."""
+"""The files of a log directory: names, meta.properties, quorum-state and recorded voter sets."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from connectors.logdir.meta_properties import read_meta_properties
 from connectors.logdir.quorum_state import ElectionState, read_election_state
 from connectors.logdir.voter_set_history import recorded_voter_sets
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, ReplicaKey
-from tests.unit.connectors.logdir.log_dirs import noops, quorum_state, stopped_quorum, written
+from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir, write_quorum_state
 
 OF_2 = ReplicaKey(id=NodeId(2), directory_id=DirectoryId("wPvHPGZoRSmdGaO9smPpMQ"))
 
@@ -21,7 +21,7 @@ def stopped(tmp_path: Path) -> Path:
     return stopped_quorum(tmp_path)
 
 
-def test_the_log_lies_under_the_metadata_log_dir_or_is_named_itself(stopped: Path) -> None:
+def test_the_log_is_found_in_the_metadata_log_dir_or_named_directly(stopped: Path) -> None:
     partition = stopped / "node-1" / PARTITION
 
     assert find_partition(stopped / "node-1") == partition
@@ -32,7 +32,7 @@ def test_the_log_lies_under_the_metadata_log_dir_or_is_named_itself(stopped: Pat
 
 
 @pytest.mark.kip("E049")
-def test_a_snapshot_is_named_by_end_offset_and_epoch_and_what_kafka_is_still_writing_or_deleting_does_not_count(
+def test_snapshot_names_hold_end_offset_and_epoch_and_unfinished_or_deleted_files_are_ignored(
     stopped: Path,
 ) -> None:
     partition = stopped / "node-2" / PARTITION
@@ -50,44 +50,52 @@ def test_a_snapshot_is_named_by_end_offset_and_epoch_and_what_kafka_is_still_wri
     assert checkpoint_name(4601, 9) == "00000000000000004601-0000000009.checkpoint", "the KIP's own example"
 
 
-def test_a_file_that_kafka_deletes_while_it_is_read_is_read_to_its_end(tmp_path: Path) -> None:
-    partition = written(tmp_path, {0: noops(0, 3)}) / PARTITION
+def test_a_file_that_kafka_deletes_during_reading_is_read_to_its_end(tmp_path: Path) -> None:
+    partition = write_log_dir(tmp_path, {0: noops(0, 3)}) / PARTITION
 
     with open_files(partition) as files:
         (partition / "00000000000000000000.log").unlink()
         assert files.segments[0].file.read() == noops(0, 3)
 
 
-def test_files_that_are_gone_at_every_look_are_said_to_be(tmp_path: Path) -> None:
-    partition = written(tmp_path, {0: noops(0, 3)}) / PARTITION
+def test_files_that_disappear_on_every_attempt_are_reported(tmp_path: Path) -> None:
+    partition = write_log_dir(tmp_path, {0: noops(0, 3)}) / PARTITION
     (partition / "00000000000000000003.log").symlink_to("gone")
 
-    with pytest.raises(UsageError, match="are replaced faster than they can be read"), open_files(partition):
+    with (
+        pytest.raises(UsageError, match="were replaced by Kafka on each of 10 attempts: try again"),
+        open_files(partition),
+    ):
         pass
 
 
 @pytest.mark.kip("A013", "K001", "K002")
-def test_whose_directory_it_is_stands_in_its_meta_properties(stopped: Path) -> None:
-    who = read_meta_properties(stopped / "node-2" / PARTITION)
+def test_meta_properties_hold_cluster_node_and_directory_id(stopped: Path) -> None:
+    properties = read_meta_properties(stopped / "node-2" / PARTITION)
 
-    assert who is not None
-    assert (who.version, who.cluster_id, who.key) == (1, "vUKL8329QBu98AEWDcwiEw", OF_2)
+    assert properties is not None
+    assert (properties.version, properties.cluster_id, properties.key) == (1, "vUKL8329QBu98AEWDcwiEw", OF_2)
 
 
-def test_the_properties_of_a_kafka_that_called_itself_a_broker_and_java_s_escapes(tmp_path: Path) -> None:
-    folder = written(tmp_path, {0: b""})
+def test_meta_properties_of_version_0_with_broker_id_and_java_escapes(tmp_path: Path) -> None:
+    folder = write_log_dir(tmp_path, {0: b""})
     (folder / "meta.properties").write_text("#\n#Mon\nversion=0\nbroker.id = 7\ncluster.id:a\\=b\\:c\n\n")
 
-    who = read_meta_properties(folder / PARTITION)
+    properties = read_meta_properties(folder / PARTITION)
 
-    assert who is not None
-    assert (who.version, who.node_id, who.cluster_id, who.directory_id) == (0, 7, "a=b:c", None)
+    assert properties is not None
+    assert (properties.version, properties.node_id, properties.cluster_id, properties.directory_id) == (
+        0,
+        7,
+        "a=b:c",
+        None,
+    )
     (folder / "meta.properties").unlink()
     assert read_meta_properties(folder / PARTITION) is None
 
 
 @pytest.mark.kip("A062", "A063", "A064", "K002")
-def test_the_last_election_stands_in_quorum_state_version_1_with_the_directory_that_was_voted_for(
+def test_quorum_state_version_1_holds_the_last_election_and_the_directory_voted_for(
     stopped: Path,
 ) -> None:
     assert read_election_state(stopped / "node-1" / PARTITION) == ElectionState(
@@ -96,10 +104,10 @@ def test_the_last_election_stands_in_quorum_state_version_1_with_the_directory_t
 
 
 @pytest.mark.kip("D020", "D023")
-def test_version_0_lists_the_voters_of_a_static_quorum(tmp_path: Path, stopped: Path) -> None:
-    folder = written(tmp_path / "static", {0: b""})
+def test_quorum_state_version_0_lists_the_voters_of_a_static_quorum(tmp_path: Path, stopped: Path) -> None:
+    folder = write_log_dir(tmp_path / "static", {0: b""})
     voters = [{"voterId": 1}, {"voterId": 2}]
-    quorum_state(
+    write_quorum_state(
         folder,
         clusterId="",
         leaderId=-1,
@@ -121,7 +129,7 @@ def test_version_0_lists_the_voters_of_a_static_quorum(tmp_path: Path, stopped: 
 
 
 @pytest.mark.parametrize(
-    ("content", "why"),
+    ("content", "reason"),
     [
         ("", "is damaged"),
         ('{"leaderId": 1', "is damaged"),
@@ -130,16 +138,16 @@ def test_version_0_lists_the_voters_of_a_static_quorum(tmp_path: Path, stopped: 
         (json.dumps({"data_version": 2}), "has version 2"),
     ],
 )
-def test_a_quorum_state_that_is_none_is_said_to_be(tmp_path: Path, content: str, why: str) -> None:
-    partition = written(tmp_path, {0: b""}) / PARTITION
+def test_a_missing_or_invalid_quorum_state_is_reported(tmp_path: Path, content: str, reason: str) -> None:
+    partition = write_log_dir(tmp_path, {0: b""}) / PARTITION
     assert "there is no quorum-state" in str(read_election_state(partition))
 
     (partition / "quorum-state").write_text(content)
 
-    assert why in str(read_election_state(partition))
+    assert reason in str(read_election_state(partition))
 
 
-def test_every_voter_set_on_the_disk_the_logs_and_the_snapshots(stopped: Path) -> None:
+def test_recorded_voter_sets_of_the_log_and_of_the_snapshots(stopped: Path) -> None:
     with open_files(stopped / "node-2" / PARTITION) as files:
         sets = recorded_voter_sets(files)
 
@@ -150,5 +158,5 @@ def test_every_voter_set_on_the_disk_the_logs_and_the_snapshots(stopped: Path) -
         (36, 1, True),
     ]
     ports = [[voter.endpoints[0].port for voter in one.voters.voters] for one in sets]
-    assert ports == [[23627, 26108, 25578]] * 2 + [[28223, 26108, 25578]] * 2, "controller 1 came back elsewhere"
+    assert ports == [[23627, 26108, 25578]] * 2 + [[28223, 26108, 25578]] * 2, "controller 1 restarted on another port"
     assert all(OF_2 in one.voters.keys for one in sets)

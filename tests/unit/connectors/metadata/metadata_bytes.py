@@ -1,4 +1,4 @@
-"""Record batches for tests: written by hand from Kafka's format, and files that Kafka's own writers made."""
+"""Record batches for tests: built from Kafka's format, and files that Kafka's own classes wrote."""
 
 import json
 import lzma
@@ -109,7 +109,7 @@ def batch_of(
     attributes: int = 0,
     last_offset_delta: int | None = None,
 ) -> bytes:
-    """A batch with the right CRC around any bytes."""
+    """A batch with a valid CRC around any bytes."""
     last = count - 1 if last_offset_delta is None else last_offset_delta
     header = _HEADER.pack(
         base_offset, 49 + len(records), epoch, 2, 0, attributes, last, timestamp, timestamp, -1, -1, -1, count
@@ -121,13 +121,13 @@ def batch_of(
 
 @cache
 def tinylog() -> tuple[bytes, dict[str, Any]]:
-    """A log segment of some 20,000 records by Kafka's own writers, and what is in it."""
+    """A log segment of about 20,000 records that Kafka's classes wrote, and its expected content."""
     return _file("tinylog.log")
 
 
 @cache
 def tinysnapshot() -> tuple[bytes, dict[str, Any]]:
-    """A `.checkpoint` of 8,000 partitions by Kafka's own writers, and what is in it."""
+    """A `.checkpoint` of 8,000 partitions that Kafka's classes wrote, and its expected content."""
     return _file("tiny.checkpoint")
 
 

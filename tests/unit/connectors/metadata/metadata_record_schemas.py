@@ -1,4 +1,4 @@
-"""A writer of records from their layouts, and strategies that make any record Kafka could write."""
+"""Encodes records from their schemas, and strategies for any record that Kafka could write."""
 
 from struct import Struct
 from typing import Any
@@ -10,9 +10,9 @@ from connectors.metadata.record_schemas import FieldType, record_schemas
 from tests.unit.connectors.metadata.metadata_bytes import uvarint
 
 EVERY_RECORD = [
-    pytest.param(layout.name, layout.type, version, fields, id=f"{layout.name} v{version}")
-    for layout in record_schemas().records.values()
-    for version, fields in layout.versions.items()
+    pytest.param(schema.name, schema.type, version, fields, id=f"{schema.name} v{version}")
+    for schema in record_schemas().records.values()
+    for version, fields in schema.versions.items()
 ]
 _FIXED = {
     "boolean": Struct(">?"),
@@ -49,7 +49,7 @@ _UNKNOWN_TAGS = st.lists(
 
 
 def written(type_: FieldType, value: Any) -> bytes:
-    """The bytes of a value; a tagged field that is missing from a struct is not written."""
+    """Returns the bytes of a value; a tagged field that is missing from a struct is not written."""
     if type_.name == "struct":
         plain = b"".join(written(field.type, value[field.name]) for field in type_.fields if field.tag is None)
         tags = [
@@ -74,7 +74,7 @@ def written(type_: FieldType, value: Any) -> bytes:
 
 
 def values(type_: FieldType) -> st.SearchStrategy[Any]:
-    """Any value of a type, small ones and the special ones often; tagged fields there or not."""
+    """Returns a strategy for any value of a type: often small and special values, tagged fields present or absent."""
     if type_.name in _PLAIN:
         return _PLAIN[type_.name]
     if type_.name == "struct":

@@ -1,4 +1,4 @@
-"""Batches: framing, CRC, torn tails, and what is refused with a reason."""
+"""Record batches: framing, CRC, torn tails, and rejected batches with their reasons."""
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from tests.unit.connectors.metadata.metadata_bytes import batch, noop, tinylog
 
 
 @pytest.mark.kip("D019")
-def test_a_batch_says_where_it_is_and_what_it_holds() -> None:
+def test_a_batch_has_its_position_offsets_and_header_fields() -> None:
     log = batch([noop(), noop()], base_offset=7, epoch=3, timestamp=1000) + batch([noop()], base_offset=9, epoch=4)
 
     first, second = scan(log)
@@ -22,7 +22,7 @@ def test_a_batch_says_where_it_is_and_what_it_holds() -> None:
     assert (second.position, second.end) == (first.size, len(log))
 
 
-def test_kafkas_own_log_is_read_whole_without_a_complaint() -> None:
+def test_a_log_written_by_kafka_is_read_without_errors() -> None:
     log, sidecar = tinylog()
 
     batches = list(scan(log, expected=0))
@@ -36,7 +36,7 @@ def test_kafkas_own_log_is_read_whole_without_a_complaint() -> None:
     assert last.leader_epoch == sidecar["last_epoch"]
 
 
-def test_every_cut_through_the_last_batch_is_a_torn_tail() -> None:
+def test_a_cut_at_any_byte_of_the_last_batch_is_a_torn_tail() -> None:
     whole = batch([noop()], base_offset=0)
     for cut in range(1, len(whole)):
         first, tail = scan(whole + batch([noop()], base_offset=1)[:cut], expected=0)
@@ -48,7 +48,7 @@ def test_every_cut_through_the_last_batch_is_a_torn_tail() -> None:
         assert tail.base_offset == (None if cut < 8 else 1)
 
 
-def test_a_damaged_batch_is_named_and_the_next_is_read() -> None:
+def test_a_damaged_batch_is_reported_and_the_next_is_read() -> None:
     damaged = bytearray(batch([noop()], base_offset=0))
     damaged[-1] ^= 1
 
@@ -61,7 +61,7 @@ def test_a_damaged_batch_is_named_and_the_next_is_read() -> None:
     assert isinstance(good, RecordBatch)
 
 
-def test_compression_is_refused_with_a_reason() -> None:
+def test_a_compressed_batch_is_rejected() -> None:
     bad, good = scan(batch([noop()], attributes=4) + batch([noop()], base_offset=1))
 
     assert isinstance(bad, BadBatch)
@@ -70,7 +70,7 @@ def test_compression_is_refused_with_a_reason() -> None:
     assert isinstance(good, RecordBatch)
 
 
-def test_the_base_offset_is_outside_the_crc_so_it_is_checked_against_its_neighbours() -> None:
+def test_a_base_offset_that_does_not_follow_the_batch_before_is_rejected() -> None:
     log = (
         batch([noop(), noop()], base_offset=5) + batch([noop()], base_offset=4_000_007) + batch([noop()], base_offset=8)
     )
@@ -79,43 +79,43 @@ def test_the_base_offset_is_outside_the_crc_so_it_is_checked_against_its_neighbo
 
     assert isinstance(first, RecordBatch)
     assert isinstance(jumped, BadBatch)
-    assert jumped.reason == "base offset 4000007 where 7 follows"
+    assert jumped.reason == "base offset 4000007, expected 7"
     assert isinstance(third, RecordBatch)
 
 
-def test_the_record_count_must_agree_with_the_last_offset_delta() -> None:
+def test_a_record_count_that_does_not_match_the_last_offset_delta_is_rejected() -> None:
     (bad,) = scan(batch([noop()], last_offset_delta=4))
 
     assert isinstance(bad, BadBatch)
-    assert bad.reason == "1 records cannot have the last offset delta 4"
+    assert bad.reason == "a record count of 1 does not match the last offset delta 4"
 
 
-def test_an_older_magic_is_passed_over_by_its_length() -> None:
+def test_a_batch_of_an_older_magic_is_skipped_by_its_length() -> None:
     old = bytearray(batch([noop()]))
     old[16] = 1
 
     bad, good = scan(bytes(old) + batch([noop()], base_offset=1))
 
     assert isinstance(bad, BadBatch)
-    assert (bad.reason, bad.size) == ("magic 1 where 2 belongs", len(old))
+    assert (bad.reason, bad.size) == ("magic 1, expected 2", len(old))
     assert isinstance(good, RecordBatch)
 
 
-def test_a_length_that_cannot_be_ends_the_scan() -> None:
+def test_an_invalid_length_ends_the_scan() -> None:
     (bad,) = scan(bytes(HEADER.size + 30))
 
     assert isinstance(bad, BadBatch)
     assert (bad.size, bad.base_offset) == (91, None)
-    assert bad.reason == "a batch length of 0 cannot be: what follows is passed over"
+    assert bad.reason == "invalid batch length 0: the rest is skipped"
 
 
 @given(st.binary(max_size=400))
-def test_no_bytes_make_it_raise_and_every_byte_is_accounted_for(chunk: bytes) -> None:
+def test_scanning_any_bytes_never_raises_and_accounts_for_every_byte(chunk: bytes) -> None:
     assert sum(item.size for item in scan(chunk)) == len(chunk)
 
 
 @given(st.integers(0, 999), st.integers(0, 7), st.integers(0, 999))
-def test_a_flipped_bit_in_real_batches_keeps_every_byte_accounted_for(at: int, bit: int, cut: int) -> None:
+def test_scanning_batches_with_a_flipped_bit_accounts_for_every_byte(at: int, bit: int, cut: int) -> None:
     log = tinylog()[0][: 3000 + cut]
     flipped = bytearray(log)
     flipped[at] ^= 1 << bit

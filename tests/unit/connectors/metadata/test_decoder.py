@@ -1,7 +1,7 @@
-"""Decode: Kafka's own files give what Kafka wrote; anything else gives a reason and never an exception."""
+"""Decoding: Kafka's own files give what Kafka wrote; invalid bytes give an Undecodable and never an exception."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -21,7 +21,7 @@ from connectors.log_event import (
     Undecodable,
 )
 from connectors.metadata.batches import RecordBatch, scan
-from connectors.metadata.decoder import decode
+from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.redaction import redact
 from rules.model.identifiers import Epoch, Offset
 from tests.unit.connectors.metadata.metadata_bytes import (
@@ -46,16 +46,13 @@ REGISTRATION = "BrokerRegistrationChangeRecord"
 
 def events(payload: bytes, *, base: int = 0, last: int = 0) -> list[Event]:
     """The events of a `records` observation."""
-    table = decode(payload, kind="records", base_offset=base, last_offset=last, leader_epoch=7, high_watermark=99)
+    table = decode_records(payload, base_offset=base, last_offset=last, leader_epoch=7, high_watermark=99)
     return list(table.events())
 
 
-def pieces(payload: bytes, *, piece: int = 0) -> list[Event]:
-    """The events of a piece of a snapshot."""
-    table = decode(
-        payload, kind="snapshot", base_offset=24_001, last_offset=piece, leader_epoch=42, high_watermark=None
-    )
-    return list(table.events())
+def snapshot_events(payload: bytes) -> list[Event]:
+    """The events of one piece of a snapshot."""
+    return list(decode_snapshot_piece(payload, end_offset=24_001, epoch=42).events())
 
 
 def faults(payload: bytes) -> list[Undecodable]:
@@ -63,20 +60,20 @@ def faults(payload: bytes) -> list[Undecodable]:
 
 
 @dataclass
-class Partition:
+class ReplayedPartition:
     leader: int
     leader_epoch: int
     isr: int
     recovering: bool
 
 
-def replayed(happened: Iterable[Event]) -> dict[str, int]:
-    """The dumbest replay there is, and its sums. Transactions of these files all commit."""
-    state: dict[tuple[str, int], Partition] = {}
-    for event in happened:
+def replay_sums(decoded: Iterable[Event]) -> dict[str, int]:
+    """A minimal replay and its sums. All transactions of these files commit."""
+    state: dict[tuple[str, int], ReplayedPartition] = {}
+    for event in decoded:
         match event:
             case PartitionSet(leader=leader):
-                state[event.topic_id, event.partition] = Partition(
+                state[event.topic_id, event.partition] = ReplayedPartition(
                     -1 if leader is None else leader, event.partition_leader_epoch, len(event.isr), event.recovering
                 )
             case PartitionChanged(leader=leader):
@@ -99,29 +96,29 @@ def replayed(happened: Iterable[Event]) -> dict[str, int]:
     }
 
 
-def test_a_log_by_kafka_gives_the_counts_that_kafka_wrote() -> None:
+def test_the_events_of_a_log_by_kafka_match_the_counts_that_kafka_wrote() -> None:
     log, sidecar = tinylog()
 
-    happened = events(log, last=sidecar["last_offset"])
+    decoded = events(log, last=sidecar["last_offset"])
 
-    wrote = sidecar["by_type"]
-    assert Counter(event.type for event in happened) == {
-        "broker-registered": wrote["REGISTER_BROKER_RECORD"],
-        "broker-changed": wrote["BROKER_REGISTRATION_CHANGE_RECORD"],
-        "controller-registered": wrote["REGISTER_CONTROLLER_RECORD"],
-        "feature-level-set": wrote["FEATURE_LEVEL_RECORD"],
+    written = sidecar["by_type"]
+    assert Counter(event.type for event in decoded) == {
+        "broker-registered": written["REGISTER_BROKER_RECORD"],
+        "broker-changed": written["BROKER_REGISTRATION_CHANGE_RECORD"],
+        "controller-registered": written["REGISTER_CONTROLLER_RECORD"],
+        "feature-level-set": written["FEATURE_LEVEL_RECORD"],
         "kraft-version-set": sidecar["control_by_type"]["KRAFT_VERSION"],
         "leader-changed": sidecar["control_by_type"]["LEADER_CHANGE"],
         "log-advanced": 1,
-        "partition-changed": wrote["PARTITION_CHANGE_RECORD"],
-        "partition-set": wrote["PARTITION_RECORD"],
-        "topic-created": wrote["TOPIC_RECORD"],
-        "topic-removed": wrote["REMOVE_TOPIC_RECORD"],
-        "transaction-began": wrote["BEGIN_TRANSACTION_RECORD"],
-        "transaction-ended": wrote["END_TRANSACTION_RECORD"],
+        "partition-changed": written["PARTITION_CHANGE_RECORD"],
+        "partition-set": written["PARTITION_RECORD"],
+        "topic-created": written["TOPIC_RECORD"],
+        "topic-removed": written["REMOVE_TOPIC_RECORD"],
+        "transaction-began": written["BEGIN_TRANSACTION_RECORD"],
+        "transaction-ended": written["END_TRANSACTION_RECORD"],
         "voters-set": sidecar["control_by_type"]["KRAFT_VOTERS"],
     }
-    assert happened[-1] == LogAdvanced(
+    assert decoded[-1] == LogAdvanced(
         last_offset=sidecar["last_offset"],
         leader_epoch=Epoch(7),
         high_watermark=Offset(99),
@@ -130,42 +127,44 @@ def test_a_log_by_kafka_gives_the_counts_that_kafka_wrote() -> None:
 
 
 @pytest.mark.kip("B016", "B034")
-def test_a_log_by_kafka_replays_to_the_state_that_kafka_reached() -> None:
+def test_a_log_by_kafka_replays_to_kafkas_state() -> None:
     log, sidecar = tinylog()
 
-    sums = replayed(events(log))
+    sums = replay_sums(events(log))
 
     assert sums == {name: sidecar[f"final_{name}"] for name in sums}
 
 
-def test_a_snapshot_by_kafka_gives_what_kafka_wrote() -> None:
+def test_the_events_of_a_snapshot_by_kafka_match_what_kafka_wrote() -> None:
     snapshot, sidecar = tinysnapshot()
 
-    happened = pieces(snapshot)
+    decoded = snapshot_events(snapshot)
 
-    assert replayed(happened) == {
+    assert replay_sums(decoded) == {
         name: sidecar[name] for name in ("partitions", "recovering", "sum_leader_epoch", "sum_leader", "sum_isr_len")
     }
-    began, ended = happened[0], happened[-1]
+    began, ended = decoded[0], decoded[-1]
     assert isinstance(began, SnapshotBegan)
     assert isinstance(ended, SnapshotEnded)
     assert (began.end_offset, began.epoch, began.at.offset, began.at.snapshot) == (24_001, 42, 0, True)
     assert (ended.end_offset, ended.epoch) == (24_001, 42)
     assert ended.at.offset == sidecar["data_records"] + sidecar["control_records"] - 1
-    with_elr = sum(isinstance(event, PartitionSet) and bool(event.elr) for event in happened)
+    with_elr = sum(isinstance(event, PartitionSet) and bool(event.elr) for event in decoded)
     assert 0 < with_elr <= sidecar["with_elr_or_last_known_elr"]
-    assert not any(isinstance(event, LogAdvanced | Undecodable) for event in happened)
+    assert not any(isinstance(event, LogAdvanced | Undecodable) for event in decoded)
 
 
-@pytest.mark.parametrize("decoded", [events, pieces])
-@pytest.mark.parametrize("kafkas", [tinylog, tinysnapshot])
-def test_redaction_takes_nothing_that_decode_needs(kafkas: type, decoded: type) -> None:
-    payload, _ = kafkas()
+@pytest.mark.parametrize("decode", [events, snapshot_events])
+@pytest.mark.parametrize("kafka_file", [tinylog, tinysnapshot])
+def test_redaction_removes_nothing_that_decoding_needs(
+    kafka_file: Callable[[], tuple[bytes, object]], decode: Callable[[bytes], list[Event]]
+) -> None:
+    payload, _ = kafka_file()
 
-    assert decoded(redact(payload)) == decoded(payload)
+    assert decode(redact(payload)) == decode(payload)
 
 
-def test_a_log_cut_at_any_batch_gives_the_same_events() -> None:
+def test_a_log_split_at_any_batch_gives_the_same_events() -> None:
     log = b"".join(batch([data(2, 0, text(f"t{n}") + TOPIC + b"\0")], base_offset=n) for n in range(4))
     size = len(log) // 4
 
@@ -174,13 +173,13 @@ def test_a_log_cut_at_any_batch_gives_the_same_events() -> None:
         assert parts == events(log)[:-1]
 
 
-def test_an_answer_without_batches_still_says_how_far_the_log_is_read() -> None:
+def test_an_empty_payload_still_gives_a_log_advanced() -> None:
     assert events(b"", base=10, last=9) == [
         LogAdvanced(last_offset=Offset(9), leader_epoch=Epoch(7), high_watermark=Offset(99), newest_timestamp_ms=None)
     ]
 
 
-def test_noops_count_as_time_and_as_nothing_else() -> None:
+def test_noops_only_advance_the_newest_timestamp() -> None:
     payload = batch([noop()], timestamp=500) + batch([noop(), noop()], base_offset=1, timestamp=1000)
 
     (end,) = events(payload, last=2)
@@ -189,7 +188,7 @@ def test_noops_count_as_time_and_as_nothing_else() -> None:
     assert end.newest_timestamp_ms == 1000
 
 
-def test_a_transaction_is_told_as_it_stands() -> None:
+def test_transaction_records_give_their_events() -> None:
     payload = batch([data(23, 0, tagged(t0=text("Bootstrap records"))), data(24, 0, b"\0"), data(25, 0, b"\0")])
 
     began, ended, aborted, _ = events(payload)
@@ -208,29 +207,32 @@ def test_a_transaction_is_told_as_it_stands() -> None:
         (data(99, 3, b"\0"), "record type 99 version 3 is not known to any Kafka up to 4.3.1"),
         (data(3, 9, b"\0"), "PartitionRecord version 9 is not known to any Kafka up to 4.3.1"),
         (data(4, 1, b"\0"), "ConfigRecord version 1 is not known to any Kafka up to 4.3.1"),
-        (data(2, 0, text("t") + TOPIC, frame=3), "frame version 3 where 1 belongs"),
+        (data(2, 0, text("t") + TOPIC, frame=3), "frame version 3, expected 1"),
         (data(2, 0, text("t") + TOPIC), "TopicRecord version 0 ends in the middle of a field"),
         (data(2, 0, text("t") + TOPIC[:9]), "TopicRecord version 0 ends in the middle of a UUID"),
         (data(2, 0, text("t") + TOPIC + b"\0?"), "TopicRecord version 0 has 1 bytes more than its fields"),
-        (data(2, 0, text(None) + TOPIC + b"\0"), "TopicRecord version 0 has null where a value belongs"),
+        (data(2, 0, text(None) + TOPIC + b"\0"), "TopicRecord version 0 has null in a field that is not nullable"),
         (data(2, 0, text("t") + bytes(16) + b"\0"), "TopicRecord has the zero UUID for a topic id"),
         (data(2, 0, b"\3\xff\xff" + TOPIC + b"\0"), "TopicRecord version 0 holds a string that is not UTF-8"),
-        (CHANGE + tagged(t5=b"\7"), "PartitionChangeRecord has the leader recovery state 7, where 0 or 1 belongs"),
+        (CHANGE + tagged(t5=b"\7"), "PartitionChangeRecord has leader recovery state 7, expected 0 or 1"),
         (CHANGE + tagged(t1=b"\0"), "PartitionChangeRecord version 2 ends in the middle of a field"),
         (
             CHANGE + tagged(t1=bytes(5)),
-            "PartitionChangeRecord version 2 has the tagged field leader with 5 bytes where 4 belong",
+            "PartitionChangeRecord version 2 has 5 bytes in the tagged field leader, expected 4",
         ),
         (
             CHANGE + b"\2\5\1\0\5\1\1",
             "PartitionChangeRecord version 2 has tagged fields out of order",
         ),
-        (CHANGED + tagged(t0=b"\5"), f"{REGISTRATION} has fenced 5 and inControlledShutdown 0, which mean nothing"),
+        (
+            CHANGED + tagged(t0=b"\5"),
+            f"{REGISTRATION} has fenced 5 and inControlledShutdown 0, which Kafka does not define",
+        ),
         (b"\1", "the value ends before its type and version"),
         (b"", "the value ends before its type and version"),
     ],
 )  # fmt: skip
-def test_a_record_that_does_not_decode_is_said_and_the_next_is_read(value: bytes, reason: str) -> None:
+def test_an_undecodable_record_is_reported_and_the_next_is_read(value: bytes, reason: str) -> None:
     topic = data(2, 0, text("next") + TOPIC + b"\0")
 
     bad, good, _ = events(batch([value, topic], base_offset=5), base=5)
@@ -249,24 +251,24 @@ def test_a_record_that_does_not_decode_is_said_and_the_next_is_read(value: bytes
         (3, b"\0\0" + bytes(8) + b"\0", "a SnapshotHeaderRecord outside a snapshot"),
     ],
 )
-def test_a_control_record_that_does_not_decode_is_said(kind: int, value: bytes, reason: str) -> None:
+def test_an_undecodable_control_record_is_reported(kind: int, value: bytes, reason: str) -> None:
     (bad,) = faults(batch([control(kind, value)]))
 
     assert bad.reason == reason
 
 
-def test_what_redaction_took_whole_is_quarantined() -> None:
+def test_records_whose_whole_body_was_redacted_are_quarantined() -> None:
     secret = b"\4" + text("1") + text("some.password") + text("hunter2")
     payload = redact(batch([data(4, 7, secret), data(77, 0, secret), data(4, 0, secret)]))
 
     assert [bad.reason for bad in faults(payload)] == [
         "ConfigRecord version 7 is not known to any Kafka up to 4.3.1",
         "record type 77 version 0 is not known to any Kafka up to 4.3.1",
-        "ConfigRecord version 0 has null where a value belongs",
+        "ConfigRecord version 0 has null in a field that is not nullable",
     ]
 
 
-def test_batches_that_cannot_be_read_are_quarantined_at_the_offset_where_they_should_be() -> None:
+def test_unreadable_batches_are_quarantined_at_their_expected_offset() -> None:
     damaged = bytearray(batch([noop(), noop()], base_offset=1))
     damaged[-1] ^= 1
     torn = batch([noop()], base_offset=4)[:-2]
@@ -277,11 +279,11 @@ def test_batches_that_cannot_be_read_are_quarantined_at_the_offset_where_they_sh
     assert (crc.offset, crc.length) == (1, len(damaged))
     assert crc.reason == "the CRC-32C does not match: the batch is damaged"
     assert (tail.offset, tail.length) == (4, len(torn))
-    assert tail.reason == "the batch is torn: the rest of it is not there"
+    assert tail.reason == "the batch is torn: its end is missing"
 
 
-def test_a_damaged_first_batch_is_quarantined_where_the_observation_begins() -> None:
-    """Redaction has to take its offset: nothing before it in the payload vouches for it."""
+def test_a_damaged_first_batch_is_quarantined_at_the_observations_base_offset() -> None:
+    """Redaction must overwrite its offset: no batch before it in the payload confirms it."""
     damaged = bytearray(batch([noop(), noop()], base_offset=30))
     damaged[-1] ^= 1
 
@@ -292,27 +294,27 @@ def test_a_damaged_first_batch_is_quarantined_where_the_observation_begins() -> 
     assert isinstance(end, LogAdvanced)
 
 
-def test_records_out_of_shape_are_quarantined_one_by_one() -> None:
+def test_records_of_an_invalid_shape_are_quarantined_one_by_one() -> None:
     topic = data(2, 0, text("t") + TOPIC + b"\0")
     shapes = [record(topic, 0, key=b"k"), record(topic, 4), record(topic, 2, headers=b"\2\2k\2v"), record(topic, 3)]
 
     *bad, good, _ = events(batch_of(b"".join(shapes), 4))
 
     assert [event.reason for event in bad if isinstance(event, Undecodable)] == [
-        "a metadata record with a key, where none belongs",
-        "not a record: offset delta 4 where 1 belongs",
-        "not a record: headers or bytes behind the value, where KRaft writes none",
+        "a metadata record with a key",
+        "not a record: offset delta 4, expected 1",
+        "not a record: headers or bytes after the value, which KRaft never writes",
     ]
     assert good.type == "topic-created"
 
 
-def test_a_record_that_runs_over_its_batch_takes_the_rest_of_it() -> None:
+def test_a_record_longer_than_its_batch_makes_the_rest_of_it_undecodable() -> None:
     (bad,) = faults(batch_of(record(noop(), 0) + uvarint(4000) + bytes(30), 3))
 
     assert (bad.offset, bad.reason) == (1, "record 1 of 3 does not end within its batch")
 
 
-def test_timestamps_are_the_records_own() -> None:
+def test_an_events_timestamp_is_that_of_its_record() -> None:
     topic = data(2, 0, text("t") + TOPIC + b"\0")
 
     event, _ = events(batch_of(record(topic, 0, timestamp_delta=250), 1, timestamp=1000))
@@ -322,9 +324,7 @@ def test_timestamps_are_the_records_own() -> None:
 
 @settings(max_examples=200)
 @given(st.integers(0, 1_000_000), st.integers(0, 7), st.booleans())
-def test_a_flipped_bit_is_never_an_exception_and_only_in_a_leader_epoch_is_it_silent(
-    at: int, bit: int, blank: bool
-) -> None:
+def test_a_flipped_bit_never_raises_and_is_reported_except_in_a_leader_epoch(at: int, bit: int, blank: bool) -> None:
     whole = [item for item in scan(tinylog()[0][:20_000]) if isinstance(item, RecordBatch)]
     log = tinylog()[0][: whole[-1].end]
     at %= len(log)
@@ -332,24 +332,24 @@ def test_a_flipped_bit_is_never_an_exception_and_only_in_a_leader_epoch_is_it_si
     flipped = bytearray(log)
     flipped[at] ^= 1 << bit
 
-    happened = events(redact(bytes(flipped)) if blank else bytes(flipped))
+    decoded = events(redact(bytes(flipped)) if blank else bytes(flipped))
 
-    assert isinstance(happened[-1], LogAdvanced)
-    # The CRC begins behind the epoch, and the offset is held against the batch before.
+    assert isinstance(decoded[-1], LogAdvanced)
+    # The CRC does not cover the epoch; the offset is compared with the batch before.
     in_epoch = 12 <= at - hit.position < 16
-    assert in_epoch or any(isinstance(event, Undecodable) for event in happened)
+    assert in_epoch or any(isinstance(event, Undecodable) for event in decoded)
 
 
 @given(st.integers(0, 1_000_000))
-def test_a_cut_anywhere_gives_what_stands_before_it_and_a_torn_tail(cut: int) -> None:
+def test_a_cut_at_any_byte_gives_the_events_before_it_and_a_torn_tail(cut: int) -> None:
     log = tinylog()[0][:20_000]
     whole = events(log)
 
-    happened = events(log[: cut % len(log)])
+    decoded = events(log[: cut % len(log)])
 
-    told = [event for event in happened if not isinstance(event, LogAdvanced | Undecodable)]
-    assert told == whole[: len(told)]
-    assert sum(isinstance(event, Undecodable) for event in happened) <= 1
+    readable = [event for event in decoded if not isinstance(event, LogAdvanced | Undecodable)]
+    assert readable == whole[: len(readable)]
+    assert sum(isinstance(event, Undecodable) for event in decoded) <= 1
 
 
 @settings(max_examples=300)
@@ -366,13 +366,13 @@ def test_a_cut_anywhere_gives_what_stands_before_it_and_a_torn_tail(cut: int) ->
         max_size=5,
     )
 )
-def test_records_of_any_bytes_never_raise_with_or_without_redaction(values: list[bytes]) -> None:
+def test_decoding_records_of_any_bytes_never_raises_with_or_without_redaction(values: list[bytes]) -> None:
     for payload in (batch(values), redact(batch(values))):
         assert isinstance(events(payload)[-1], LogAdvanced)
-        assert pieces(payload) == pieces(payload)
+        assert snapshot_events(payload) == snapshot_events(payload)
 
 
 @given(st.binary(max_size=200))
-def test_a_batch_of_any_bytes_never_raises(body: bytes) -> None:
+def test_decoding_a_batch_of_any_bytes_never_raises(body: bytes) -> None:
     for count in (1, 3, 2**31 - 1):
         assert isinstance(events(batch_of(body, count))[-1], LogAdvanced)

@@ -1,4 +1,4 @@
-"""Transcript: every record of a file; what cannot be read is told where it stands, and nothing raises."""
+"""Dumping every record of a file: unreadable records are reported at their position, and nothing raises."""
 
 import json
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def feature(level: int) -> bytes:
     return data(12, 0, text("metadata.version") + level.to_bytes(2, "big") + tagged())
 
 
-def test_a_record_is_named_as_kafka_names_it() -> None:
+def test_a_metadata_record_has_the_name_that_kafka_dump_log_prints() -> None:
     (_, second) = records(batch([noop(), feature(30)], base_offset=40, epoch=7, timestamp=5))
 
     assert second == DumpedRecord(
@@ -56,13 +56,13 @@ def test_a_record_is_named_as_kafka_names_it() -> None:
 
 
 @pytest.mark.kip("A104")
-def test_a_control_record_is_named_as_the_dump_names_it_and_says_its_version_itself() -> None:
+def test_a_control_record_has_the_name_that_kafka_dump_log_prints_and_its_own_version() -> None:
     found = one(control(5, b"\0\0" + b"\0\1" + tagged()))
 
     assert (found.type, found.version, found.data) == ("KRaftVersion", 0, {"version": 0, "kRaftVersion": 1})
 
 
-def test_a_tagged_field_that_says_what_its_absence_says_is_not_shown() -> None:
+def test_a_tagged_field_with_its_default_is_not_shown() -> None:
     start = (3).to_bytes(4, "big") + bytes(range(16))
     absent, unchanged, new = (
         one(data(5, 0, start + tags)).data
@@ -73,13 +73,13 @@ def test_a_tagged_field_that_says_what_its_absence_says_is_not_shown() -> None:
     assert new == {**absent, "leader": 2, "removingReplicas": []}
 
 
-def test_the_zero_uuid_is_written_out() -> None:
+def test_the_zero_uuid_is_printed() -> None:
     found = one(data(9, 0, bytes(16) + tagged()))
 
     assert found.data == {"topicId": "AAAAAAAAAAAAAAAAAAAAAA"}
 
 
-def test_a_type_that_nobody_knows_is_carried_with_its_length() -> None:
+def test_a_record_of_an_unknown_type_is_dumped_with_its_length() -> None:
     found = one(data(99, 1, b"a secret?"))
 
     assert (found.type, found.number, found.version, found.data) == ("UNKNOWN", 99, 1, None)
@@ -87,27 +87,27 @@ def test_a_type_that_nobody_knows_is_carried_with_its_length() -> None:
     assert found.reason == f"record type 99 is not known to any Kafka up to {kafka_versions()[-1]}"
 
 
-def test_a_version_that_nobody_knows_is_carried_under_its_name() -> None:
+def test_a_record_of_an_unknown_version_is_dumped_with_its_name() -> None:
     found = one(data(3, 9, b"?"))
 
     assert (found.type, found.version, found.data, found.damaged) == ("PARTITION_RECORD", 9, None, False)
     assert found.reason == f"version 9 of PARTITION_RECORD is not known to any Kafka up to {kafka_versions()[-1]}"
 
 
-def test_a_control_record_that_nobody_knows_is_carried_as_well() -> None:
+def test_an_unknown_control_record_is_dumped_with_its_number() -> None:
     found = one(control(44, b"\0\3"))
 
     assert (found.type, found.number, found.version) == ("UNKNOWN", 44, 3)
 
 
-def test_what_a_named_kafka_did_not_know_yet_is_unknown_to_it() -> None:
+def test_a_record_that_the_named_kafka_does_not_know_is_unknown() -> None:
     found = one(noop(), "3.3.2"), one(data(28, 0, tagged()), "3.9.2")
 
     assert found[0].data == {}
     assert (found[1].type, found[1].reason) == ("UNKNOWN", "record type 28 is not known to Kafka 3.9.2")
 
 
-def test_a_record_that_ends_early_says_so_under_its_name() -> None:
+def test_a_record_that_ends_early_is_damaged_and_keeps_its_name() -> None:
     found = one(data(12, 0, text("metadata.version")))
 
     assert (found.type, found.version, found.data, found.damaged) == ("FEATURE_LEVEL_RECORD", 0, None, True)
@@ -118,39 +118,39 @@ def test_a_record_that_ends_early_says_so_under_its_name() -> None:
     ("value", "reason"),
     [
         (b"", "the value ends before its type and version"),
-        (data(12, 0, b"", frame=2), "frame version 2 where 1 belongs"),
+        (data(12, 0, b"", frame=2), "frame version 2, expected 1"),
         (control(5, b"\0"), "a control record without a version"),
         ((b"\0", b"\0\0"), "a control record without a type"),
     ],
 )
-def test_a_record_that_does_not_say_what_it_is(value: bytes | tuple[bytes, bytes], reason: str) -> None:
+def test_a_record_without_type_or_version_is_damaged(value: bytes | tuple[bytes, bytes], reason: str) -> None:
     found = one(value)
 
     assert (found.type, found.version if isinstance(value, bytes) else None, found.damaged) == (None, None, True)
     assert found.reason == reason
 
 
-def test_a_version_that_was_laid_out_anew_is_read_as_the_kafka_did_that_wrote_it() -> None:
-    layout = record_schemas("3.3.2").records[11].versions[0]
-    (infos,) = (field for field in layout.fields if field.name == "credential_infos")
+def test_a_version_with_two_schemas_is_read_with_the_one_that_fits() -> None:
+    schema = record_schemas("3.3.2").records[11].versions[0]
+    (infos,) = (field for field in schema.fields if field.name == "credential_infos")
     assert infos.type.of is not None
-    filled = {"name": "alice", "credential_infos": [filled_with(infos.type.of)]}
-    found = one(data(11, 0, written(layout, filled)), secrets=True)
+    values = {"name": "alice", "credential_infos": [any_values(infos.type.of)]}
+    found = one(data(11, 0, written(schema, values)), secrets=True)
 
     assert found.data is not None and found.data["name"] == "alice"
-    assert one(data(11, 0, written(layout, filled)), "4.3.1").damaged
+    assert one(data(11, 0, written(schema, values)), "4.3.1").damaged
 
 
-def filled_with(type_: FieldType) -> dict[str, object]:
+def any_values(type_: FieldType) -> dict[str, object]:
     return {field.name: b"hidden" if "bytes" in field.type.name else 1 for field in type_.fields}
 
 
 @pytest.mark.parametrize("kafka", kafka_versions())
-def test_no_credential_is_shown_unless_it_is_asked_for(kafka: str) -> None:
+def test_credentials_are_blanked_unless_secrets_are_requested(kafka: str) -> None:
     for api_key in (4, 10, 11, 26):
-        layout = record_schemas(kafka).records.get(api_key)
-        for version, fields in ({} if layout is None else layout.versions).items():
-            segment = batch([data(api_key, version, written(fields, marked(fields)))])
+        schema = record_schemas(kafka).records.get(api_key)
+        for version, fields in ({} if schema is None else schema.versions).items():
+            segment = batch([data(api_key, version, written(fields, secret_values(fields)))])
             (shown,), (hidden,) = records(segment, kafka, secrets=True), records(segment, kafka)
             for secret in ("c2VjcmV0", "secret-value"):
                 assert secret not in json.dumps(hidden.data)
@@ -159,13 +159,13 @@ def test_no_credential_is_shown_unless_it_is_asked_for(kafka: str) -> None:
             assert "secret" in json.dumps(shown.data) or "c2VjcmV0" in json.dumps(shown.data)
 
 
-def marked(type_: FieldType) -> dict[str, object]:
-    """A struct whose every string but a name says that it is secret."""
+def secret_values(type_: FieldType) -> dict[str, object]:
+    """Returns values of a struct: every string and byte string except a name is a secret."""
     plain = {"name", "resource_name"}
 
     def value(name: str, of: FieldType) -> object:
         if of.name == "struct":
-            return marked(of)
+            return secret_values(of)
         if of.of is not None:
             return [value(name, of.of)]
         if "bytes" in of.name:
@@ -177,7 +177,7 @@ def marked(type_: FieldType) -> dict[str, object]:
     return {field.name: value(field.name, field.type) for field in type_.fields}
 
 
-def test_that_nothing_is_there_is_no_secret() -> None:
+def test_null_and_empty_values_are_shown() -> None:
     def config(value: str | None) -> bytes:
         return data(4, 0, b"\2" + text("orders") + text("retention.ms") + text(value) + tagged())
 
@@ -186,7 +186,7 @@ def test_that_nothing_is_there_is_no_secret() -> None:
     assert [found["value"] for found in shown if found is not None] == [None, "", BLANK]
 
 
-def test_a_damaged_batch_is_passed_over_and_the_rest_is_read() -> None:
+def test_a_damaged_batch_is_skipped_and_the_rest_is_read() -> None:
     first, second, third = (batch([noop()], base_offset=offset) for offset in range(3))
     damaged = second[:-1] + bytes((second[-1] ^ 1,))
     entries = list(dump_records(first + damaged + third))
@@ -195,28 +195,28 @@ def test_a_damaged_batch_is_passed_over_and_the_rest_is_read() -> None:
     assert gaps(entries) == [(len(first), len(second), "the CRC-32C does not match: the batch is damaged")]
 
 
-def test_a_compressed_batch_is_said() -> None:
+def test_a_compressed_batch_is_reported() -> None:
     assert gaps(list(dump_records(batch([noop()], attributes=2)))) == [
         (0, 72, "compressed with snappy, which KRaft never writes: not read")
     ]
 
 
-def test_a_torn_tail_is_said() -> None:
+def test_a_torn_tail_is_reported() -> None:
     whole = batch([noop()])
 
     assert gaps(list(dump_records(whole + whole[:30]))) == [
-        (72, 30, "the file is torn: 42 bytes of its last batch are not there")
+        (72, 30, "the file is torn: 42 bytes of its last batch are missing")
     ]
 
 
-def test_after_a_hole_the_rest_is_read_and_the_hole_is_said_once() -> None:
+def test_a_gap_in_the_offsets_is_reported_once_and_the_rest_is_read() -> None:
     entries = list(dump_records(b"".join(batch([noop()], base_offset=offset) for offset in (0, 5, 6, 7))))
 
     assert [entry.offset for entry in entries if isinstance(entry, DumpedRecord)] == [0, 5, 6, 7]
-    assert gaps(entries) == [(72, 0, "base offset 5 where 1 follows")]
+    assert gaps(entries) == [(72, 0, "base offset 5, expected 1")]
 
 
-def test_a_batch_stamped_by_the_log_has_one_time() -> None:
+def test_a_batch_with_log_append_time_has_its_max_timestamp() -> None:
     (found,) = records(batch([noop()], attributes=8, timestamp=9))
 
     assert found.timestamp == 9
@@ -234,11 +234,11 @@ def test_a_batch_stamped_by_the_log_has_one_time() -> None:
         (b"PK\3\4" + bytes(range(200)), False),
     ],
 )
-def test_what_a_log_is(content: bytes, log: bool) -> None:
+def test_a_record_log_is_recognised_by_its_first_bytes(content: bytes, log: bool) -> None:
     assert is_record_log(content) is log
 
 
-def test_files_of_kafkas_own_writers_are_read_whole() -> None:
+def test_files_written_by_kafka_are_dumped_completely() -> None:
     for segment, made in (tinylog(), tinysnapshot()):
         counted: dict[str, int] = {}
         for entry in dump_records(segment):
@@ -256,7 +256,7 @@ def test_files_of_kafkas_own_writers_are_read_whole() -> None:
 @pytest.mark.parametrize(("name", "api_key", "version", "fields"), EVERY_RECORD)
 @settings(max_examples=10)
 @given(drawn=st.data())
-def test_every_record_that_kafka_could_write_can_be_written_as_json(
+def test_any_record_that_kafka_could_write_is_rendered_as_json(
     name: str, api_key: int, version: int, fields: FieldType, drawn: st.DataObject
 ) -> None:
     value = drawn.draw(values(fields))
@@ -270,7 +270,7 @@ def test_every_record_that_kafka_could_write_can_be_written_as_json(
 
 @settings(max_examples=60)
 @given(drawn=st.data())
-def test_no_bytes_make_it_raise(drawn: st.DataObject) -> None:
+def test_dumping_damaged_bytes_never_raises(drawn: st.DataObject) -> None:
     start = drawn.draw(st.integers(0, 20_000))
     segment = bytearray(tinylog()[0][start : start + 3000])
     for _ in range(drawn.draw(st.integers(0, 4))):
@@ -281,6 +281,6 @@ def test_no_bytes_make_it_raise(drawn: st.DataObject) -> None:
 
 
 @given(st.binary(max_size=80))
-def test_no_body_makes_it_raise(body: bytes) -> None:
+def test_dumping_a_record_with_any_body_never_raises(body: bytes) -> None:
     for api_key in record_schemas().records:
         assert one(data(api_key, 0, body)).length == len(body) + 3

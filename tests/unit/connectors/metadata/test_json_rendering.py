@@ -1,4 +1,4 @@
-"""Rendering: values as Kafka's JSON converters write them."""
+"""JSON rendering: values as Kafka's JSON converters write them."""
 
 import math
 from typing import Any
@@ -35,11 +35,11 @@ def field(name: str, type_: FieldType, tag: int | None = None) -> Field:
         (of("float64"), -math.inf, "-Infinity"),
     ],
 )
-def test_a_value_is_written_as_kafka_writes_it(type_: FieldType, value: Any, json: Any) -> None:
+def test_a_value_is_rendered_as_kafka_renders_it(type_: FieldType, value: Any, json: Any) -> None:
     assert renderer(type_)(value) == json
 
 
-def test_fields_stand_in_the_order_of_their_declaration_with_or_without_a_tag() -> None:
+def test_fields_are_rendered_in_the_order_of_their_declaration() -> None:
     number = of("int32")
     type_ = of("struct", field("b", number), field("t", number, tag=0), field("a", number), b=0, t=-1, a=0)
 
@@ -47,7 +47,7 @@ def test_fields_stand_in_the_order_of_their_declaration_with_or_without_a_tag() 
     assert renderer(type_)({"a": 1, "b": 2, "t": -1}) == {"B": 2, "A": 1}
 
 
-def test_a_blanked_field_hides_every_string_inside_it_and_keeps_its_shape() -> None:
+def test_a_blanked_field_hides_every_string_in_it_and_keeps_its_structure() -> None:
     principal = of("struct", field("kind", of("compact_string")), field("age", of("int8")), kind="", age=0)
     type_ = of(
         "struct",

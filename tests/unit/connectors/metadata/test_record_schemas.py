@@ -1,4 +1,4 @@
-"""Layouts: what Kafka's jar said, in the places where being wrong would be silent."""
+"""Record schemas from Kafka's jars: the facts for which an error would stay unnoticed."""
 
 import pytest
 
@@ -22,36 +22,38 @@ def test_the_recovery_state_has_tag_0_in_one_record_and_tag_5_in_the_other() -> 
     assert known[5].versions[2].defaults["leader"] == -2, "absent is unchanged, -1 is no leader"
 
 
-def test_every_record_that_is_needed_or_blanked_is_one_that_kafka_has() -> None:
-    names = {layout.name for layout in record_schemas().records.values()}
+def test_every_converted_or_redacted_record_exists_in_kafka() -> None:
+    names = {schema.name for schema in record_schemas().records.values()}
 
     assert names >= set(CONVERTERS) | set(CREDENTIAL_FIELDS)
-    assert {layout.name for layout in record_schemas().control.values()} > set(CONTROL_CONVERTERS)
+    assert {schema.name for schema in record_schemas().control.values()} > set(CONTROL_CONVERTERS)
 
 
 def names(type_: FieldType) -> set[str]:
-    """Of its fields, and of theirs."""
+    """The names of its fields and of their fields."""
     inner = [names(field.type.of or field.type) for field in type_.fields]
     return {field.name for field in type_.fields}.union(*inner)
 
 
-def test_every_field_that_is_blanked_is_one_that_the_record_has_in_some_kafka() -> None:
-    for layout in merged_schemas().records.values():
-        found = {name for ways in layout.versions.values() for fields in ways for name in names(fields)}
-        assert found >= CREDENTIAL_FIELDS.get(layout.name, frozenset())
+def test_every_redacted_field_exists_in_some_kafka_version() -> None:
+    for schema in merged_schemas().records.values():
+        found = {name for schemas in schema.versions.values() for fields in schemas for name in names(fields)}
+        assert found >= CREDENTIAL_FIELDS.get(schema.name, frozenset())
 
 
-def test_every_record_that_mentions_a_secret_is_blanked() -> None:
+def test_every_field_with_a_suspicious_name_is_redacted() -> None:
     suspicious = ("salt", "key", "password", "secret", "credential", "token", "hmac")
     harmless = {"ClientQuotaRecord"}  # Its `key` is a quota's name: producer_byte_rate.
 
-    for layout in merged_schemas().records.values():
-        for fields in (fields for ways in layout.versions.values() for fields in ways):
-            named = {name for name in names(fields) if any(word in name for word in suspicious)} - {"credential_infos"}
-            assert named <= CREDENTIAL_FIELDS.get(layout.name, frozenset()) or layout.name in harmless
+    for schema in merged_schemas().records.values():
+        for fields in (fields for schemas in schema.versions.values() for fields in schemas):
+            suspects = {name for name in names(fields) if any(word in name for word in suspicious)} - {
+                "credential_infos"
+            }
+            assert suspects <= CREDENTIAL_FIELDS.get(schema.name, frozenset()) or schema.name in harmless
 
 
-def test_a_kafka_knows_only_what_it_knew() -> None:
+def test_the_schemas_of_one_kafka_version_hold_only_its_records() -> None:
     assert record_schemas().kafka == kafka_versions()[-1] != kafka_versions()[0]
     assert 28 in record_schemas().records and 28 not in record_schemas("3.9.2").records
     assert 6 in record_schemas("3.3.2").records and 6 not in record_schemas().records
@@ -60,14 +62,14 @@ def test_a_kafka_knows_only_what_it_knew() -> None:
         record_schemas("2.8.2")
 
 
-def test_what_only_another_kafka_had_is_no_field_of_this_ones() -> None:
+def test_defaults_exist_exactly_for_the_fields_of_a_version() -> None:
     for kafka in kafka_versions():
-        for layout in record_schemas(kafka).records.values():
-            fields = {field.name for version in layout.versions.values() for field in version.fields}
-            assert all(version.defaults.keys() == fields for version in layout.versions.values())
+        for schema in record_schemas(kafka).records.values():
+            fields = {field.name for version in schema.versions.values() for field in version.fields}
+            assert all(version.defaults.keys() == fields for version in schema.versions.values())
 
 
-def test_a_field_is_called_what_kafkas_json_calls_it() -> None:
+def test_fields_have_their_names_in_kafkas_json() -> None:
     control = record_schemas().control[5].versions[0].fields
     registration = record_schemas().records[0].versions[3].fields
 

@@ -1,4 +1,4 @@
-"""Translation: each record that is needed says what it says, and absent is None."""
+"""Conversion of records to events: every record that rules need, and absent values as None."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ from connectors.log_event import (
     Undecodable,
     VotersSet,
 )
-from connectors.metadata.decoder import decode
+from connectors.metadata.decoder import decode_records
 from connectors.metadata.record_schemas import FieldType, record_schemas
 from connectors.metadata.record_to_event import CONVERTERS
 from connectors.metadata.redaction import CREDENTIAL_FIELDS
@@ -47,30 +47,30 @@ SUPPORTED = FeatureRange(name="metadata.version", lowest=7, highest=30)
 
 
 def one(value: bytes | tuple[bytes, bytes]) -> Event:
-    """The event of a log that holds one record."""
+    """Returns the event of a log that holds one record."""
     payload = batch([value], base_offset=8, epoch=3, timestamp=1000)
-    table = decode(payload, kind="records", base_offset=8, last_offset=8, leader_epoch=3, high_watermark=9)
+    table = decode_records(payload, base_offset=8, last_offset=8, leader_epoch=3, high_watermark=9)
     event, _ = table.events()
     return event
 
 
-def filled(type_: FieldType, given: Mapping[str, Any]) -> bytes:
-    """A body with the fields that matter; the others are zero, empty or absent."""
+def body_with(type_: FieldType, given: Mapping[str, Any]) -> bytes:
+    """Returns a body with the given fields; the others are zero, empty or absent."""
     empty: dict[str, Any] = {"uuid": bytes(16), "boolean": False, "compact_nullable_string": None}
-    rest = {
+    defaults = {
         field.name: empty.get(field.type.name, [] if "array" in field.type.name else 0)
         for field in type_.fields
         if field.tag is None and field.name not in given
     }
-    return written(type_, {**rest, **given})
+    return written(type_, {**defaults, **given})
 
 
 def metadata(api_key: int, version: int, **given: Any) -> Event:
-    return one(data(api_key, version, filled(record_schemas().records[api_key].versions[version], given)))
+    return one(data(api_key, version, body_with(record_schemas().records[api_key].versions[version], given)))
 
 
 def raft(kind: int, version: int, **given: Any) -> Event:
-    body = filled(record_schemas().control[kind].versions[version], {"version": version, **given})
+    body = body_with(record_schemas().control[kind].versions[version], {"version": version, **given})
     return one(control(kind, body))
 
 
@@ -179,12 +179,12 @@ NODES = (NodeId(1), NodeId(2))
     ],
     ids=lambda value: value.type,
 )  # fmt: skip
-def test_a_record_says(event: Event, expected: Event) -> None:
+def test_a_record_gives_its_event(event: Event, expected: Event) -> None:
     assert event == expected
 
 
 @pytest.mark.kip("C002", "E003")
-def test_a_voters_record_says_the_whole_set_and_a_voter_may_have_no_directory_id() -> None:
+def test_a_voters_record_gives_the_whole_set_and_a_zero_directory_id_is_none() -> None:
     feature = {"min_supported_version": 0, "max_supported_version": 1}
     voters = [
         {"voter_id": 1, "voter_directory_id": UUID, "endpoints": [LISTENER], "kraft_version_feature": feature},
@@ -201,7 +201,7 @@ def test_a_voters_record_says_the_whole_set_and_a_voter_may_have_no_directory_id
 
 
 @pytest.mark.kip("A054")
-def test_a_leader_change_of_version_1_is_read_by_its_own_layout() -> None:
+def test_a_leader_change_of_version_1_is_read_with_its_own_schema() -> None:
     voters = [{"voter_id": 1, "voter_directory_id": UUID}]
 
     assert raft(2, 1, leader_id=1, voters=voters, granting_voters=voters) == LeaderChanged(
@@ -212,17 +212,17 @@ def test_a_leader_change_of_version_1_is_read_by_its_own_layout() -> None:
 @pytest.mark.parametrize(("name", "api_key", "version", "fields"), EVERY_RECORD)
 @settings(max_examples=30)
 @given(drawn=st.data())
-def test_any_record_that_kafka_could_write_is_said_or_passed_over(
+def test_any_record_that_kafka_could_write_is_converted_or_skipped(
     name: str, api_key: int, version: int, fields: FieldType, drawn: st.DataObject
 ) -> None:
     value = data(api_key, version, written(fields, drawn.draw(values(fields))))
-    table = decode(batch([value]), kind="records", base_offset=0, last_offset=0, leader_epoch=1, high_watermark=1)
+    table = decode_records(batch([value]), base_offset=0, last_offset=0, leader_epoch=1, high_watermark=1)
 
-    *said, end = table.events()
+    *converted, end = table.events()
 
     assert isinstance(end, LogAdvanced)
-    assert len(said) == (name in CONVERTERS)
-    meaningless = [event for event in said if isinstance(event, Undecodable)]
-    # Only states that Kafka gives no meaning to: the strategies draw them from -1, 0, 1 and 2.
-    assert all("state" in event.reason or "mean nothing" in event.reason for event in meaningless)
-    assert not (meaningless and name in CREDENTIAL_FIELDS)
+    assert len(converted) == (name in CONVERTERS)
+    undefined_states = [event for event in converted if isinstance(event, Undecodable)]
+    # The strategies draw states from -1, 0, 1 and 2; Kafka does not define all of them.
+    assert all("state" in event.reason or "does not define" in event.reason for event in undefined_states)
+    assert not (undefined_states and name in CREDENTIAL_FIELDS)

@@ -1,4 +1,7 @@
-"""Redaction: nothing secret passes, nothing else is lost, and lengths, offsets and CRCs stay right."""
+"""Redaction: no secret remains, nothing else is lost, and lengths, offsets and CRCs stay valid."""
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -37,7 +40,7 @@ SCRAM = text("alice") + b"\x01" + compact(SECRET_BYTES) * 3 + (4096).to_bytes(4,
 TOKEN = text(SECRET) + text(SECRET) + uvarint(3) + text(SECRET) + text(SECRET) + times(3) + text(SECRET) + b"\0"
 
 
-def test_a_config_value_is_starred_and_everything_around_it_stays() -> None:
+def test_a_config_value_is_replaced_by_stars_and_everything_else_stays() -> None:
     before = batch([noop(), data(4, 0, CONFIG + b"\0"), noop()], base_offset=40)
 
     after = redact(before)
@@ -45,7 +48,7 @@ def test_a_config_value_is_starred_and_everything_around_it_stays() -> None:
     assert after[:17] == before[:17]
     assert after[21:] == before[21:].replace(SECRET_BYTES, b"*" * len(SECRET))
     (whole,) = scan(after)
-    assert isinstance(whole, RecordBatch), "the CRC is right again"
+    assert isinstance(whole, RecordBatch), "the CRC is valid again"
 
 
 @pytest.mark.parametrize(
@@ -55,19 +58,19 @@ def test_a_config_value_is_starred_and_everything_around_it_stays() -> None:
         pytest.param(data(11, 0, SCRAM), id="UserScramCredentialRecord"),
         pytest.param(data(10, 0, TOKEN), id="DelegationTokenRecord"),
         pytest.param(data(26, 0, text(SECRET) + b"\0"), id="RemoveDelegationTokenRecord"),
-        pytest.param(data(4, 1, CONFIG + b"\0"), id="a later version of a bearing record"),
-        pytest.param(data(99, 0, CONFIG + b"\0"), id="a record type nobody knows"),
+        pytest.param(data(4, 1, CONFIG + b"\0"), id="a later version of a record with credentials"),
+        pytest.param(data(99, 0, CONFIG + b"\0"), id="an unknown record type"),
         pytest.param(data(300, 0, CONFIG + b"\0"), id="a record type of two bytes"),
         pytest.param(data(4, 0, CONFIG + b"\0", frame=2), id="another frame version"),
-        pytest.param(data(4, 0, CONFIG + tagged(t7=SECRET_BYTES)), id="a tagged field nobody knows"),
+        pytest.param(data(4, 0, CONFIG + tagged(t7=SECRET_BYTES)), id="an unknown tagged field"),
         pytest.param(data(4, 0, CONFIG + b"\2\1\1a\1\1b" + SECRET_BYTES), id="tagged fields out of order"),
         pytest.param(data(4, 0, CONFIG), id="a body that ends early"),
-        pytest.param(data(4, 0, CONFIG + b"\0" + SECRET_BYTES), id="a body with too much"),
-        pytest.param(b"\x81\x00\x04\x00" + CONFIG + b"\0", id="a varint longer than it need be"),
-        pytest.param(SECRET_BYTES, id="no record at all"),
+        pytest.param(data(4, 0, CONFIG + b"\0" + SECRET_BYTES), id="a body with extra bytes"),
+        pytest.param(b"\x81\x00\x04\x00" + CONFIG + b"\0", id="a varint with redundant bytes"),
+        pytest.param(SECRET_BYTES, id="not a record"),
     ],
 )
-def test_no_secret_passes(value: bytes) -> None:
+def test_no_secret_remains(value: bytes) -> None:
     before = batch([noop(), value], base_offset=3) + batch([noop()], base_offset=5)
 
     after = redact(before)
@@ -83,22 +86,22 @@ def test_no_secret_passes(value: bytes) -> None:
     "before",
     [
         pytest.param(batch([data(4, 0, CONFIG + b"\0")], attributes=2), id="compressed"),
-        pytest.param(batch([data(4, 0, CONFIG + b"\0")], last_offset_delta=9), id="a record count that cannot be"),
+        pytest.param(batch([data(4, 0, CONFIG + b"\0")], last_offset_delta=9), id="an invalid record count"),
         pytest.param(batch([data(4, 0, CONFIG + b"\0")], base_offset=77), id="a base offset that jumps"),
         pytest.param(batch([data(4, 0, CONFIG + b"\0")])[:-1], id="torn"),
         pytest.param(batch([data(4, 0, CONFIG + b"\0")])[:200], id="torn in the middle of the secret"),
-        pytest.param(batch([data(4, 0, CONFIG + b"\0")]) + SECRET_BYTES, id="rubbish behind it"),
-        pytest.param(batch([control(9, SECRET_BYTES)]), id="a control record nobody knows"),
+        pytest.param(batch([data(4, 0, CONFIG + b"\0")]) + SECRET_BYTES, id="extra bytes after it"),
+        pytest.param(batch([control(9, SECRET_BYTES)]), id="an unknown control record"),
         pytest.param(batch([(b"\0", SECRET_BYTES)]), id="a control record without a type"),
         pytest.param(batch_of(record(noop(), 0, key=SECRET_BYTES), 1), id="a key"),
         pytest.param(batch_of(record(noop(), 0, headers=b"\2\2k" + SECRET_BYTES), 1), id="headers"),
-        pytest.param(batch_of(record(noop(), 7) + SECRET_BYTES, 1), id="bytes behind the last record"),
-        pytest.param(batch_of(record(data(4, 0, CONFIG), 5), 1), id="an offset delta that cannot be"),
+        pytest.param(batch_of(record(noop(), 7) + SECRET_BYTES, 1), id="bytes after the last record"),
+        pytest.param(batch_of(record(data(4, 0, CONFIG), 5), 1), id="an invalid offset delta"),
         pytest.param(batch_of(b"\xfe\x7f" + SECRET_BYTES, 1), id="a record longer than its batch"),
-        pytest.param(batch_of(uvarint(400) + SECRET_BYTES, 1), id="a record that is none"),
+        pytest.param(batch_of(uvarint(400) + SECRET_BYTES, 1), id="an invalid record"),
     ],
 )
-def test_what_cannot_be_read_loses_its_body(before: bytes) -> None:
+def test_the_body_of_unreadable_content_is_overwritten(before: bytes) -> None:
     start = batch([noop()], base_offset=0)
 
     after = redact(start + before)
@@ -110,7 +113,7 @@ def test_what_cannot_be_read_loses_its_body(before: bytes) -> None:
     assert redact(after) is after
 
 
-def test_a_damaged_batch_stays_damaged_and_the_next_is_still_found() -> None:
+def test_a_damaged_batch_stays_damaged_and_the_next_one_is_found() -> None:
     damaged = bytearray(batch([data(4, 0, CONFIG + b"\0")], base_offset=0))
     damaged[-3] ^= 4
 
@@ -121,15 +124,17 @@ def test_a_damaged_batch_stays_damaged_and_the_next_is_still_found() -> None:
     assert isinstance(good, RecordBatch)
 
 
-def test_a_log_with_nothing_to_blank_is_given_back_itself() -> None:
-    quiet = b"".join(batch([noop()], base_offset=offset) for offset in range(50))
+def test_a_log_without_credentials_is_returned_as_the_same_object() -> None:
+    log = b"".join(batch([noop()], base_offset=offset) for offset in range(50))
 
-    assert redact(quiet) is quiet
+    assert redact(log) is log
 
 
-@pytest.mark.parametrize("kafkas", [tinylog, tinysnapshot])
-def test_kafkas_own_files_lose_their_config_values_and_nothing_else(kafkas: type) -> None:
-    before, sidecar = kafkas()
+@pytest.mark.parametrize("kafka_file", [tinylog, tinysnapshot])
+def test_only_config_values_of_files_written_by_kafka_are_redacted(
+    kafka_file: Callable[[], tuple[bytes, dict[str, Any]]],
+) -> None:
+    before, sidecar = kafka_file()
 
     after = redact(before)
 
@@ -143,7 +148,7 @@ def test_kafkas_own_files_lose_their_config_values_and_nothing_else(kafkas: type
 
 
 @given(st.binary(max_size=300), st.integers(0, 400), st.integers(0, 7))
-def test_whatever_is_damaged_nothing_secret_passes(noise: bytes, at: int, bit: int) -> None:
+def test_no_secret_remains_in_a_damaged_log(noise: bytes, at: int, bit: int) -> None:
     log = bytearray(
         batch([noop()]) + batch([data(4, 0, CONFIG + b"\0")], base_offset=1) + batch([noop()], base_offset=2)
     )
@@ -157,7 +162,7 @@ def test_whatever_is_damaged_nothing_secret_passes(noise: bytes, at: int, bit: i
 
 
 @given(st.lists(st.binary(max_size=80), min_size=1, max_size=6))
-def test_any_values_at_all_leave_a_log_of_whole_batches(values: list[bytes]) -> None:
+def test_redacting_any_values_leaves_whole_batches(values: list[bytes]) -> None:
     after = redact(batch(values))
 
     assert all(isinstance(item, RecordBatch) for item in scan(after))

@@ -1,56 +1,37 @@
-"""The one tree of errors. An unhealthy quorum is never an exception: it is a Finding."""
-
-from typing import ClassVar
+"""The exceptions of kraftwatch. An unhealthy quorum is never an exception: it is a Finding."""
 
 from rules.model.monitoring import Reason
 
 
 class KraftwatchError(Exception):
-    """The root: one clear sentence naming the thing, the place and what to do. Never holds a secret."""
-
-    code: ClassVar[str] = "kraftwatch"
-    retriable: ClassVar[bool] = False
+    """The base class. The message is one sentence that names the object and the fix, and never contains a secret."""
 
 
 class UsageError(KraftwatchError):
-    """Bad input (option, configuration, file): printed as it is, exit code 2."""
-
-    code = "usage"
+    """Invalid input (option, configuration, file). The CLI prints the message and exits with code 2."""
 
 
-class UnseenError(KraftwatchError):
-    """A look at the outside world failed, for a reason that goes into an `unseen` row."""
-
-    code = "unseen"
-    retriable = True
+class ObservationError(KraftwatchError):
+    """A poll, probe, fetch or name lookup failed; the gatherer records the reason in an ObservationFailed event."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
-        """`detail` says what happened in words that hold no secret."""
+        """`detail` describes the failure and must not contain a secret."""
         super().__init__(f"{reason}: {detail}")
         self.reason = reason
         self.detail = detail
 
 
 class UndecodableError(KraftwatchError):
-    """Bytes that are not what they should be: quarantined with offset and reason."""
-
-    code = "undecodable"
+    """Bytes that cannot be decoded; they are quarantined with their offset and the reason."""
 
 
 class JournalError(KraftwatchError):
-    """The journal cannot be used as it is: says which file, and what to do."""
-
-    code = "journal"
+    """The journal cannot be read or written; the message names the file and the fix."""
 
 
 class JournalInUseError(JournalError):
     """Another process holds the journal's lock."""
 
-    code = "journal-in-use"
-    retriable = True
-
 
 class LedgerError(KraftwatchError):
-    """The ledger of what was told cannot be read or written: says which file, and what to do."""
-
-    code = "ledger"
+    """The ledger of notifications cannot be read or written; the message names the file and the fix."""

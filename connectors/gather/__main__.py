@@ -7,6 +7,6 @@ from connectors.gather.gatherer import main
 
 code = main(sys.stdin.buffer, sys.stdout)
 sys.stderr.flush()
-# Not by way of the interpreter's end: it aborts, memory dumped and all, when a thread still reads the leash, and
-# waits for one that asks a dead name server. Everything was closed and flushed by `main`.
+# os._exit skips the interpreter's shutdown, which aborts with a core dump while a thread still reads stdin and waits
+# for a thread that queries a name server without answer. `main` has closed and flushed everything.
 os._exit(code)

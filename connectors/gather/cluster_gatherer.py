@@ -1,47 +1,49 @@
-"""A watch: one cluster looked at in the four ways there are, each fenced so that its fault ends no other."""
+"""Gathers one cluster: log follower, quorum poll, endpoint probe and leader view poll, each supervised separately."""
 
-from connectors.cluster_connection import Cluster
-from connectors.event import Audited, ObservationFailed
-from connectors.gather.commit_buffer import Resume
-from connectors.gather.endpoint_probe import Probe
-from connectors.gather.leader_view_poll import Views
-from connectors.gather.log_follower import Follower
-from connectors.gather.node_directory import Learned, Whereabouts
-from connectors.gather.observation_writer import Rows, wall_ms
-from connectors.gather.publisher import Recording
+from connectors.cluster_connection import ClusterConnection
+from connectors.gather.commit_buffer import LogPosition
+from connectors.gather.endpoint_probe import EndpointProbe
+from connectors.gather.leader_view_poll import LeaderViewPoll
+from connectors.gather.log_follower import LogFollower
+from connectors.gather.node_directory import KnownEndpoints, NodeDirectory
+from connectors.gather.observation_writer import ObservationWriter, wall_ms
+from connectors.gather.publisher import Publisher
 from connectors.gather.quorum_poll import QuorumPoll
-from connectors.gather.supervisor import fenced
+from connectors.gather.supervisor import supervised
 from connectors.kafka.client import Address, Client
-from connectors.kafka.event_loop import Loop
-from connectors.kafka.rate_limiter import Budget
+from connectors.kafka.event_loop import EventLoop
+from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
+from connectors.observation_event import ObservationFailed, ObservationsAudited
 from rules.model.monitoring import ObservationSource, Reason
 
 
-class Watch:
-    """One cluster's follower, poll, probe and views on one loop; `start` begins, the client's `close` ends."""
+class ClusterGatherer:
+    """The four tasks of one cluster on one event loop. `start` starts them; closing the client ends them."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterConnection,
         *,
-        loop: Loop,
-        recording: Recording,
-        budget: Budget,
-        start: Resume,
-        last_seen_ms: int | None,
-        learned: Learned,
+        loop: EventLoop,
+        publisher: Publisher,
+        rate_limiter: RateLimiter,
+        start: LogPosition,
+        last_observed_ms: int | None,
+        known_endpoints: KnownEndpoints,
     ) -> None:
         self._cluster = cluster
         self._loop = loop
         self._resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
-        self.client = Client(loop, cluster, resolver=self._resolver, budget=budget)
+        self.client = Client(loop, cluster, resolver=self._resolver, rate_limiter=rate_limiter)
         configured = tuple(Address(host, port) for host, port in cluster.bootstrap)
-        self._where = Whereabouts(configured=configured, cluster_id=cluster.cluster_id, learned=learned)
-        self._rows = Rows(cluster.name, recording, self._where, not_before_ms=last_seen_ms or 0)
-        self._last_seen_ms = last_seen_ms
+        self._nodes = NodeDirectory(
+            configured=configured, cluster_id=cluster.cluster_id, known_endpoints=known_endpoints
+        )
+        self._writer = ObservationWriter(cluster.name, publisher, self._nodes, not_before_ms=last_observed_ms or 0)
+        self._last_observed_ms = last_observed_ms
         self._position = start
-        self._follower: Follower | None = None
+        self._log_follower: LogFollower | None = None
         self._quorum_poll: QuorumPoll | None = None
 
     @property
@@ -50,60 +52,60 @@ class Watch:
         return self._cluster.name
 
     @property
-    def learned(self) -> Learned:
-        """What a gatherer that starts again must know of this cluster."""
-        return self._where.learned
+    def known_endpoints(self) -> KnownEndpoints:
+        """The endpoints that a restarted gatherer must know of this cluster."""
+        return self._nodes.known_endpoints
 
-    def wish(self, seconds: float) -> None:
-        """Poll once more, so many seconds from now."""
+    def poll_in(self, seconds: float) -> None:
+        """Sends one more DescribeQuorum this many seconds from now."""
         if self._quorum_poll is not None:
-            self._quorum_poll.wish(seconds)
+            self._quorum_poll.poll_in(seconds)
 
-    def audited(self, event: Audited) -> None:
-        """Record what an audit found."""
-        self._rows.audited(event)
+    def write_audit(self, event: ObservationsAudited) -> None:
+        """Writes the result of an audit."""
+        self._writer.write_audit(event)
 
     def start(self) -> None:
-        """Begin to look."""
-        if self._last_seen_ms is not None:
-            blind_ms = max(0, wall_ms() - self._last_seen_ms)
-            detail = f"nobody was looking for {blind_ms} ms: the gatherer was started again"
-            self._rows.unseen(
-                ObservationFailed(sight=ObservationSource.LOG, endpoint="", reason=Reason.INTERRUPTED, detail=detail)
+        """Starts the tasks."""
+        if self._last_observed_ms is not None:
+            gap_ms = max(0, wall_ms() - self._last_observed_ms)
+            detail = f"no observations for {gap_ms} ms: the gatherer was restarted"
+            self._writer.write_failure(
+                ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=Reason.INTERRUPTED, detail=detail)
             )
-        ways = (
-            (ObservationSource.LOG, self._follow),
-            (ObservationSource.QUORUM, self._poll),
-            (ObservationSource.PROBE, self._probe),
-            (ObservationSource.VIEW, self._view),
+        tasks = (
+            (ObservationSource.LOG, self._follow_log),
+            (ObservationSource.QUORUM, self._poll_quorum),
+            (ObservationSource.PROBE, self._probe_endpoints),
+            (ObservationSource.LEADER_VIEW, self._poll_leader_views),
         )
-        for sight, run in ways:
-            if sight is not ObservationSource.QUORUM and not self._cluster.log:
+        for source, run in tasks:
+            if source is not ObservationSource.QUORUM and not self._cluster.log:
                 continue
-            self._loop.spawn(fenced(self._loop, self._cluster.name, sight, self._rows, run))
+            self._loop.spawn(supervised(self._loop, self._cluster.name, source, self._writer, run))
 
-    async def _follow(self) -> None:
-        if self._follower is not None:
-            self._position = self._follower.position
-        self._follower = Follower(self._loop, self.client, self._where, self._rows, start=self._position)
-        await self._follower.run()
+    async def _follow_log(self) -> None:
+        if self._log_follower is not None:
+            self._position = self._log_follower.position
+        self._log_follower = LogFollower(self._loop, self.client, self._nodes, self._writer, start=self._position)
+        await self._log_follower.run()
 
-    async def _poll(self) -> None:
+    async def _poll_quorum(self) -> None:
         interval_ms = self._cluster.poll_interval_ms
-        self._quorum_poll = QuorumPoll(self._loop, self.client, self._where, self._rows, interval_ms=interval_ms)
+        self._quorum_poll = QuorumPoll(self._loop, self.client, self._nodes, self._writer, interval_ms=interval_ms)
         await self._quorum_poll.run()
 
-    async def _probe(self) -> None:
-        await Probe(
+    async def _probe_endpoints(self) -> None:
+        await EndpointProbe(
             self._loop,
             self.client,
-            self._where,
-            self._rows,
+            self._nodes,
+            self._writer,
             resolver=self._resolver,
             interval_ms=self._cluster.probe_interval_ms,
             timeout_ms=self._cluster.request_timeout_ms,
         ).run()
 
-    async def _view(self) -> None:
+    async def _poll_leader_views(self) -> None:
         interval_ms = self._cluster.view_interval_ms
-        await Views(self._loop, self.client, self._where, self._rows, interval_ms=interval_ms).run()
+        await LeaderViewPoll(self._loop, self.client, self._nodes, self._writer, interval_ms=interval_ms).run()

@@ -1,36 +1,37 @@
-"""The tail: what was received of the log and is not committed yet. Pure: fed with answers, it says what to do.
+"""Buffers fetched records until they are committed, and detects lost committed metadata. Pure.
 
-A leader's answer holds records above its high watermark. We read on from the last offset *received*, hold the
-uncommitted tail back and release it, in whole batches, once the high watermark covers it. What was released
-must never change: if the leader denies it, committed metadata was lost, which nobody else reports.
+A leader's Fetch response contains records above its high watermark. The log follower fetches from the last offset
+*received*; this buffer keeps the uncommitted batches and returns them, as whole batches, once the high watermark covers
+them. A committed batch must never change: if a leader's log differs below that point, committed metadata was lost,
+which Kafka itself does not report.
 """
 
 from collections import deque
 from dataclasses import dataclass
 
 from connectors.errors import UndecodableError
-from connectors.kafka.messages import FetchAnswer, SnapshotId
-from connectors.metadata.batches import HEADER, BadBatch, Batch, TornTail, scan
+from connectors.kafka.messages import FetchResult, SnapshotId
+from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail, scan
 
-HELD_BYTES_MAX = 64 * 1024 * 1024
-"""A tail longer than this is dropped and read again later."""
-CONFIRM_MS = 5_000
-"""How long a leader must deny what was committed before we believe it: longer than a leader that was cut off
-from its majority goes on answering (1.5 times controller.quorum.fetch.timeout.ms, 3 s by default)."""
+BUFFER_BYTES_MAX = 64 * 1024 * 1024
+"""A buffer larger than this is dropped and fetched again later."""
+LOSS_CONFIRM_MS = 5_000
+"""How long a leader's log must differ from the committed log before the loss is reported. It is longer than a leader
+without a majority keeps answering (1.5 times controller.quorum.fetch.timeout.ms, 3 s by default)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resume:
-    """Where to go on: behind the last released batch."""
+class LogPosition:
+    """A position in the log: the offset to fetch next, and the epoch before it."""
 
     offset: int
     epoch: int
-    """Leader epoch of the batch before `offset`; 0 at the beginning of the log."""
+    """Leader epoch of the batch before `offset`; 0 at the start of the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """Committed records, whole batches. Empty: a leader answered and had nothing new."""
+class CommittedRecords:
+    """Committed records as whole batches. Empty if the leader answered without new ones."""
 
     base_offset: int
     last_offset: int
@@ -40,220 +41,219 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
-    """What one answer came to."""
+class AcceptResult:
+    """What the log follower must do after one response."""
 
-    release: Release | None = None
+    committed: CommittedRecords | None = None
     snapshot: SnapshotId | None = None
-    """The leader no longer has our offset: fetch this, then call `restart`."""
+    """The leader no longer has the offset: fetch this snapshot, then call `restart`."""
     lost: str | None = None
-    """Committed metadata is gone, and how that shows: call `restart`."""
+    """Description of a loss of committed metadata: report it and call `restart`."""
     pause: bool = False
-    """Ask again, but not at once."""
+    """Wait before the next Fetch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Doubt:
+class _Mismatch:
     since_ms: int
     high_watermark: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _BufferedBatch:
     base_offset: int
     last_offset: int
     leader_epoch: int
     content: bytes
 
 
-class Tail:
-    """Invariant: released <= next_offset; what is held covers released..next_offset-1 without a gap."""
+class CommitBuffer:
+    """Invariant: committed_end <= next_offset, and the buffer covers committed_end..next_offset-1 without a gap."""
 
-    def __init__(self, start: Resume) -> None:
-        self._held: deque[_Held] = deque()
-        self._held_bytes = 0
-        self._doubt: _Doubt | None = None
+    def __init__(self, start: LogPosition) -> None:
+        self._uncommitted: deque[_BufferedBatch] = deque()
+        self._uncommitted_bytes = 0
+        self._mismatch: _Mismatch | None = None
         self.high_watermark: int | None = None
         self.restart(start)
 
-    def restart(self, start: Resume) -> None:
-        """Forget the tail and go on here."""
-        self._forget()
-        self._doubt = None
+    def restart(self, start: LogPosition) -> None:
+        """Drops the uncommitted batches and continues at this position."""
+        self._drop_uncommitted()
+        self._mismatch = None
         self.high_watermark = None
-        self.released = start.offset
-        self.released_epoch = start.epoch
+        self.committed_end = start.offset
+        self.committed_epoch = start.epoch
 
     @property
     def next_offset(self) -> int:
-        """Fetch from here."""
-        return self._held[-1].last_offset + 1 if self._held else self.released
+        """The offset to fetch next."""
+        return self._uncommitted[-1].last_offset + 1 if self._uncommitted else self.committed_end
 
     @property
     def last_epoch(self) -> int:
         """Epoch of the batch before `next_offset`: Fetch's LastFetchedEpoch."""
-        return self._held[-1].leader_epoch if self._held else self.released_epoch
+        return self._uncommitted[-1].leader_epoch if self._uncommitted else self.committed_epoch
 
-    def asks(self, leader_epoch: int) -> Resume:
-        """What to fetch from a leader of this epoch: `next_offset` and `last_epoch`.
+    def fetch_position(self, leader_epoch: int) -> LogPosition:
+        """Returns the position to fetch from a leader of this epoch: `next_offset` and `last_epoch`.
 
-        A leader of an epoch before ours refuses to hear of ours: it is asked for the beginning, for the sake of
-        its high watermark.
+        A leader with an older epoch rejects a newer LastFetchedEpoch. The position is then the start of the log,
+        because the response still contains the leader's high watermark.
         """
         if leader_epoch < self.last_epoch:
-            return Resume(offset=0, epoch=0)
-        return Resume(offset=self.next_offset, epoch=self.last_epoch)
+            return LogPosition(offset=0, epoch=0)
+        return LogPosition(offset=self.next_offset, epoch=self.last_epoch)
 
-    @property
-    def held_bytes(self) -> int:
-        """How much waits for the high watermark."""
-        return self._held_bytes
-
-    def accept(self, answer: FetchAnswer, *, now_ms: int) -> Accepted:
-        """Take in what a leader answered (`answer.error` is 0).
+    def accept(self, response: FetchResult, *, now_ms: int) -> AcceptResult:
+        """Processes a leader's Fetch response whose `error` is 0.
 
         Raises:
-            UndecodableError: the bytes are not the batches that follow; nothing was taken.
+            UndecodableError: the records are not the batches after `next_offset`; the buffer is unchanged.
         """
-        if answer.leader_epoch is not None and answer.leader_epoch < self.last_epoch:
-            found = SnapshotId(end_offset=answer.high_watermark or 0, epoch=answer.leader_epoch)
-            return self._deny(answer, found, "never heard of that epoch", now_ms=now_ms)
-        if answer.diverging is not None:
-            return self._deny(answer, answer.diverging, "has another log", now_ms=now_ms)
-        if answer.snapshot is not None:
-            if answer.snapshot.end_offset <= self.released and self.released > 0:
-                return self._deny(answer, answer.snapshot, "has a snapshot that another epoch wrote", now_ms=now_ms)
-            return Accepted(snapshot=answer.snapshot)
-        self._doubt = None
-        self._take(answer.records)
-        self.high_watermark = answer.high_watermark
-        release = self._release(answer)
-        if self._held_bytes > HELD_BYTES_MAX:
-            self._forget()
-            return Accepted(release=release, pause=True)
-        return Accepted(release=release)
+        if response.leader_epoch is not None and response.leader_epoch < self.last_epoch:
+            log_end = SnapshotId(end_offset=response.high_watermark or 0, epoch=response.leader_epoch)
+            return self._check_mismatch(response, log_end, "does not know that epoch", now_ms=now_ms)
+        if response.diverging is not None:
+            return self._check_mismatch(response, response.diverging, "has a different log", now_ms=now_ms)
+        if response.snapshot is not None:
+            if response.snapshot.end_offset <= self.committed_end and self.committed_end > 0:
+                return self._check_mismatch(
+                    response, response.snapshot, "has a snapshot of another epoch", now_ms=now_ms
+                )
+            return AcceptResult(snapshot=response.snapshot)
+        self._mismatch = None
+        self._append(response.records)
+        self.high_watermark = response.high_watermark
+        committed = self._take_committed(response)
+        if self._uncommitted_bytes > BUFFER_BYTES_MAX:
+            self._drop_uncommitted()
+            return AcceptResult(committed=committed, pause=True)
+        return AcceptResult(committed=committed)
 
-    def _deny(self, answer: FetchAnswer, found: SnapshotId, what: str, *, now_ms: int) -> Accepted:
-        """The leader's log is not ours. Only what was released is worth a word: an election may cut the rest."""
-        if self._held:
-            self._forget()
-            return Accepted()
-        if self._doubt is None:
-            self._doubt = _Doubt(since_ms=now_ms, high_watermark=answer.high_watermark)
-        before = self._doubt.high_watermark
+    def _check_mismatch(self, response: FetchResult, log_end: SnapshotId, what: str, *, now_ms: int) -> AcceptResult:
+        """Handles a leader log that differs from the received one. Only committed records matter: an election may
+        truncate uncommitted ones.
+        """
+        if self._uncommitted:
+            self._drop_uncommitted()
+            return AcceptResult()
+        if self._mismatch is None:
+            self._mismatch = _Mismatch(since_ms=now_ms, high_watermark=response.high_watermark)
+        before = self._mismatch.high_watermark
         if before is None:
-            self._doubt = _Doubt(since_ms=self._doubt.since_ms, high_watermark=answer.high_watermark)
-        # A leader that commits has a majority behind it; one that was cut off and does not know it yet has none.
-        commits = before is not None and answer.high_watermark is not None and answer.high_watermark > before
-        if not commits and now_ms - self._doubt.since_ms < CONFIRM_MS:
-            return Accepted(pause=True)
-        return Accepted(
+            self._mismatch = _Mismatch(since_ms=self._mismatch.since_ms, high_watermark=response.high_watermark)
+        # A leader whose high watermark advances has a majority; a leader that was cut off and has not noticed has none.
+        commits = before is not None and response.high_watermark is not None and response.high_watermark > before
+        if not commits and now_ms - self._mismatch.since_ms < LOSS_CONFIRM_MS:
+            return AcceptResult(pause=True)
+        return AcceptResult(
             lost=(
-                f"offset {self.released - 1} of epoch {self.released_epoch} was committed; the leader of epoch "
-                f"{answer.leader_epoch} {what}: epoch {found.epoch} ends at offset {found.end_offset}"
+                f"offset {self.committed_end - 1} of epoch {self.committed_epoch} was committed; the leader of epoch "
+                f"{response.leader_epoch} {what}: epoch {log_end.epoch} ends at offset {log_end.end_offset}"
             )
         )
 
-    def _take(self, records: bytes) -> None:
-        taken: list[_Held] = []
+    def _append(self, records: bytes) -> None:
+        batches: list[_BufferedBatch] = []
         expected = self.next_offset
         for one in scan(records):
             if isinstance(one, TornTail):
                 break
-            header = _believed(records, one, expected) if isinstance(one, BadBatch) else one
+            header = _damaged_header(records, one, expected) if isinstance(one, BadBatch) else one
             if header.last_offset < expected:
                 continue
             if header.base_offset > expected:
                 raise UndecodableError(f"offset {expected} is missing: a batch begins at {header.base_offset}")
             content = records[header.position : header.end]
-            taken.append(_Held(header.base_offset, header.last_offset, header.leader_epoch, content))
+            batches.append(_BufferedBatch(header.base_offset, header.last_offset, header.leader_epoch, content))
             expected = header.last_offset + 1
-        self._held.extend(taken)
-        self._held_bytes += sum(len(one.content) for one in taken)
+        self._uncommitted.extend(batches)
+        self._uncommitted_bytes += sum(len(one.content) for one in batches)
 
-    def _release(self, answer: FetchAnswer) -> Release:
-        # A batch that straddles the high watermark waits until all of it is covered.
-        committed = -1 if answer.high_watermark is None else answer.high_watermark
-        batches: list[_Held] = []
-        while self._held and self._held[0].last_offset < committed:
-            batches.append(self._held.popleft())
-        base = batches[0].base_offset if batches else self.released
+    def _take_committed(self, response: FetchResult) -> CommittedRecords:
+        # A batch that the high watermark covers only in part stays in the buffer.
+        high_watermark = -1 if response.high_watermark is None else response.high_watermark
+        batches: list[_BufferedBatch] = []
+        while self._uncommitted and self._uncommitted[0].last_offset < high_watermark:
+            batches.append(self._uncommitted.popleft())
+        base = batches[0].base_offset if batches else self.committed_end
         for one in batches:
-            self._held_bytes -= len(one.content)
-            self.released, self.released_epoch = one.last_offset + 1, one.leader_epoch
-        epoch = self.released_epoch if batches or answer.leader_epoch is None else answer.leader_epoch
-        return Release(
+            self._uncommitted_bytes -= len(one.content)
+            self.committed_end, self.committed_epoch = one.last_offset + 1, one.leader_epoch
+        epoch = self.committed_epoch if batches or response.leader_epoch is None else response.leader_epoch
+        return CommittedRecords(
             base_offset=base,
-            last_offset=self.released - 1,
+            last_offset=self.committed_end - 1,
             leader_epoch=epoch,
-            high_watermark=answer.high_watermark,
+            high_watermark=response.high_watermark,
             batches=b"".join(one.content for one in batches),
         )
 
-    def _forget(self) -> None:
-        self._held.clear()
-        self._held_bytes = 0
+    def _drop_uncommitted(self) -> None:
+        self._uncommitted.clear()
+        self._uncommitted_bytes = 0
 
 
-def _believed(records: bytes, bad: BadBatch, expected: int) -> Batch:
-    """The header of a damaged batch, if we can go on behind it: it is recorded as it is, and decode quarantines it.
+def _damaged_header(records: bytes, bad: BadBatch, expected: int) -> RecordBatch:
+    """Returns the header of a damaged batch. The batch is recorded unchanged, and the decoder quarantines it.
 
     Raises:
-        UndecodableError: its header does not say where the next batch begins.
+        UndecodableError: the header does not show where the next batch begins.
     """
     if bad.header is not None:
         return bad.header
     if bad.base_offset == expected and bad.size >= HEADER.size:
-        header = Batch(bad.position, *HEADER.unpack_from(records, bad.position))
+        header = RecordBatch(bad.position, *HEADER.unpack_from(records, bad.position))
         if header.size == bad.size and 0 <= header.last_offset_delta <= header.size:
             return header
     raise UndecodableError(f"a batch at or after offset {expected}: {bad.reason}")
 
 
-class SnapshotTail:
-    """A `.checkpoint` on its way: pieces may end anywhere, what is given on ends with a batch."""
+class SnapshotBuffer:
+    """Buffers the pieces of a `.checkpoint`. A piece may end inside a batch; `receive` returns whole batches."""
 
     def __init__(self, snapshot: SnapshotId) -> None:
         self.snapshot = snapshot
         self.position = 0
-        """Bytes received: ask for the next piece from here."""
+        """Bytes received: the position of the next piece."""
         self.pieces = 0
-        """Pieces given on."""
+        """Number of non-empty results of `receive`."""
         self._size: int | None = None
-        self._rest = b""
+        self._remainder = b""
 
     @property
     def done(self) -> bool:
-        """True when the whole file was received."""
+        """True once the whole file was received."""
         return self._size is not None and self.position >= self._size
 
     def receive(self, *, position: int, size: int, records: bytes) -> bytes:
-        """Take in a piece.
+        """Adds a piece.
 
         Returns:
-            The whole batches that are there now, perhaps none.
+            The batches that are complete now; may be empty.
 
         Raises:
-            UndecodableError: it is not the piece that was asked for, or it holds no batches.
+            UndecodableError: the piece is not the requested one, or it does not contain batches.
         """
         if position != self.position or (self._size is not None and size != self._size):
-            got = f"asked for byte {self.position}, got {position} of {size}"
-            raise UndecodableError(f"snapshot {self.snapshot}: {got}")
+            mismatch = f"requested byte {self.position}, received {position} of {size}"
+            raise UndecodableError(f"snapshot {self.snapshot}: {mismatch}")
         self._size = size
         self.position += len(records)
-        content = self._rest + records
+        content = self._remainder + records
         end = 0
         for one in scan(content):
             match one:
                 case TornTail():
                     break
                 case BadBatch():
-                    # Passed on as it is: decode quarantines it and says so.
+                    # Returned unchanged: the decoder quarantines it and reports it.
                     end = one.position + one.size
-                case Batch():
+                case RecordBatch():
                     end = one.end
-        self._rest = content[end:]
-        if self.done and self._rest:
+        self._remainder = content[end:]
+        if self.done and self._remainder:
             raise UndecodableError(f"snapshot {self.snapshot} ends inside a batch")
         if not records and not self.done:
             raise UndecodableError(f"snapshot {self.snapshot}: no bytes at {position} of {size}")

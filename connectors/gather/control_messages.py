@@ -1,10 +1,10 @@
-"""What the job says to the gatherer by the leash, one line each: a wish, or what an audit found.
+"""The messages that the job sends to the gatherer's stdin, one JSON line each: poll requests and audit results.
 
-A wish: look at a cluster at a moment at which time alone would make a transition, because a hold or a clear ends.
-A look made then is judged then; without it the transition waits for whatever is seen next, up to a second.
+A poll request asks for a poll at the time at which a hold or clear duration ends. The poll's row causes an evaluation
+at that time; without it, the transition waits for the next row, up to a second.
 
-What an audit found is recorded like anything else that is seen, because only what stands in the journal is judged,
-and judged the same when it is replayed.
+An audit result is written to the journal like every observation: rules evaluate only what the journal holds, so a
+replay gives the same result.
 """
 
 from dataclasses import dataclass
@@ -12,39 +12,39 @@ from typing import TypeAlias
 
 from pydantic import TypeAdapter
 
-from connectors.event import Audited
+from connectors.observation_event import ObservationsAudited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """Look at this cluster at this moment (the gatherer's clock), and publish what is seen at once."""
+class PollRequest:
+    """Poll this cluster at this time (the gatherer's clock), and publish the first row from then on at once."""
 
     cluster: str
     at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """Record what an audit found in this cluster's rows."""
+class AuditResult:
+    """Write the result of an audit of this cluster's rows to the journal."""
 
     cluster: str
-    audited: Audited
+    audited: ObservationsAudited
 
 
-Said: TypeAlias = Wish | Found
+ControlMessage: TypeAlias = PollRequest | AuditResult
 
-_JSON: TypeAdapter[Said] = TypeAdapter(Said)
-
-
-def to_line(said: Said) -> bytes:
-    """One line of JSON, line end included."""
-    return _JSON.dump_json(said) + b"\n"
+_JSON: TypeAdapter[ControlMessage] = TypeAdapter(ControlMessage)
 
 
-def from_line(line: bytes) -> Said:
-    """What `to_line` wrote.
+def to_line(message: ControlMessage) -> bytes:
+    """Returns the message as one line of JSON with its line end."""
+    return _JSON.dump_json(message) + b"\n"
+
+
+def from_line(line: bytes) -> ControlMessage:
+    """Parses a line written by `to_line`.
 
     Raises:
-        pydantic.ValidationError: it is neither (a ValueError).
+        pydantic.ValidationError: the line is not a control message (a ValueError).
     """
     return _JSON.validate_json(line)

@@ -1,8 +1,8 @@
-"""Memory: what the gatherer learned of endpoints, in a file beside the journal.
+"""Caches the known endpoints of every cluster in a file beside the journal.
 
-A gatherer that starts again reads the log from where it stopped, so the VotersRecord that tells whom to probe lies
-behind it; and when the quorum is dead nobody tells it again. The file is written before the rows that taught us are
-published: it may be ahead of the journal, never behind.
+A restarted gatherer resumes the log at its last position, so it does not read the VotersRecord with the endpoints
+again; and no node reports them while the quorum is down. The file is written before the rows that contain the
+endpoints are published: it may be ahead of the journal, never behind.
 """
 
 import logging
@@ -12,47 +12,47 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from connectors.gather.node_directory import Learned
+from connectors.gather.node_directory import KnownEndpoints
 
 NAME = "whereabouts.json"
 _LOG = logging.getLogger(__name__)
-_JSON: TypeAdapter[dict[str, Learned]] = TypeAdapter(dict[str, Learned])
+_JSON: TypeAdapter[dict[str, KnownEndpoints]] = TypeAdapter(dict[str, KnownEndpoints])
 
 
-class Memory:
-    """Every cluster's, in one small file. A file that cannot be read or written costs sight, not the gathering."""
+class EndpointCache:
+    """The cache of all clusters in one small file. If it cannot be read or written, the gatherer runs without it."""
 
     def __init__(self, journal: Path) -> None:
-        """Reads what is there."""
+        """Reads the file, if it exists."""
         self._path = journal / NAME
-        self._held = self._read()
+        self._cached = self._read()
 
-    def of(self, cluster: str) -> Learned:
-        """What was learned of a cluster; nothing at all for a new one."""
-        return self._held.get(cluster, Learned())
+    def of(self, cluster: str) -> KnownEndpoints:
+        """Returns the cached endpoints of a cluster; empty for a new cluster."""
+        return self._cached.get(cluster, KnownEndpoints())
 
-    def keep(self, learned: Mapping[str, Learned]) -> None:
-        """Write what is known now, if it differs from what the file holds; whole or not at all."""
-        now = self._held | dict(learned)
-        if now == self._held:
+    def update(self, known_endpoints: Mapping[str, KnownEndpoints]) -> None:
+        """Writes the file atomically, if its content changed."""
+        updated = self._cached | dict(known_endpoints)
+        if updated == self._cached:
             return
         temporary = self._path.with_suffix(".new")
         try:
             with temporary.open("wb") as file:
-                file.write(_JSON.dump_json(now, indent=1))
+                file.write(_JSON.dump_json(updated, indent=1))
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(self._path)
         except OSError as problem:
             _LOG.warning("%s cannot be written: %s", self._path, problem.strerror)
         else:
-            self._held = now
+            self._cached = updated
 
-    def _read(self) -> dict[str, Learned]:
+    def _read(self) -> dict[str, KnownEndpoints]:
         try:
             return _JSON.validate_json(self._path.read_bytes())
         except FileNotFoundError:
             return {}
         except (OSError, ValidationError):
-            _LOG.warning("%s cannot be read: endpoints are unknown until log or polls tell them", self._path)
+            _LOG.warning("%s cannot be read: endpoints stay unknown until the log or a poll reports them", self._path)
             return {}

@@ -1,27 +1,28 @@
-"""The probe: does each voter's endpoint still lead to that voter? Resolve, connect, and ask who answers.
+"""The endpoint probe: does each voter's endpoint still resolve to that voter? It resolves, connects and identifies.
 
-An established connection proves nothing of a name: every look resolves again and opens a connection of its own,
-which a controller neither logs nor counts. Who answers is asked with real requests, so only when addresses or
-outcome changed, after an answer that told nothing, or once a minute; between, the last answer stands.
+An established connection does not show that its host name still resolves: every probe resolves again and opens a new
+connection, which a controller neither logs nor counts. The node is identified with real requests, so only if the
+addresses or the outcome changed, 15 s after an inconclusive answer, and once a minute; in between the last answer is
+used.
 """
 
 from dataclasses import dataclass
 
-from connectors.errors import UnseenError
-from connectors.event import EndpointProbed, ObservationFailed
-from connectors.gather.node_directory import Place, Whereabouts
-from connectors.gather.observation_output import Output
+from connectors.errors import ObservationError
+from connectors.gather.node_directory import NodeDirectory, ProbeTarget
+from connectors.gather.observation_output import ObservationOutput
 from connectors.kafka.client import Address, Client
-from connectors.kafka.event_loop import Loop
-from connectors.kafka.messages import describe_node, fetched, knock, node_described
+from connectors.kafka.event_loop import EventLoop
+from connectors.kafka.messages import describe_node_request, empty_fetch_request, parse_fetch, parse_node_id
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect
+from connectors.observation_event import EndpointProbed, ObservationFailed
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 
-_ASK_EVERY_S = 60.0
-_ASK_AGAIN_S = 15.0
-"""After an answer that told nothing."""
+_IDENTIFY_EVERY_S = 60.0
+_IDENTIFY_RETRY_S = 15.0
+"""After an inconclusive answer."""
 _NOT_ALLOWED = frozenset({Reason.TLS_FAILED, Reason.NOT_AUTHENTICATED, Reason.DENIED, Reason.NOT_READY})
 _CONNECTION = {
     Reason.REFUSED: Connection.REFUSED,
@@ -32,25 +33,25 @@ _CONNECTION = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """What the last look at a place showed, and when it was asked who answers."""
+class _ProbeResult:
+    """The result of the last probe of an endpoint, and when to identify the node again."""
 
     addresses: tuple[str, ...]
     answer: Answer
     answered_by: NodeId | None
     detail: str
-    ask_at: float
+    identify_at: float
 
 
-class Probe:
-    """Probes one cluster's endpoints. `run` ends only by an exception, and may then be run again."""
+class EndpointProbe:
+    """Probes one cluster's endpoints. `run` ends only with an exception, and can then be called again."""
 
     def __init__(
         self,
-        loop: Loop,
+        loop: EventLoop,
         client: Client,
-        where: Whereabouts,
-        output: Output,
+        nodes: NodeDirectory,
+        output: ObservationOutput,
         *,
         resolver: Resolver,
         interval_ms: int,
@@ -58,94 +59,94 @@ class Probe:
     ) -> None:
         self._loop = loop
         self._client = client
-        self._where = where
+        self._nodes = nodes
         self._output = output
         self._resolver = resolver
         self._interval_s = interval_ms / 1000
         self._timeout_s = timeout_ms / 1000
-        self._known: dict[Place, _Known] = {}
+        self._results: dict[ProbeTarget, _ProbeResult] = {}
 
     async def run(self) -> None:
-        """Probe until cancelled.
+        """Probes until cancelled.
 
         Raises:
-            Exception: a fault of ours; nothing that a cluster does.
+            Exception: a bug; no behaviour of a cluster raises.
         """
         while True:
             started = self._loop.now()
-            places = self._where.places()
-            self._known = {place: known for place, known in self._known.items() if place in places}
-            await self._loop.gather(self._look(place) for place in places)
-            # Until the log has told us of the first voter there is nothing to probe: look again soon.
-            pause = self._interval_s if places else min(0.2, self._interval_s)
+            targets = self._nodes.probe_targets()
+            self._results = {target: result for target, result in self._results.items() if target in targets}
+            await self._loop.gather(self._probe(target) for target in targets)
+            # Before the log or a poll reports the first voter there is nothing to probe: check again soon.
+            pause = self._interval_s if targets else min(0.2, self._interval_s)
             await self._loop.sleep(started + pause - self._loop.now())
 
-    async def _look(self, place: Place) -> None:
+    async def _probe(self, target: ProbeTarget) -> None:
         try:
-            addresses = await self._resolver.addresses(place.endpoint.host)
-        except UnseenError as problem:
-            self._known.pop(place, None)
+            addresses = await self._resolver.addresses(target.endpoint.host)
+        except ObservationError as problem:
+            self._results.pop(target, None)
             if problem.reason is Reason.RESOLVER_FAILED:
-                self._say_unseen(place, problem)
-            gone = problem.reason is Reason.UNRESOLVABLE
-            resolution = Resolution.NAME_GONE if gone else Resolution.RESOLVER_FAILED
-            self._say(place, resolution, (), Connection.NOT_TRIED, detail=problem.detail)
+                self._write_failure(target, problem)
+            not_found = problem.reason is Reason.UNRESOLVABLE
+            resolution = Resolution.NAME_NOT_FOUND if not_found else Resolution.RESOLVER_FAILED
+            self._write(target, resolution, (), Connection.NOT_TRIED, detail=problem.detail)
             return
         try:
             deadline = self._loop.now() + self._timeout_s
-            (await connect(self._loop, addresses, place.endpoint.port, deadline=deadline)).close()
-        except UnseenError as problem:
-            self._known.pop(place, None)
+            (await connect(self._loop, addresses, target.endpoint.port, deadline=deadline)).close()
+        except ObservationError as problem:
+            self._results.pop(target, None)
             connection = _CONNECTION[problem.reason]
-            self._say(place, Resolution.RESOLVED, addresses, connection, detail=problem.detail)
+            self._write(target, Resolution.RESOLVED, addresses, connection, detail=problem.detail)
             return
-        known = self._known.get(place)
-        if known is None or set(known.addresses) != set(addresses) or self._loop.now() >= known.ask_at:
-            known = self._known[place] = await self._ask(place, addresses)
-        self._say(
-            place,
+        result = self._results.get(target)
+        if result is None or set(result.addresses) != set(addresses) or self._loop.now() >= result.identify_at:
+            result = self._results[target] = await self._identify(target, addresses)
+        self._write(
+            target,
             Resolution.RESOLVED,
             addresses,
             Connection.ACCEPTED,
-            answer=known.answer,
-            answered_by=known.answered_by,
-            detail=known.detail,
+            answer=result.answer,
+            answered_by=result.answered_by,
+            detail=result.detail,
         )
 
-    async def _ask(self, place: Place, addresses: tuple[str, ...]) -> _Known:
-        address = Address(place.endpoint.host, place.endpoint.port)
-        answer, answered_by, detail = await self._who(place.node, address)
-        self._client.hang_up(ObservationSource.PROBE, address)
-        told = answer in (Answer.THIS_CLUSTER, Answer.OTHER_CLUSTER, Answer.OTHER_NODE)
-        pause = _ASK_EVERY_S if told else _ASK_AGAIN_S
-        return _Known(
+    async def _identify(self, target: ProbeTarget, addresses: tuple[str, ...]) -> _ProbeResult:
+        address = Address(target.endpoint.host, target.endpoint.port)
+        answer, answered_by, detail = await self._identify_node(target.node, address)
+        self._client.disconnect(ObservationSource.PROBE, address)
+        conclusive = answer in (Answer.THIS_CLUSTER, Answer.OTHER_CLUSTER, Answer.OTHER_NODE)
+        pause = _IDENTIFY_EVERY_S if conclusive else _IDENTIFY_RETRY_S
+        return _ProbeResult(
             addresses=addresses,
             answer=answer,
             answered_by=answered_by,
             detail=detail,
-            ask_at=self._loop.now() + pause,
+            identify_at=self._loop.now() + pause,
         )
 
-    async def _who(self, node: NodeId, address: Address) -> tuple[Answer, NodeId | None, str]:
-        request = knock(self._where.cluster_id)
+    async def _identify_node(self, node: NodeId, address: Address) -> tuple[Answer, NodeId | None, str]:
+        request = empty_fetch_request(self._nodes.cluster_id)
         try:
-            fetched(await self._client.ask(address, request, lane=ObservationSource.PROBE))
-        except UnseenError as problem:
-            return _without_answer(problem), None, problem.detail
-        if self._where.cluster_id is None:
-            return Answer.NOT_ASKED, None, "a Kafka node answers, but we do not know our own cluster's id"
+            parse_fetch(await self._client.send(address, request, source=ObservationSource.PROBE))
+        except ObservationError as problem:
+            return _answer_from_error(problem), None, problem.detail
+        if self._nodes.cluster_id is None:
+            return Answer.NOT_ASKED, None, "a Kafka node answers, but the id of this cluster is not known"
         try:
-            answer = await self._client.ask(address, describe_node(node), lane=ObservationSource.PROBE)
-        except UnseenError:
+            answer = await self._client.send(address, describe_node_request(node), source=ObservationSource.PROBE)
+        except ObservationError:
             return Answer.THIS_CLUSTER, None, ""
-        answered_by = node_described(answer, asked=node)
+        answered_by = parse_node_id(answer, requested=node)
         if answered_by is not None and answered_by != node:
             return Answer.OTHER_NODE, answered_by, f"node {answered_by} answers here"
         return Answer.THIS_CLUSTER, answered_by, ""
 
-    def _say(
+    def _write(
         self,
-        place: Place,
+        target: ProbeTarget,
         resolution: Resolution,
         addresses: tuple[str, ...],
         connection: Connection,
@@ -154,10 +155,10 @@ class Probe:
         answered_by: NodeId | None = None,
         detail: str = "",
     ) -> None:
-        self._output.probed(
+        self._output.write_probe(
             EndpointProbed(
-                node=place.node,
-                endpoint=place.endpoint,
+                node=target.node,
+                endpoint=target.endpoint,
                 resolution=resolution,
                 addresses=addresses,
                 connection=connection,
@@ -167,19 +168,19 @@ class Probe:
             )
         )
 
-    def _say_unseen(self, place: Place, problem: UnseenError) -> None:
-        self._output.unseen(
+    def _write_failure(self, target: ProbeTarget, problem: ObservationError) -> None:
+        self._output.write_failure(
             ObservationFailed(
-                sight=ObservationSource.PROBE,
-                endpoint=str(place.endpoint),
+                source=ObservationSource.PROBE,
+                endpoint=str(target.endpoint),
                 reason=problem.reason,
                 detail=problem.detail,
-                node=place.node,
+                node=target.node,
             )
         )
 
 
-def _without_answer(problem: UnseenError) -> Answer:
+def _answer_from_error(problem: ObservationError) -> Answer:
     if problem.reason in _NOT_ALLOWED:
         return Answer.NOT_ALLOWED
     if problem.reason is Reason.WRONG_CLUSTER:
@@ -187,6 +188,6 @@ def _without_answer(problem: UnseenError) -> Answer:
     if problem.reason is Reason.UNDECODABLE:
         return Answer.NOT_KAFKA
     if problem.reason is Reason.UNSUPPORTED:
-        # It speaks Kafka and does not serve the metadata log: whoever it is, it is not this voter.
+        # The node speaks Kafka and does not serve the metadata log, so it is not this voter.
         return Answer.OTHER_NODE
     return Answer.NO_ANSWER

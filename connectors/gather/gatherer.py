@@ -1,4 +1,4 @@
-"""The process: settings in, lock, loop, and an end when the leash is let go."""
+"""The gatherer process: reads its settings, locks the journal and runs the event loop until stdin closes."""
 
 import logging
 import os
@@ -12,168 +12,170 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from connectors.cluster_connection import Cluster
+from connectors.cluster_connection import ClusterConnection
 from connectors.errors import JournalError, UsageError
-from connectors.gather.cluster_gatherer import Watch
-from connectors.gather.commit_buffer import Resume
-from connectors.gather.control_messages import Found, Said, Wish
-from connectors.gather.control_messages import from_line as said_from_line
-from connectors.gather.endpoint_cache import Memory
-from connectors.gather.gatherer_settings import Settings, from_line
-from connectors.gather.gatherer_stats import Stats
+from connectors.gather.cluster_gatherer import ClusterGatherer
+from connectors.gather.commit_buffer import LogPosition
+from connectors.gather.control_messages import AuditResult, ControlMessage, PollRequest
+from connectors.gather.control_messages import from_line as message_from_line
+from connectors.gather.endpoint_cache import EndpointCache
+from connectors.gather.gatherer_settings import GathererSettings, from_line
+from connectors.gather.gatherer_stats import GathererStats
 from connectors.gather.log_follower import START
 from connectors.gather.observation_writer import wall_ms
-from connectors.gather.publisher import Recording
-from connectors.journal.writer import Recorder
-from connectors.kafka.event_loop import Loop
-from connectors.kafka.kafka_python import hush
-from connectors.kafka.rate_limiter import Budget
+from connectors.gather.publisher import Publisher
+from connectors.journal.writer import JournalWriter
+from connectors.kafka.event_loop import EventLoop
+from connectors.kafka.kafka_python import limit_kafka_logging
+from connectors.kafka.rate_limiter import RateLimiter
 
 OK, USAGE, NO_JOURNAL = 0, 2, 3
 READY = "ready"
 _PUBLISH_EVERY_S = 1.0
-_LAST_WORDS_S = 5.0
+_SHUTDOWN_TIMEOUT_S = 5.0
 
 
 def main(stdin: BinaryIO, stdout: TextIO) -> int:
-    """Run until `stdin` ends.
+    """Runs the gatherer until `stdin` closes.
 
     Args:
-        stdin: one line of settings (`connectors.gather.gatherer_settings`), then nothing: its end is ours.
-        stdout: gets one line: `ready`, or why not.
+        stdin: one line of settings (`connectors.gather.gatherer_settings`), then control messages.
+        stdout: receives one line: `ready`, or the error.
 
     Returns:
-        The exit code: 0, 2 for settings that cannot be used, 3 for a journal that cannot be had or written.
+        The exit code: 0; 2 for invalid settings; 3 if the journal cannot be locked or written.
     """
     try:
         settings = from_line(stdin.readline())
         logging.basicConfig(level=logging.INFO if settings.verbose else logging.WARNING, stream=sys.stderr)
-        hush()
+        limit_kafka_logging()
         _allow_many_sockets()
-        with _recorder(settings) as recorder:
-            gatherer = Gatherer(settings, recorder)
-            _say(stdout, READY)
+        with _open_journal(settings) as journal:
+            gatherer = Gatherer(settings, journal)
+            _print_line(stdout, READY)
             gatherer.run(stdin)
     except JournalError as problem:
-        _say(stdout, str(problem))
+        _print_line(stdout, str(problem))
         return NO_JOURNAL
     except UsageError as problem:
-        _say(stdout, str(problem))
+        _print_line(stdout, str(problem))
         return USAGE
     return OK
 
 
 class Gatherer:
-    """Every cluster's follower, poll and probe in one loop."""
+    """The gatherers of all clusters on one event loop."""
 
-    def __init__(self, settings: Settings, recorder: Recorder) -> None:
-        """Opens nothing yet.
+    def __init__(self, settings: GathererSettings, journal: JournalWriter) -> None:
+        """Opens no connection yet.
 
         Raises:
-            UsageError: a cluster's options cannot be used.
+            UsageError: a cluster has an unknown option.
         """
         self._settings = settings
-        self._recorder = recorder
-        self._loop = Loop()
-        self._memory = Memory(Path(settings.journal))
-        self._recording = Recording(recorder, self._loop, failed=self._loop.stop, before=self._remember)
-        self._budgets = {cluster.name: Budget() for cluster in settings.clusters}
-        self._stats = Stats(settings.stats, recording=self._recording, budgets=self._budgets)
-        self._watches = [self._watch(cluster) for cluster in settings.clusters]
+        self._journal = journal
+        self._loop = EventLoop()
+        self._endpoint_cache = EndpointCache(Path(settings.journal))
+        self._publisher = Publisher(journal, self._loop, on_failure=self._loop.stop, before_publish=self._update_cache)
+        self._rate_limiters = {cluster.name: RateLimiter() for cluster in settings.clusters}
+        self._stats = GathererStats(settings.stats, publisher=self._publisher, rate_limiters=self._rate_limiters)
+        self._gatherers = [self._cluster_gatherer(cluster) for cluster in settings.clusters]
 
-    def run(self, leash: BinaryIO) -> None:
-        """Gather until the leash is let go or SIGTERM comes.
+    def run(self, stdin: BinaryIO) -> None:
+        """Runs until stdin closes or SIGTERM arrives.
 
         Raises:
             JournalError: the journal cannot be written any more.
         """
-        threading.Thread(target=_hold, args=(leash, self._loop, self._heard), daemon=True, name="leash").start()
+        threading.Thread(
+            target=_read_messages, args=(stdin, self._loop, self._handle_message), daemon=True, name="stdin"
+        ).start()
         signal.signal(signal.SIGTERM, lambda *_: self._loop.stop())
-        # A Ctrl-C at the terminal reaches the whole group; when to end is the job's to say.
+        # Ctrl-C in a terminal signals the whole process group; the job decides when the gatherer ends.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            self._loop.run(self._main)
+            self._loop.run(self._run)
         finally:
-            for watch in self._watches:
-                watch.client.close()
+            for gatherer in self._gatherers:
+                gatherer.client.close()
             self._loop.close()
-        if self._recording.failure is not None:
-            raise self._recording.failure
+        if self._publisher.failure is not None:
+            raise self._publisher.failure
 
-    def _heard(self, said: Said) -> None:
-        """Look at a cluster at a moment, and publish what is seen then at once; or record what an audit found."""
-        for watch in (watch for watch in self._watches if watch.cluster == said.cluster):
-            match said:
-                case Wish(at_ms=at_ms):
-                    self._recording.wish(said.cluster, at_ms)
-                    watch.wish((at_ms - wall_ms()) / 1000)
-                case Found(audited=audited):
-                    watch.audited(audited)
+    def _handle_message(self, message: ControlMessage) -> None:
+        """Schedules a requested poll whose row is published at once, or writes an audit result."""
+        for gatherer in (gatherer for gatherer in self._gatherers if gatherer.cluster == message.cluster):
+            match message:
+                case PollRequest(at_ms=at_ms):
+                    self._publisher.publish_first_row_from(message.cluster, at_ms)
+                    gatherer.poll_in((at_ms - wall_ms()) / 1000)
+                case AuditResult(audited=audited):
+                    gatherer.write_audit(audited)
 
-    def _remember(self) -> None:
-        self._memory.keep({watch.cluster: watch.learned for watch in self._watches})
+    def _update_cache(self) -> None:
+        self._endpoint_cache.update({gatherer.cluster: gatherer.known_endpoints for gatherer in self._gatherers})
 
-    async def _main(self) -> None:
-        for watch in self._watches:
-            watch.start()
-        self._loop.spawn(self._tick())
-        await self._loop.until_stopped()
+    async def _run(self) -> None:
+        for gatherer in self._gatherers:
+            gatherer.start()
+        self._loop.spawn(self._publish_periodically())
+        await self._loop.wait_stopped()
 
-    async def _tick(self) -> None:
+    async def _publish_periodically(self) -> None:
         while True:
             await self._loop.sleep(_PUBLISH_EVERY_S)
-            self._recording.publish()
+            self._publisher.publish()
             self._stats.write()
 
-    def _watch(self, cluster: Cluster) -> Watch:
-        progress = self._recorder.last(cluster.name)
-        resume = self._settings.resume.get(cluster.name)
-        if resume is None and progress is not None and progress.next_offset is not None:
-            # Without the epoch nobody could tell whether the log is still the same: begin at its start.
+    def _cluster_gatherer(self, cluster: ClusterConnection) -> ClusterGatherer:
+        progress = self._journal.follow_position(cluster.name)
+        start = self._settings.resume.get(cluster.name)
+        if start is None and progress is not None and progress.next_offset is not None:
+            # Without the epoch a changed log cannot be detected: start at the beginning of the log.
             known = progress.last_epoch is not None
-            resume = Resume(offset=progress.next_offset, epoch=progress.last_epoch or 0) if known else START
-        return Watch(
+            start = LogPosition(offset=progress.next_offset, epoch=progress.last_epoch or 0) if known else START
+        return ClusterGatherer(
             cluster,
             loop=self._loop,
-            recording=self._recording,
-            budget=self._budgets[cluster.name],
-            start=resume or START,
-            last_seen_ms=None if progress is None else progress.observed_at_ms,
-            learned=self._memory.of(cluster.name),
+            publisher=self._publisher,
+            rate_limiter=self._rate_limiters[cluster.name],
+            start=start or START,
+            last_observed_ms=None if progress is None else progress.observed_at_ms,
+            known_endpoints=self._endpoint_cache.of(cluster.name),
         )
 
 
-def _recorder(settings: Settings) -> Recorder:
+def _open_journal(settings: GathererSettings) -> JournalWriter:
     options: dict[str, Any] = dict(settings.journal_options)
     for name in ("segment_bytes", "keep_bytes"):
         if name in options:
             options[name] = int(options[name])
     try:
-        return Recorder(Path(settings.journal), lock_timeout_s=settings.lock_timeout_s, **options)
+        return JournalWriter(Path(settings.journal), lock_timeout_s=settings.lock_timeout_s, **options)
     except TypeError as problem:
         raise UsageError(f"The gatherer's settings: journal_options: {problem}.") from problem
 
 
-def _hold(leash: BinaryIO, loop: Loop, heard: Callable[[Said], None]) -> None:
-    for line in leash:
+def _read_messages(stdin: BinaryIO, loop: EventLoop, handle: Callable[[ControlMessage], None]) -> None:
+    for line in stdin:
         try:
-            said = said_from_line(line)
+            message = message_from_line(line)
         except ValueError:
             continue
-        loop.soon(partial(heard, said))
+        loop.call_soon(partial(handle, message))
     loop.stop()
-    # Should the loop not come to its end, the leash still holds.
-    timer = threading.Timer(_LAST_WORDS_S, os._exit, args=(NO_JOURNAL,))
+    # Ends the process even if the event loop does not stop.
+    timer = threading.Timer(_SHUTDOWN_TIMEOUT_S, os._exit, args=(NO_JOURNAL,))
     timer.daemon = True
     timer.start()
 
 
 def _allow_many_sockets() -> None:
-    """A hundred clusters need more descriptors than the 1024 that a shell gives; more may be had for the asking."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    """Raises the file descriptor limit to its hard limit: 100 clusters need more than a shell's default of 1024."""
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
-def _say(stdout: TextIO, line: str) -> None:
+def _print_line(stdout: TextIO, line: str) -> None:
     print(line, file=stdout, flush=True)

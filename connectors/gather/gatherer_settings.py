@@ -1,46 +1,46 @@
-"""What a gatherer is told, as one JSON line: it may hold secrets, so it travels by stdin and is never logged."""
+"""The gatherer's settings as one JSON line. They may hold secrets, so they are sent over stdin and never logged."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter, ValidationError
 
-from connectors.cluster_connection import Cluster
+from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
-from connectors.gather.commit_buffer import Resume
+from connectors.gather.commit_buffer import LogPosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Everything one gatherer process needs."""
+class GathererSettings:
+    """The settings of one gatherer process."""
 
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[ClusterConnection, ...]
     journal: str
     """The journal's folder."""
-    resume: Mapping[str, Resume] = field(default_factory=dict)
-    """Where to go on, by cluster; one that is missing goes on behind its last row in the journal."""
+    resume: Mapping[str, LogPosition] = field(default_factory=dict)
+    """Log position to start from, by cluster; default: after the cluster's last row in the journal."""
     stats: str | None = None
-    """A file for what the gathering costs, written anew each second (see `connectors.gather.gatherer_stats`)."""
+    """Path of the statistics file, rewritten each second (see `connectors.gather.gatherer_stats`)."""
     lock_timeout_s: float = 10.0
-    """How long to try for the journal's lock."""
+    """How long to wait for the journal's lock."""
     journal_options: Mapping[str, float] = field(default_factory=dict)
     """`segment_bytes`, `keep_bytes`, `keep_s` of `connectors.journal.writer.Recorder`."""
     verbose: bool = False
 
 
-_JSON = TypeAdapter(Settings)
+_JSON = TypeAdapter(GathererSettings)
 
 
-def to_line(settings: Settings) -> bytes:
-    """One line of JSON, line end included. It holds the clusters' secrets."""
+def to_line(settings: GathererSettings) -> bytes:
+    """Returns the settings as one line of JSON with its line end. It holds the clusters' secrets."""
     return _JSON.dump_json(settings) + b"\n"
 
 
-def from_line(line: bytes) -> Settings:
-    """What `to_line` wrote.
+def from_line(line: bytes) -> GathererSettings:
+    """Parses a line written by `to_line`.
 
     Raises:
-        UsageError: naming the first field that is wrong, never its value.
+        UsageError: names the first invalid field, never its value.
     """
     try:
         return _JSON.validate_json(line)

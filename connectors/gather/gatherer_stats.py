@@ -1,7 +1,7 @@
-"""What gathering costs and fails to see, for /metrics, the bench and tests: one JSON file, replaced each second.
+"""Cost and failures of the gatherer, for /metrics, the benchmark and tests: one JSON file, replaced each second.
 
 `{"at_ms", "cpu_s", "rss_bytes", "rows", "publications",
-  "clusters": {NAME: {"requests_sent", "busiest_second", "unseen": {SIGHT: {REASON: COUNT}}}}}`
+  "clusters": {NAME: {"requests_sent", "busiest_second", "unseen": {SOURCE: {REASON: COUNT}}}}}`
 """
 
 import json
@@ -11,22 +11,22 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from connectors.gather.publisher import Recording
-from connectors.kafka.rate_limiter import Budget
+from connectors.gather.publisher import Publisher
+from connectors.kafka.rate_limiter import RateLimiter
 
 _PAGE_BYTES = resource.getpagesize()
 
 
-class Stats:
-    """Writes the file, if one was asked for."""
+class GathererStats:
+    """Writes the file, if a path is configured."""
 
-    def __init__(self, path: str | None, *, recording: Recording, budgets: Mapping[str, Budget]) -> None:
+    def __init__(self, path: str | None, *, publisher: Publisher, rate_limiters: Mapping[str, RateLimiter]) -> None:
         self._path = None if path is None else Path(path)
-        self._recording = recording
-        self._budgets = budgets
+        self._publisher = publisher
+        self._rate_limiters = rate_limiters
 
     def write(self) -> None:
-        """Replace the file. A file that cannot be written is not worth the gatherer's life."""
+        """Replaces the file. If it cannot be written, the gatherer continues without it."""
         if self._path is None:
             return
         new = self._path.with_name(self._path.name + ".new")
@@ -37,29 +37,29 @@ class Stats:
             self._path = None
 
     def read(self) -> dict[str, object]:
-        """The numbers now."""
+        """Returns the current numbers."""
         times = os.times()
         return {
             "at_ms": time.time_ns() // 1_000_000,
             "cpu_s": round(times.user + times.system, 2),
             "rss_bytes": _rss_bytes(),
-            "rows": self._recording.rows,
-            "publications": self._recording.publications,
+            "rows": self._publisher.rows,
+            "publications": self._publisher.publications,
             "clusters": {
                 name: {
-                    "requests_sent": budget.requests_sent,
-                    "busiest_second": budget.busiest_second,
-                    "unseen": self._unseen(name),
+                    "requests_sent": rate_limiter.requests_sent,
+                    "busiest_second": rate_limiter.busiest_second,
+                    "unseen": self._failures(name),
                 }
-                for name, budget in self._budgets.items()
+                for name, rate_limiter in self._rate_limiters.items()
             },
         }
 
-    def _unseen(self, cluster: str) -> dict[str, dict[str, int]]:
+    def _failures(self, cluster: str) -> dict[str, dict[str, int]]:
         counts: dict[str, dict[str, int]] = {}
-        for (name, sight, reason), count in self._recording.unseen.items():
+        for (name, source, reason), count in self._publisher.failures.items():
             if name == cluster:
-                counts.setdefault(sight, {})[reason] = count
+                counts.setdefault(source, {})[reason] = count
         return counts
 
 

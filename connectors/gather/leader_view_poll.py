@@ -1,140 +1,155 @@
-"""The views: each controller asked who leads (KIP-595), and the leader what its log begins with (KIP-630).
+"""Polls each controller's view of the leader (KIP-595), and the start of the leader's log (KIP-630).
 
-DescribeQuorum is answered by the leader alone. A Fetch is answered by every controller, in error too, with the leader
-and the epoch that it believes in. The leader's answer to a Fetch of offset 0 names its newest snapshot, of which the
-header tells up to when it reaches. One request a controller each interval, and one more when the snapshot is a new one.
+Only the leader answers DescribeQuorum. Every controller answers a Fetch, also with an error, and the response contains
+the leader and epoch that it knows. The leader's response to a Fetch of offset 0 contains its newest snapshot; the
+snapshot's header contains the timestamp of its last record. One request per controller and interval, and one more for
+a new snapshot.
 """
 
-from connectors.errors import UnseenError
-from connectors.event import LeaderViewPolled, SnapshotBegan
-from connectors.gather.node_directory import Whereabouts
-from connectors.gather.observation_output import Output
+from connectors.errors import ObservationError
+from connectors.gather.node_directory import NodeDirectory
+from connectors.gather.observation_output import ObservationOutput
 from connectors.kafka.client import Address, Client
 from connectors.kafka.error_classification import FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
-from connectors.kafka.event_loop import Loop
-from connectors.kafka.messages import FetchAnswer, SnapshotId, fetch_snapshot, fetched, knock, snapshot_fetched
-from connectors.metadata.batches import Batch, scan
-from connectors.metadata.decoder import decode
-from connectors.observation import Kind
+from connectors.kafka.event_loop import EventLoop
+from connectors.kafka.messages import (
+    FetchResult,
+    SnapshotId,
+    empty_fetch_request,
+    fetch_snapshot_request,
+    parse_fetch,
+    parse_fetch_snapshot,
+)
+from connectors.log_event import SnapshotBegan
+from connectors.metadata.batches import RecordBatch, scan
+from connectors.metadata.decoder import decode_snapshot_piece
+from connectors.observation_event import LeaderViewPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 
-_TELLS_ABSENCE = 16
-"""The Fetch version that only a Kafka speaks which answers a Fetch of offset 0 with its snapshot (KAFKA-15078, 3.6;
-version 15 is also 3.5's)."""
+_SNAPSHOT_FETCH_VERSION = 16
+"""From this Fetch version on, Kafka answers a Fetch of offset 0 with its snapshot (KAFKA-15078, Kafka 3.6; version 15
+exists in 3.5 too)."""
 _HEADER_BYTES = 64 * 1024
-"""Enough for the first batch of a snapshot: its header, kraft.version and the voters."""
-_UNWILLING = frozenset({Reason.UNSUPPORTED, Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED})
-"""A broker, or a controller that does not let us: asked again only after a while."""
-_UNWILLING_S = 60.0
-_UNKNOWN_S = 60.0
-"""How often a configured address is asked of which nobody says that a controller is there."""
-_FIRST_S = 0.5
-_FIRST_ROUNDS = 20
+"""Enough for the first batch of a snapshot: header, kraft.version and voters."""
+_REFUSED = frozenset({Reason.UNSUPPORTED, Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED})
+"""Answers of a broker, or of a controller that denies access: polled again only after _REFUSED_RETRY_S."""
+_REFUSED_RETRY_S = 60.0
+_UNKNOWN_NODE_INTERVAL_S = 60.0
+"""Poll interval of a configured address that no node reports as a controller's endpoint."""
+_STARTUP_INTERVAL_S = 0.5
+_STARTUP_ROUNDS = 20
 
 
-class Views:
-    """Asks one cluster's controllers. `run` ends only by an exception, and may then be run again."""
+class LeaderViewPoll:
+    """Polls one cluster's controllers. `run` ends only with an exception, and can then be called again."""
 
-    def __init__(self, loop: Loop, client: Client, where: Whereabouts, output: Output, *, interval_ms: int) -> None:
+    def __init__(
+        self, loop: EventLoop, client: Client, nodes: NodeDirectory, output: ObservationOutput, *, interval_ms: int
+    ) -> None:
         self._loop = loop
         self._client = client
-        self._where = where
+        self._nodes = nodes
         self._output = output
         self._interval_s = interval_ms / 1000
         self._not_before: dict[tuple[Address, NodeId | None], float] = {}
-        self._headers: dict[tuple[Address, SnapshotId], Millis] = {}
-        """Up to when the newest snapshot of a leader reaches, by its header."""
-        self._known = False
-        """Whether anybody told where a controller is."""
+        self._snapshot_timestamps: dict[tuple[Address, SnapshotId], Millis] = {}
+        """The last contained timestamp of the leader's newest snapshot."""
+        self._controllers_known = False
+        """True once the address of a controller was reported."""
 
     async def run(self) -> None:
-        """Ask until cancelled.
+        """Polls until cancelled.
 
         Raises:
-            Exception: a fault of ours; nothing that a cluster does.
+            Exception: a bug; no behaviour of a cluster raises.
         """
         rounds = 0
         while True:
             started = self._loop.now()
-            controllers = self._where.controllers()
+            controllers = self._nodes.controllers()
             due = [each for each in controllers.items() if started >= self._not_before.get(each, started)]
-            self._known = any(node is not None for node in controllers.values())
-            await self._loop.gather(self._look(address, node) for address, node in due)
+            self._controllers_known = any(node is not None for node in controllers.values())
+            await self._loop.gather(self._poll(address, node) for address, node in due)
             rounds += 1
-            # Until somebody told us of the voters there is more to ask than is known: look again soon.
-            pause = self._interval_s if self._known or rounds > _FIRST_ROUNDS else _FIRST_S
+            # Before the voters are known, more controllers are to be expected: poll again soon.
+            pause = self._interval_s if self._controllers_known or rounds > _STARTUP_ROUNDS else _STARTUP_INTERVAL_S
             await self._loop.sleep(started + pause - self._loop.now())
 
-    async def _look(self, address: Address, node: NodeId | None) -> None:
+    async def _poll(self, address: Address, node: NodeId | None) -> None:
         try:
-            answer, version = await self._ask(address, node)
-            log = None if answer.error else await self._log(address, answer, version)
-        except UnseenError as problem:
+            response, version = await self._fetch_view(address, node)
+            log = None if response.error else await self._leader_log(address, response, version)
+        except ObservationError as problem:
             if problem.reason is Reason.WRONG_CLUSTER:
-                self._say(address, node, this_cluster=False)
-            elif problem.reason in _UNWILLING:
-                self._not_before[address, node] = self._loop.now() + _UNWILLING_S
-            # Why the others do not answer, follower, poll and probe say: a view that is not renewed grows old.
+                self._write(address, node, this_cluster=False)
+            elif problem.reason in _REFUSED:
+                self._not_before[address, node] = self._loop.now() + _REFUSED_RETRY_S
+            # Other failures are recorded by log follower, quorum poll and endpoint probe; the last view expires.
             return
         if node is None:
-            self._not_before[address, node] = self._loop.now() + (_UNKNOWN_S if self._known else self._interval_s)
-        leader = answer.leader_id
-        self._say(
+            self._not_before[address, node] = self._loop.now() + (
+                _UNKNOWN_NODE_INTERVAL_S if self._controllers_known else self._interval_s
+            )
+        leader = response.leader_id
+        self._write(
             address,
             node,
             leader=None if leader is None else NodeId(leader),
-            epoch=None if answer.leader_epoch is None else Epoch(answer.leader_epoch),
+            epoch=None if response.leader_epoch is None else Epoch(response.leader_epoch),
             log=log,
         )
 
-    async def _ask(self, address: Address, node: NodeId | None) -> tuple[FetchAnswer, int]:
-        """What it says, and in which version of Fetch. A leader is asked again with its own epoch."""
-        answer, version = await self._fetch(address, self._where.leader_epoch)
-        wrong_epoch = answer.error in (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH)
-        leads = answer.leader_id is not None and node in (answer.leader_id, None)
-        if wrong_epoch and leads and answer.leader_epoch is not None:
-            return await self._fetch(address, answer.leader_epoch)
-        return answer, version
+    async def _fetch_view(self, address: Address, node: NodeId | None) -> tuple[FetchResult, int]:
+        """Returns the response and the Fetch version. A leader with another epoch is queried again with its epoch."""
+        response, version = await self._fetch(address, self._nodes.leader_epoch)
+        wrong_epoch = response.error in (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH)
+        leads = response.leader_id is not None and node in (response.leader_id, None)
+        if wrong_epoch and leads and response.leader_epoch is not None:
+            return await self._fetch(address, response.leader_epoch)
+        return response, version
 
-    async def _fetch(self, address: Address, epoch: int) -> tuple[FetchAnswer, int]:
-        request = knock(self._where.cluster_id, leader_epoch=epoch)
-        answer = fetched(await self._client.ask(address, request, lane=ObservationSource.VIEW))
-        return answer, request.API_VERSION or 0
+    async def _fetch(self, address: Address, epoch: int) -> tuple[FetchResult, int]:
+        request = empty_fetch_request(self._nodes.cluster_id, leader_epoch=epoch)
+        response = parse_fetch(await self._client.send(address, request, source=ObservationSource.LEADER_VIEW))
+        return response, request.API_VERSION or 0
 
-    async def _log(self, address: Address, answer: FetchAnswer, version: int) -> LeaderLog:
-        """What a leader's log begins with."""
+    async def _leader_log(self, address: Address, response: FetchResult, version: int) -> LeaderLog:
+        """Returns the start of the leader's log: start offset, newest snapshot, first timestamp."""
         snapshot = None
-        if answer.snapshot is not None:
+        if response.snapshot is not None:
+            leader_epoch = response.leader_epoch or 0
             snapshot = Snapshot(
-                end_offset=Offset(answer.snapshot.end_offset),
-                epoch=Epoch(answer.snapshot.epoch),
-                last_contained_timestamp_ms=await self._header(address, answer.snapshot, answer.leader_epoch or 0),
+                end_offset=Offset(response.snapshot.end_offset),
+                epoch=Epoch(response.snapshot.epoch),
+                last_contained_timestamp_ms=await self._snapshot_timestamp(address, response.snapshot, leader_epoch),
             )
-        first = next((batch for batch in scan(answer.records) if isinstance(batch, Batch)), None)
+        first = next((batch for batch in scan(response.records) if isinstance(batch, RecordBatch)), None)
         return LeaderLog(
-            start_offset=None if answer.start_offset is None else Offset(answer.start_offset),
+            start_offset=None if response.start_offset is None else Offset(response.start_offset),
             snapshot=snapshot,
-            tells_absence=version >= _TELLS_ABSENCE,
+            tells_absence=version >= _SNAPSHOT_FETCH_VERSION,
             begins_timestamp_ms=None if first is None else Millis(first.base_timestamp),
         )
 
-    async def _header(self, address: Address, snapshot: SnapshotId, leader_epoch: int) -> Millis | None:
-        known = self._headers.get((address, snapshot))
-        if known is None:
-            request = fetch_snapshot(
-                cluster_id=self._where.cluster_id,
+    async def _snapshot_timestamp(self, address: Address, snapshot: SnapshotId, leader_epoch: int) -> Millis | None:
+        timestamp = self._snapshot_timestamps.get((address, snapshot))
+        if timestamp is None:
+            request = fetch_snapshot_request(
+                cluster_id=self._nodes.cluster_id,
                 leader_epoch=leader_epoch,
                 snapshot=snapshot,
                 position=0,
                 max_bytes=_HEADER_BYTES,
             )
-            answer = snapshot_fetched(await self._client.ask(address, request, lane=ObservationSource.VIEW))
-            known = None if answer.error else _last_contained(answer.records, snapshot)
-            self._headers = {} if known is None else {(address, snapshot): known}
-        return known
+            response = parse_fetch_snapshot(
+                await self._client.send(address, request, source=ObservationSource.LEADER_VIEW)
+            )
+            timestamp = None if response.error else _last_contained(response.records, snapshot)
+            self._snapshot_timestamps = {} if timestamp is None else {(address, snapshot): timestamp}
+        return timestamp
 
-    def _say(
+    def _write(
         self,
         address: Address,
         node: NodeId | None,
@@ -144,7 +159,7 @@ class Views:
         epoch: Epoch | None = None,
         log: LeaderLog | None = None,
     ) -> None:
-        self._output.viewed(
+        self._output.write_leader_view(
             LeaderViewPolled(
                 endpoint=str(address),
                 node=node,
@@ -157,17 +172,10 @@ class Views:
 
 
 def _last_contained(records: bytes, snapshot: SnapshotId) -> Millis | None:
-    """What the header at the beginning of a snapshot says; None where it is none."""
-    first = next((batch for batch in scan(records) if isinstance(batch, Batch)), None)
+    """Returns the last contained timestamp from a snapshot's header; None if there is no header."""
+    first = next((batch for batch in scan(records) if isinstance(batch, RecordBatch)), None)
     if first is None:
         return None
-    events = decode(
-        records[: first.end],
-        kind=Kind.SNAPSHOT,
-        base_offset=snapshot.end_offset,
-        last_offset=0,
-        leader_epoch=snapshot.epoch,
-        high_watermark=None,
-    )
+    events = decode_snapshot_piece(records[: first.end], end_offset=snapshot.end_offset, epoch=snapshot.epoch)
     began = (event for event in events.events() if isinstance(event, SnapshotBegan))
     return next((event.last_contained_timestamp_ms for event in began), None)

@@ -1,248 +1,264 @@
-"""The follower: reads `__cluster_metadata-0` from whoever leads, as nobody (KIP-595, KIP-630).
+"""The log follower: reads `__cluster_metadata-0` from the leader with replica id -1 (KIP-595, KIP-630).
 
-It finds the leader by asking any controller with a Fetch, long-polls it, hands on what is committed (`tail`),
-takes a snapshot when the log no longer reaches back to where it stands, and starts again wherever a connection
-or a leader ends. It sends Fetch and FetchSnapshot with replica id -1 and nothing else.
+It finds the leader by sending a Fetch to any controller, long-polls the leader, writes committed records
+(`commit_buffer`), fetches a snapshot if the log starts after its position, and searches the leader again when a
+connection fails or the leader changes. It sends only Fetch and FetchSnapshot.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from connectors.errors import UndecodableError, UnseenError
-from connectors.event import ObservationFailed
-from connectors.gather.commit_buffer import Release, Resume, SnapshotTail, Tail
-from connectors.gather.node_directory import Whereabouts
-from connectors.gather.observation_output import Output
+from connectors.errors import ObservationError, UndecodableError
+from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, LogPosition, SnapshotBuffer
+from connectors.gather.node_directory import NodeDirectory
+from connectors.gather.observation_output import ObservationOutput
 from connectors.kafka.client import Address, Client
-from connectors.kafka.concurrent_query import Sweep
+from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.error_classification import (
     FENCED_LEADER_EPOCH,
     NOT_LEADER_OR_FOLLOWER,
     POSITION_OUT_OF_RANGE,
     SNAPSHOT_NOT_FOUND,
     UNKNOWN_LEADER_EPOCH,
-    of_code,
+    error_from_code,
 )
-from connectors.kafka.event_loop import Loop
+from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import (
-    FetchAnswer,
-    fetch,
-    fetch_snapshot,
-    fetched,
-    snapshot_fetched,
+    FetchResult,
+    fetch_request,
+    fetch_snapshot_request,
+    parse_fetch,
+    parse_fetch_snapshot,
 )
+from connectors.observation_event import ObservationFailed
 from rules.model.monitoring import ObservationSource, Reason
 
-START = Resume(offset=0, epoch=0)
+START = LogPosition(offset=0, epoch=0)
 MAX_BYTES = 8 * 1024 * 1024
 SNAPSHOT_BYTES = 2 * 1024 * 1024
 _MAX_WAIT_MS = 1_000
 _MAX_WAIT_OLD_MS = 250
-"""Before Fetch v18 the leader does not know our high watermark: the advance alone wakes nobody."""
-_SWEEP_S = 1.0
-_SWEEP_EAGER_S = 0.5
-_EAGER_SWEEPS = 10
+"""Before Fetch v18 the leader does not know the fetcher's high watermark, so its advance does not end a long poll."""
+_SEARCH_INTERVAL_S = 1.0
+_SEARCH_INITIAL_INTERVAL_S = 0.5
+_INITIAL_SEARCHES = 10
 _PER_CANDIDATE_S = 0.15
-_HOPELESS_S = 5.0
-_HOPELESS = frozenset({Reason.DENIED, Reason.UNSUPPORTED, Reason.WRONG_CLUSTER, Reason.NOT_AUTHENTICATED})
+_PERSISTENT_RETRY_S = 5.0
+_PERSISTENT = frozenset({Reason.DENIED, Reason.UNSUPPORTED, Reason.WRONG_CLUSTER, Reason.NOT_AUTHENTICATED})
 _EMPTY_ROW_S = 1.0
 _PAUSE_S = 0.25
 
 
-class Follower:
-    """Follows one cluster's log. `run` ends only by an exception, and may then be run again."""
+class LogFollower:
+    """Follows one cluster's log. `run` ends only with an exception, and can then be called again."""
 
     def __init__(
-        self, loop: Loop, client: Client, where: Whereabouts, output: Output, *, start: Resume = START
+        self,
+        loop: EventLoop,
+        client: Client,
+        nodes: NodeDirectory,
+        output: ObservationOutput,
+        *,
+        start: LogPosition = START,
     ) -> None:
         self._loop = loop
         self._client = client
-        self._where = where
+        self._nodes = nodes
         self._output = output
-        self._tail = Tail(start)
-        self._snapshot: SnapshotTail | None = None
+        self._buffer = CommitBuffer(start)
+        self._snapshot: SnapshotBuffer | None = None
         self._snapshot_from: Address | None = None
-        self._sweep: Sweep[FetchAnswer] = Sweep(loop, self._ask_who_leads)
-        self._next_sweep_at = 0.0
-        self._sweeps = 0
-        self._row_at = 0.0
-        self._lost: tuple[Address, int] | None = None
-        """The leader that failed us last, and its epoch."""
+        self._query: ConcurrentQuery[FetchResult] = ConcurrentQuery(loop, self._query_leader)
+        self._next_search_at = 0.0
+        self._searches = 0
+        self._last_write_at = 0.0
+        self._failed_leader: tuple[Address, int] | None = None
+        """The last leader that failed to answer, and its epoch."""
         self._wait_ms = _MAX_WAIT_MS
 
     @property
-    def position(self) -> Resume:
-        """Behind the last committed batch that was handed on."""
-        return Resume(offset=self._tail.released, epoch=self._tail.released_epoch)
+    def position(self) -> LogPosition:
+        """The position after the last committed batch that was written."""
+        return LogPosition(offset=self._buffer.committed_end, epoch=self._buffer.committed_epoch)
 
     async def run(self) -> None:
-        """Follow until cancelled.
+        """Follows the log until cancelled.
 
         Raises:
-            Exception: a fault of ours; nothing that a cluster does.
+            Exception: a bug; no behaviour of a cluster raises.
         """
         while True:
-            leader = self._where.leader
+            leader = self._nodes.leader
             if leader is None:
-                await self._look_for_leader()
+                await self._find_leader()
                 continue
             try:
                 if self._snapshot is not None:
-                    await self._take_piece(leader, self._snapshot)
+                    await self._fetch_snapshot_piece(leader, self._snapshot)
                 else:
-                    await self._read(leader)
-            except UnseenError as problem:
-                self._output.unseen(_unseen(leader, problem))
-                self._lose(leader)
+                    await self._fetch(leader)
+            except ObservationError as problem:
+                self._output.write_failure(_failure(leader, problem))
+                self._drop_leader(leader)
             except UndecodableError as problem:
-                self._output.unseen(_unseen(leader, UnseenError(Reason.UNDECODABLE, str(problem))))
+                self._output.write_failure(_failure(leader, ObservationError(Reason.UNDECODABLE, str(problem))))
                 self._snapshot = None
-                await self._loop.sleep(_SWEEP_S)
+                await self._loop.sleep(_SEARCH_INTERVAL_S)
 
-    async def _read(self, leader: Address) -> None:
-        request = self._request(self._tail.asks(self._where.leader_epoch), max_wait_ms=self._wait_ms)
-        answer = fetched(
-            await self._client.ask(
-                leader, request, lane=ObservationSource.LOG, timeout_ms=self._wait_ms + self._client.timeout_ms
+    async def _fetch(self, leader: Address) -> None:
+        request = self._request(self._buffer.fetch_position(self._nodes.leader_epoch), max_wait_ms=self._wait_ms)
+        response = parse_fetch(
+            await self._client.send(
+                leader, request, source=ObservationSource.LOG, timeout_ms=self._wait_ms + self._client.timeout_ms
             )
         )
         self._wait_ms = _MAX_WAIT_MS if (request.API_VERSION or 0) >= 18 else _MAX_WAIT_OLD_MS
-        if answer.error:
-            self._redirect(leader, answer)
+        if response.error:
+            self._redirect(leader, response)
             return
-        self._where.heard(answer)
-        self._sweeps = 0
-        accepted = self._tail.accept(answer, now_ms=round(self._loop.now() * 1000))
-        if accepted.release is not None:
-            self._hand_on(accepted.release)
-        if accepted.snapshot is not None:
-            self._snapshot, self._snapshot_from = SnapshotTail(accepted.snapshot), leader
-        if accepted.lost is not None:
-            self._output.unseen(_unseen(leader, UnseenError(Reason.METADATA_LOST, accepted.lost)))
-            self._tail.restart(START)
-        if accepted.pause:
+        self._nodes.update_from_fetch(response)
+        self._searches = 0
+        result = self._buffer.accept(response, now_ms=round(self._loop.now() * 1000))
+        if result.committed is not None:
+            self._write(result.committed)
+        if result.snapshot is not None:
+            self._snapshot, self._snapshot_from = SnapshotBuffer(result.snapshot), leader
+        if result.lost is not None:
+            self._output.write_failure(_failure(leader, ObservationError(Reason.METADATA_LOST, result.lost)))
+            self._buffer.restart(START)
+        if result.pause:
             await self._loop.sleep(_PAUSE_S)
 
-    async def _take_piece(self, leader: Address, snapshot: SnapshotTail) -> None:
+    async def _fetch_snapshot_piece(self, leader: Address, snapshot: SnapshotBuffer) -> None:
         if self._snapshot_from != leader:
-            # The same id at another node has the same content, but not byte by byte: begin again.
-            snapshot = self._snapshot = SnapshotTail(snapshot.snapshot)
+            # The same snapshot of another node has the same records but not the same bytes: start again at byte 0.
+            snapshot = self._snapshot = SnapshotBuffer(snapshot.snapshot)
             self._snapshot_from = leader
-        request = fetch_snapshot(
-            cluster_id=self._where.cluster_id,
-            leader_epoch=self._where.leader_epoch,
+        request = fetch_snapshot_request(
+            cluster_id=self._nodes.cluster_id,
+            leader_epoch=self._nodes.leader_epoch,
             snapshot=snapshot.snapshot,
             position=snapshot.position,
             max_bytes=SNAPSHOT_BYTES,
         )
-        answer = snapshot_fetched(await self._client.ask(leader, request, lane=ObservationSource.LOG))
-        if answer.error in (SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE):
-            self._snapshot = None  # a newer one took its place: Fetch tells which
+        response = parse_fetch_snapshot(await self._client.send(leader, request, source=ObservationSource.LOG))
+        if response.error in (SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE):
+            self._snapshot = None  # replaced by a newer snapshot; the next Fetch response names it
             return
-        if answer.error in (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH):
-            self._lose(leader)
+        if response.error in (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH):
+            self._drop_leader(leader)
             return
-        if answer.error:
-            raise of_code(answer.error, "FetchSnapshot")
-        batches = snapshot.receive(position=answer.position, size=answer.size, records=answer.records)
+        if response.error:
+            raise error_from_code(response.error, "FetchSnapshot")
+        batches = snapshot.receive(position=response.position, size=response.size, records=response.records)
         if batches:
-            self._output.piece(snapshot.snapshot, snapshot.pieces - 1, batches)
-            self._row_at = self._loop.now()
+            self._output.write_snapshot_piece(snapshot.snapshot, snapshot.pieces - 1, batches)
+            self._last_write_at = self._loop.now()
         if snapshot.done:
-            self._tail.restart(Resume(offset=snapshot.snapshot.end_offset, epoch=snapshot.snapshot.epoch))
+            self._buffer.restart(LogPosition(offset=snapshot.snapshot.end_offset, epoch=snapshot.snapshot.epoch))
             self._snapshot = None
 
-    def _hand_on(self, release: Release) -> None:
+    def _write(self, records: CommittedRecords) -> None:
         now = self._loop.now()
-        if release.batches or now - self._row_at >= _EMPTY_ROW_S:
-            self._output.release(release)
-            self._row_at = now
+        if records.batches or now - self._last_write_at >= _EMPTY_ROW_S:
+            self._output.write_records(records)
+            self._last_write_at = now
 
-    def _redirect(self, asked: Address, answer: FetchAnswer) -> None:
-        """It does not lead (any more), or our epoch is old: go where it points, else ask around."""
-        before = self._where.leader_epoch
-        hinted = self._where.heard(answer)
-        same = hinted == asked and self._where.leader_epoch == before
-        if hinted is None or same or self._is_lost(answer):
-            self._lose(asked)
+    def _redirect(self, queried: Address, response: FetchResult) -> None:
+        """The node is not the leader, or the sent epoch is old: use the reported leader, else search the leader."""
+        before = self._nodes.leader_epoch
+        reported = self._nodes.update_from_fetch(response)
+        same = reported == queried and self._nodes.leader_epoch == before
+        if reported is None or same or self._is_failed(response):
+            self._drop_leader(queried)
         else:
-            self._where.leader = hinted
+            self._nodes.leader = reported
 
-    def _lose(self, leader: Address) -> None:
-        self._lost = (leader, self._where.leader_epoch)
-        if self._where.leader == leader:
-            self._where.leader = None
+    def _drop_leader(self, leader: Address) -> None:
+        self._failed_leader = (leader, self._nodes.leader_epoch)
+        if self._nodes.leader == leader:
+            self._nodes.leader = None
 
-    def _is_lost(self, answer: FetchAnswer) -> bool:
-        """A controller goes on naming a leader that is gone until a newer epoch begins."""
-        return self._lost is not None and (self._where.leader_of(answer), answer.leader_epoch or 0) == self._lost
+    def _is_failed(self, response: FetchResult) -> bool:
+        """Whether a response reports the failed leader: controllers report it until a newer epoch begins."""
+        return (
+            self._failed_leader is not None
+            and (self._nodes.leader_address(response), response.leader_epoch or 0) == self._failed_leader
+        )
 
-    def _leads(self, answer: FetchAnswer) -> bool:
-        return answer.error == 0 or (self._where.leader_of(answer) is not None and not self._is_lost(answer))
+    def _reports_leader(self, response: FetchResult) -> bool:
+        return response.error == 0 or (
+            self._nodes.leader_address(response) is not None and not self._is_failed(response)
+        )
 
-    async def _look_for_leader(self) -> None:
-        await self._loop.sleep(self._next_sweep_at - self._loop.now())
-        self._sweeps += 1
-        candidates = self._where.candidates()
-        pace = _SWEEP_EAGER_S if self._sweeps <= _EAGER_SWEEPS else _SWEEP_S
-        self._next_sweep_at = self._loop.now() + max(pace, _PER_CANDIDATE_S * len(candidates))
-        found = await self._sweep.round(candidates, seconds=_SWEEP_S, good=self._leads)
-        known_epoch = self._where.leader_epoch
-        self._choose(found)
-        if self._where.leader is not None:
+    async def _find_leader(self) -> None:
+        await self._loop.sleep(self._next_search_at - self._loop.now())
+        self._searches += 1
+        candidates = self._nodes.candidates()
+        interval_s = _SEARCH_INITIAL_INTERVAL_S if self._searches <= _INITIAL_SEARCHES else _SEARCH_INTERVAL_S
+        self._next_search_at = self._loop.now() + max(interval_s, _PER_CANDIDATE_S * len(candidates))
+        results = await self._query.query(candidates, timeout_s=_SEARCH_INTERVAL_S, accept=self._reports_leader)
+        known_epoch = self._nodes.leader_epoch
+        self._set_leader(results)
+        if self._nodes.leader is not None:
             return
-        if self._where.leader_epoch > known_epoch:
-            # Who finds our epoch too old does not say whether it leads: ask again, with the epoch just learned.
-            self._next_sweep_at = self._loop.now()
+        if self._nodes.leader_epoch > known_epoch:
+            # A node that rejects the sent epoch as old does not report whether it leads: retry with the new epoch.
+            self._next_search_at = self._loop.now()
             return
-        self._next_sweep_at = max(self._next_sweep_at, self._loop.now() + _PAUSE_S)
-        verdicts = {address: _without_leader(verdict) for address, verdict in found.items()}
-        for address, problem in verdicts.items():
-            self._output.unseen(_unseen(address, problem))
-        # Not at once: where brokers alone are configured, the first poll names the controllers.
-        if self._sweeps > 1 and all(problem.reason in _HOPELESS for problem in verdicts.values()):
-            self._next_sweep_at = self._loop.now() + _HOPELESS_S
+        self._next_search_at = max(self._next_search_at, self._loop.now() + _PAUSE_S)
+        failures = {address: _no_leader(result) for address, result in results.items()}
+        for address, problem in failures.items():
+            self._output.write_failure(_failure(address, problem))
+        # Not in the first search: if only brokers are configured, the first poll reports the controllers.
+        if self._searches > 1 and all(problem.reason in _PERSISTENT for problem in failures.values()):
+            self._next_search_at = self._loop.now() + _PERSISTENT_RETRY_S
 
-    def _choose(self, found: Mapping[Address, FetchAnswer | UnseenError]) -> None:
-        failed = {address for address, verdict in found.items() if isinstance(verdict, UnseenError)}
-        failed -= self._sweep.pending
-        answers = [(address, verdict) for address, verdict in found.items() if not isinstance(verdict, UnseenError)]
-        # The newest epoch last: what it says of the leader stands.
-        for address, answer in sorted(answers, key=lambda one: one[1].leader_epoch or 0):
-            hinted = self._where.heard(answer)
-            if answer.error == 0:
-                self._where.leader = address
-            elif hinted is not None and hinted not in failed and not self._is_lost(answer):
-                # A leader that only finds our epoch too old names itself.
-                self._where.leader = hinted
+    def _set_leader(self, results: Mapping[Address, FetchResult | ObservationError]) -> None:
+        failed = {address for address, result in results.items() if isinstance(result, ObservationError)}
+        failed -= self._query.pending
+        responses = [
+            (address, result) for address, result in results.items() if not isinstance(result, ObservationError)
+        ]
+        # Sorted by epoch, so that the response with the newest epoch determines the leader.
+        for address, response in sorted(responses, key=lambda one: one[1].leader_epoch or 0):
+            reported = self._nodes.update_from_fetch(response)
+            if response.error == 0:
+                self._nodes.leader = address
+            elif reported is not None and reported not in failed and not self._is_failed(response):
+                # Includes a leader that rejects the sent epoch as old: it reports itself.
+                self._nodes.leader = reported
 
-    async def _ask_who_leads(self, address: Address) -> FetchAnswer:
-        # From the beginning: that is valid whatever the leader's epoch is.
+    async def _query_leader(self, address: Address) -> FetchResult:
+        # Offset 0 is valid for every leader epoch.
         request = self._request(START, max_wait_ms=0, max_bytes=1)
-        return fetched(await self._client.ask(address, request, lane=ObservationSource.LOG))
+        return parse_fetch(await self._client.send(address, request, source=ObservationSource.LOG))
 
-    def _request(self, behind: Resume, *, max_wait_ms: int, max_bytes: int = MAX_BYTES) -> Any:
-        return fetch(
-            cluster_id=self._where.cluster_id,
-            leader_epoch=self._where.leader_epoch,
-            offset=behind.offset,
-            last_epoch=behind.epoch,
-            high_watermark=self._tail.high_watermark,
+    def _request(self, position: LogPosition, *, max_wait_ms: int, max_bytes: int = MAX_BYTES) -> Any:
+        return fetch_request(
+            cluster_id=self._nodes.cluster_id,
+            leader_epoch=self._nodes.leader_epoch,
+            offset=position.offset,
+            last_epoch=position.epoch,
+            high_watermark=self._buffer.high_watermark,
             max_wait_ms=max_wait_ms,
             max_bytes=max_bytes,
         )
 
 
-def _unseen(address: Address, problem: UnseenError) -> ObservationFailed:
+def _failure(address: Address, problem: ObservationError) -> ObservationFailed:
     return ObservationFailed(
-        sight=ObservationSource.LOG, endpoint=str(address), reason=problem.reason, detail=problem.detail
+        source=ObservationSource.LOG, endpoint=str(address), reason=problem.reason, detail=problem.detail
     )
 
 
-def _without_leader(verdict: FetchAnswer | UnseenError) -> UnseenError:
-    if isinstance(verdict, UnseenError):
-        return verdict
-    if verdict.leader_id is None:
-        return UnseenError(Reason.NO_LEADER, "it knows no leader")
-    detail = f"it names node {verdict.leader_id} as leader of epoch {verdict.leader_epoch}, which does not answer us"
-    return UnseenError(Reason.NO_LEADER, detail)
+def _no_leader(result: FetchResult | ObservationError) -> ObservationError:
+    if isinstance(result, ObservationError):
+        return result
+    if result.leader_id is None:
+        return ObservationError(Reason.NO_LEADER, "the node knows no leader")
+    detail = (
+        f"the node names node {result.leader_id} as leader of epoch {result.leader_epoch}, "
+        "which does not answer kraftwatch"
+    )
+    return ObservationError(Reason.NO_LEADER, detail)

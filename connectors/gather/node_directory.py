@@ -1,23 +1,25 @@
-"""Whereabouts: where one cluster's nodes are said to be, by whom, and who is said to lead. Pure.
+"""The known addresses of one cluster's nodes, by source, and the current leader. Pure.
 
-The configuration names some controllers, answers to Fetch name the leader, DescribeQuorum and the log name all
-voters. Any of them may be stale: nothing here is believed for longer than it works.
+The configuration contains some controllers, Fetch responses the leader, DescribeQuorum and the log all voters. Any of
+them may be stale: an address is used only as long as requests to it succeed.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from connectors.event import ControllerRegistered, Event, QuorumPolled, VotersSet
+from connectors.event import Event
 from connectors.kafka.client import Address
-from connectors.kafka.messages import FetchAnswer
-from rules.analysis.endpoint_status import dialled_first
+from connectors.kafka.messages import FetchResult
+from connectors.log_event import ControllerRegistered, VotersSet
+from connectors.observation_event import QuorumPolled
+from rules.analysis.endpoint_status import in_dial_order
 from rules.model.identifiers import Endpoint, NodeId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Place:
-    """An endpoint and the node it should lead to."""
+class ProbeTarget:
+    """An endpoint to probe and the node that should answer there."""
 
     node: NodeId
     endpoint: Endpoint
@@ -27,61 +29,61 @@ Endpoints: TypeAlias = Mapping[NodeId, tuple[Endpoint, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
-    """What log and polls said of a cluster's endpoints: what a gatherer that starts again must know."""
+class KnownEndpoints:
+    """A cluster's endpoints as reported by log and polls. A restarted gatherer loads them from the endpoint cache."""
 
     voters: Endpoints = field(default_factory=dict)
-    """By the newest VotersRecord."""
+    """From the newest VotersRecord."""
     registered: Endpoints = field(default_factory=dict)
-    """By the newest RegisterControllerRecord of each controller."""
+    """From the newest RegisterControllerRecord of each controller."""
     polled: Endpoints = field(default_factory=dict)
-    """By the newest DescribeQuorum."""
+    """From the newest DescribeQuorum response."""
 
 
-class Whereabouts:
-    """One cluster's, shared by its follower, poll and probe."""
+class NodeDirectory:
+    """The directory of one cluster, shared by its log follower, polls and probe."""
 
     def __init__(
-        self, *, configured: tuple[Address, ...], cluster_id: str | None, learned: Learned | None = None
+        self, *, configured: tuple[Address, ...], cluster_id: str | None, known_endpoints: KnownEndpoints | None = None
     ) -> None:
-        """`learned` is what an earlier gatherer knew: the log is not read again for it."""
+        """`known_endpoints`: from the endpoint cache, because the log is not read again for them."""
         self.configured = configured
         self.cluster_id = cluster_id
-        learned = learned or Learned()
+        known_endpoints = known_endpoints or KnownEndpoints()
         self.leader: Address | None = None
-        """Who leads as far as we know; None: ask around."""
+        """Address of the leader; None if unknown."""
         self.leader_epoch = 0
-        """The epoch to put into requests; 0 until somebody told us."""
-        self._hinted: dict[NodeId, Address] = {}
-        self._voters = dict(learned.voters)
-        self._registered = dict(learned.registered)
-        self._polled = dict(learned.polled)
+        """Leader epoch to send in requests; 0 until a node reported one."""
+        self._leaders: dict[NodeId, Address] = {}
+        self._voters = dict(known_endpoints.voters)
+        self._registered = dict(known_endpoints.registered)
+        self._polled = dict(known_endpoints.polled)
 
     @property
-    def learned(self) -> Learned:
-        """What is worth remembering."""
-        return Learned(voters=dict(self._voters), registered=dict(self._registered), polled=dict(self._polled))
+    def known_endpoints(self) -> KnownEndpoints:
+        """The endpoints to store in the endpoint cache."""
+        return KnownEndpoints(voters=dict(self._voters), registered=dict(self._registered), polled=dict(self._polled))
 
-    def heard(self, answer: FetchAnswer) -> Address | None:
-        """Take in who a controller says leads.
+    def update_from_fetch(self, response: FetchResult) -> Address | None:
+        """Updates leader and epoch from a Fetch response.
 
         Returns:
-            The address of that leader, where the answer or anything we know tells it.
+            The address of the reported leader; None if neither the response nor the directory contains it.
         """
-        if answer.leader_epoch is not None:
-            self.leader_epoch = answer.leader_epoch
-        if answer.leader_id is not None and answer.leader is not None:
-            self._hinted[NodeId(answer.leader_id)] = answer.leader
-        return self.leader_of(answer)
+        if response.leader_epoch is not None:
+            self.leader_epoch = response.leader_epoch
+        if response.leader_id is not None and response.leader is not None:
+            self._leaders[NodeId(response.leader_id)] = response.leader
+        return self.leader_address(response)
 
-    def leader_of(self, answer: FetchAnswer) -> Address | None:
-        """Where the leader is that an answer names, as `heard`, without taking anything in."""
-        if answer.leader_id is None:
+    def leader_address(self, response: FetchResult) -> Address | None:
+        """Returns the address of the leader that a Fetch response reports, without an update."""
+        if response.leader_id is None:
             return None
-        return answer.leader or self.address_of(NodeId(answer.leader_id))
+        return response.leader or self.address_of(NodeId(response.leader_id))
 
-    def learn(self, event: Event) -> None:
-        """Take in what the log or a poll says about endpoints; other events are passed over."""
+    def update_from_event(self, event: Event) -> None:
+        """Updates endpoints from an event of the log or a poll; ignores other events."""
         match event:
             case VotersSet():
                 self._voters = {voter.key.id: voter.endpoints for voter in event.voters}
@@ -93,55 +95,59 @@ class Whereabouts:
                 pass
 
     def address_of(self, node: NodeId) -> Address | None:
-        """Where we would ask this node: at the listener that our configured addresses are on."""
+        """Returns the node's address at the listener of the configured addresses; None if unknown."""
         name = self._listener()
-        for said in (self._polled, self._registered, self._voters):
-            endpoints = said.get(node, ())
-            ours = next((one for one in endpoints if name is None or one.listener == name), None)
-            if ours is not None:
-                return Address(ours.host, ours.port)
-        return self._hinted.get(node)
+        for known in (self._polled, self._registered, self._voters):
+            endpoints = known.get(node, ())
+            endpoint = next((one for one in endpoints if name is None or one.listener == name), None)
+            if endpoint is not None:
+                return Address(endpoint.host, endpoint.port)
+        return self._leaders.get(node)
 
     def candidates(self) -> tuple[Address, ...]:
-        """Everyone who may know the leader: the configured first, then those we learned of."""
+        """Returns all known addresses, to search the leader: the configured ones first."""
         nodes = sorted({*self._voters, *self._polled, *self._registered})
-        learned = (self.address_of(node) for node in nodes)
-        known = (*self.configured, *(one for one in learned if one is not None), *self._hinted.values())
+        addresses = (self.address_of(node) for node in nodes)
+        known = (*self.configured, *(one for one in addresses if one is not None), *self._leaders.values())
         return tuple(dict.fromkeys(known))
 
     def controllers(self) -> Mapping[Address, NodeId | None]:
-        """Where to ask each controller itself: its node where that is known, None for a configured address alone."""
+        """Returns each controller's address with its node id; None for a configured address whose node is not known."""
         nodes = sorted({*self._voters, *self._polled, *self._registered})
         known = {address: node for node in nodes if (address := self.address_of(node)) is not None}
         return {**dict.fromkeys(self.configured), **known}
 
-    def places(self) -> tuple[Place, ...]:
-        """What to probe: the endpoint that voters dial each other at, and where a poll or a registration differs."""
-        some = next((self._registered[node] for node in sorted(self._registered)), ())
+    def probe_targets(self) -> tuple[ProbeTarget, ...]:
+        """Returns the endpoints to probe: those that voters dial, and polled or registered ones that differ."""
+        default = next((self._registered[node] for node in sorted(self._registered)), ())
         dialled = {
-            node: dialled_first(endpoints, self._registered.get(node, some))[0]
+            node: in_dial_order(endpoints, self._registered.get(node, default))[0]
             for node, endpoints in self._voters.items()
             if endpoints
         }
-        names = {endpoint.listener for endpoint in dialled.values()}
-        found = {Place(node=node, endpoint=endpoint) for node, endpoint in dialled.items()}
-        for said in (self._polled, self._registered):
-            for node, endpoints in said.items():
-                if said is self._registered and names and node not in dialled and node not in self._polled:
-                    continue  # a controller that waits to become a voter: nobody dials it
-                like = [one for one in endpoints if not names or one.listener in names][:1]
-                found |= {Place(node=node, endpoint=one) for one in like if not _same(one, dialled.get(node))}
-        return tuple(sorted(found))
+        listeners = {endpoint.listener for endpoint in dialled.values()}
+        targets = {ProbeTarget(node=node, endpoint=endpoint) for node, endpoint in dialled.items()}
+        for reported in (self._polled, self._registered):
+            for node, endpoints in reported.items():
+                if reported is self._registered and listeners and node not in dialled and node not in self._polled:
+                    continue  # a controller that is not a voter yet: no voter connects to it
+                same_listener = [one for one in endpoints if not listeners or one.listener in listeners][:1]
+                targets |= {
+                    ProbeTarget(node=node, endpoint=one)
+                    for one in same_listener
+                    if not _same_address(one, dialled.get(node))
+                }
+        return tuple(sorted(targets))
 
     def _listener(self) -> str | None:
-        everything = [*self._polled.values(), *self._registered.values(), *self._voters.values()]
-        for endpoint in _flat(everything):
+        all_endpoints = [*self._polled.values(), *self._registered.values(), *self._voters.values()]
+        for endpoint in _flat(all_endpoints):
             if Address(endpoint.host, endpoint.port) in self.configured:
                 return endpoint.listener
         return None
 
 
-def _same(one: Endpoint, other: Endpoint | None) -> bool:
+def _same_address(one: Endpoint, other: Endpoint | None) -> bool:
     return other is not None and (one.host, one.port) == (other.host, other.port)
 
 

@@ -1,29 +1,29 @@
-"""Where what was seen goes: the gatherer's side of the follower, the poll, the probe and the views."""
+"""The interface through which log follower, quorum poll, endpoint probe and leader view poll write observations."""
 
 from typing import Protocol
 
-from connectors.event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
-from connectors.gather.commit_buffer import Release
+from connectors.gather.commit_buffer import CommittedRecords
 from connectors.kafka.messages import SnapshotId
+from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 
 
-class Output(Protocol):
-    """One cluster's rows, in the order they are seen."""
+class ObservationOutput(Protocol):
+    """Receives the observations of one cluster in the order they are made."""
 
-    def release(self, release: Release) -> None:
-        """Committed records, or an answer that brought nothing new."""
+    def write_records(self, records: CommittedRecords) -> None:
+        """Writes committed records; empty if the leader answered without new ones."""
 
-    def piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
-        """A piece of a snapshot: whole batches, numbered from 0."""
+    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
+        """Writes a piece of a snapshot: whole batches; pieces are numbered from 0."""
 
-    def polled(self, event: QuorumPolled) -> None:
-        """An answered DescribeQuorum."""
+    def write_poll(self, event: QuorumPolled) -> None:
+        """Writes the response to a DescribeQuorum."""
 
-    def probed(self, event: EndpointProbed) -> None:
-        """A look at an endpoint."""
+    def write_probe(self, event: EndpointProbed) -> None:
+        """Writes the result of an endpoint probe."""
 
-    def viewed(self, event: LeaderViewPolled) -> None:
-        """What a controller said of who leads."""
+    def write_leader_view(self, event: LeaderViewPolled) -> None:
+        """Writes which leader and epoch a controller reported."""
 
-    def unseen(self, event: ObservationFailed) -> None:
-        """A look that failed."""
+    def write_failure(self, event: ObservationFailed) -> None:
+        """Writes a failed poll, probe or fetch."""

@@ -1,73 +1,79 @@
-"""Rows: one cluster's sights as observations. Blanks credentials, keeps the clock, and says what is urgent."""
+"""Writes one cluster's observations as journal rows: redacts credentials, sets the time and marks urgent rows."""
 
 import time
 from collections.abc import Callable
 from typing import TypeAlias
 
 from connectors.errors import UndecodableError
-from connectors.event import Audited, EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled, to_json
-from connectors.gather.commit_buffer import Release
-from connectors.gather.node_directory import Whereabouts
-from connectors.gather.publisher import Recording
+from connectors.event import to_json
+from connectors.gather.commit_buffer import CommittedRecords
+from connectors.gather.node_directory import NodeDirectory
+from connectors.gather.publisher import Publisher
 from connectors.kafka.messages import SnapshotId
-from connectors.metadata.batches import Batch, scan
-from connectors.metadata.decoder import decode
-from connectors.metadata.record_framing import framed, head, is_noop
-from connectors.metadata.redaction import blanked
-from connectors.observation import Kind, Observation
+from connectors.metadata.batches import RecordBatch, scan
+from connectors.metadata.decoder import decode_records, decode_snapshot_piece
+from connectors.metadata.record_framing import framed_records, is_noop, value_header
+from connectors.metadata.redaction import redact
+from connectors.observation import Observation, ObservationKind
+from connectors.observation_event import (
+    EndpointProbed,
+    LeaderViewPolled,
+    ObservationFailed,
+    ObservationsAudited,
+    QuorumPolled,
+)
 from rules.model.monitoring import ObservationSource
 
 _REGISTER_CONTROLLER = 27
-_SUCCESS = "seen"
 _Shape: TypeAlias = "tuple[object, ...] | str"
 
 
 def wall_ms() -> int:
-    """The wall clock, milliseconds since the Unix epoch."""
+    """Returns the wall clock in milliseconds since the Unix epoch."""
     return time.time_ns() // 1_000_000
 
 
-class Rows:
-    """The Output of one cluster's follower, poll, probe and views."""
+class ObservationWriter:
+    """Implements ObservationOutput for one cluster."""
 
     def __init__(
         self,
         cluster: str,
-        recording: Recording,
-        where: Whereabouts,
+        publisher: Publisher,
+        nodes: NodeDirectory,
         *,
         not_before_ms: int = 0,
         clock: Callable[[], int] = wall_ms,
     ) -> None:
         self._cluster = cluster
-        self._recording = recording
-        self._where = where
+        self._publisher = publisher
+        self._nodes = nodes
         self._clock = clock
         self._newest_ms = not_before_ms
         self._read_ms: int | None = None
-        """What the clock said last. When it was set back, time goes on from the newest row by what passes on it."""
-        self._shown: dict[tuple[str, str], _Shape] = {}
-        """What each place showed last: the same again is not urgent."""
+        """Last reading of the clock; after the clock was set back, new readings are compared with it."""
+        self._last: dict[tuple[str, str], _Shape] = {}
+        """The last observation by source and endpoint: an unchanged one is not urgent."""
 
-    def release(self, release: Release) -> None:
-        """As `Output.release`. Records other than NoOps are urgent."""
-        payload = blanked(release.batches)
+    def write_records(self, records: CommittedRecords) -> None:
+        """As `ObservationOutput.write_records`. Records other than NoOps are urgent."""
+        payload = redact(records.batches)
         self._write(
-            Kind.RECORDS,
+            ObservationKind.RECORDS,
             payload,
-            urgent=self._read(payload, kind=Kind.RECORDS),
-            base_offset=release.base_offset,
-            last_offset=release.last_offset,
-            leader_epoch=release.leader_epoch,
-            high_watermark=release.high_watermark,
+            urgent=self._update_nodes(payload, kind=ObservationKind.RECORDS),
+            base_offset=records.base_offset,
+            last_offset=records.last_offset,
+            leader_epoch=records.leader_epoch,
+            high_watermark=records.high_watermark,
         )
 
-    def piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
-        """As `Output.piece`."""
-        payload = blanked(batches)
-        self._read(payload, kind=Kind.SNAPSHOT)
+    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
+        """As `ObservationOutput.write_snapshot_piece`."""
+        payload = redact(batches)
+        self._update_nodes(payload, kind=ObservationKind.SNAPSHOT)
         self._write(
-            Kind.SNAPSHOT,
+            ObservationKind.SNAPSHOT,
             payload,
             urgent=True,
             base_offset=snapshot.end_offset,
@@ -75,77 +81,79 @@ class Rows:
             leader_epoch=snapshot.epoch,
         )
 
-    def polled(self, event: QuorumPolled) -> None:
-        """As `Output.polled`. Another leader, epoch or member is urgent; progress is not."""
+    def write_poll(self, event: QuorumPolled) -> None:
+        """As `ObservationOutput.write_poll`. A changed leader, epoch or member is urgent; offsets are not."""
         voters = frozenset(replica.key for replica in event.voters)
         observers = frozenset(replica.key for replica in event.observers)
         shape = (event.leader_id, event.leader_epoch, voters, observers, event.nodes)
         changed = self._changed(ObservationSource.QUORUM, "", shape)
-        self._forgive(ObservationSource.QUORUM)
-        self._write(Kind.QUORUM, to_json(event), urgent=changed)
+        self._clear_failures(ObservationSource.QUORUM)
+        self._write(ObservationKind.QUORUM, to_json(event), urgent=changed)
 
-    def probed(self, event: EndpointProbed) -> None:
-        """As `Output.probed`. A look that shows something else than the one before is urgent."""
+    def write_probe(self, event: EndpointProbed) -> None:
+        """As `ObservationOutput.write_probe`. A result that differs from the previous one is urgent."""
         shape = (event.resolution, frozenset(event.addresses), event.connection, event.answer, event.answered_by)
         changed = self._changed(ObservationSource.PROBE, f"{event.node}@{event.endpoint}", shape)
-        self._write(Kind.PROBE, to_json(event), urgent=changed)
+        self._write(ObservationKind.PROBE, to_json(event), urgent=changed)
 
-    def viewed(self, event: LeaderViewPolled) -> None:
-        """As `Output.viewed`. Another leader or epoch is urgent; where the leader's log begins is not."""
+    def write_leader_view(self, event: LeaderViewPolled) -> None:
+        """As `ObservationOutput.write_leader_view`. A changed leader or epoch is urgent."""
         shape = (event.node, event.this_cluster, event.leader_id, event.leader_epoch)
-        changed = self._changed(ObservationSource.VIEW, event.endpoint, shape)
-        self._write(Kind.VIEW, to_json(event), urgent=changed)
+        changed = self._changed(ObservationSource.LEADER_VIEW, event.endpoint, shape)
+        self._write(ObservationKind.VIEW, to_json(event), urgent=changed)
 
-    def unseen(self, event: ObservationFailed) -> None:
-        """As `Output.unseen`. A new reason is urgent."""
-        changed = self._changed(event.sight, f"!{event.endpoint}", event.reason.value)
-        self._recording.unseen[self._cluster, event.sight.value, event.reason.value] += 1
-        self._write(Kind.UNSEEN, to_json(event), urgent=changed)
+    def write_failure(self, event: ObservationFailed) -> None:
+        """As `ObservationOutput.write_failure`. A new reason is urgent."""
+        changed = self._changed(event.source, f"!{event.endpoint}", event.reason.value)
+        self._publisher.failures[self._cluster, event.source.value, event.reason.value] += 1
+        self._write(ObservationKind.FAILED, to_json(event), urgent=changed)
 
-    def audited(self, event: Audited) -> None:
-        """What an audit found in the rows; a broken contract is urgent."""
-        self._write(Kind.AUDIT, to_json(event), urgent=bool(event.broken))
+    def write_audit(self, event: ObservationsAudited) -> None:
+        """Writes the result of an audit; a violated contract is urgent."""
+        self._write(ObservationKind.AUDIT, to_json(event), urgent=bool(event.broken))
 
-    def _read(self, payload: bytes, *, kind: Kind) -> bool:
-        """Learn where the nodes are; True when there is anything but NoOps."""
-        if kind is Kind.RECORDS:
-            self._forgive(ObservationSource.LOG)
-        matters = False
+    def _update_nodes(self, payload: bytes, *, kind: ObservationKind) -> bool:
+        """Updates the node directory from records; returns True if they contain more than NoOps."""
+        if kind is ObservationKind.RECORDS:
+            self._clear_failures(ObservationSource.LOG)
+        has_records = False
         for batch in scan(payload):
-            if isinstance(batch, Batch) and is_noop(payload, batch):
+            if isinstance(batch, RecordBatch) and is_noop(payload, batch):
                 continue
-            matters = True
-            if isinstance(batch, Batch) and _tells_endpoints(payload, batch):
-                self._learn(payload[batch.position : batch.end], batch, kind)
-        return matters
+            has_records = True
+            if isinstance(batch, RecordBatch) and _may_hold_endpoints(payload, batch):
+                self._update_from_batch(payload[batch.position : batch.end], batch, kind)
+        return has_records
 
-    def _learn(self, payload: bytes, batch: Batch, kind: Kind) -> None:
-        events = decode(
-            payload,
-            kind=kind,
-            base_offset=batch.base_offset,
-            last_offset=batch.last_offset,
-            leader_epoch=batch.leader_epoch,
-            high_watermark=None,
-        )
+    def _update_from_batch(self, payload: bytes, batch: RecordBatch, kind: ObservationKind) -> None:
+        if kind is ObservationKind.SNAPSHOT:
+            events = decode_snapshot_piece(payload, end_offset=batch.base_offset, epoch=batch.leader_epoch)
+        else:
+            events = decode_records(
+                payload,
+                base_offset=batch.base_offset,
+                last_offset=batch.last_offset,
+                leader_epoch=batch.leader_epoch,
+                high_watermark=None,
+            )
         for event in events.events():
-            self._where.learn(event)
+            self._nodes.update_from_event(event)
 
-    def _changed(self, sight: ObservationSource, place: str, shape: _Shape) -> bool:
-        before = self._shown.get((sight.value, place))
-        self._shown[sight.value, place] = shape
+    def _changed(self, source: ObservationSource, endpoint: str, shape: _Shape) -> bool:
+        before = self._last.get((source.value, endpoint))
+        self._last[source.value, endpoint] = shape
         return before != shape
 
-    def _forgive(self, sight: ObservationSource) -> None:
-        """This sight succeeded: its next failure is news again."""
-        for key in [key for key in self._shown if key[0] == sight.value and key[1].startswith("!")]:
-            del self._shown[key]
+    def _clear_failures(self, source: ObservationSource) -> None:
+        """After a success of this source, its next failure is urgent again."""
+        for key in [key for key in self._last if key[0] == source.value and key[1].startswith("!")]:
+            del self._last[key]
 
     def _now_ms(self) -> int:
-        """The wall clock's time; never earlier than the newest row's.
+        """Returns the wall clock's time, never earlier than the newest row's.
 
-        While the clock is behind that (it was set back), nine tenths of what passes are added: time that stood still
-        would let no alert fire and none resolve until the clock has caught up.
+        While the clock is behind the newest row (it was set back), nine tenths of the elapsed time are added: if time
+        stood still, no alert could fire or resolve until the clock has caught up.
         """
         read_ms, before_ms = self._clock(), self._read_ms
         passed_ms = 0 if before_ms is None else read_ms - before_ms
@@ -158,7 +166,7 @@ class Rows:
 
     def _write(
         self,
-        kind: Kind,
+        kind: ObservationKind,
         payload: bytes,
         *,
         urgent: bool,
@@ -177,21 +185,21 @@ class Rows:
             high_watermark=high_watermark,
             payload=payload,
         )
-        self._recording.add(row, urgent=urgent)
+        self._publisher.add(row, urgent=urgent)
 
 
-def _tells_endpoints(payload: bytes, batch: Batch) -> bool:
-    """Whether the batch may hold a VotersRecord or a RegisterControllerRecord."""
+def _may_hold_endpoints(payload: bytes, batch: RecordBatch) -> bool:
+    """Whether the batch may contain a VotersRecord or a RegisterControllerRecord."""
     if batch.is_control:
         return True
     return any(
         record.value is not None and _type(payload, *record.value) == _REGISTER_CONTROLLER
-        for record in framed(payload, batch)
+        for record in framed_records(payload, batch)
     )
 
 
 def _type(payload: bytes, start: int, end: int) -> int | None:
     try:
-        return head(payload, start, end)[0]
+        return value_header(payload, start, end)[0]
     except UndecodableError:
         return None

@@ -1,85 +1,85 @@
-"""Recording: rows to the recorder, published at once when they matter and once a second when they do not."""
+"""Appends rows to the journal; publishes urgent rows at once and all others once a second."""
 
 from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
 from connectors.errors import JournalError
-from connectors.kafka.event_loop import Loop
+from connectors.kafka.event_loop import EventLoop
 from connectors.observation import Observation
 
 
 class Appender(Protocol):
-    """What is used of `connectors.journal.writer.Recorder`."""
+    """The methods used of `connectors.journal.writer.Recorder`."""
 
     def append(self, observations: list[Observation], /) -> None:
-        """Take rows in."""
+        """Appends rows."""
 
     def publish(self) -> int:
-        """Put them on the disk and show them."""
+        """Syncs the rows to disk and makes them visible to readers."""
 
 
-class Recording:
-    """All clusters' rows, in the order they were seen.
+class Publisher:
+    """The rows of all clusters, in the order of observation.
 
-    A journal that cannot be written ends the gatherer: `failure` then says why.
+    If the journal cannot be written, the gatherer ends; `failure` is then the error.
     """
 
     def __init__(
         self,
-        recorder: Appender,
-        loop: Loop,
+        journal: Appender,
+        loop: EventLoop,
         *,
-        failed: Callable[[], None],
-        before: Callable[[], None] = lambda: None,
+        on_failure: Callable[[], None],
+        before_publish: Callable[[], None] = lambda: None,
     ) -> None:
-        """`before` is called before each publication, `failed` once, when the journal cannot be written."""
-        self._recorder = recorder
+        """`before_publish` is called before each publication, `on_failure` once, if the journal cannot be written."""
+        self._journal = journal
         self._loop = loop
-        self._failed = failed
-        self._before = before
-        self._waiting = False
-        self._published = True
+        self._on_failure = on_failure
+        self._before_publish = before_publish
+        self._publish_scheduled = False
+        self._all_published = True
         self.failure: JournalError | None = None
         self.rows = 0
-        """Rows appended since the start."""
+        """ObservationWriter appended since the start."""
         self.publications = 0
-        self.unseen: Counter[tuple[str, str, str]] = Counter()
-        """Looks that failed since the start, by cluster, sight and reason."""
-        self._wished_ms: dict[str, int] = {}
+        self.failures: Counter[tuple[str, str, str]] = Counter()
+        """Failed observations since the start, by cluster, source and reason."""
+        self._urgent_from_ms: dict[str, int] = {}
 
-    def wish(self, cluster: str, at_ms: int) -> None:
-        """Hold the first row of this cluster that is observed at `at_ms` or later for urgent."""
-        self._wished_ms[cluster] = at_ms
+    def publish_first_row_from(self, cluster: str, at_ms: int) -> None:
+        """Publishes at once the first row of this cluster that is observed at `at_ms` or later."""
+        self._urgent_from_ms[cluster] = at_ms
 
     def add(self, row: Observation, *, urgent: bool) -> None:
-        """Append a row. An urgent one is published before the loop sleeps, with all that came before it."""
+        """Appends a row. An urgent row is published, with all earlier rows, before the loop sleeps."""
         if self.failure is not None or self._loop.ending:
-            return  # what fails while we go says nothing of the cluster
-        self._attempt(lambda: self._recorder.append([row]))
+            return  # a failure during the shutdown is no observation of the cluster
+        self._attempt(lambda: self._journal.append([row]))
         self.rows += 1
-        self._published = False
-        wished_ms = self._wished_ms.get(row.cluster)
-        if wished_ms is not None and row.observed_at_ms >= wished_ms:
-            del self._wished_ms[row.cluster]
+        self._all_published = False
+        urgent_from_ms = self._urgent_from_ms.get(row.cluster)
+        if urgent_from_ms is not None and row.observed_at_ms >= urgent_from_ms:
+            del self._urgent_from_ms[row.cluster]
             urgent = True
-        if urgent and not self._waiting:
-            # After whatever else this turn of the loop brings: several rows, one sync.
-            self._waiting = True
-            self._loop.soon(self.publish)
+        if urgent and not self._publish_scheduled:
+            # Scheduled behind the other callbacks of this loop iteration, so that several rows need one sync.
+            self._publish_scheduled = True
+            self._loop.call_soon(self.publish)
 
     def publish(self) -> None:
-        """Publish what was appended, if anything was."""
-        self._waiting = False
-        if not self._published and self.failure is None:
-            self._published = True
+        """Publishes the appended rows, if there are any."""
+        self._publish_scheduled = False
+        if not self._all_published and self.failure is None:
+            self._all_published = True
             self.publications += 1
-            self._before()
-            self._attempt(self._recorder.publish)
+            self._before_publish()
+            self._attempt(self._journal.publish)
 
     def _attempt(self, step: Callable[[], object]) -> None:
         try:
             step()
         except JournalError as problem:
             self.failure = problem
-            self._failed()
+            self._on_failure()

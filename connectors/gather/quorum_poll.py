@@ -1,111 +1,114 @@
-"""The quorum poll: DescribeQuorum once an interval (KIP-595, KIP-836, KIP-853), on a connection of its own.
+"""The quorum poll: sends DescribeQuorum once per interval (KIP-595, KIP-836, KIP-853), on its own connection.
 
-It carries the clock of its cluster: a row comes each interval, also when everything fails. Only the leader
-answers (a broker asks it for us); when nobody does, every known address is asked and each gets its own reason.
+Evaluation depends on its rows as a clock: it writes a row each interval, also if every request fails. Only the leader
+answers (a broker forwards the request to the leader). If no leader answers, every known address is queried and each
+failure is recorded with its own reason.
 """
 
 from collections.abc import Mapping
 
-from connectors.errors import UnseenError
-from connectors.event import ObservationFailed, QuorumPolled
-from connectors.gather.node_directory import Whereabouts
-from connectors.gather.observation_output import Output
+from connectors.errors import ObservationError
+from connectors.gather.node_directory import NodeDirectory
+from connectors.gather.observation_output import ObservationOutput
 from connectors.kafka.client import Address, Client
-from connectors.kafka.cluster_id_lookup import ask_cluster
-from connectors.kafka.concurrent_query import Sweep
-from connectors.kafka.event_loop import Loop
-from connectors.kafka.interruptible_sleep import Rest
-from connectors.kafka.messages import describe_quorum, quorum_described
+from connectors.kafka.cluster_id_lookup import query_cluster
+from connectors.kafka.concurrent_query import ConcurrentQuery
+from connectors.kafka.event_loop import EventLoop
+from connectors.kafka.interruptible_sleep import InterruptibleSleep
+from connectors.kafka.messages import describe_quorum_request, parse_describe_quorum
+from connectors.observation_event import ObservationFailed, QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
 
-_FIRST_SHARE = 0.5
-"""Of the interval that the leader alone may take before the others are asked too."""
+_LEADER_SHARE = 0.5
+"""Share of the interval that the leader has to answer before the other addresses are queried."""
 _PER_CANDIDATE_S = 0.15
-_IDENTIFY_AGAIN_S = 60.0
+_IDENTIFY_RETRY_S = 60.0
 
 
 class QuorumPoll:
-    """Polls one cluster. `run` ends only by an exception, and may then be run again."""
+    """Polls one cluster. `run` ends only with an exception, and can then be called again."""
 
-    def __init__(self, loop: Loop, client: Client, where: Whereabouts, output: Output, *, interval_ms: int) -> None:
+    def __init__(
+        self, loop: EventLoop, client: Client, nodes: NodeDirectory, output: ObservationOutput, *, interval_ms: int
+    ) -> None:
         self._loop = loop
         self._client = client
-        self._where = where
+        self._nodes = nodes
         self._output = output
         self._interval_s = interval_ms / 1000
-        self._answers: Address | None = None
-        """Who answered last."""
-        self._taken_at = 0.0
-        """When: what was asked before may be older, and told after it a high watermark would go back."""
-        self._rest = Rest(loop)
-        self._sweep: Sweep[QuorumPolled] = Sweep(loop, self._ask)
+        self._last_responder: Address | None = None
+        """The address that answered last."""
+        self._answered_at = 0.0
+        """Time of the last answer. Answers to earlier requests are discarded: their high watermark may be older."""
+        self._pause = InterruptibleSleep(loop)
+        self._query: ConcurrentQuery[QuorumPolled] = ConcurrentQuery(loop, self._poll_address)
         self._identify_at = 0.0
-        self._everyone_at = 0.0
-        self._last: dict[Address, QuorumPolled | UnseenError] = {}
-        """What the newest round in vain gave: said again when no round is due yet, for the clock's sake."""
+        self._query_all_at = 0.0
+        self._last_results: dict[Address, QuorumPolled | ObservationError] = {}
+        """Results of the last round without an answer, written again in intervals in which no round is due."""
 
-    def wish(self, seconds: float) -> None:
-        """Poll once more, so many seconds from now, if no poll is due anyway within that time."""
-        self._rest.cut(seconds)
+    def poll_in(self, seconds: float) -> None:
+        """Polls once more this many seconds from now, unless a poll is due before."""
+        self._pause.interrupt_in(seconds)
 
     async def run(self) -> None:
-        """Poll until cancelled.
+        """Polls until cancelled.
 
         Raises:
-            Exception: a fault of ours; nothing that a cluster does.
+            Exception: a bug; no behaviour of a cluster raises.
         """
         due = self._loop.now()
         while True:
             await self._poll()
             due = max(due + self._interval_s, self._loop.now())
-            while due > self._loop.now() and await self._rest.until(due):
+            while due > self._loop.now() and await self._pause.sleep_until(due):
                 await self._poll()
 
     async def _poll(self) -> None:
         started = self._loop.now()
-        first = [one for one in dict.fromkeys((self._where.leader, self._answers)) if one is not None][:1]
-        verdicts: dict[Address, QuorumPolled | UnseenError] = {}
+        first = [one for one in dict.fromkeys((self._nodes.leader, self._last_responder)) if one is not None][:1]
+        results: dict[Address, QuorumPolled | ObservationError] = {}
         if first:
-            verdicts = await self._round(first, self._interval_s * _FIRST_SHARE)
-        if not _answered(verdicts):
-            others = [one for one in self._where.candidates() if one not in first]
-            if others and started >= self._everyone_at:
-                self._everyone_at = started + _PER_CANDIDATE_S * len(others)
+            results = await self._round(first, self._interval_s * _LEADER_SHARE)
+        if not _newest_answer(results):
+            others = [one for one in self._nodes.candidates() if one not in first]
+            if others and started >= self._query_all_at:
+                self._query_all_at = started + _PER_CANDIDATE_S * len(others)
                 left = self._interval_s - (self._loop.now() - started)
-                verdicts |= await self._round(others, left)
-        answered = _answered(verdicts)
-        if answered is not None:
-            self._answers, polled = answered
-            self._taken_at = self._loop.now()
-            self._where.learn(polled)
-            self._output.polled(polled)
+                results |= await self._round(others, left)
+        newest = _newest_answer(results)
+        if newest is not None:
+            self._last_responder, polled = newest
+            self._answered_at = self._loop.now()
+            self._nodes.update_from_event(polled)
+            self._output.write_poll(polled)
             return
-        self._last = verdicts or self._last
-        for address, verdict in self._last.items():
-            if isinstance(verdict, UnseenError):
-                self._output.unseen(
+        self._last_results = results or self._last_results
+        for address, result in self._last_results.items():
+            if isinstance(result, ObservationError):
+                self._output.write_failure(
                     ObservationFailed(
-                        sight=ObservationSource.QUORUM,
+                        source=ObservationSource.QUORUM,
                         endpoint=str(address),
-                        reason=verdict.reason,
-                        detail=verdict.detail,
+                        reason=result.reason,
+                        detail=result.detail,
                     )
                 )
 
-    async def _round(self, addresses: list[Address], seconds: float) -> dict[Address, QuorumPolled | UnseenError]:
-        return await self._sweep.round(addresses, seconds=seconds, good=lambda _: True, since=self._taken_at)
+    async def _round(self, addresses: list[Address], seconds: float) -> dict[Address, QuorumPolled | ObservationError]:
+        return await self._query.query(addresses, timeout_s=seconds, accept=lambda _: True, since=self._answered_at)
 
-    async def _ask(self, address: Address) -> QuorumPolled:
-        if self._where.cluster_id is None and self._loop.now() >= self._identify_at:
+    async def _poll_address(self, address: Address) -> QuorumPolled:
+        if self._nodes.cluster_id is None and self._loop.now() >= self._identify_at:
             try:
-                self._where.cluster_id = (await ask_cluster(self._client, address)).cluster_id
-            except UnseenError as problem:
+                self._nodes.cluster_id = (await query_cluster(self._client, address)).cluster_id
+            except ObservationError as problem:
                 if problem.reason in (Reason.DENIED, Reason.UNSUPPORTED):
-                    self._identify_at = self._loop.now() + _IDENTIFY_AGAIN_S
-        answer = await self._client.ask(address, describe_quorum(), lane=ObservationSource.QUORUM)
-        return quorum_described(answer, cluster_id=self._where.cluster_id, address=address)
+                    self._identify_at = self._loop.now() + _IDENTIFY_RETRY_S
+        response = await self._client.send(address, describe_quorum_request(), source=ObservationSource.QUORUM)
+        return parse_describe_quorum(response, cluster_id=self._nodes.cluster_id, address=address)
 
 
-def _answered(verdicts: Mapping[Address, QuorumPolled | UnseenError]) -> tuple[Address, QuorumPolled] | None:
-    found = ((address, verdict) for address, verdict in verdicts.items() if isinstance(verdict, QuorumPolled))
-    return max(found, key=lambda one: one[1].leader_epoch, default=None)
+def _newest_answer(results: Mapping[Address, QuorumPolled | ObservationError]) -> tuple[Address, QuorumPolled] | None:
+    answers = ((address, result) for address, result in results.items() if isinstance(result, QuorumPolled))
+    return max(answers, key=lambda one: one[1].leader_epoch, default=None)

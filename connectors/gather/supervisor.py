@@ -1,4 +1,4 @@
-"""A fence: a fault of ours in one coroutine is told and the coroutine started anew; the others never notice."""
+"""Restarts a coroutine that fails because of a bug, without affecting the others."""
 
 import logging
 import traceback
@@ -6,9 +6,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from connectors.errors import KraftwatchError
-from connectors.event import ObservationFailed
-from connectors.gather.observation_output import Output
-from connectors.kafka.event_loop import Loop
+from connectors.gather.observation_output import ObservationOutput
+from connectors.kafka.event_loop import EventLoop
+from connectors.observation_event import ObservationFailed
 from rules.model.monitoring import ObservationSource, Reason
 
 _LOG = logging.getLogger(__name__)
@@ -17,32 +17,40 @@ _LONGEST_S = 30.0
 _LONG_RUN_S = 60.0
 
 
-async def fenced(
-    loop: Loop, cluster: str, sight: ObservationSource, output: Output, start: Callable[[], Coroutine[Any, Any, None]]
+async def supervised(
+    loop: EventLoop,
+    cluster: str,
+    source: ObservationSource,
+    output: ObservationOutput,
+    start: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
-    """Run what `start` makes, again and again; each end is an `unseen` row and a line in the log."""
+    """Runs the coroutine that `start` returns, and restarts it whenever it ends.
+
+    Each end is recorded as an ObservationFailed event and logged. The pause before a restart grows from 2 s to 30 s;
+    after a run of more than 60 s it is 1 s.
+    """
     pause = _FIRST_S
     while True:
         began = loop.now()
         try:
             await start()
-            said = "it ended"
-        except Exception as problem:  # noqa: BLE001 - whatever it is, the other clusters go on
-            said = told(problem)
+            fault = "it returned"
+        except Exception as problem:  # noqa: BLE001 - no bug may stop the other clusters
+            fault = describe_fault(problem)
         if loop.ending:
             return
-        _LOG.error("Cluster %s: looking at its %s failed and is started again: %s", cluster, sight.value, said)
-        output.unseen(
+        _LOG.error("Cluster %s: the %s task failed and is restarted: %s", cluster, source.value, fault)
+        output.write_failure(
             ObservationFailed(
-                sight=sight, endpoint="", reason=Reason.INTERRUPTED, detail=f"a fault of the gatherer: {said}"
+                source=source, endpoint="", reason=Reason.INTERRUPTED, detail=f"internal error of the gatherer: {fault}"
             )
         )
         pause = _FIRST_S if loop.now() - began > _LONG_RUN_S else min(_LONGEST_S, pause * 2)
         await loop.sleep(pause)
 
 
-def told(problem: BaseException) -> str:
-    """A fault in words without secrets: its message only where it is ours, else its class and place."""
+def describe_fault(problem: BaseException) -> str:
+    """Describes an exception without secrets: the message of a KraftwatchError, otherwise class, file and line."""
     if isinstance(problem, KraftwatchError):
         return str(problem)
     frames = traceback.extract_tb(problem.__traceback__)

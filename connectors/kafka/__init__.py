@@ -1,1 +1,1 @@
-"""Gather: Kafka's wire, read and never written."""
+"""Kafka client: connection, login, requests and error classification. It sends no request that writes."""

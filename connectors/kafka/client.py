@@ -1,21 +1,21 @@
-"""Ask one node one thing: connections, login, backoff and the sentence that says why not.
+"""Sends requests to the nodes of one cluster: connections, login, backoff and classified errors.
 
-kafka-python's KafkaConnection carries protocol, versions and SASL. Its manager is left out: after any error it
-starts an endless Metadata bootstrap, which controllers do not serve, and it forgets to back off after a failed
-login. What is left of a manager is here: one connection per (lane, address), and one backoff per address.
+kafka-python's KafkaConnection implements protocol, versions and SASL. kafka-python's connection manager is not used:
+after any error it starts an endless Metadata bootstrap, which controllers do not serve, and it does not back off after
+a failed login. This module keeps one connection per (observation source, address) and one backoff per address.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from connectors.cluster_connection import Cluster
-from connectors.errors import UnseenError, UsageError
-from connectors.kafka.credentials import FILES, at_fault, for_kafka, password
+from connectors.cluster_connection import ClusterConnection
+from connectors.errors import ObservationError, UsageError
+from connectors.kafka.credentials import SECRET_FILE_OPTIONS, kafka_python_options, sasl_password, with_expiry
 from connectors.kafka.error_classification import classify
-from connectors.kafka.event_loop import Loop, Outcome
+from connectors.kafka.event_loop import EventLoop, TypedFuture
 from connectors.kafka.kafka_python import KafkaConnection, kafka_errors
-from connectors.kafka.rate_limiter import Budget
+from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect, secure
 from rules.model.identifiers import host_and_port
@@ -37,10 +37,10 @@ OPTIONS = frozenset(
         "sasl_kerberos_name",
         "sasl_kerberos_service_name",
         "sasl_kerberos_domain_name",
-        *FILES,
+        *SECRET_FILE_OPTIONS,
     }
 )
-"""The names `Cluster.options` may hold: kafka-python's own, and files that hold a secret and are read at each login."""
+"""Valid keys of `ClusterConnection.options`: kafka-python's own, and files with a secret that is read at each login."""
 _RECEIVE_BYTES = 64 * 1024 * 1024
 _LOGIN_REQUESTS = {"PLAIN": 2, "OAUTHBEARER": 2}
 """SaslHandshake and one round of SaslAuthenticate; the other mechanisms take a second round."""
@@ -49,7 +49,7 @@ _PERSISTENT = frozenset({Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED})
 
 
 class Address(NamedTuple):
-    """Where a node can be asked."""
+    """Host and port of a node's listener."""
 
     host: str
     port: int
@@ -59,35 +59,43 @@ class Address(NamedTuple):
         return host_and_port(self.host, self.port)
 
 
-class _Line(KafkaConnection):  # type: ignore[misc]
-    """A connection that counts what it sends, and waits for its turn before it logs in."""
+class _Connection(KafkaConnection):  # type: ignore[misc]
+    """A connection that counts its requests and waits for the rate limiter before it logs in."""
 
     def __init__(
-        self, loop: Loop, address: Address, budget: Budget, options: Mapping[str, Any], *, setup_s: float
+        self,
+        loop: EventLoop,
+        address: Address,
+        rate_limiter: RateLimiter,
+        options: Mapping[str, Any],
+        *,
+        setup_s: float,
     ) -> None:
         super().__init__(
             loop.net,
             node_id=str(address),
             receive_message_max_bytes=_RECEIVE_BYTES,
             max_in_flight_requests_per_connection=2,
-            **for_kafka(options),
+            **kafka_python_options(options),
         )
-        self.budget = budget
+        self.rate_limiter = rate_limiter
         self._options = options
         self._loop = loop
         self._setup_s = setup_s
-        self.proven = False
-        """It has answered more than ApiVersions and a login."""
+        self.has_served_request = False
+        """True once the node answered a request other than ApiVersions and login."""
 
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
-        # Not taken with the place of ApiVersions: paused nodes that go on would all log in within the same second.
-        await self.budget.take(self._loop, _LOGIN_REQUESTS.get(self.config["sasl_mechanism"], 3))
-        # Here, because a listener with a session's lifetime wants a login again on the same connection (KIP-368).
-        self.config.update(password(self._options))
+        # Acquired here and not together with ApiVersions: otherwise paused nodes that resume would all receive a
+        # login within the same second.
+        await self.rate_limiter.acquire(self._loop, _LOGIN_REQUESTS.get(self.config["sasl_mechanism"], 3))
+        # Read here because a listener with a session lifetime requires re-authentication on the same connection
+        # (KIP-368).
+        self.config.update(sasl_password(self._options))
         await super()._sasl_authenticate(self._loop.now() + self._setup_s)
 
     def _send_request(self, request: Any, future: Any = None, timeout_at: float | None = None) -> Any:
-        self.budget.count()
+        self.rate_limiter.count_request()
         return super()._send_request(request, future=future, timeout_at=timeout_at)
 
 
@@ -95,17 +103,19 @@ class _Line(KafkaConnection):  # type: ignore[misc]
 class _Backoff:
     failures: int
     until: float
-    problem: UnseenError
+    problem: ObservationError
 
 
 class Client:
-    """Asks the nodes of one cluster. All of it runs in the loop's thread."""
+    """Sends requests to the nodes of one cluster. All methods run in the event loop's thread."""
 
-    def __init__(self, loop: Loop, cluster: Cluster, *, resolver: Resolver, budget: Budget) -> None:
-        """Opens nothing yet.
+    def __init__(
+        self, loop: EventLoop, cluster: ClusterConnection, *, resolver: Resolver, rate_limiter: RateLimiter
+    ) -> None:
+        """Opens no connection yet.
 
         Raises:
-            UsageError: an option that we do not know.
+            UsageError: an unknown option.
         """
         unknown = sorted(set(cluster.options) - OPTIONS)
         if unknown:
@@ -116,116 +126,123 @@ class Client:
         self.timeout_ms = cluster.request_timeout_ms
         self._setup_s = cluster.request_timeout_ms / 1000
         self._resolver = resolver
-        self._budget = budget
-        self._lines: dict[tuple[ObservationSource, Address], Outcome[_Line]] = {}
+        self._rate_limiter = rate_limiter
+        self._connections: dict[tuple[ObservationSource, Address], TypedFuture[_Connection]] = {}
         self._backoff: dict[Address, _Backoff] = {}
         self._closed = False
 
-    async def ask(
-        self, address: Address, request: Any, *, lane: ObservationSource, timeout_ms: int | None = None
+    async def send(
+        self, address: Address, request: Any, *, source: ObservationSource, timeout_ms: int | None = None
     ) -> Any:
-        """Send a request and wait for its answer.
+        """Sends a request and returns the node's response.
 
         Args:
-            address: whom to ask.
-            request: a kafka-python request; its version is the newest that both sides know.
-            lane: requests of different lanes do not wait for each other.
-            timeout_ms: for the answer, once connected; the cluster's request timeout by default.
+            address: the node's address.
+            request: a kafka-python request; sent in the newest version that both sides support.
+            source: each source has its own connection, so requests of different sources do not wait for each other.
+            timeout_ms: for the response, once connected; default: the cluster's request timeout.
 
         Raises:
-            UnseenError: nothing was seen. While the address is backed off, the failure before, again.
+            ObservationError: no response. While the address is backed off, the previous failure is raised again.
         """
         timeout_s = self._setup_s if timeout_ms is None else timeout_ms / 1000
-        line = await self._line(lane, address)
-        await self._budget.take(self._loop)
-        answer = Outcome[Any](line.send_request(request, request_timeout_ms=timeout_s * 1000))
+        connection = await self._connection(source, address)
+        await self._rate_limiter.acquire(self._loop)
+        response = TypedFuture[Any](connection.send_request(request, request_timeout_ms=timeout_s * 1000))
         try:
-            result = await self._loop.within(answer, timeout_s + _GRACE_S)
+            result = await self._loop.wait_for(response, timeout_s + _GRACE_S)
         except kafka_errors.IncompatibleBrokerVersion as problem:
-            # Nothing was sent: an older Kafka that does not know this request answers the others.
+            # Nothing was sent: an older Kafka that does not support this request still answers others.
             raise classify(problem) from problem
         except Exception as problem:
-            unseen = _unproven(line, classify(problem))
-            line.close(unseen)
-            if not line.proven:
-                self._back_off(address, unseen)
-            raise unseen from problem
-        line.proven = True
+            failure = _with_sasl_hint(connection, classify(problem))
+            connection.close(failure)
+            if not connection.has_served_request:
+                self._back_off(address, failure)
+            raise failure from problem
+        connection.has_served_request = True
         self._backoff.pop(address, None)
         return result
 
-    def hang_up(self, lane: ObservationSource, address: Address) -> None:
-        """Close a connection, if there is one."""
-        outcome = self._lines.pop((lane, address), None)
-        if outcome is not None and outcome.done and outcome.future.succeeded():
-            # With a reason: without one it would wait to send what is left, and the loop may be ending.
-            outcome.future.value.close(UnseenError(Reason.CLOSED, "we hung up"))
+    def disconnect(self, source: ObservationSource, address: Address) -> None:
+        """Closes the connection of this source to this address, if one is open."""
+        opened = self._connections.pop((source, address), None)
+        if opened is not None and opened.done and opened.future.succeeded():
+            # close() without an error would wait until pending bytes are sent, and the loop may be ending.
+            opened.future.value.close(_closed_by_us())
 
     def close(self) -> None:
-        """Close every connection, for good: one that is being opened ends as soon as it is there."""
+        """Closes every connection. A connection that is still being opened is closed once it is established."""
         self._closed = True
-        for lane, address in list(self._lines):
-            self.hang_up(lane, address)
+        for source, address in list(self._connections):
+            self.disconnect(source, address)
 
-    async def _line(self, lane: ObservationSource, address: Address) -> _Line:
+    async def _connection(self, source: ObservationSource, address: Address) -> _Connection:
         self._require_open()
-        key = (lane, address)
-        held = self._lines.get(key)
-        if held is not None and held.done and (held.future.failed() or held.future.value.closed):
-            del self._lines[key]
-            held = None
-        if held is None:
+        key = (source, address)
+        existing = self._connections.get(key)
+        if existing is not None and existing.done and (existing.future.failed() or existing.future.value.closed):
+            del self._connections[key]
+            existing = None
+        if existing is None:
             backoff = self._backoff.get(address)
             if backoff is not None and backoff.until > self._loop.now():
-                raise UnseenError(backoff.problem.reason, backoff.problem.detail)
-            held = self._lines[key] = self._loop.spawn(self._open(address))
-        return await held.get()
+                raise ObservationError(backoff.problem.reason, backoff.problem.detail)
+            existing = self._connections[key] = self._loop.spawn(self._open(address))
+        return await existing.get()
 
-    async def _open(self, address: Address) -> _Line:
+    async def _open(self, address: Address) -> _Connection:
         transport: Any = None
-        line: _Line | None = None
+        connection: _Connection | None = None
         try:
             addresses = await self._resolver.addresses(address.host)
             deadline = self._loop.now() + self._setup_s
             sock = await connect(self._loop, addresses, address.port, deadline=deadline)
             transport = await secure(self._loop, sock, address.host, self._options, deadline=deadline)
-            await self._budget.take(self._loop)
+            await self._rate_limiter.acquire(self._loop)
             deadline = self._loop.now() + self._setup_s
-            line = _Line(self._loop, address, self._budget, self._options, setup_s=self._setup_s)
-            line.connection_made(transport)
-            await line.initialize(timeout_at=deadline)
-            await line.init_future
+            connection = _Connection(self._loop, address, self._rate_limiter, self._options, setup_s=self._setup_s)
+            connection.connection_made(transport)
+            await connection.initialize(timeout_at=deadline)
+            await connection.init_future
             self._require_open()
         except BaseException as problem:
-            # Also when the loop ends in the middle of it: no socket stays behind.
-            unseen = at_fault(classify(problem), self._options)
-            if line is not None:
-                line.close(unseen)
+            # BaseException: the socket must be closed also when the loop ends while the connection is being opened.
+            failure = with_expiry(classify(problem), self._options)
+            if connection is not None:
+                connection.close(failure)
             if transport is not None:
                 transport.abort()
             if not isinstance(problem, Exception):
                 raise
-            self._back_off(address, unseen)
-            raise unseen from problem
-        return line
+            self._back_off(address, failure)
+            raise failure from problem
+        return connection
 
     def _require_open(self) -> None:
-        # A loop that ends lets what is ready run on: nobody would close what is opened then.
+        # A loop that ends still runs coroutines that are ready: a connection opened then would never be closed.
         if self._closed:
-            raise UnseenError(Reason.CLOSED, "we hung up")
+            raise _closed_by_us()
 
-    def _back_off(self, address: Address, problem: UnseenError) -> None:
+    def _back_off(self, address: Address, problem: ObservationError) -> None:
         before = self._backoff.get(address)
         failures = 1 if before is None else before.failures + 1
-        # A refused login is tried less often: it may lock the account, and a controller logs a stack for each.
-        first_s, most_s = (1.0, 5.0) if problem.reason in _PERSISTENT else (0.2, 1.0)
-        delay = min(most_s, first_s * 2 ** (failures - 1))
+        # A rejected login is retried less often: it may lock the account, and a controller logs a stack trace for it.
+        first_s, max_s = (1.0, 5.0) if problem.reason in _PERSISTENT else (0.2, 1.0)
+        delay = min(max_s, first_s * 2 ** (failures - 1))
         self._backoff[address] = _Backoff(failures, self._loop.now() + delay, problem)
 
 
-def _unproven(line: _Line, problem: UnseenError) -> UnseenError:
-    """A listener that wants SASL answers ApiVersions and then hangs up on the first real request."""
-    if problem.reason is Reason.CLOSED and not line.proven and not line.sasl_enabled:
-        detail = "it answers ApiVersions and then hangs up: does this listener want SASL (security_protocol)?"
-        return UnseenError(Reason.NOT_AUTHENTICATED, detail)
+def _closed_by_us() -> ObservationError:
+    return ObservationError(Reason.CLOSED, "kraftwatch closed the connection")
+
+
+def _with_sasl_hint(connection: _Connection, problem: ObservationError) -> ObservationError:
+    """A listener that requires SASL answers ApiVersions and then closes the connection at the first other request."""
+    if problem.reason is Reason.CLOSED and not connection.has_served_request and not connection.sasl_enabled:
+        detail = (
+            "the node answers ApiVersions and then closes the connection: "
+            "does this listener require SASL (security_protocol)?"
+        )
+        return ObservationError(Reason.NOT_AUTHENTICATED, detail)
     return problem

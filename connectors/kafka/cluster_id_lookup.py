@@ -1,24 +1,24 @@
-"""Identity: which cluster is it that answers there? Asked once, before anything of it is recorded."""
+"""Looks up the id of the cluster that answers at an address, once, before anything is recorded."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.cluster_connection import Cluster
-from connectors.errors import UnseenError
+from connectors.cluster_connection import ClusterConnection
+from connectors.errors import ObservationError
 from connectors.kafka.client import Address, Client
-from connectors.kafka.concurrent_query import Sweep
-from connectors.kafka.error_classification import of_code
-from connectors.kafka.event_loop import Loop
+from connectors.kafka.concurrent_query import ConcurrentQuery
+from connectors.kafka.error_classification import error_from_code
+from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import DescribeClusterRequest
-from connectors.kafka.messages import fetched, knock
-from connectors.kafka.rate_limiter import Budget
+from connectors.kafka.messages import empty_fetch_request, parse_fetch
+from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
 from rules.model.monitoring import ObservationSource, Reason
 
-_AGAIN_S = 0.5
+_RETRY_S = 0.5
 _BROKERS, _CONTROLLERS = 1, 2
-"""Whom DescribeCluster is asked for (KIP-919)."""
-_TELLING = (
+"""EndpointType of DescribeCluster (KIP-919)."""
+_MOST_SPECIFIC_FIRST = (
     Reason.WRONG_CLUSTER,
     Reason.DENIED,
     Reason.NOT_AUTHENTICATED,
@@ -34,14 +34,14 @@ _TELLING = (
     Reason.TIMED_OUT,
     Reason.UNREACHABLE,
 )
-"""The most telling first."""
+"""Of several failures, the one whose reason comes first is reported."""
 _FINAL = frozenset(
     {Reason.WRONG_CLUSTER, Reason.DENIED, Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED, Reason.UNSUPPORTED}
 )
 
 
-def describe_cluster(*, controllers: bool) -> Any:
-    """A DescribeCluster: of the controllers (KIP-919), or of the brokers."""
+def describe_cluster_request(*, controllers: bool) -> Any:
+    """A DescribeCluster request for the controllers (KIP-919) or for the brokers."""
     return DescribeClusterRequest(
         include_cluster_authorized_operations=False,
         endpoint_type=_CONTROLLERS if controllers else _BROKERS,
@@ -50,44 +50,44 @@ def describe_cluster(*, controllers: bool) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterDescribed:
-    """Which cluster a node belongs to, and whom else it knows."""
+class ClusterDescription:
+    """A node's answer to DescribeCluster."""
 
     cluster_id: str
     controllers: tuple[Address, ...]
-    """Every registered controller, voter or not, at the listener that was asked; empty where brokers were asked for."""
+    """Every registered controller, voter or not, at the queried listener; empty if brokers were requested."""
 
 
-def cluster_described(answer: Any) -> ClusterDescribed:
-    """What a node says of its cluster (KIP-919).
+def parse_describe_cluster(response: Any) -> ClusterDescription:
+    """Parses a DescribeCluster response (KIP-919).
 
     Raises:
-        UnseenError: it does not want to tell.
+        ObservationError: the response holds an error code.
     """
-    if answer.error_code:
-        raise of_code(answer.error_code, "DescribeCluster")
-    nodes = answer.brokers if getattr(answer, "endpoint_type", _BROKERS) == _CONTROLLERS else ()
-    return ClusterDescribed(
-        cluster_id=str(answer.cluster_id), controllers=tuple(Address(node.host, node.port) for node in nodes)
+    if response.error_code:
+        raise error_from_code(response.error_code, "DescribeCluster")
+    nodes = response.brokers if getattr(response, "endpoint_type", _BROKERS) == _CONTROLLERS else ()
+    return ClusterDescription(
+        cluster_id=str(response.cluster_id), controllers=tuple(Address(node.host, node.port) for node in nodes)
     )
 
 
-def identify(cluster: Cluster, timeout_s: float) -> str:
-    """Ask for a cluster's id, blocking: the look before a job starts.
+def identify(cluster: ClusterConnection, timeout_s: float) -> str:
+    """Returns a cluster's id. Blocks; called before the job starts.
 
     Returns:
-        The id that the first node to answer tells; where none may tell, `cluster.cluster_id`, once a node has
-        taken it for its own or has answered at all.
+        The id that the first node to answer reports. If no node may report it: `cluster.cluster_id`, once a node
+        accepted it in a Fetch, or answered a Fetch with DENIED or UNSUPPORTED.
 
     Raises:
-        UnseenError: WRONG_CLUSTER when the id is not `cluster.cluster_id`; else the most telling reason why
-            nobody answered within `timeout_s`.
-        UsageError: an option that we do not know.
+        ObservationError: WRONG_CLUSTER if the id is not `cluster.cluster_id`; otherwise the most specific reason why
+            no node answered within `timeout_s`.
+        UsageError: an unknown option.
     """
-    loop = Loop()
+    loop = EventLoop()
     try:
         resolver = Resolver(loop, resolve=cluster.resolve, hosts_file=cluster.hosts_file)
-        client = Client(loop, cluster, resolver=resolver, budget=Budget())
+        client = Client(loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
         try:
             return loop.run(lambda: _identify(loop, client, cluster, timeout_s))
         finally:
@@ -96,63 +96,65 @@ def identify(cluster: Cluster, timeout_s: float) -> str:
         loop.close()
 
 
-async def ask_cluster(client: Client, address: Address) -> ClusterDescribed:
-    """Which cluster a node belongs to, be it a controller or a broker; a controller names all others.
+async def query_cluster(client: Client, address: Address) -> ClusterDescription:
+    """Sends DescribeCluster to a controller or broker. A controller's answer lists all controllers.
 
     Raises:
-        UnseenError: it does not answer or may not tell; a controller tells only with ALTER on CLUSTER, and before
-            Kafka 3.7 (KIP-919) not at all: UNSUPPORTED.
+        ObservationError: no answer, or the node refuses: a controller answers only with ALTER on CLUSTER (DENIED),
+            and does not support the request before Kafka 3.7, KIP-919 (UNSUPPORTED).
     """
     try:
-        return cluster_described(
-            await client.ask(address, describe_cluster(controllers=True), lane=ObservationSource.QUORUM)
+        return parse_describe_cluster(
+            await client.send(address, describe_cluster_request(controllers=True), source=ObservationSource.QUORUM)
         )
-    except UnseenError as problem:
+    except ObservationError as problem:
         if problem.reason is not Reason.UNSUPPORTED:
             raise
-    return cluster_described(
-        await client.ask(address, describe_cluster(controllers=False), lane=ObservationSource.QUORUM)
+    return parse_describe_cluster(
+        await client.send(address, describe_cluster_request(controllers=False), source=ObservationSource.QUORUM)
     )
 
 
-async def _identify(loop: Loop, client: Client, cluster: Cluster, timeout_s: float) -> str:
-    async def ask(address: Address) -> str:
+async def _identify(loop: EventLoop, client: Client, cluster: ClusterConnection, timeout_s: float) -> str:
+    async def query(address: Address) -> str:
         try:
-            return (await ask_cluster(client, address)).cluster_id
-        except UnseenError as problem:
+            return (await query_cluster(client, address)).cluster_id
+        except ObservationError as problem:
             if cluster.cluster_id is None or problem.reason not in (Reason.DENIED, Reason.UNSUPPORTED):
                 raise
-        return await _accepted(client, address, cluster.cluster_id)
+        return await _require_accepted(client, address, cluster.cluster_id)
 
-    sweep = Sweep(loop, ask)
+    concurrent_query = ConcurrentQuery(loop, query)
     addresses = [Address(host, port) for host, port in cluster.bootstrap]
     deadline = loop.now() + timeout_s
     while True:
-        found = await sweep.round(addresses, seconds=max(0.0, deadline - loop.now()), good=lambda _: True)
-        for address, verdict in found.items():
-            if isinstance(verdict, str):
-                return _expected(cluster, address, verdict)
-        failures = {address: verdict for address, verdict in found.items() if isinstance(verdict, UnseenError)}
-        address, worst = min(failures.items(), key=lambda one: _TELLING.index(one[1].reason))
+        results = await concurrent_query.query(
+            addresses, timeout_s=max(0.0, deadline - loop.now()), accept=lambda _: True
+        )
+        for address, result in results.items():
+            if isinstance(result, str):
+                return _require_expected(cluster, address, result)
+        failures = {address: result for address, result in results.items() if isinstance(result, ObservationError)}
+        address, worst = min(failures.items(), key=lambda one: _MOST_SPECIFIC_FIRST.index(one[1].reason))
         final = all(problem.reason in _FINAL for problem in failures.values())
-        if final or loop.now() + _AGAIN_S >= deadline:
-            raise UnseenError(worst.reason, f"{address}: {worst.detail}")
-        await loop.sleep(_AGAIN_S)
+        if final or loop.now() + _RETRY_S >= deadline:
+            raise ObservationError(worst.reason, f"{address}: {worst.detail}")
+        await loop.sleep(_RETRY_S)
 
 
-async def _accepted(client: Client, address: Address, cluster_id: str) -> str:
-    """The configured id, unless a controller says that it is not its own."""
-    request = knock(cluster_id)
+async def _require_accepted(client: Client, address: Address, cluster_id: str) -> str:
+    """Returns the configured id, unless the node rejects it in a Fetch (WRONG_CLUSTER)."""
+    request = empty_fetch_request(cluster_id)
     try:
-        fetched(await client.ask(address, request, lane=ObservationSource.LOG))
-    except UnseenError as problem:
+        parse_fetch(await client.send(address, request, source=ObservationSource.LOG))
+    except ObservationError as problem:
         if problem.reason not in (Reason.DENIED, Reason.UNSUPPORTED):
             raise
     return cluster_id
 
 
-def _expected(cluster: Cluster, address: Address, found: str) -> str:
+def _require_expected(cluster: ClusterConnection, address: Address, found: str) -> str:
     if cluster.cluster_id not in (None, found):
         detail = f"{address} belongs to cluster {found}, not to {cluster.cluster_id}"
-        raise UnseenError(Reason.WRONG_CLUSTER, detail)
+        raise ObservationError(Reason.WRONG_CLUSTER, detail)
     return found

@@ -1,84 +1,86 @@
-"""A sweep: ask several addresses the same thing side by side, and never wait for the silent ones."""
+"""Sends the same query to several addresses concurrently, without waiting for the ones that do not answer."""
 
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
-from connectors.errors import UnseenError
+from connectors.errors import ObservationError
 from connectors.kafka.client import Address
-from connectors.kafka.event_loop import Loop, Outcome
+from connectors.kafka.event_loop import EventLoop, TypedFuture
 from rules.model.monitoring import Reason
 
 T = TypeVar("T")
-_FRESH_S = 5.0
-"""An answer that came after its round counts in a later one, but not when nobody asked for so long: what was said
-of a leader hours ago must not be taken for now."""
+_MAX_AGE_S = 5.0
+"""A response that arrives after its round is used in a later round, unless it is older than this: what a node reported
+of the leader hours ago is not current."""
 
 
-class Sweep(Generic[T]):
-    """Rounds of asking. An address that has not answered the round before is not asked again meanwhile."""
+class ConcurrentQuery(Generic[T]):
+    """Query rounds. An address that has not answered an earlier round yet is not queried again in the meantime."""
 
-    def __init__(self, loop: Loop, ask: Callable[[Address], Coroutine[Any, Any, T]]) -> None:
+    def __init__(self, loop: EventLoop, send: Callable[[Address], Coroutine[Any, Any, T]]) -> None:
         self._loop = loop
-        self._ask = ask
-        self._pending: dict[Address, tuple[Outcome[T], float]] = {}
+        self._send = send
+        self._pending: dict[Address, tuple[TypedFuture[T], float]] = {}
         self._done_at: dict[Address, float] = {}
 
     @property
     def pending(self) -> frozenset[Address]:
-        """Asked, and silent so far."""
+        """Addresses that were queried and have not answered yet."""
         return frozenset(self._pending)
 
-    async def round(
-        self, addresses: Iterable[Address], *, seconds: float, good: Callable[[T], bool], since: float = 0.0
-    ) -> "dict[Address, T | UnseenError]":
-        """Ask them all.
+    async def query(
+        self, addresses: Iterable[Address], *, timeout_s: float, accept: Callable[[T], bool], since: float = 0.0
+    ) -> "dict[Address, T | ObservationError]":
+        """Queries all addresses.
 
         Args:
-            addresses: whom.
-            seconds: no longer than this; who is silent until then is TIMED_OUT in this round.
-            good: an answer that ends the round at once.
-            since: an answer to what was asked before this moment (the loop's clock) is none: somebody said newer.
+            addresses: the addresses to query.
+            timeout_s: the longest duration of the round; an address without an answer by then is TIMED_OUT.
+            accept: an answer for which this returns True ends the round at once.
+            since: answers to queries sent before this time (the loop's clock) are discarded as outdated.
 
         Returns:
-            Each address with its answer, or why there is none.
+            For each address its answer, or the error.
 
         Raises:
-            Exception: what asking raised and is no UnseenError.
+            Exception: whatever the query raised other than ObservationError.
         """
-        wanted = tuple(addresses)
+        requested = tuple(addresses)
         started = self._loop.now()
-        for address in wanted:
-            if address not in self._pending or self._is_old(address, started, since):
+        for address in requested:
+            if address not in self._pending or self._is_outdated(address, started, since):
                 self._done_at.pop(address, None)
                 self._pending[address] = (self._loop.spawn(self._timed(address)), started)
-        asked = [self._pending[address] for address in wanted]
+        queries = [self._pending[address] for address in requested]
 
-        def enough() -> bool:
-            done = [(one, at) for one, at in asked if one.done]
-            return len(done) == len(asked) or any(one.succeeded and at >= since and good(one.value) for one, at in done)
+        def is_complete() -> bool:
+            done = [(one, at) for one, at in queries if one.done]
+            return len(done) == len(queries) or any(
+                one.succeeded and at >= since and accept(one.value) for one, at in done
+            )
 
-        await self._loop.until(enough, [one for one, _ in asked], seconds)
-        return {address: await self._verdict(address, since) for address in wanted}
+        await self._loop.wait_until(is_complete, [one for one, _ in queries], timeout_s)
+        return {address: await self._result(address, since) for address in requested}
 
     async def _timed(self, address: Address) -> T:
         try:
-            return await self._ask(address)
+            return await self._send(address)
         finally:
             self._done_at[address] = self._loop.now()
 
-    def _is_old(self, address: Address, now: float, since: float) -> bool:
+    def _is_outdated(self, address: Address, now: float, since: float) -> bool:
         done_at = self._done_at.get(address)
-        return done_at is not None and (now - done_at > _FRESH_S or self._pending[address][1] < since)
+        return done_at is not None and (now - done_at > _MAX_AGE_S or self._pending[address][1] < since)
 
-    async def _verdict(self, address: Address, since: float) -> "T | UnseenError":
-        outcome, asked_at = self._pending[address]
-        if not outcome.done:
-            waited_ms = round((self._loop.now() - asked_at) * 1000)
-            return UnseenError(Reason.TIMED_OUT, f"no answer yet after {waited_ms} ms")
+    async def _result(self, address: Address, since: float) -> "T | ObservationError":
+        future, sent_at = self._pending[address]
+        if not future.done:
+            waited_ms = round((self._loop.now() - sent_at) * 1000)
+            return ObservationError(Reason.TIMED_OUT, f"no answer after {waited_ms} ms")
         del self._pending[address]
         self._done_at.pop(address, None)
         try:
-            answer = await outcome.get()
-        except UnseenError as problem:
+            answer = await future.get()
+        except ObservationError as problem:
             return problem
-        return answer if asked_at >= since else UnseenError(Reason.TIMED_OUT, "its answer came too late")
+        return answer if sent_at >= since else ObservationError(Reason.TIMED_OUT, "the answer came too late")

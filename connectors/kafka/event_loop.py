@@ -1,7 +1,7 @@
-"""The gatherer's event loop: kafka-python's own (`kafka.net.selector`), with types, threads and bounded waits.
+"""The gatherer's event loop: kafka-python's loop (`kafka.net.selector`) with types, a thread pool and timeouts.
 
-One loop, one thread, all clusters. What would block (name resolution) goes to a small pool of threads and comes
-back as an awaitable.
+One loop in one thread serves all clusters. Blocking work (name resolution) runs in a thread pool; coroutines await its
+result.
 """
 
 import time
@@ -14,8 +14,8 @@ from connectors.kafka.kafka_python import Future, NetworkSelector
 T = TypeVar("T")
 
 
-class Outcome(Generic[T]):
-    """What a spawned coroutine came to: await it, or ask whether it is there."""
+class TypedFuture(Generic[T]):
+    """The result of a spawned coroutine, now or later."""
 
     def __init__(self, future: Any) -> None:
         self.future = future
@@ -32,12 +32,12 @@ class Outcome(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The result of one that succeeded."""
+        """The result. Valid only if `succeeded`."""
         result: T = self.future.value
         return result
 
     async def get(self) -> T:
-        """Its result.
+        """Waits for the result and returns it.
 
         Raises:
             BaseException: what the coroutine raised.
@@ -46,77 +46,79 @@ class Outcome(Generic[T]):
         return result
 
 
-class Loop:
-    """One event loop. Not thread-safe but for `soon` and `stop`."""
+class EventLoop:
+    """One event loop. Only `call_soon` and `stop` are thread-safe."""
 
     def __init__(self, *, threads: int = 64) -> None:
-        """`threads` at most, started when needed: each name of a zone whose servers are silent holds one for seconds,
-        and must not hold up the names of other clusters.
+        """`threads` is the pool's maximum; threads start on demand. A name whose name servers do not answer occupies a
+        thread for seconds and must not delay the lookups of other clusters.
         """
         self.net = NetworkSelector(slow_task_threshold_secs=0)
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="resolve")
         self._stopped = Future()
         self.ending = False
-        """True from `stop` on: what breaks now breaks because we go."""
+        """True once `stop` or `close` was called: failures from then on are caused by the shutdown."""
 
     def now(self) -> float:
-        """Seconds of a clock that never goes back."""
+        """Returns the monotonic clock in seconds."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run for this long."""
+        """Suspends the current coroutine for this long."""
         await self.net.sleep(max(0.0, seconds))
 
-    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> Outcome[T]:
-        """Start a coroutine; what it raises waits in the outcome."""
+    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> TypedFuture[T]:
+        """Starts a coroutine; the returned future holds its result or exception."""
         future = Future()
 
         async def run() -> None:
             try:
                 future.success(await coroutine)
-            except BaseException as problem:  # noqa: BLE001 - it is handed on, whole, to whoever asks for the outcome
+            except BaseException as problem:  # noqa: BLE001 - it is re-raised where the future is awaited
                 future.failure(problem)
 
         self.net.call_soon(run)
-        return Outcome(future)
+        return TypedFuture(future)
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """Run them side by side; results in their order."""
-        outcomes = [self.spawn(one) for one in coroutines]
-        return [await outcome.get() for outcome in outcomes]
+        """Runs the coroutines concurrently and returns their results in order."""
+        futures = [self.spawn(one) for one in coroutines]
+        return [await future.get() for future in futures]
 
-    async def within(self, outcome: Outcome[T], seconds: float) -> T:
-        """Await an outcome, but no longer than this.
+    async def wait_for(self, future: TypedFuture[T], seconds: float) -> T:
+        """Waits for a future, at most this long, and returns its result.
 
         Raises:
-            TimeoutError: it was not done by then; it is not cancelled.
+            TimeoutError: the future was not done in time; it is not cancelled.
         """
-        await self.until(lambda: outcome.done, (outcome,), seconds)
-        if not outcome.done:
+        await self.wait_until(lambda: future.done, (future,), seconds)
+        if not future.done:
             raise TimeoutError
-        return await outcome.get()
+        return await future.get()
 
-    async def until(self, enough: Callable[[], bool], outcomes: Iterable[Outcome[Any]], seconds: float) -> None:
-        """Return as soon as `enough` holds, looked at whenever one of the outcomes is there, or after this long."""
+    async def wait_until(
+        self, condition: Callable[[], bool], futures: Iterable[TypedFuture[Any]], seconds: float
+    ) -> None:
+        """Returns once `condition` is true, evaluated whenever one of the futures is done, or after this long."""
         waiter = Future()
 
-        def look(_: object) -> None:
-            if not waiter.is_done and enough():
+        def check(_: object) -> None:
+            if not waiter.is_done and condition():
                 waiter.success(None)
 
         def give_up() -> None:
             if not waiter.is_done:
                 waiter.success(None)
 
-        for outcome in outcomes:
-            outcome.future.add_both(look)
-        look(None)
+        for future in futures:
+            future.future.add_both(check)
+        check(None)
         timer = self.net.call_later(seconds, give_up)
         await waiter
         self.net.cancel(timer)
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run blocking work in the pool.
+    async def run_in_thread(self, work: Callable[[], T]) -> T:
+        """Runs blocking work in the thread pool and returns its result.
 
         Raises:
             Exception: what the work raised.
@@ -126,18 +128,18 @@ class Loop:
         def run() -> None:
             try:
                 result = work()
-            except Exception as problem:  # noqa: BLE001 - handed to the coroutine that waits
+            except Exception as problem:  # noqa: BLE001 - re-raised in the coroutine that waits
                 failure = problem
-                self.soon(lambda: done.failure(failure))
+                self.call_soon(lambda: done.failure(failure))
             else:
-                self.soon(lambda: done.success(result))
+                self.call_soon(lambda: done.success(result))
 
         self._pool.submit(run)
         value: T = await done
         return value
 
-    def soon(self, work: Callable[[], object]) -> None:
-        """From any thread: run this in the loop."""
+    def call_soon(self, work: Callable[[], object]) -> None:
+        """Runs a function in the loop. Thread-safe."""
 
         def call() -> None:
             work()
@@ -145,29 +147,29 @@ class Loop:
         try:
             self.net.call_soon_threadsafe(call)
         except RuntimeError:
-            return  # closed: whoever waited is gone too
+            return  # the loop is closed, and with it every coroutine that waits
 
     def run(self, main: Callable[[], Awaitable[T]]) -> T:
-        """Drive the loop until `main` is done."""
+        """Runs the loop until `main` returns, and returns its result."""
         result: T = self.net.run(main)
         return result
 
-    async def until_stopped(self) -> None:
-        """Return when `stop` was called."""
+    async def wait_stopped(self) -> None:
+        """Returns once `stop` was called."""
         await self._stopped
 
     def stop(self) -> None:
-        """From any thread: let `until_stopped` return."""
+        """Makes `wait_stopped` return. Thread-safe."""
 
         def settle() -> None:
             if not self._stopped.is_done:
                 self._stopped.success(None)
 
         self.ending = True
-        self.soon(settle)
+        self.call_soon(settle)
 
     def close(self) -> None:
-        """Cancel what runs and give the sockets back."""
+        """Cancels the running coroutines and closes the loop's sockets."""
         self.ending = True
         self.net.close()
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,8 +1,7 @@
-"""kafka-python's classes that carry the wire, each imported here and nowhere else.
+"""The only module that imports kafka-python.
 
-Two reasons for one door: kafka-python 3.0 reads its schemas in a way that warns of deprecation at import on
-Python 3.11 and 3.12 (our tests turn warnings into errors), and FetchSnapshot, which it lacks, is compiled here
-from a description of our own.
+kafka-python 3.0 raises a DeprecationWarning at import on Python 3.11 and 3.12, which the tests turn into an error, so
+the import is wrapped here. kafka-python has no FetchSnapshot; this module compiles it from the project's own schema.
 """
 
 import logging
@@ -29,13 +28,13 @@ with warnings.catch_warnings():
     from connectors.kafka import schemas
 
     class FetchSnapshotRequest(ApiMessage, load_json=schemas):  # type: ignore[misc, call-arg]
-        """FetchSnapshot (KIP-630): a piece of a leader's `.checkpoint`."""
+        """FetchSnapshot (KIP-630): requests a piece of a leader's `.checkpoint`."""
 
     class FetchSnapshotResponse(ApiMessage, load_json=schemas):  # type: ignore[misc, call-arg]
         """The piece."""
 
 
-_PINNED = (
+_LOGGERS = (
     "kafka",
     "kafka.net",
     "kafka.net.connection",
@@ -46,17 +45,17 @@ _PINNED = (
 )
 
 
-def hush() -> None:
-    """Pin kafka-python's loggers, whatever verbosity was asked for.
+def limit_kafka_logging() -> None:
+    """Sets kafka-python's loggers to CRITICAL, independent of the configured verbosity.
 
-    At DEBUG they print passwords, tokens and every byte received; at ERROR the parser still prints the whole
-    buffer of an answer it cannot decode. What we have to say of a connection, our own `unseen` rows say.
+    At DEBUG they log passwords, tokens and every received byte; at ERROR the parser still logs the whole buffer of a
+    response it cannot decode. Connection failures are recorded in ObservationFailed events instead.
     """
-    for name in _PINNED:
+    for name in _LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-hush()
+limit_kafka_logging()
 
 __all__ = [
     "AbstractTokenProvider",
@@ -74,6 +73,6 @@ __all__ = [
     "KafkaSSLTransport",
     "KafkaTCPTransport",
     "NetworkSelector",
-    "hush",
     "kafka_errors",
+    "limit_kafka_logging",
 ]

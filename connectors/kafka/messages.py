@@ -1,7 +1,7 @@
-"""Requests as kafka-python builds them, and their answers as values: -1, the zero UUID and empty become None.
+"""Builds the requests and parses the responses: -1, the zero UUID and empty strings become None.
 
-Every Fetch and FetchSnapshot made here carries replica id -1 and no directory id, so that the leader keeps no
-row for us: any other id is listed as an observer at once.
+Every Fetch and FetchSnapshot has replica id -1 and no directory id, so the leader does not list kraftwatch as an
+observer. It lists any other replica id as an observer at once.
 """
 
 import base64
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from connectors.errors import UnseenError
-from connectors.event import NodeEndpoints, QuorumPolled
+from connectors.errors import ObservationError
 from connectors.kafka.client import Address
-from connectors.kafka.error_classification import of_code
+from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.kafka_python import (
     DescribeConfigsRequest,
     DescribeQuorumRequest,
     FetchRequest,
     FetchSnapshotRequest,
 )
+from connectors.observation_event import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Reason
 from rules.model.poll import Replica
@@ -33,34 +33,34 @@ _EXPECTED = re.compile(r"expected (\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotId:
-    """Which `.checkpoint`: everything below `end_offset`, whose last record is of `epoch`."""
+    """Identifies a `.checkpoint`: it covers all offsets below `end_offset`; its last record has epoch `epoch`."""
 
     end_offset: int
     epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchAnswer:
-    """What a controller said to a Fetch of the metadata log."""
+class FetchResult:
+    """A controller's response to a Fetch of the metadata log."""
 
     error: int
-    """0 = it leads and answered."""
+    """The partition's error code; 0: the node is the leader."""
     leader_id: int | None
     leader_epoch: int | None
     leader: Address | None
-    """The leader's address, where the answer holds it (Fetch v16)."""
+    """The leader's address, if the response contains it (Fetch v16)."""
     high_watermark: int | None = None
     start_offset: int | None = None
-    """Where the log begins, as an answer without an error tells it."""
+    """The log start offset; only in a response without an error."""
     diverging: SnapshotId | None = None
-    """DivergingEpoch: the leader's newest epoch that is not above ours, and where it ended."""
+    """DivergingEpoch: the leader's largest epoch that is not above the fetched one, and its end offset."""
     snapshot: SnapshotId | None = None
     records: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotAnswer:
-    """A piece of a `.checkpoint`, which may end inside a batch."""
+class FetchSnapshotResult:
+    """A piece of a `.checkpoint`; it may end inside a batch."""
 
     error: int
     size: int = 0
@@ -68,7 +68,7 @@ class SnapshotAnswer:
     records: bytes = b""
 
 
-def fetch(
+def fetch_request(
     *,
     cluster_id: str | None,
     leader_epoch: int,
@@ -78,7 +78,7 @@ def fetch(
     max_wait_ms: int,
     max_bytes: int,
 ) -> Any:
-    """A Fetch of `__cluster_metadata-0` as nobody (KIP-595; high watermark: KIP-1166)."""
+    """Returns a Fetch of `__cluster_metadata-0` with replica id -1 (KIP-595; high watermark: KIP-1166)."""
     partition = FetchRequest.FetchTopic.FetchPartition(
         partition=0,
         current_leader_epoch=leader_epoch,
@@ -88,7 +88,7 @@ def fetch(
         high_watermark=-1 if high_watermark is None else high_watermark,
     )
     topic = FetchRequest.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])
-    whose = {} if cluster_id is None else {"cluster_id": cluster_id}
+    cluster = {} if cluster_id is None else {"cluster_id": cluster_id}
     return FetchRequest(
         replica_id=_ANONYMOUS,
         max_wait_ms=max_wait_ms,
@@ -96,13 +96,13 @@ def fetch(
         max_bytes=max_bytes,
         topics=[topic],
         min_version=12,
-        **whose,
+        **cluster,
     )
 
 
-def knock(cluster_id: str | None, *, leader_epoch: int = 0) -> Any:
-    """A Fetch of nothing, asked for what its answer tells besides: whose node it is, whom it follows, its snapshot."""
-    return fetch(
+def empty_fetch_request(cluster_id: str | None, *, leader_epoch: int = 0) -> Any:
+    """Returns a Fetch of offset 0 and 1 byte; its response shows the node's cluster, leader, epoch and snapshot."""
+    return fetch_request(
         cluster_id=cluster_id,
         leader_epoch=leader_epoch,
         offset=0,
@@ -113,18 +113,18 @@ def knock(cluster_id: str | None, *, leader_epoch: int = 0) -> Any:
     )
 
 
-def fetched(answer: Any) -> FetchAnswer:
-    """What the answer to a Fetch says.
+def parse_fetch(response: Any) -> FetchResult:
+    """Parses a Fetch response.
 
     Raises:
-        UnseenError: an error at top level, or one that has nothing to do with who leads.
+        ObservationError: a top-level error, or a partition error other than 6, 74 and 75, which report the leader.
     """
-    if answer.error_code:
-        raise of_code(answer.error_code, "Fetch")
+    if response.error_code:
+        raise error_from_code(response.error_code, "Fetch")
     partition = next(
         (
             each
-            for topic in answer.responses or ()
+            for topic in response.responses or ()
             if topic.topic_id == TOPIC_ID or topic.topic == TOPIC
             for each in topic.partitions
             if each.partition_index == 0
@@ -132,50 +132,50 @@ def fetched(answer: Any) -> FetchAnswer:
         None,
     )
     if partition is None:
-        raise UnseenError(Reason.UNSUPPORTED, "Fetch: an answer without the partition")
+        raise ObservationError(Reason.UNSUPPORTED, "Fetch: the response does not contain the partition")
     if partition.error_code not in (0, 6, 74, 75):
-        raise of_code(partition.error_code, "Fetch")
+        raise error_from_code(partition.error_code, "Fetch")
     current = partition.current_leader
-    leader_id = None if current is None else _known(current.leader_id)
-    return FetchAnswer(
+    leader_id = None if current is None else _non_negative(current.leader_id)
+    return FetchResult(
         error=partition.error_code,
         leader_id=leader_id,
-        leader_epoch=None if current is None else _known(current.leader_epoch),
-        leader=_address_of(leader_id, answer.node_endpoints),
-        high_watermark=_known(partition.high_watermark),
-        start_offset=None if partition.error_code else _known(partition.log_start_offset),
+        leader_epoch=None if current is None else _non_negative(current.leader_epoch),
+        leader=_address_of(leader_id, response.node_endpoints),
+        high_watermark=_non_negative(partition.high_watermark),
+        start_offset=None if partition.error_code else _non_negative(partition.log_start_offset),
         diverging=_snapshot_id(partition.diverging_epoch),
         snapshot=_snapshot_id(partition.snapshot_id),
         records=bytes(partition.records or b""),
     )
 
 
-def fetch_snapshot(
+def fetch_snapshot_request(
     *, cluster_id: str | None, leader_epoch: int, snapshot: SnapshotId, position: int, max_bytes: int
 ) -> Any:
-    """A FetchSnapshot (KIP-630) as nobody."""
-    kind = FetchSnapshotRequest.TopicSnapshot.PartitionSnapshot
-    partition = kind(
+    """Returns a FetchSnapshot (KIP-630) with replica id -1."""
+    partition_type = FetchSnapshotRequest.TopicSnapshot.PartitionSnapshot
+    partition = partition_type(
         partition=0,
         current_leader_epoch=leader_epoch,
-        snapshot_id=kind.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+        snapshot_id=partition_type.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
         position=position,
     )
     topic = FetchSnapshotRequest.TopicSnapshot(name=TOPIC, partitions=[partition])
-    whose = {} if cluster_id is None else {"cluster_id": cluster_id}
-    return FetchSnapshotRequest(replica_id=_ANONYMOUS, max_bytes=max_bytes, topics=[topic], **whose)
+    cluster = {} if cluster_id is None else {"cluster_id": cluster_id}
+    return FetchSnapshotRequest(replica_id=_ANONYMOUS, max_bytes=max_bytes, topics=[topic], **cluster)
 
 
-def snapshot_fetched(answer: Any) -> SnapshotAnswer:
-    """What the answer to a FetchSnapshot says.
+def parse_fetch_snapshot(response: Any) -> FetchSnapshotResult:
+    """Parses a FetchSnapshot response.
 
     Raises:
-        UnseenError: an error at top level.
+        ObservationError: a top-level error.
     """
-    if answer.error_code:
-        raise of_code(answer.error_code, "FetchSnapshot")
-    partition = answer.topics[0].partitions[0]
-    return SnapshotAnswer(
+    if response.error_code:
+        raise error_from_code(response.error_code, "FetchSnapshot")
+    partition = response.topics[0].partitions[0]
+    return FetchSnapshotResult(
         error=partition.error_code,
         size=partition.size,
         position=partition.position,
@@ -183,27 +183,27 @@ def snapshot_fetched(answer: Any) -> SnapshotAnswer:
     )
 
 
-def describe_quorum() -> Any:
-    """A DescribeQuorum (KIP-595, KIP-836, KIP-853)."""
+def describe_quorum_request() -> Any:
+    """Returns a DescribeQuorum (KIP-595, KIP-836, KIP-853)."""
     partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
     return DescribeQuorumRequest(topics=[DescribeQuorumRequest.TopicData(topic_name=TOPIC, partitions=[partition])])
 
 
-def quorum_described(answer: Any, *, cluster_id: str | None, address: Address) -> QuorumPolled:
-    """What the leader says of its quorum.
+def parse_describe_quorum(response: Any, *, cluster_id: str | None, address: Address) -> QuorumPolled:
+    """Parses a DescribeQuorum response.
 
     Raises:
-        UnseenError: it does not lead (NO_LEADER), or does not want to tell.
+        ObservationError: the node is not the leader (NO_LEADER), or the response holds another error.
     """
-    if answer.error_code:
-        raise of_code(answer.error_code, "DescribeQuorum")
-    if not answer.topics or not answer.topics[0].partitions:
-        raise UnseenError(Reason.UNSUPPORTED, "DescribeQuorum: an answer without the partition")
-    partition = answer.topics[0].partitions[0]
+    if response.error_code:
+        raise error_from_code(response.error_code, "DescribeQuorum")
+    if not response.topics or not response.topics[0].partitions:
+        raise ObservationError(Reason.UNSUPPORTED, "DescribeQuorum: the response does not contain the partition")
+    partition = response.topics[0].partitions[0]
     if partition.error_code:
-        raise of_code(partition.error_code, "DescribeQuorum")
+        raise error_from_code(partition.error_code, "DescribeQuorum")
     if partition.leader_id < 0:
-        raise UnseenError(Reason.NO_LEADER, "DescribeQuorum: it knows no leader")
+        raise ObservationError(Reason.NO_LEADER, "DescribeQuorum: the node knows no leader")
     return QuorumPolled(
         cluster_id=cluster_id,
         endpoint=str(address),
@@ -212,30 +212,30 @@ def quorum_described(answer: Any, *, cluster_id: str | None, address: Address) -
         high_watermark=_offset(partition.high_watermark),
         voters=tuple(map(_replica, partition.current_voters)),
         observers=tuple(map(_replica, partition.observers)),
-        nodes=tuple(map(_node, answer.nodes or ())),
+        nodes=tuple(map(_node, response.nodes or ())),
     )
 
 
-def describe_node(node: int) -> Any:
-    """A DescribeConfigs of one harmless key of one node: only that node answers it."""
+def describe_node_request(node: int) -> Any:
+    """Returns a DescribeConfigs of node.id of one node: only that node answers it."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=["node.id"]
     )
     return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
 
 
-def node_described(answer: Any, *, asked: int) -> NodeId | None:
-    """Which node answers; None when it may not tell us."""
-    if not answer.results:
+def parse_node_id(response: Any, *, requested: int) -> NodeId | None:
+    """Returns the id of the node that answered DescribeConfigs; None if the response does not show it."""
+    if not response.results:
         return None
-    result = answer.results[0]
+    result = response.results[0]
     if result.error_code == 0:
-        return NodeId(asked)
-    said = _EXPECTED.search(result.error_message or "")
-    return NodeId(int(said.group(1))) if said else None
+        return NodeId(requested)
+    match = _EXPECTED.search(result.error_message or "")
+    return NodeId(int(match.group(1))) if match else None
 
 
-def _known(number: int) -> int | None:
+def _non_negative(number: int) -> int | None:
     return None if number < 0 else number
 
 

@@ -1,58 +1,58 @@
-"""How much one cluster is asked: every request counted, and a hard ceiling.
+"""Limits and counts the requests to one cluster.
 
-A quorum must not notice that it is watched, least of all while it struggles. The ceiling is a token bucket whose
-rate and burst together cannot pass `CEILING` in any second. ApiVersions and login are requests too: a connection
-takes a place before its first word, and two or three more before it logs in.
+Monitoring must not load a quorum, especially while the quorum has problems. The limiter is a token bucket: rate and
+burst together cannot exceed `MAX_REQUESTS_PER_SECOND` in any second. ApiVersions and login count as requests: a
+connection acquires one token before its first request, and two or three more before it logs in.
 """
 
 import time
 from collections import deque
 from collections.abc import Callable
 
-from connectors.kafka.event_loop import Loop
+from connectors.kafka.event_loop import EventLoop
 
-CEILING = 20
-"""Requests in any one second, all connections of one cluster together."""
+MAX_REQUESTS_PER_SECOND = 20
+"""In any one second, over all connections of one cluster."""
 _RATE = 12.0
-_BURST = CEILING - _RATE
+_BURST = MAX_REQUESTS_PER_SECOND - _RATE
 
 
-class Budget:
-    """The requests of one cluster."""
+class RateLimiter:
+    """The request limit of one cluster."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._tokens = _BURST
-        self._at = clock()
-        self._newest: deque[float] = deque()
+        self._updated_at = clock()
+        self._last_second: deque[float] = deque()
         self.requests_sent = 0
-        """Since the start, ApiVersions and login included."""
+        """Since the start, including ApiVersions and login."""
         self.busiest_second = 0
-        """The most requests that went out within one second."""
+        """The highest number of requests sent within one second."""
 
-    async def take(self, loop: Loop, places: int = 1) -> None:
-        """Wait until so many requests are within the ceiling, and take their places."""
-        while (wait := self.try_take(places)) > 0:
+    async def acquire(self, loop: EventLoop, tokens: int = 1) -> None:
+        """Waits until `tokens` tokens are available, and takes them."""
+        while (wait := self.try_acquire(tokens)) > 0:
             await loop.sleep(wait)
 
-    def try_take(self, places: int = 1) -> float:
-        """Take the places, if they are there: then 0, else the seconds until they can be."""
-        assert places <= _BURST
+    def try_acquire(self, tokens: int = 1) -> float:
+        """Takes the tokens and returns 0; returns the seconds to wait if they are not available yet."""
+        assert tokens <= _BURST
         now = self._clock()
-        self._tokens = min(_BURST, self._tokens + (now - self._at) * _RATE)
-        self._at = now
-        missing = places - self._tokens
-        # What is less than a millionth of a place is rounding.
+        self._tokens = min(_BURST, self._tokens + (now - self._updated_at) * _RATE)
+        self._updated_at = now
+        missing = tokens - self._tokens
+        # Less than a millionth of a token is a rounding error.
         if missing > 1e-6:
             return missing / _RATE
-        self._tokens -= places
+        self._tokens -= tokens
         return 0.0
 
-    def count(self) -> None:
-        """One request goes out."""
+    def count_request(self) -> None:
+        """Counts one sent request."""
         now = self._clock()
         self.requests_sent += 1
-        self._newest.append(now)
-        while self._newest[0] <= now - 1.0:
-            self._newest.popleft()
-        self.busiest_second = max(self.busiest_second, len(self._newest))
+        self._last_second.append(now)
+        while self._last_second[0] <= now - 1.0:
+            self._last_second.popleft()
+        self.busiest_second = max(self.busiest_second, len(self._last_second))

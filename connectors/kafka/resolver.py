@@ -1,9 +1,9 @@
-"""Names to addresses as one cluster's configuration wants them: `resolve`, then the hosts file, then DNS.
+"""Resolves host names for one cluster: first `resolve`, then the hosts file, then DNS.
 
-The verdict matters more than the address, because an alert hangs on it. Measured with glibc 2.36 against a name
-server of our own: NXDOMAIN gives EAI_NONAME and an answer without addresses EAI_NODATA: *the name is gone*.
-SERVFAIL, REFUSED, NOTIMP, a silent server (after 10 s) and nobody at all give EAI_AGAIN: *the resolver failed*,
-which says nothing of the name.
+The kind of failure decides whether an alert fires. Measured with glibc 2.36 against a test name server: NXDOMAIN gives
+EAI_NONAME, an answer without addresses EAI_NODATA: *the name does not resolve* (UNRESOLVABLE). SERVFAIL, REFUSED,
+NOTIMP, a name server that does not answer (after 10 s) and no name server at all give EAI_AGAIN: *the resolver failed*
+(RESOLVER_FAILED), which does not show whether the name exists.
 """
 
 import ipaddress
@@ -11,64 +11,64 @@ import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from connectors.errors import UnseenError
-from connectors.kafka.event_loop import Loop, Outcome
+from connectors.errors import ObservationError
+from connectors.kafka.event_loop import EventLoop, TypedFuture
 from rules.model.monitoring import Reason
 
 Lookup = Callable[[str], tuple[str, ...]]
-_GONE = (socket.EAI_NONAME, socket.EAI_NODATA)
+_NAME_NOT_FOUND = (socket.EAI_NONAME, socket.EAI_NODATA)
 
 
 def lookup_dns(host: str) -> tuple[str, ...]:
-    """Ask the system's resolver. Blocks.
+    """Resolves a host with the system's resolver. Blocks.
 
     Returns:
-        The host's addresses, each once, in the resolver's order.
+        The host's addresses without duplicates, in the resolver's order.
 
     Raises:
-        UnseenError: UNRESOLVABLE when there is no such name, RESOLVER_FAILED when nobody could tell.
+        ObservationError: UNRESOLVABLE if the name does not exist, RESOLVER_FAILED if the resolver failed.
     """
-    if _plain(host).endswith(".invalid"):
-        # RFC 6761, section 6.4: such a name never exists, and no server needs to be asked.
-        raise UnseenError(Reason.UNRESOLVABLE, f"no such name: {host}")
+    if _normalized(host).endswith(".invalid"):
+        # RFC 6761, section 6.4: a name below .invalid never exists; no name server is queried.
+        raise ObservationError(Reason.UNRESOLVABLE, f"{host} does not resolve")
     try:
         found = socket.getaddrinfo(host, None, socket.AF_UNSPEC, socket.SOCK_STREAM)
     except socket.gaierror as problem:
-        if problem.errno in _GONE:
-            raise UnseenError(Reason.UNRESOLVABLE, f"no such name: {host}") from problem
-        raise UnseenError(Reason.RESOLVER_FAILED, f"{host}: {problem.strerror}") from problem
+        if problem.errno in _NAME_NOT_FOUND:
+            raise ObservationError(Reason.UNRESOLVABLE, f"{host} does not resolve") from problem
+        raise ObservationError(Reason.RESOLVER_FAILED, f"{host}: {problem.strerror}") from problem
     except UnicodeError as problem:
-        raise UnseenError(Reason.UNRESOLVABLE, f"no host can be named {host!r}") from problem
+        raise ObservationError(Reason.UNRESOLVABLE, f"{host!r} is not a valid host name") from problem
     except OSError as problem:
-        raise UnseenError(Reason.RESOLVER_FAILED, f"{host}: {problem.strerror}") from problem
+        raise ObservationError(Reason.RESOLVER_FAILED, f"{host}: {problem.strerror}") from problem
     return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def read_hosts(path: Path, host: str) -> tuple[str, ...]:
-    """The addresses a file in /etc/hosts format gives a name; empty when it does not hold the name.
+    """Returns the addresses of a host in a file in /etc/hosts format; empty if the file does not contain the host.
 
     Raises:
-        UnseenError: RESOLVER_FAILED, naming the file that cannot be read.
+        ObservationError: RESOLVER_FAILED with the file's path, if the file cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as problem:
-        raise UnseenError(Reason.RESOLVER_FAILED, f"hosts file {path}: {problem.strerror}") from problem
-    wanted = _plain(host)
+        raise ObservationError(Reason.RESOLVER_FAILED, f"hosts file {path}: {problem.strerror}") from problem
+    normalized = _normalized(host)
     found = []
     for line in text.splitlines():
         address, *names = line.partition("#")[0].split() or [""]
-        if _is_address(address) and wanted in map(_plain, names):
+        if _is_address(address) and normalized in map(_normalized, names):
             found.append(address)
     return tuple(dict.fromkeys(found))
 
 
 class Resolver:
-    """One cluster's resolver. Every call looks again: no answer is kept."""
+    """The resolver of one cluster. Nothing is cached: every call resolves again."""
 
     def __init__(
         self,
-        loop: Loop,
+        loop: EventLoop,
         *,
         resolve: Mapping[str, str],
         hosts_file: str | None,
@@ -76,37 +76,37 @@ class Resolver:
         timeout_s: float = 5.0,
     ) -> None:
         self._loop = loop
-        self._overrides = {_plain(host): address for host, address in resolve.items()}
+        self._overrides = {_normalized(host): address for host, address in resolve.items()}
         self._hosts_file = None if hosts_file is None else Path(hosts_file)
         self._dns = dns
         self._timeout_s = timeout_s
-        self._asking: dict[str, Outcome[tuple[str, ...]]] = {}
+        self._lookups: dict[str, TypedFuture[tuple[str, ...]]] = {}
 
     async def addresses(self, host: str) -> tuple[str, ...]:
-        """The addresses of a host, at least one.
+        """Returns the addresses of a host, at least one.
 
         Raises:
-            UnseenError: UNRESOLVABLE or RESOLVER_FAILED.
+            ObservationError: UNRESOLVABLE or RESOLVER_FAILED.
         """
         if _is_address(host):
             return (host,)
-        override = self._overrides.get(_plain(host))
+        override = self._overrides.get(_normalized(host))
         if override is not None:
             return (override,)
         if self._hosts_file is not None and (listed := read_hosts(self._hosts_file, host)):
             return listed
-        asked = self._asking.get(host)
-        if asked is None or asked.done:
-            # One thread a name: a dead resolver must not fill the pool.
-            asked = self._asking[host] = self._loop.spawn(self._loop.in_thread(lambda: self._dns(host)))
+        lookup = self._lookups.get(host)
+        if lookup is None or lookup.done:
+            # At most one thread per name: a resolver that does not answer must not fill the thread pool.
+            lookup = self._lookups[host] = self._loop.spawn(self._loop.run_in_thread(lambda: self._dns(host)))
         try:
-            return await self._loop.within(asked, self._timeout_s)
+            return await self._loop.wait_for(lookup, self._timeout_s)
         except TimeoutError as problem:
             detail = f"{host}: no answer from the resolver within {self._timeout_s:g} s"
-            raise UnseenError(Reason.RESOLVER_FAILED, detail) from problem
+            raise ObservationError(Reason.RESOLVER_FAILED, detail) from problem
 
 
-def _plain(host: str) -> str:
+def _normalized(host: str) -> str:
     return host.rstrip(".").lower()
 
 

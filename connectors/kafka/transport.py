@@ -1,13 +1,14 @@
-"""Sockets under kafka-python's connection: connect with our own addresses, and two transports with its faults cured.
+"""Sockets for kafka-python's connections: connect to resolved addresses, and TCP and TLS transports with fixes.
 
-What stock kafka-python 3.0.12 does wrong, and what is done here instead:
+Defects of kafka-python 3.0.12 that are fixed here:
 
-- bytes that come together with the end of the stream are thrown away, and with them the sentence that says why
-  a login failed: here they are delivered first;
-- a TLS handshake has no deadline, so a stopped controller holds its connection for ever: here it has one;
-- its TLS context cannot revoke, and may ask the terminal for a password: `connectors.kafka.credentials` makes ours;
-- an answer that cannot be decoded ends the reading task silently: here it ends the connection;
-- 4 KiB a read: here 256 KiB.
+- It discards bytes that arrive together with the end of the stream, and with them the error message of a failed
+  login. Here they are delivered first.
+- Its TLS handshake has no deadline, so a stopped controller blocks the connection forever. Here it has one.
+- Its TLS context does not support revocation lists and may prompt on the terminal for a password.
+  `connectors.kafka.credentials` creates the context instead.
+- A response that cannot be decoded ends the reading task without an error. Here it ends the connection.
+- It reads 4 KiB at a time. Here it reads 256 KiB.
 """
 
 import errno
@@ -16,77 +17,77 @@ import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from connectors.errors import UnseenError
+from connectors.errors import ObservationError
 from connectors.kafka.credentials import tls_context
-from connectors.kafka.error_classification import of_errno
-from connectors.kafka.event_loop import Loop
+from connectors.kafka.error_classification import error_from_errno
+from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import KafkaSSLTransport, KafkaTCPTransport, kafka_errors
 from rules.model.monitoring import Reason
 
 _READ_BYTES = 256 * 1024
-_UNDER_WAY = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
-_STRONGEST = (Reason.REFUSED, Reason.CLOSED, Reason.TIMED_OUT, Reason.UNREACHABLE)
+_IN_PROGRESS = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
+_MOST_SPECIFIC_FIRST = (Reason.REFUSED, Reason.CLOSED, Reason.TIMED_OUT, Reason.UNREACHABLE)
 
 
-async def connect(loop: Loop, addresses: Sequence[str], port: int, *, deadline: float) -> socket.socket:
-    """A TCP connection to the first address that accepts one.
+async def connect(loop: EventLoop, addresses: Sequence[str], port: int, *, deadline: float) -> socket.socket:
+    """Opens a TCP connection to the first address that accepts one.
 
     Args:
-        loop: whose thread this is.
-        addresses: of one host, at least one; each gets an equal share of the time that is left.
+        loop: the event loop of the current thread.
+        addresses: addresses of one host, at least one; each gets an equal share of the remaining time.
         port: the port.
-        deadline: by `loop.now()`.
+        deadline: in the time of `loop.now()`.
 
     Raises:
-        UnseenError: the most telling failure: one refused says more than one unreachable.
+        ObservationError: the most specific failure; REFUSED is more specific than UNREACHABLE.
     """
     failures = []
     for at, address in enumerate(addresses):
         share = (deadline - loop.now()) / (len(addresses) - at)
         try:
             return await _connect(loop, address, port, deadline=loop.now() + share)
-        except UnseenError as problem:
+        except ObservationError as problem:
             failures.append(problem)
-    raise min(failures, key=lambda failure: _STRONGEST.index(failure.reason))
+    raise min(failures, key=lambda failure: _MOST_SPECIFIC_FIRST.index(failure.reason))
 
 
-async def _connect(loop: Loop, address: str, port: int, *, deadline: float) -> socket.socket:
+async def _connect(loop: EventLoop, address: str, port: int, *, deadline: float) -> socket.socket:
     where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     try:
         sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     except OSError as problem:
-        raise of_errno(problem.errno or 0, where) from problem
+        raise error_from_errno(problem.errno or 0, where) from problem
     try:
         code = await _handshake(loop, sock, (address, port), deadline)
     except kafka_errors.KafkaTimeoutError as problem:
         sock.close()
-        raise UnseenError(Reason.TIMED_OUT, f"{where}: nobody accepts the connection") from problem
+        raise ObservationError(Reason.TIMED_OUT, f"{where}: the connection is not accepted") from problem
     except OSError as problem:
         sock.close()
-        raise of_errno(problem.errno or 0, where) from problem
+        raise error_from_errno(problem.errno or 0, where) from problem
     except BaseException:
         sock.close()
         raise
     if code:
         sock.close()
-        raise of_errno(code, where)
+        raise error_from_errno(code, where)
     return sock
 
 
-async def _handshake(loop: Loop, sock: socket.socket, to: tuple[str, int], deadline: float) -> int:
-    """TCP's: the errno it ended with, 0 when connected."""
+async def _handshake(loop: EventLoop, sock: socket.socket, to: tuple[str, int], deadline: float) -> int:
+    """Completes the TCP handshake; returns its errno, 0 if connected."""
     sock.settimeout(0)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     code = sock.connect_ex(to)
-    if code not in _UNDER_WAY:
+    if code not in _IN_PROGRESS:
         return code
     await loop.net.wait_write(sock, timeout_at=deadline)
     return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
 
 class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
-    """TCP that delivers the last bytes before it says that the stream has ended."""
+    """TCP transport that delivers the last bytes before it reports the end of the stream."""
 
     async def _read_from_sock(self) -> None:
         while self._read and not self._closed:
@@ -95,7 +96,7 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
             if received:
                 self._deliver(received)
             if received and problem is not None:
-                # Whoever waits for these bytes has its turn before it hears that there are no more.
+                # Let the coroutine that waits for these bytes run before it learns that the stream has ended.
                 await self._net.sleep(0)
             if problem is not None and not self._closed:
                 self.abort(error=problem)
@@ -105,7 +106,7 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
             self._protocol.data_received(received)
         except kafka_errors.KafkaError as problem:
             self.abort(error=problem)
-        except Exception as problem:  # noqa: BLE001 - any bytes may come; none may leave a dead reader behind
+        except Exception as problem:  # noqa: BLE001 - whatever the node sent, the connection must end, not only its reading task
             broken = kafka_errors.KafkaProtocolError(f"{type(problem).__name__} while decoding")
             self.abort(error=broken)
 
@@ -126,20 +127,20 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
 
 
 class TlsTransport(PlainTransport, KafkaSSLTransport):  # type: ignore[misc]
-    """TLS with a handshake that ends by its deadline."""
+    """TLS transport whose handshake has a deadline."""
 
     @property
-    def certificate_ends_at(self) -> float | None:
-        """Until when the other side's certificate is valid, in seconds since the Unix epoch."""
-        ends = (self._sock.getpeercert() or {}).get("notAfter")
-        return None if ends is None else float(ssl.cert_time_to_seconds(ends))
+    def certificate_expires_at(self) -> float | None:
+        """When the node's certificate expires, in seconds since the Unix epoch."""
+        not_after = (self._sock.getpeercert() or {}).get("notAfter")
+        return None if not_after is None else float(ssl.cert_time_to_seconds(not_after))
 
     async def handshake_by(self, deadline: float) -> None:
-        """Shake hands.
+        """Completes the TLS handshake.
 
         Raises:
-            kafka.errors.KafkaTimeoutError: not by the deadline.
-            ssl.SSLError: it failed.
+            kafka.errors.KafkaTimeoutError: not completed by the deadline.
+            ssl.SSLError: the handshake failed.
         """
         while True:
             try:
@@ -152,13 +153,16 @@ class TlsTransport(PlainTransport, KafkaSSLTransport):  # type: ignore[misc]
                 return
 
 
-async def secure(loop: Loop, sock: socket.socket, host: str, options: Mapping[str, Any], *, deadline: float) -> Any:
-    """A transport over a connected socket: plaintext or TLS, as `security_protocol` says.
+async def secure(
+    loop: EventLoop, sock: socket.socket, host: str, options: Mapping[str, Any], *, deadline: float
+) -> Any:
+    """Returns a transport over a connected socket: plaintext or TLS, depending on `security_protocol`.
 
-    The certificate is checked against `host`, the name that was asked for, whatever address it led to.
+    The node's certificate is verified against `host`, the configured name, not against the resolved address.
 
     Raises:
-        UnseenError: TLS_FAILED for a file of ours that does not do, naming it. Anything else is for `classify`.
+        ObservationError: TLS_FAILED, naming the configured file that cannot be used.
+        Exception: any other failure of the handshake, to be passed to `classify`.
     """
     if options.get("security_protocol", "PLAINTEXT") not in ("SSL", "SASL_SSL"):
         return PlainTransport(loop.net, sock, host=host)

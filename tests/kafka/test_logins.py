@@ -25,8 +25,9 @@ from confluent_kafka.admin import (
 )
 from typer.testing import CliRunner, Result
 
-from connectors.event import ObservationFailed, from_json
-from connectors.observation import Kind
+from connectors.event import from_json
+from connectors.observation import ObservationKind
+from connectors.observation_event import ObservationFailed
 from deploy.lab.certificate_authority import Authority
 from deploy.lab.lab import Lab
 from deploy.lab.node import Listener
@@ -228,21 +229,25 @@ def test_each_way_sees_the_log_and_the_polls(checked: Mapping[str, dict[str, Any
 
 
 MISTAKES = [
-    ("no-certificate", Reason.TLS_FAILED, "it wants a client certificate (ssl_certfile)"),
-    ("strange-certificate", Reason.TLS_FAILED, "it does not accept our client certificate"),
-    ("expired-certificate", Reason.TLS_FAILED, "our ssl_certfile {folder}/expired.pem has expired ("),
-    ("key-without-password", Reason.TLS_FAILED, "our key in {folder}/monitor-locked.pem is encrypted and needs"),
-    ("key-with-wrong-password", Reason.TLS_FAILED, "is encrypted and is not opened by our ssl_password"),
+    ("no-certificate", Reason.TLS_FAILED, "the node requires a client certificate (ssl_certfile)"),
+    ("strange-certificate", Reason.TLS_FAILED, "the node rejected the client certificate"),
+    ("expired-certificate", Reason.TLS_FAILED, "ssl_certfile {folder}/expired.pem has expired ("),
+    (
+        "key-without-password",
+        Reason.TLS_FAILED,
+        "the key in {folder}/monitor-locked.pem is encrypted and ssl_password_file is missing",
+    ),
+    ("key-with-wrong-password", Reason.TLS_FAILED, "is encrypted and ssl_password does not decrypt it"),
     ("no-pem", Reason.TLS_FAILED, "cannot be read as PEM"),
-    ("revoked-node", Reason.TLS_FAILED, "its certificate is not trusted (certificate revoked)"),
-    ("tls-in-the-clear", Reason.TLS_FAILED, "it ended the TLS handshake: is this a plaintext listener?"),
+    ("revoked-node", Reason.TLS_FAILED, "the node's certificate is not trusted (certificate revoked)"),
+    ("tls-in-the-clear", Reason.TLS_FAILED, "the node ended the TLS handshake: is this a plaintext listener?"),
     ("unknown-principal", Reason.DENIED, "denied"),
-    ("wrong-password", Reason.NOT_AUTHENTICATED, "it refused our login"),
-    ("scram-wrong-password", Reason.NOT_AUTHENTICATED, "it refused our login"),
-    ("no-such-mechanism", Reason.NOT_AUTHENTICATED, "it does not offer our sasl_mechanism"),
+    ("wrong-password", Reason.NOT_AUTHENTICATED, "the node rejected the login"),
+    ("scram-wrong-password", Reason.NOT_AUTHENTICATED, "the node rejected the login"),
+    ("no-such-mechanism", Reason.NOT_AUTHENTICATED, "the node does not offer the configured sasl_mechanism"),
     ("expired-token", Reason.NOT_AUTHENTICATED, "has expired ("),
-    ("forged-token", Reason.NOT_AUTHENTICATED, "it refused our login"),
-    ("no-token", Reason.NOT_AUTHENTICATED, "it refused our login"),
+    ("forged-token", Reason.NOT_AUTHENTICATED, "the node rejected the login"),
+    ("no-token", Reason.NOT_AUTHENTICATED, "the node rejected the login"),
 ]
 
 
@@ -300,11 +305,15 @@ def test_the_endpoint_that_is_judged_is_the_one_that_controllers_dial(lab: Lab, 
 
 def unseen(gathered: Gathering, cluster: str, since_ms: int = 0) -> set[Reason]:
     """Why looks at a cluster failed since then."""
-    rows = [row for row in gathered.rows(Kind.UNSEEN) if row.cluster == cluster and row.observed_at_ms >= since_ms]
+    rows = [
+        row
+        for row in gathered.rows(ObservationKind.FAILED)
+        if row.cluster == cluster and row.observed_at_ms >= since_ms
+    ]
     return {told.reason for told in (from_json(row.payload) for row in rows) if isinstance(told, ObservationFailed)}
 
 
-def seen(gathered: Gathering, cluster: str, since_ms: int = 0) -> set[Kind]:
+def seen(gathered: Gathering, cluster: str, since_ms: int = 0) -> set[ObservationKind]:
     return {row.kind for row in gathered.rows() if row.cluster == cluster and row.observed_at_ms >= since_ms}
 
 
@@ -338,7 +347,7 @@ def test_files_that_are_replaced_are_read_at_the_next_login(ways: Ways, tmp_path
                 assert Reason.NOT_AUTHENTICATED in unseen(gathered, name)
 
         eventually(refused, within_s=60)
-        assert not {Kind.RECORDS, Kind.QUORUM} & {row.kind for row in gathered.rows()}
+        assert not {ObservationKind.RECORDS, ObservationKind.QUORUM} & {row.kind for row in gathered.rows()}
 
         ways.file("rotated.pem", ways.certificate.read_text())
         ways.file("rotated-key-password", KEY_PASSWORD)
@@ -347,7 +356,7 @@ def test_files_that_are_replaced_are_read_at_the_next_login(ways: Ways, tmp_path
 
         def accepted() -> None:
             for one in clusters:
-                assert {Kind.RECORDS, Kind.QUORUM} <= seen(gathered, one.name), one.name
+                assert {ObservationKind.RECORDS, ObservationKind.QUORUM} <= seen(gathered, one.name), one.name
 
         eventually(accepted, within_s=60)
     for path in tmp_path.rglob("*"):
@@ -367,7 +376,7 @@ def test_a_session_that_ends_is_gone_on_with_the_password_and_token_of_now(ways:
 
         def logged_in(since_ms: int) -> None:
             for one in clusters:
-                assert Kind.QUORUM in seen(gathered, one.name, since_ms), one.name
+                assert ObservationKind.QUORUM in seen(gathered, one.name, since_ms), one.name
 
         eventually(lambda: logged_in(0), within_s=60)
         changed_ms = newest_ms(gathered)

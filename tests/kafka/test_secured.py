@@ -214,10 +214,14 @@ def test_polls_alone_by_choice_are_no_blindness(checked: dict[str, dict[str, Any
     ("name", "reason", "sentence"),
     [
         (NOTHING, "denied", "denied at 127.0.0.1:"),
-        ("wrong-password", "not-authenticated", "not-authenticated (it refused our login) at 127.0.0.1:"),
-        ("untrusted-ca", "tls-failed", "tls-failed (its certificate is not trusted ("),
-        ("wrong-host", "tls-failed", "tls-failed (its certificate is for another host name) at c1.example:"),
-        ("no-tls", "tls-failed", "tls-failed (it speaks TLS (security_protocol=SSL or SASL_SSL)) at 127.0.0.1:"),
+        ("wrong-password", "not-authenticated", "not-authenticated (the node rejected the login) at 127.0.0.1:"),
+        ("untrusted-ca", "tls-failed", "tls-failed (the node's certificate is not trusted ("),
+        ("wrong-host", "tls-failed", "tls-failed (the node's certificate is for another host name) at c1.example:"),
+        (
+            "no-tls",
+            "tls-failed",
+            "tls-failed (the listener uses TLS (security_protocol=SSL or SASL_SSL)) at 127.0.0.1:",
+        ),
     ],
 )
 def test_what_keeps_the_monitor_out_is_one_clear_sentence(
@@ -292,7 +296,7 @@ def test_the_doctor_says_what_bars_the_way_and_which_right_lacks(lab: Lab, folde
     [
         (
             {"sasl_plain_password": WRONG_PASSWORD},
-            r"could be queried \(127\.0\.0\.1:\d+: it refused our login\) .*; correct the login",
+            r"could be queried \(127\.0\.0\.1:\d+: the node rejected the login\) .*; correct the login",
         ),
         ({"cluster_id": None}, r"does not name its cluster id to this principal .*: set cluster_id"),
     ],

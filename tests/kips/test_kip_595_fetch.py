@@ -5,12 +5,18 @@ from uuid import UUID
 
 import pytest
 
-from connectors.gather.commit_buffer import Resume, Tail
-from connectors.gather.node_directory import Whereabouts
+from connectors.gather.commit_buffer import CommitBuffer, LogPosition
+from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
 from connectors.kafka.kafka_python import DescribeQuorumResponse, FetchRequest, FetchResponse
-from connectors.kafka.messages import SnapshotId, describe_quorum, fetch, fetched, quorum_described
-from tests.unit.connectors.kafka.log_bytes import batch
+from connectors.kafka.messages import (
+    SnapshotId,
+    describe_quorum_request,
+    fetch_request,
+    parse_describe_quorum,
+    parse_fetch,
+)
+from tests.unit.connectors.gather.log_bytes import batch
 
 PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
 
@@ -34,10 +40,10 @@ def answer(*, error: int = 0, records: bytes = b"", version: int = 17, **more: A
 @pytest.mark.kip("D033", "D035", "D036")
 @pytest.mark.parametrize(("error", "what"), [(6, "not the leader"), (74, "our epoch is old"), (75, "ours is newer")])
 def test_an_error_of_epochs_is_an_answer_and_its_epoch_is_the_one_to_ask_with(error: int, what: str) -> None:
-    where = Whereabouts(configured=(Address("c1", 9093),), cluster_id=None)
+    where = NodeDirectory(configured=(Address("c1", 9093),), cluster_id=None)
 
-    said = fetched(answer(error=error))
-    where.heard(said)
+    said = parse_fetch(answer(error=error))
+    where.update_from_fetch(said)
 
     assert (said.error, said.leader_id, said.leader_epoch) == (error, 2, 7), what
     assert where.leader_epoch == 7
@@ -45,14 +51,14 @@ def test_an_error_of_epochs_is_an_answer_and_its_epoch_is_the_one_to_ask_with(er
 
 @pytest.mark.kip("D069", "K017")
 def test_divergence_is_told_without_an_error_and_where_the_common_epoch_ended() -> None:
-    said = fetched(answer(diverging_epoch=PARTITION.EpochEndOffset(epoch=3, end_offset=40)))
+    said = parse_fetch(answer(diverging_epoch=PARTITION.EpochEndOffset(epoch=3, end_offset=40)))
 
     assert (said.error, said.diverging, said.snapshot) == (0, SnapshotId(end_offset=40, epoch=3), None)
 
 
 @pytest.mark.kip("D069", "D121")
 def test_a_leader_without_our_offset_names_the_snapshot_to_take() -> None:
-    said = fetched(answer(snapshot_id=PARTITION.SnapshotId(end_offset=50, epoch=4)))
+    said = parse_fetch(answer(snapshot_id=PARTITION.SnapshotId(end_offset=50, epoch=4)))
 
     assert (said.error, said.snapshot, said.diverging) == (0, SnapshotId(end_offset=50, epoch=4), None)
 
@@ -61,13 +67,13 @@ def test_a_leader_without_our_offset_names_the_snapshot_to_take() -> None:
 def test_an_answer_says_where_the_log_begins_how_far_is_committed_and_holds_the_records() -> None:
     records = batch(2, 3, epoch=1)
 
-    said = fetched(answer(records=records, log_start_offset=2))
+    said = parse_fetch(answer(records=records, log_start_offset=2))
 
     assert (said.start_offset, said.high_watermark, said.records) == (2, 5, records)
 
 
 def asked(cluster_id: str | None) -> Any:
-    request = fetch(
+    request = fetch_request(
         cluster_id=cluster_id,
         leader_epoch=7,
         offset=10,
@@ -87,10 +93,10 @@ def test_who_does_not_know_the_cluster_id_yet_sends_none_which_nobody_checks() -
 
 @pytest.mark.kip("A115", "D084", "K019")
 def test_the_question_of_describe_quorum_is_the_same_in_every_version() -> None:
-    bodies = {bytes(describe_quorum().encode(version=version)) for version in (0, 1, 2)}
+    bodies = {bytes(describe_quorum_request().encode(version=version)) for version in (0, 1, 2)}
 
     assert len(bodies) == 1
-    assert describe_quorum().API_KEY == 55, "56 is AlterPartition"
+    assert describe_quorum_request().API_KEY == 55, "56 is AlterPartition"
 
 
 @pytest.mark.kip("A093", "D085")
@@ -111,7 +117,7 @@ def test_describe_quorum_names_leader_epoch_high_watermark_voters_and_observers(
     whole = DescribeQuorumResponse(error_code=0, topics=[topic], nodes=[])
     read = DescribeQuorumResponse.decode(whole.encode(version=version), version=version)
 
-    said = quorum_described(read, cluster_id=None, address=Address("c1", 9093))
+    said = parse_describe_quorum(read, cluster_id=None, address=Address("c1", 9093))
 
     assert (said.leader_id, said.leader_epoch, said.high_watermark) == (1, 7, 19)
     assert [(one.key.id, one.log_end_offset) for one in said.voters] == [(1, 20), (2, None)]
@@ -122,9 +128,9 @@ def test_describe_quorum_names_leader_epoch_high_watermark_voters_and_observers(
 @pytest.mark.parametrize("high_watermark", [0, 3, 4])
 def test_a_fetch_names_the_epoch_of_the_record_before_the_one_it_asks_for(high_watermark: int) -> None:
     """Of the last one that was received, be it committed or not."""
-    tail = Tail(Resume(offset=0, epoch=0))
+    tail = CommitBuffer(LogPosition(offset=0, epoch=0))
     log = batch(0, 3, epoch=1) + batch(3, 1, epoch=4)
 
-    tail.accept(fetched(answer(records=log, high_watermark=high_watermark)), now_ms=0)
+    tail.accept(parse_fetch(answer(records=log, high_watermark=high_watermark)), now_ms=0)
 
-    assert tail.asks(7) == Resume(offset=4, epoch=4)
+    assert tail.fetch_position(7) == LogPosition(offset=4, epoch=4)

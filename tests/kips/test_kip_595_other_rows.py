@@ -5,18 +5,18 @@ from uuid import UUID
 
 import pytest
 
-from connectors.errors import UnseenError
-from connectors.event import ObservationFailed
-from connectors.gather.commit_buffer import Resume, Tail
-from connectors.kafka.error_classification import of_code
+from connectors.errors import ObservationError
+from connectors.gather.commit_buffer import CommitBuffer, LogPosition
+from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.kafka_python import FetchResponse
-from connectors.kafka.messages import fetched
+from connectors.kafka.messages import parse_fetch
+from connectors.observation_event import ObservationFailed
 from rules.evaluate import evaluate, thresholds_for
 from rules.model.monitoring import Answer, ObservationSource, Reason
 from tests.kips.test_kip_595_fetch import answer
-from tests.unit.connectors.kafka.log_bytes import batch
-from tests.unit.rules.situation import behind, findings, healthy, probed
-from tests.unit.streaming.replay.ledger import Ledger, apply, machine
+from tests.unit.connectors.gather.log_bytes import batch
+from tests.unit.rules.situation import findings, healthy, probed, voters_lagging
+from tests.unit.streaming.replay.log_script import LogScript, apply, machine
 
 TOPICS = FetchResponse.FetchableTopicResponse
 PARTITION = TOPICS.PartitionData
@@ -43,21 +43,21 @@ def answered(*topics: tuple[UUID, list[tuple[int, int]]]) -> Any:
 def test_of_several_raft_partitions_ours_is_taken() -> None:
     metadata, other = UUID(int=1), UUID(int=7)
 
-    assert fetched(answered((metadata, [(1, 11), (0, 10)]))).high_watermark == 10
-    assert fetched(answered((other, [(0, 99)]), (metadata, [(0, 10)]))).high_watermark == 10
+    assert parse_fetch(answered((metadata, [(1, 11), (0, 10)]))).high_watermark == 10
+    assert parse_fetch(answered((other, [(0, 99)]), (metadata, [(0, 10)]))).high_watermark == 10
     for foreign in (answered((other, [(0, 99)])), answered((metadata, [(1, 11)])), answered()):
-        with pytest.raises(UnseenError, match="without the partition"):
-            fetched(foreign)
+        with pytest.raises(ObservationError, match="without the partition"):
+            parse_fetch(foreign)
 
 
 @pytest.mark.kip("D037")
 def test_offset_out_of_range_is_named_and_cuts_nothing_off() -> None:
     """Whoever is to cut something off is told so by DivergingEpoch, without an error."""
-    tail = Tail(Resume(offset=0, epoch=0))
-    tail.accept(fetched(answer(records=batch(0, 3, epoch=1))), now_ms=0)
+    tail = CommitBuffer(LogPosition(offset=0, epoch=0))
+    tail.accept(parse_fetch(answer(records=batch(0, 3, epoch=1))), now_ms=0)
 
-    with pytest.raises(UnseenError) as told:
-        fetched(answer(error=1))
+    with pytest.raises(ObservationError) as told:
+        parse_fetch(answer(error=1))
 
     assert (told.value.reason, told.value.detail) == (Reason.UNSUPPORTED, "Fetch: error 1 (OffsetOutOfRangeError)")
     assert tail.next_offset == 3
@@ -65,12 +65,12 @@ def test_offset_out_of_range_is_named_and_cuts_nothing_off() -> None:
 
 @pytest.mark.kip("D040")
 def test_an_inconsistent_voter_set_is_named_where_the_monitor_says_that_it_is_blind() -> None:
-    told = of_code(94, "Fetch")
+    told = error_from_code(94, "Fetch")
     assert told.detail == "Fetch: error 94 (InconsistentVoterSetError)"
-    ledger, replay = Ledger(), machine()
-    unseen = ObservationFailed(sight=ObservationSource.LOG, endpoint="c1:9093", reason=told.reason, detail=told.detail)
+    script, replay = LogScript(), machine()
+    unseen = ObservationFailed(source=ObservationSource.LOG, endpoint="c1:9093", reason=told.reason, detail=told.detail)
 
-    quorum = apply(replay, [ledger.row(unseen) for _ in range(60)])
+    quorum = apply(replay, [script.row(unseen) for _ in range(60)])
 
     (finding,) = (one for one in evaluate(quorum, thresholds_for({})).findings if one.rule == "monitor-blind")
     assert "InconsistentVoterSetError" in str(finding.evidence)
@@ -78,7 +78,7 @@ def test_an_inconsistent_voter_set_is_named_where_the_monitor_says_that_it_is_bl
 
 @pytest.mark.kip("D028")
 @pytest.mark.parametrize(
-    ("found", "flaw"), [(Answer.OTHER_CLUSTER, "another cluster"), (Answer.OTHER_NODE, "node 2 answers there")]
+    ("found", "flaw"), [(Answer.OTHER_CLUSTER, "another cluster"), (Answer.OTHER_NODE, "is served by node 2")]
 )
 def test_a_voters_endpoint_where_another_cluster_or_node_answers_is_an_alert(found: Answer, flaw: str) -> None:
     """Such a node stops by itself or never joins: it cannot be the voter."""
@@ -91,6 +91,6 @@ def test_a_voters_endpoint_where_another_cluster_or_node_answers_is_an_alert(fou
 @pytest.mark.kip("D026")
 def test_a_voter_that_is_slow_to_write_lags_and_its_disk_is_looked_at() -> None:
     """Every append is flushed before it counts."""
-    (finding,) = findings(behind(healthy(5), 1), "voter-lagging")
+    (finding,) = findings(voters_lagging(healthy(5), 1), "voter-lagging")
 
     assert any("its metadata disk" in line for line in finding.remedy)

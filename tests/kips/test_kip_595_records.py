@@ -4,27 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.event import (
-    Event,
-    KRaftVersionSet,
-    LeaderChanged,
-    PartitionChanged,
-    TopicCreated,
-    Undecodable,
-    VotersSet,
-)
-from connectors.event_columns import events_of
-from connectors.gather.commit_buffer import Release, Resume, Tail
-from connectors.kafka.messages import FetchAnswer, SnapshotId
-from connectors.metadata.decoder import decode
-from connectors.metadata.dump_log import Transcribed, transcript
-from connectors.metadata.record_schemas import layouts
+from connectors.event import Event
+from connectors.event_columns import events_from_columns
+from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, LogPosition
+from connectors.kafka.messages import FetchResult, SnapshotId
+from connectors.log_event import KRaftVersionSet, LeaderChanged, PartitionChanged, TopicCreated, Undecodable, VotersSet
+from connectors.metadata.decoder import decode_records
+from connectors.metadata.dump_log import DumpedRecord, dump_records
+from connectors.metadata.record_schemas import record_schemas
 from rules.model.identifiers import Epoch, Millis
 from streaming.replay.machine import Machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, text
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 from tests.unit.connectors.metadata.test_record_to_event import UUID, filled, raft
-from tests.unit.streaming.replay.ledger import Ledger, apply, key, machine
+from tests.unit.streaming.replay.log_script import LogScript, apply, key, machine
 
 TOPIC = data(2, 0, text("orders") + UUID + b"\0")
 
@@ -40,17 +33,17 @@ def voters_record(*nodes: int) -> tuple[bytes, bytes]:
         }
         for node in nodes
     ]
-    return control(6, written(layouts().control[6].versions[0], {"version": 0, "voters": voters}))
+    return control(6, written(record_schemas().control[6].versions[0], {"version": 0, "voters": voters}))
 
 
 def events(payload: bytes) -> list[Event]:
-    table = decode(payload, kind="records", base_offset=0, last_offset=9, leader_epoch=1, high_watermark=10)
+    table = decode_records(payload, base_offset=0, last_offset=9, leader_epoch=1, high_watermark=10)
     return list(table.events())
 
 
 @pytest.mark.kip("D018", "D019")
 def test_the_control_bit_alone_makes_a_record_rafts_own() -> None:
-    key_, value = control(5, written(layouts().control[5].versions[0], {"version": 0, "kraft_version": 1}))
+    key_, value = control(5, written(record_schemas().control[5].versions[0], {"version": 0, "kraft_version": 1}))
     as_raft = batch([(key_, value)])
     as_data = batch_of(record(value, 0, key=key_), 1)
 
@@ -70,7 +63,7 @@ def test_the_voters_are_found_among_the_records_that_are_fetched() -> None:
 @pytest.mark.kip("D120")
 def test_each_partition_and_each_resource_changes_by_a_record_of_its_own() -> None:
     def entry(api_key: int, **given: object) -> bytes:
-        return data(api_key, 0, filled(layouts().records[api_key].versions[0], given))
+        return data(api_key, 0, filled(record_schemas().records[api_key].versions[0], given))
 
     log = batch(
         [
@@ -83,7 +76,7 @@ def test_each_partition_and_each_resource_changes_by_a_record_of_its_own() -> No
     isr, reassignment = (one for one in events(log) if isinstance(one, PartitionChanged))
     assert (isr.partition, isr.isr, isr.replicas) == (0, (101,), None)
     assert (reassignment.partition, reassignment.isr, reassignment.replicas) == (1, None, (101, 102, 103))
-    said = [one for one in transcript(log) if isinstance(one, Transcribed)]
+    said = [one for one in dump_records(log) if isinstance(one, DumpedRecord)]
     assert [one.type for one in said] == ["PARTITION_CHANGE_RECORD", "PARTITION_CHANGE_RECORD", "CONFIG_RECORD"]
     assert said[2].data is not None
     assert (said[2].data["resourceName"], said[2].data["name"]) == ("orders", "retention.ms")
@@ -91,32 +84,32 @@ def test_each_partition_and_each_resource_changes_by_a_record_of_its_own() -> No
 
 @pytest.mark.kip("D017")
 def test_a_record_that_is_read_again_is_known_by_offset_and_epoch_and_changes_nothing() -> None:
-    ledger, replay = Ledger(), machine()
-    leader = ledger.leader(1)
-    before = ledger.voters("1-a", "2-b", "3-c")
-    ledger.voters("1-a", "2-b")
-    once = apply(replay, [ledger.read()])
+    script, replay = LogScript(), machine()
+    leader = script.leader(1)
+    before = script.voters("1-a", "2-b", "3-c")
+    script.voters("1-a", "2-b")
+    once = apply(replay, [script.read()])
 
-    again = apply(replay, [ledger.row(leader, before)])
+    again = apply(replay, [script.row(leader, before)])
 
     assert again.committed == once.committed
-    assert (again.last_offset, again.failures, again.past) == (once.last_offset, (), once.past)
+    assert (again.last_offset, again.failures, again.history) == (once.last_offset, (), once.history)
     rewritten = replace(before, at=replace(before.at, leader_epoch=Epoch(2)))
-    assert apply(replay, [ledger.row(rewritten)]).failures, "the same offset in another epoch is another record"
+    assert apply(replay, [script.row(rewritten)]).failures, "the same offset in another epoch is another record"
 
 
 @pytest.mark.kip("K006")
 def test_a_snapshot_holds_the_voters_that_are_left_in_one_record_and_no_removals() -> None:
     """One text lets a snapshot hold what was removed as well."""
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.voters("1-a", "2-b", "3-c")
-    apply(replay, [ledger.read()])
-    left = Ledger()
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b", "3-c")
+    apply(replay, [script.read()])
+    left = LogScript()
     left.voters("1-a", "2-b")
-    ledger.noops(100)
+    script.noops(100)
 
-    quorum = apply(replay, ledger.snapshot(left.events))
+    quorum = apply(replay, script.snapshot(left.events))
 
     assert quorum.committed is not None
     assert quorum.committed.keys == {key("1-a"), key("2-b")}
@@ -132,8 +125,8 @@ def test_nothing_rests_on_directory_ids_in_a_leader_change_which_kafka_leaves_ou
     assert without == with_them
 
 
-def answered(records: bytes, *, epoch: int, high_watermark: int, diverging: SnapshotId | None = None) -> FetchAnswer:
-    return FetchAnswer(
+def answered(records: bytes, *, epoch: int, high_watermark: int, diverging: SnapshotId | None = None) -> FetchResult:
+    return FetchResult(
         error=0,
         leader_id=1,
         leader_epoch=epoch,
@@ -144,20 +137,19 @@ def answered(records: bytes, *, epoch: int, high_watermark: int, diverging: Snap
     )
 
 
-def take(tail: Tail, to: Machine, answer: FetchAnswer, sequence: int) -> None:
+def take(tail: CommitBuffer, to: Machine, answer: FetchResult, sequence: int) -> None:
     """What the gatherer hands on of an answer, decoded and replayed."""
-    release = tail.accept(answer, now_ms=0).release
-    if not isinstance(release, Release):
+    release = tail.accept(answer, now_ms=0).committed
+    if not isinstance(release, CommittedRecords):
         return
-    table = decode(
+    table = decode_records(
         release.batches,
-        kind="records",
         base_offset=release.base_offset,
         last_offset=release.last_offset,
         leader_epoch=release.leader_epoch,
         high_watermark=release.high_watermark,
     )
-    to.apply(events_of(table.columns()), sequence=sequence, observed_at_ms=Millis(1_000 * sequence))
+    to.apply(events_from_columns(table.columns()), sequence=sequence, observed_at_ms=Millis(1_000 * sequence))
 
 
 def voting(replay: Machine) -> list[int]:
@@ -167,7 +159,7 @@ def voting(replay: Machine) -> list[int]:
 
 @pytest.mark.kip("A046", "D138", "K046")
 def test_a_voter_set_that_an_election_cuts_off_was_never_the_committed_one() -> None:
-    tail, replay = Tail(Resume(offset=0, epoch=0)), machine()
+    tail, replay = CommitBuffer(LogPosition(offset=0, epoch=0)), machine()
     first = batch([voters_record(1, 2, 3)])
     cut = batch([voters_record(1, 2, 3, 4)], base_offset=1)
     take(tail, replay, answered(first + cut, epoch=1, high_watermark=1), 1)
@@ -183,17 +175,17 @@ def test_a_voter_set_that_an_election_cuts_off_was_never_the_committed_one() -> 
 
 @pytest.mark.kip("D136", "K010")
 def test_three_voters_become_three_others_one_step_after_the_other() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
+    script, replay = LogScript(), machine()
+    script.leader(1)
     for names in ("1-a 2-b 3-c", "1-a 2-b 3-c 4-d", "1-a 2-b 4-d", "1-a 2-b 4-d 5-e", "1-a 4-d 5-e", "1-a 4-d 5-e 6-f"):
-        ledger.voters(*names.split())
-        quorum = apply(replay, [ledger.read()])
+        script.voters(*names.split())
+        quorum = apply(replay, [script.read()])
         assert quorum.committed is not None
         assert quorum.committed.keys == {key(name) for name in names.split()}
-    ledger.leader(4, epoch=2)
-    ledger.voters("4-d", "5-e", "6-f")
+    script.leader(4, epoch=2)
+    script.voters("4-d", "5-e", "6-f")
 
-    quorum = apply(replay, [ledger.read()])
+    quorum = apply(replay, [script.read()])
 
     assert quorum.leader_id == 4
     assert quorum.committed is not None
@@ -203,19 +195,19 @@ def test_three_voters_become_three_others_one_step_after_the_other() -> None:
 
 @pytest.mark.kip("D119")
 def test_an_update_that_was_retried_and_stands_twice_in_the_log_is_accepted() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
+    script, replay = LogScript(), machine()
+    script.leader(1)
     for _ in range(2):
-        ledger.topic("orders")
-        ledger.partition("orders", 0, 101, 102)
-        ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    once = Ledger()
+        script.topic("orders")
+        script.partition("orders", 0, 101, 102)
+        script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    once = LogScript()
     once.leader(1)
     once.topic("orders")
     once.partition("orders", 0, 101, 102)
     once.change("orders", 0, isr=(102,), leader=102, recovering=True)
 
-    (twice_told,) = apply(replay, [ledger.read()]).recovering
+    (twice_told,) = apply(replay, [script.read()]).recovering
     (once_told,) = apply(machine(), [once.read()]).recovering
 
     assert (twice_told.isr, twice_told.leader, twice_told.replicas) == (

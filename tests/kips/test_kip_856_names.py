@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from connectors.event import VotersSet
-from connectors.kafka.messages import fetch
+from connectors.kafka.messages import fetch_request
+from connectors.log_event import VotersSet
 from connectors.logdir.log_dir_files import PARTITION
-from connectors.logdir.meta_properties import identity
-from connectors.logdir.quorum_state import ElectionState, election_state
-from connectors.metadata.record_schemas import layouts
+from connectors.logdir.meta_properties import read_meta_properties
+from connectors.logdir.quorum_state import ElectionState, read_election_state
+from connectors.metadata.record_schemas import record_schemas
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
 from streaming.rescue.rescue_plan import plan
-from streaming.status.from_log_dir import on_disk
+from streaming.status.from_log_dir import replay_log_dir
 from tests.kips.test_kip_595_records import events, voters_record
 from tests.kips.test_kip_853_voter_endpoints import shown
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
@@ -32,7 +32,7 @@ def test_directory_id_voter_directory_id_and_voted_directory_id_name_one_replica
     (tmp_path / PARTITION).mkdir()
     vote = {"leaderId": -1, "leaderEpoch": 3, "votedId": 2, "votedDirectoryId": TWO, "data_version": 1}
     (tmp_path / PARTITION / "quorum-state").write_text(json.dumps(vote))
-    of_disk, election = identity(tmp_path), election_state(tmp_path / PARTITION)
+    of_disk, election = read_meta_properties(tmp_path), read_election_state(tmp_path / PARTITION)
     (written,) = (event for event in events(batch([voters_record(2)])) if isinstance(event, VotersSet))
 
     assert of_disk
@@ -45,7 +45,7 @@ def test_directory_id_voter_directory_id_and_voted_directory_id_name_one_replica
 @pytest.mark.parametrize(("version", "carried"), [(13, False), (14, False), (16, False), (17, True), (18, True)])
 def test_a_fetch_carries_the_directory_id_from_version_17_on_and_ours_has_none(version: int, carried: bool) -> None:
     """The text has it in version 14; in what shipped it is a tagged field of version 17. We fetch as nobody."""
-    request = fetch(
+    request = fetch_request(
         cluster_id=None, leader_epoch=1, offset=0, last_epoch=0, high_watermark=None, max_wait_ms=1, max_bytes=1
     )
     ours = bytes(request.encode(version=version))
@@ -66,16 +66,16 @@ def test_a_metadata_log_dir_says_in_its_meta_properties_whose_it_is_and_without_
 ) -> None:
     folder = stopped_quorum(tmp_path) / "node-2"
     properties = folder / "meta.properties"
-    of_disk = on_disk(folder).disk
+    of_disk = replay_log_dir(folder).disk
     assert of_disk.folder == folder / PARTITION, "the metadata log lies under metadata.log.dir"
     assert of_disk.identity is not None
     assert f"directory.id={of_disk.identity.directory_id}" in properties.read_text().splitlines()
 
     properties.unlink()
 
-    assert on_disk(folder).disk.identity is None
+    assert replay_log_dir(folder).disk.identity is None
     with pytest.raises(UsageError, match=r"whose disk this is is not known: copy its meta\.properties along"):
-        plan([on_disk(folder)], None)
+        plan([replay_log_dir(folder)], None)
 
 
 @pytest.mark.kip("A054")
@@ -85,7 +85,7 @@ def test_a_leader_change_names_leader_voters_and_who_granted_with_directory_ids_
         if version == 0:
             del one["voter_directory_id"], two["voter_directory_id"]
         fields = {"version": version, "leader_id": 2, "voters": [one, two], "granting_voters": [two]}
-        record = shown(control(2, written(layouts().control[2].versions[version], fields)))
+        record = shown(control(2, written(record_schemas().control[2].versions[version], fields)))
         return {name: record[name] for name in ("leaderId", "voters", "grantingVoters")}
 
     assert said(0) == {"leaderId": 2, "voters": [{"voterId": 1}, {"voterId": 2}], "grantingVoters": [{"voterId": 2}]}

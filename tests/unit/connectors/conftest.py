@@ -1,4 +1,4 @@
-"""Loops to run coroutines in: one that waits, and one whose time leaps to what it would wait for."""
+"""Event loops for tests: one in real time, and one whose clock jumps to the next timer."""
 
 import selectors
 from collections.abc import Iterator
@@ -7,36 +7,35 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka import event_loop as our_loop
-from connectors.kafka import kafka_python
-from connectors.kafka.event_loop import Loop
+from connectors.kafka import event_loop, kafka_python
+from connectors.kafka.event_loop import EventLoop
 
 
 @pytest.fixture
-def loop() -> Iterator[Loop]:
-    made = Loop()
-    yield made
-    made.close()
+def loop() -> Iterator[EventLoop]:
+    created = EventLoop()
+    yield created
+    created.close()
 
 
 @pytest.fixture
-def leaping_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
-    """For what has no sockets: a busy machine changes nothing of what happens when, and nobody waits for it."""
+def simulated_time_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[EventLoop]:
+    """For tests without sockets: the order of events does not depend on the machine's load, and no test waits."""
     now_s = [1_000.0]
     time = SimpleNamespace(monotonic=lambda: now_s[0])
 
-    class Leaping(selectors.DefaultSelector):
+    class JumpingSelector(selectors.DefaultSelector):
         def select(self, timeout: float | None = None) -> Any:
             ready = super().select(0)
             if not ready:
-                assert timeout is not None, "everybody waits, and for nothing that will come"
-                # A little more, so that rounding leaves nothing due that is not reached.
+                assert timeout is not None, "every coroutine waits and no timer is pending"
+                # Slightly more than the timeout, so that rounding does not leave a timer just short of due.
                 now_s[0] += timeout + 1e-9
             return ready
 
-    monkeypatch.setattr(our_loop, "time", time)
+    monkeypatch.setattr(event_loop, "time", time)
     monkeypatch.setattr("kafka.net.selector.time", time)
-    monkeypatch.setitem(kafka_python.NetworkSelector.DEFAULT_CONFIG, "selector", Leaping)
-    made = Loop()
-    yield made
-    made.close()
+    monkeypatch.setitem(kafka_python.NetworkSelector.DEFAULT_CONFIG, "selector", JumpingSelector)
+    created = EventLoop()
+    yield created
+    created.close()

@@ -1,4 +1,4 @@
-"""Record batches for tests of the follower: only their frames matter there."""
+"""Record batches for tests that read only the batch headers."""
 
 from struct import Struct
 
@@ -9,7 +9,7 @@ _CRC = Struct(">I")
 
 
 def batch(base_offset: int, count: int, *, epoch: int, filler: bytes = b"x") -> bytes:
-    """A batch of `count` records with the right CRC; what is inside is no record."""
+    """Returns a batch of `count` records with a valid CRC; its content is not valid records."""
     body = filler * count
     header = _HEADER.pack(base_offset, 49 + len(body), epoch, 2, 0, 0, count - 1, 1, 1, -1, -1, -1, count)
     whole = bytearray(header + body)

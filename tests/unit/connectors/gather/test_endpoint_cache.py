@@ -1,56 +1,58 @@
-"""What a gatherer that starts again knows of endpoints."""
+"""The endpoint cache of a restarted gatherer."""
 
 import logging
 from pathlib import Path
 
 import pytest
 
-from connectors.gather.endpoint_cache import NAME, Memory
-from connectors.gather.node_directory import Learned, Place, Whereabouts
+from connectors.gather.endpoint_cache import NAME, EndpointCache
+from connectors.gather.node_directory import KnownEndpoints, NodeDirectory, ProbeTarget
 from rules.model.identifiers import Endpoint, NodeId
 
 C1 = Endpoint(listener="CONTROLLER", host="c1", port=9093)
 C2 = Endpoint(listener="CONTROLLER", host="c2", port=9093)
-LEARNED = Learned(voters={NodeId(1): (C1,)}, registered={NodeId(1): (C1,), NodeId(2): (C2,)}, polled={NodeId(1): (C1,)})
+KNOWN = KnownEndpoints(
+    voters={NodeId(1): (C1,)}, registered={NodeId(1): (C1,), NodeId(2): (C2,)}, polled={NodeId(1): (C1,)}
+)
 
 
-def test_what_was_kept_is_known_again(tmp_path: Path) -> None:
-    Memory(tmp_path).keep({"prod": LEARNED})
+def test_cached_endpoints_are_read_back(tmp_path: Path) -> None:
+    EndpointCache(tmp_path).update({"prod": KNOWN})
 
-    assert Memory(tmp_path).of("prod") == LEARNED
-    assert Memory(tmp_path).of("other") == Learned()
+    assert EndpointCache(tmp_path).of("prod") == KNOWN
+    assert EndpointCache(tmp_path).of("other") == KnownEndpoints()
 
 
 @pytest.mark.kip("D132")
-def test_whoever_starts_with_it_probes_the_recorded_voters_at_once() -> None:
-    where = Whereabouts(configured=(), cluster_id=None, learned=LEARNED)
+def test_restarted_gatherer_probes_the_cached_voters_at_once() -> None:
+    nodes = NodeDirectory(configured=(), cluster_id=None, known_endpoints=KNOWN)
 
-    assert where.places() == (Place(node=NodeId(1), endpoint=C1),)
-    assert where.learned == LEARNED
-
-
-def test_a_cluster_that_is_not_watched_now_is_not_forgotten(tmp_path: Path) -> None:
-    Memory(tmp_path).keep({"prod": LEARNED})
-    Memory(tmp_path).keep({"other": Learned()})
-
-    assert Memory(tmp_path).of("prod") == LEARNED
+    assert nodes.probe_targets() == (ProbeTarget(node=NodeId(1), endpoint=C1),)
+    assert nodes.known_endpoints == KNOWN
 
 
-def test_nothing_is_written_while_nothing_changes(tmp_path: Path) -> None:
-    memory = Memory(tmp_path)
-    memory.keep({"prod": LEARNED})
+def test_endpoints_of_a_cluster_that_is_not_monitored_now_are_kept(tmp_path: Path) -> None:
+    EndpointCache(tmp_path).update({"prod": KNOWN})
+    EndpointCache(tmp_path).update({"other": KnownEndpoints()})
+
+    assert EndpointCache(tmp_path).of("prod") == KNOWN
+
+
+def test_unchanged_endpoints_are_not_written(tmp_path: Path) -> None:
+    cache = EndpointCache(tmp_path)
+    cache.update({"prod": KNOWN})
     (tmp_path / NAME).unlink()
 
-    memory.keep({"prod": LEARNED})
+    cache.update({"prod": KNOWN})
 
     assert not (tmp_path / NAME).exists()
 
 
-def test_a_damaged_file_costs_sight_and_nothing_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_file_is_logged_and_ignored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / NAME).write_text("{")
 
     with caplog.at_level(logging.WARNING):
-        memory = Memory(tmp_path)
+        cache = EndpointCache(tmp_path)
 
-    assert memory.of("prod") == Learned()
-    assert "endpoints are unknown" in caplog.text
+    assert cache.of("prod") == KnownEndpoints()
+    assert "endpoints stay unknown" in caplog.text

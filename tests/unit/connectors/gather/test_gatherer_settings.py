@@ -2,15 +2,15 @@ import json
 
 import pytest
 
-from connectors.cluster_connection import Cluster
+from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
-from connectors.gather.commit_buffer import Resume
-from connectors.gather.gatherer_settings import Settings, from_line, to_line
+from connectors.gather.commit_buffer import LogPosition
+from connectors.gather.gatherer_settings import GathererSettings, from_line, to_line
 
-SECRET = "never-to-be-seen"
-SETTINGS = Settings(
+SECRET = "secret-password"
+SETTINGS = GathererSettings(
     clusters=(
-        Cluster(
+        ClusterConnection(
             name="a",
             bootstrap=(("c1", 9093), ("c2", 9093)),
             options={"sasl_plain_password": SECRET, "ssl_check_hostname": False},
@@ -18,17 +18,17 @@ SETTINGS = Settings(
         ),
     ),
     journal="somewhere",
-    resume={"a": Resume(offset=7, epoch=2)},
+    resume={"a": LogPosition(offset=7, epoch=2)},
 )
 
 
-def test_settings_travel_as_one_line() -> None:
+def test_settings_round_trip_as_one_line() -> None:
     line = to_line(SETTINGS)
     assert line.count(b"\n") == 1
     assert from_line(line) == SETTINGS
 
 
-def test_a_wrong_field_is_named_without_any_value() -> None:
+def test_invalid_field_is_named_without_its_value() -> None:
     broken = json.loads(to_line(SETTINGS))
     broken["clusters"][0]["options"] = {"sasl_plain_password": [SECRET]}
     with pytest.raises(UsageError, match=r"clusters\.0\.options\.sasl_plain_password") as problem:
@@ -36,6 +36,6 @@ def test_a_wrong_field_is_named_without_any_value() -> None:
     assert SECRET not in str(problem.value)
 
 
-def test_no_line_at_all_is_said() -> None:
+def test_missing_settings_line_is_rejected() -> None:
     with pytest.raises(UsageError, match="settings"):
         from_line(b"")

@@ -1,4 +1,4 @@
-"""The follower against controllers that answer by script: whom it asks, what it hands on, what it says."""
+"""The log follower against scripted controllers: its queries, the records and the failures that it writes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,15 +7,15 @@ from uuid import UUID
 
 import pytest
 
-from connectors.errors import UnseenError
-from connectors.event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
-from connectors.gather.commit_buffer import Release, Resume
-from connectors.gather.log_follower import Follower
-from connectors.gather.node_directory import Whereabouts
+from connectors.errors import ObservationError
+from connectors.gather.commit_buffer import CommittedRecords, LogPosition
+from connectors.gather.log_follower import LogFollower
+from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
-from connectors.kafka.event_loop import Loop
+from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.kafka.messages import SnapshotId
+from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.gather.log_bytes import batch
 
@@ -24,62 +24,62 @@ PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
 
 
 @pytest.fixture
-def loop(leaping_loop: Loop) -> Loop:
-    """Nothing here is a socket: time passes where all wait, and only there."""
-    return leaping_loop
+def loop(simulated_time_loop: EventLoop) -> EventLoop:
+    """The tests use no sockets, so time advances only when every coroutine waits."""
+    return simulated_time_loop
 
 
 @dataclass
-class Controllers:
-    """Stands for the Client: each address has a script, asked with the request."""
+class ScriptedLogClient:
+    """Replaces the Client: each address answers a request with its script."""
 
-    loop: Loop
+    loop: EventLoop
     scripts: dict[Address, Callable[[Any], Any]]
-    asked: list[Address] = field(default_factory=list)
+    queried: list[Address] = field(default_factory=list)
     timeout_ms: int = 100
 
-    async def ask(
-        self, address: Address, request: Any, *, lane: ObservationSource, timeout_ms: int | None = None
+    async def send(
+        self, address: Address, request: Any, *, source: ObservationSource, timeout_ms: int | None = None
     ) -> Any:
-        assert lane is ObservationSource.LOG
-        self.asked.append(address)
+        assert source is ObservationSource.LOG
+        self.queried.append(address)
         assert request.replica_id == -1
         request.API_VERSION = 18 if isinstance(request, FetchRequest) else 1
         await self.loop.sleep(0.002)
         return self.scripts[address](request)
 
 
-class Seen:
-    """An Output that keeps what comes."""
+class RecordedLog:
+    """An ObservationOutput that records log, snapshot pieces and failures."""
 
     def __init__(self) -> None:
         self.log = b""
         self.pieces: list[tuple[SnapshotId, int, bytes]] = []
         self.failures: list[ObservationFailed] = []
 
-    def release(self, release: Release) -> None:
-        self.log += release.batches
+    def write_records(self, records: CommittedRecords) -> None:
+        self.log += records.batches
 
-    def piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
+    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
         self.pieces.append((snapshot, number, batches))
 
-    def polled(self, event: QuorumPolled) -> None:
+    def write_poll(self, event: QuorumPolled) -> None:
         raise AssertionError(event)
 
-    def probed(self, event: EndpointProbed) -> None:
+    def write_probe(self, event: EndpointProbed) -> None:
         raise AssertionError(event)
 
-    def viewed(self, event: LeaderViewPolled) -> None:
+    def write_leader_view(self, event: LeaderViewPolled) -> None:
         raise AssertionError(event)
 
-    def unseen(self, event: ObservationFailed) -> None:
+    def write_failure(self, event: ObservationFailed) -> None:
         self.failures.append(event)
 
-    def said(self, address: Address) -> set[Reason]:
+    def reasons(self, address: Address) -> set[Reason]:
         return {event.reason for event in self.failures if event.endpoint == str(address)}
 
 
-def answer(*, error: int = 0, leader: int = -1, epoch: int = 3, at: Address | None = None, **more: Any) -> Any:
+def fetch_response(*, error: int = 0, leader: int = -1, epoch: int = 3, at: Address | None = None, **more: Any) -> Any:
     settings = {"high_watermark": -1, "records": b"", **more}
     partition = PARTITION(
         partition_index=0,
@@ -93,94 +93,94 @@ def answer(*, error: int = 0, leader: int = -1, epoch: int = 3, at: Address | No
     return FetchResponse(throttle_time_ms=0, error_code=0, responses=[topic], node_endpoints=nodes)
 
 
-def leading(log: bytes, *, end: int, leader: int = 2, epoch: int = 3) -> Callable[[Any], Any]:
+def leader_response(log: bytes, *, end: int, leader: int = 2, epoch: int = 3) -> Callable[[Any], Any]:
     """A leader whose whole log is committed."""
 
     def script(request: Any) -> Any:
         partition = request.topics[0].partitions[0]
         if partition.current_leader_epoch != epoch:
-            return answer(error=74, leader=leader, epoch=epoch)
+            return fetch_response(error=74, leader=leader, epoch=epoch)
         records = log if partition.fetch_offset == 0 else b""
-        return answer(leader=leader, epoch=epoch, high_watermark=end, records=records)
+        return fetch_response(leader=leader, epoch=epoch, high_watermark=end, records=records)
 
     return script
 
 
-def pointing(leader: int, at: Address | None, *, epoch: int = 3) -> Callable[[Any], Any]:
-    return lambda _: answer(error=6, leader=leader, epoch=epoch, at=at)
+def follower_response(leader: int, at: Address | None, *, epoch: int = 3) -> Callable[[Any], Any]:
+    return lambda _: fetch_response(error=6, leader=leader, epoch=epoch, at=at)
 
 
-def refusing(_: Any) -> Any:
-    raise UnseenError(Reason.REFUSED, "it refuses")
+def refused(_: Any) -> Any:
+    raise ObservationError(Reason.REFUSED, "refused")
 
 
 def follow(
-    loop: Loop,
-    controllers: Controllers,
-    until: Callable[[Seen], bool],
+    loop: EventLoop,
+    controllers: ScriptedLogClient,
+    until: Callable[[RecordedLog], bool],
     *,
     configured: tuple[Address, ...],
-    start: Resume = Resume(offset=0, epoch=0),  # noqa: B008 - frozen
-) -> Seen:
-    seen = Seen()
-    where = Whereabouts(configured=configured, cluster_id="x")
-    follower = Follower(loop, controllers, where, seen, start=start)  # type: ignore[arg-type]
+    start: LogPosition = LogPosition(offset=0, epoch=0),  # noqa: B008 - frozen
+) -> RecordedLog:
+    output = RecordedLog()
+    nodes = NodeDirectory(configured=configured, cluster_id="x")
+    follower = LogFollower(loop, controllers, nodes, output, start=start)  # type: ignore[arg-type]
 
     async def main() -> None:
         running = loop.spawn(follower.run())
         deadline = loop.now() + 8
-        while not until(seen) and loop.now() < deadline:
+        while not until(output) and loop.now() < deadline:
             assert not running.done, running.future.exception
             await loop.sleep(0.005)
 
     loop.run(main)
-    return seen
+    return output
 
 
 LOG = batch(0, 3, epoch=1) + batch(3, 1, epoch=3)
 
 
 @pytest.mark.kip("D053", "D066")
-def test_any_controller_leads_to_the_leader(loop: Loop) -> None:
-    controllers = Controllers(loop, {C1: pointing(2, C2), C2: leading(LOG, end=4)})
-    seen = follow(loop, controllers, lambda seen: seen.log == LOG, configured=(C1,))
-    assert seen.log == LOG
-    assert seen.failures == []
+def test_leader_is_found_through_any_controller(loop: EventLoop) -> None:
+    controllers = ScriptedLogClient(loop, {C1: follower_response(2, C2), C2: leader_response(LOG, end=4)})
+    output = follow(loop, controllers, lambda output: output.log == LOG, configured=(C1,))
+    assert output.log == LOG
+    assert output.failures == []
 
 
-def test_without_addresses_in_the_answers_everyone_is_asked_and_nobody_accused(loop: Loop) -> None:
-    scripts = {C1: pointing(2, None), C2: leading(LOG, end=4), C3: pointing(2, None)}
-    seen = follow(loop, Controllers(loop, scripts), lambda seen: seen.log == LOG, configured=(C1, C2, C3))
-    assert seen.log == LOG
-    assert seen.failures == [], "a leader that finds our epoch old is asked again with the right one"
+def test_leader_is_found_without_addresses_in_the_responses(loop: EventLoop) -> None:
+    scripts = {C1: follower_response(2, None), C2: leader_response(LOG, end=4), C3: follower_response(2, None)}
+    output = follow(loop, ScriptedLogClient(loop, scripts), lambda output: output.log == LOG, configured=(C1, C2, C3))
+    assert output.log == LOG
+    assert output.failures == [], "a leader that rejects the epoch is queried again with its own"
 
 
-def test_a_leader_that_is_gone_but_still_named_is_no_leader(loop: Loop) -> None:
-    scripts = {C1: pointing(2, C2), C2: refusing, C3: pointing(-1, None)}
-    controllers = Controllers(loop, scripts)
-    seen = follow(loop, controllers, lambda seen: bool(seen.said(C3)), configured=(C1, C3))
-    assert seen.said(C1) == {Reason.NO_LEADER}
-    assert seen.said(C3) == {Reason.NO_LEADER}
-    assert seen.said(C2) == {Reason.REFUSED}
-    assert "names node 2" in next(event.detail for event in seen.failures if event.endpoint == str(C1))
-    assert len(controllers.asked) < 15, "it does not run after the hint in circles"
+def test_reported_leader_that_does_not_answer_is_dropped(loop: EventLoop) -> None:
+    scripts = {C1: follower_response(2, C2), C2: refused, C3: follower_response(-1, None)}
+    controllers = ScriptedLogClient(loop, scripts)
+    output = follow(loop, controllers, lambda output: bool(output.reasons(C3)), configured=(C1, C3))
+    assert output.reasons(C1) == {Reason.NO_LEADER}
+    assert output.reasons(C3) == {Reason.NO_LEADER}
+    assert output.reasons(C2) == {Reason.REFUSED}
+    assert "names node 2" in next(event.detail for event in output.failures if event.endpoint == str(C1))
+    assert len(controllers.queried) < 15, "the log follower does not follow the same hint in a loop"
 
 
-def test_a_newer_epoch_of_the_same_leader_is_believed_again(loop: Loop) -> None:
-    scripts = {C1: pointing(2, C2), C2: refusing}
-    controllers = Controllers(loop, scripts)
+def test_failed_leader_is_used_again_in_a_newer_epoch(loop: EventLoop) -> None:
+    scripts = {C1: follower_response(2, C2), C2: refused}
+    controllers = ScriptedLogClient(loop, scripts)
 
-    def back(seen: Seen) -> bool:
-        if seen.said(C1):
-            scripts[C1] = pointing(2, C2, epoch=4)
-            scripts[C2] = leading(LOG, end=4, epoch=4)
-        return seen.log == LOG
+    def leader_recovers(output: RecordedLog) -> bool:
+        if output.reasons(C1):
+            scripts[C1] = follower_response(2, C2, epoch=4)
+            scripts[C2] = leader_response(LOG, end=4, epoch=4)
+        return output.log == LOG
 
-    assert follow(loop, controllers, back, configured=(C1,)).log == LOG
+    assert follow(loop, controllers, leader_recovers, configured=(C1,)).log == LOG
 
 
-def snapshot_of(file: bytes, *, cut: int, failures: list[int]) -> Callable[[Any], Any]:
-    """A leader with a snapshot at offset 9 of epoch 2, given in pieces; fails once at each of `failures`."""
+def leader_with_snapshot(file: bytes, *, piece_bytes: int, failures: list[int]) -> Callable[[Any], Any]:
+    """A leader with a snapshot at offset 9 of epoch 2, sent in pieces; fails once at each position of `failures`."""
 
     def script(request: Any) -> Any:
         if isinstance(request, FetchSnapshotRequest):
@@ -188,58 +188,58 @@ def snapshot_of(file: bytes, *, cut: int, failures: list[int]) -> Callable[[Any]
             assert (partition.snapshot_id.end_offset, partition.snapshot_id.epoch) == (9, 2)
             if partition.position in failures:
                 failures.remove(partition.position)
-                raise UnseenError(Reason.CLOSED, "gone in the middle")
-            kind = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot
-            piece = kind(
+                raise ObservationError(Reason.CLOSED, "closed during the snapshot")
+            partition_type = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot
+            piece = partition_type(
                 index=0,
                 error_code=0,
                 snapshot_id=partition.snapshot_id,
                 size=len(file),
                 position=partition.position,
-                unaligned_records=file[partition.position : partition.position + cut],
+                unaligned_records=file[partition.position : partition.position + piece_bytes],
             )
             topic = FetchSnapshotResponse.TopicSnapshot(name="x", partitions=[piece])
             return FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=[topic])
         partition = request.topics[0].partitions[0]
         if partition.current_leader_epoch != 3:
-            return answer(error=74, leader=1, epoch=3, at=C1)
+            return fetch_response(error=74, leader=1, epoch=3, at=C1)
         if partition.fetch_offset < 9:
-            return answer(leader=1, high_watermark=11, snapshot_id=PARTITION.SnapshotId(end_offset=9, epoch=2))
+            return fetch_response(leader=1, high_watermark=11, snapshot_id=PARTITION.SnapshotId(end_offset=9, epoch=2))
         assert (partition.fetch_offset, partition.last_fetched_epoch) in ((9, 2), (11, 3))
         records = batch(9, 2, epoch=3) if partition.fetch_offset == 9 else b""
-        return answer(leader=1, high_watermark=11, records=records)
+        return fetch_response(leader=1, high_watermark=11, records=records)
 
     return script
 
 
 @pytest.mark.kip("A083", "D121")
-@pytest.mark.parametrize("cut", [40, 100, 10_000])
-def test_a_snapshot_is_resumed_where_the_connection_ended(loop: Loop, cut: int) -> None:
+@pytest.mark.parametrize("piece_bytes", [40, 100, 10_000])
+def test_snapshot_is_resumed_at_the_position_of_the_failure(loop: EventLoop, piece_bytes: int) -> None:
     file = b"".join(batch(at, 5, epoch=2) for at in range(4))
-    script = snapshot_of(file, cut=cut, failures=[cut * 2])
-    seen = follow(loop, Controllers(loop, {C1: script}), lambda seen: bool(seen.log), configured=(C1,))
+    script = leader_with_snapshot(file, piece_bytes=piece_bytes, failures=[piece_bytes * 2])
+    output = follow(loop, ScriptedLogClient(loop, {C1: script}), lambda output: bool(output.log), configured=(C1,))
 
-    assert b"".join(batches for *_, batches in seen.pieces) == file, "no byte twice"
-    assert [number for _, number, _ in seen.pieces] == list(range(len(seen.pieces)))
-    assert {snapshot for snapshot, *_ in seen.pieces} == {SnapshotId(end_offset=9, epoch=2)}
-    assert seen.log == batch(9, 2, epoch=3)
+    assert b"".join(batches for *_, batches in output.pieces) == file, "no byte is fetched twice"
+    assert [number for _, number, _ in output.pieces] == list(range(len(output.pieces)))
+    assert {snapshot for snapshot, *_ in output.pieces} == {SnapshotId(end_offset=9, epoch=2)}
+    assert output.log == batch(9, 2, epoch=3)
 
 
-def test_lost_metadata_is_told_and_the_log_read_from_its_beginning(loop: Loop) -> None:
+def test_lost_metadata_is_recorded_and_the_log_is_read_from_its_start(loop: EventLoop) -> None:
     watermark = iter(range(4, 1_000))
 
-    def restored(request: Any) -> Any:
+    def leader_with_older_log(request: Any) -> Any:
         partition = request.topics[0].partitions[0]
         if partition.current_leader_epoch != 3:
-            return answer(error=74, leader=1, epoch=3, at=C1)
+            return fetch_response(error=74, leader=1, epoch=3, at=C1)
         if partition.fetch_offset > 4:
             diverging = PARTITION.EpochEndOffset(epoch=3, end_offset=4)
-            return answer(leader=1, high_watermark=next(watermark), diverging_epoch=diverging)
-        return answer(leader=1, high_watermark=4, records=LOG if partition.fetch_offset == 0 else b"")
+            return fetch_response(leader=1, high_watermark=next(watermark), diverging_epoch=diverging)
+        return fetch_response(leader=1, high_watermark=4, records=LOG if partition.fetch_offset == 0 else b"")
 
-    controllers = Controllers(loop, {C1: restored})
-    resume = Resume(offset=50, epoch=3)
-    seen = follow(loop, controllers, lambda seen: seen.log == LOG, configured=(C1,), start=resume)
-    assert seen.log == LOG
-    assert [event.reason for event in seen.failures] == [Reason.METADATA_LOST]
-    assert "offset 49 of epoch 3 was committed" in seen.failures[0].detail
+    controllers = ScriptedLogClient(loop, {C1: leader_with_older_log})
+    start = LogPosition(offset=50, epoch=3)
+    output = follow(loop, controllers, lambda output: output.log == LOG, configured=(C1,), start=start)
+    assert output.log == LOG
+    assert [event.reason for event in output.failures] == [Reason.METADATA_LOST]
+    assert "offset 49 of epoch 3 was committed" in output.failures[0].detail

@@ -1,11 +1,12 @@
-from connectors.event import At, ControllerRegistered, NodeEndpoints, QuorumPolled, VotersSet
-from connectors.gather.node_directory import Whereabouts
+from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
-from connectors.kafka.messages import FetchAnswer
+from connectors.kafka.messages import FetchResult
+from connectors.log_event import ControllerRegistered, RecordPosition, VotersSet
+from connectors.observation_event import NodeEndpoints, QuorumPolled
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.voter_set import Voter
 
-AT = At(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
+AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 
 
 def endpoint(host: str, port: int = 9093, listener: str = "CONTROLLER") -> Endpoint:
@@ -38,69 +39,73 @@ def polled(**nodes: str) -> QuorumPolled:
     )
 
 
-def whereabouts(*configured: tuple[str, int]) -> Whereabouts:
-    return Whereabouts(configured=tuple(Address(*one) for one in configured), cluster_id=None)
+def node_directory(*configured: tuple[str, int]) -> NodeDirectory:
+    return NodeDirectory(configured=tuple(Address(*one) for one in configured), cluster_id=None)
 
 
-def hint(leader: int | None, *, epoch: int = 3, address: Address | None = None) -> FetchAnswer:
-    return FetchAnswer(error=6, leader_id=leader, leader_epoch=epoch, leader=address)
+def fetch_result(leader: int | None, *, epoch: int = 3, address: Address | None = None) -> FetchResult:
+    return FetchResult(error=6, leader_id=leader, leader_epoch=epoch, leader=address)
 
 
-def probed(where: Whereabouts) -> list[str]:
-    return [f"{place.node}@{place.endpoint}" for place in where.places()]
+def probe_targets(nodes: NodeDirectory) -> list[str]:
+    return [f"{target.node}@{target.endpoint}" for target in nodes.probe_targets()]
 
 
-def test_the_hint_tells_the_leader_and_is_remembered() -> None:
-    where = whereabouts(("c1", 9093))
-    assert where.heard(hint(2, address=Address("c2", 9093))) == Address("c2", 9093)
-    assert where.leader_epoch == 3
-    assert where.candidates() == (Address("c1", 9093), Address("c2", 9093))
-    assert where.heard(hint(2)) == Address("c2", 9093), "an older Kafka names the node alone"
+def test_reported_leader_is_returned_and_kept() -> None:
+    nodes = node_directory(("c1", 9093))
+    assert nodes.update_from_fetch(fetch_result(2, address=Address("c2", 9093))) == Address("c2", 9093)
+    assert nodes.leader_epoch == 3
+    assert nodes.candidates() == (Address("c1", 9093), Address("c2", 9093))
+    assert nodes.update_from_fetch(fetch_result(2)) == Address("c2", 9093), (
+        "an older Kafka reports the node id without an address"
+    )
 
 
-def test_a_leader_without_an_address_is_found_on_the_listener_we_were_given() -> None:
-    where = whereabouts(("c1", 9094))
-    where.learn(voters("c1", "c2"))
-    assert where.leader_of(hint(2)) == Address("c2", 9094)
-    assert where.leader_of(hint(None)) is None
-    assert where.leader_of(hint(9)) is None
+def test_address_of_a_reported_leader_is_at_the_configured_listener() -> None:
+    nodes = node_directory(("c1", 9094))
+    nodes.update_from_event(voters("c1", "c2"))
+    assert nodes.leader_address(fetch_result(2)) == Address("c2", 9094)
+    assert nodes.leader_address(fetch_result(None)) is None
+    assert nodes.leader_address(fetch_result(9)) is None
 
 
-def test_each_voter_is_probed_where_the_others_dial_it() -> None:
-    where = whereabouts(("c1", 9094))
-    assert probed(where) == []
-    where.learn(voters("c1", "c2"))
-    assert probed(where) == ["1@c1:9093", "2@c2:9093"]
-    where.learn(voters("c1"))
-    assert probed(where) == ["1@c1:9093"], "the whole set is replaced"
+def test_each_voter_is_probed_at_the_endpoint_that_voters_use() -> None:
+    nodes = node_directory(("c1", 9094))
+    assert probe_targets(nodes) == []
+    nodes.update_from_event(voters("c1", "c2"))
+    assert probe_targets(nodes) == ["1@c1:9093", "2@c2:9093"]
+    nodes.update_from_event(voters("c1"))
+    assert probe_targets(nodes) == ["1@c1:9093"], "the whole set is replaced"
 
 
-def test_of_several_listeners_the_one_that_controllers_dial_is_probed() -> None:
-    """A VotersRecord lists them in any order, a registration in that of controller.listener.names."""
-    where = whereabouts(("c1", 9094))
-    where.learn(voters("c1", "c2"))
-    assert probed(where) == ["1@c1:9093", "2@c2:9093"]
-    where.learn(registered(1, endpoint("c1", 9094, "SASL"), endpoint("c1")))
-    assert probed(where) == ["1@c1:9094", "2@c2:9094"], "one that has not registered yet has the same listeners"
+def test_of_several_listeners_the_one_that_controllers_use_is_probed() -> None:
+    """A VotersRecord lists them in any order, a registration in the order of controller.listener.names."""
+    nodes = node_directory(("c1", 9094))
+    nodes.update_from_event(voters("c1", "c2"))
+    assert probe_targets(nodes) == ["1@c1:9093", "2@c2:9093"]
+    nodes.update_from_event(registered(1, endpoint("c1", 9094, "SASL"), endpoint("c1")))
+    assert probe_targets(nodes) == ["1@c1:9094", "2@c2:9094"], (
+        "an unregistered voter is assumed to have the same listeners"
+    )
 
 
-def test_a_registration_or_a_poll_is_probed_where_it_differs() -> None:
-    where = whereabouts(("c1", 9093))
-    where.learn(voters("c1", "c2"))
-    where.learn(registered(1, endpoint("c1")))
-    where.learn(registered(2, endpoint("new-c2"), endpoint("new-c2", 9094, "SASL")))
-    where.learn(polled(n1="c1", n2="newer-c2"))
-    assert probed(where) == ["1@c1:9093", "2@c2:9093", "2@new-c2:9093", "2@newer-c2:9093"]
+def test_differing_endpoint_of_a_registration_or_poll_is_probed_too() -> None:
+    nodes = node_directory(("c1", 9093))
+    nodes.update_from_event(voters("c1", "c2"))
+    nodes.update_from_event(registered(1, endpoint("c1")))
+    nodes.update_from_event(registered(2, endpoint("new-c2"), endpoint("new-c2", 9094, "SASL")))
+    nodes.update_from_event(polled(n1="c1", n2="newer-c2"))
+    assert probe_targets(nodes) == ["1@c1:9093", "2@c2:9093", "2@new-c2:9093", "2@newer-c2:9093"]
 
 
-def test_a_controller_that_only_waits_is_not_probed() -> None:
-    where = whereabouts(("c1", 9093))
-    where.learn(voters("c1"))
-    where.learn(registered(7, endpoint("c7")))
-    assert probed(where) == ["1@c1:9093"]
+def test_registered_controller_that_is_not_a_voter_is_not_probed() -> None:
+    nodes = node_directory(("c1", 9093))
+    nodes.update_from_event(voters("c1"))
+    nodes.update_from_event(registered(7, endpoint("c7")))
+    assert probe_targets(nodes) == ["1@c1:9093"]
 
 
-def test_a_static_quorum_is_probed_by_what_the_poll_lists() -> None:
-    where = whereabouts(("c1", 9093))
-    where.learn(polled(n1="c1", n2="c2"))
-    assert probed(where) == ["1@c1:9093", "2@c2:9093"]
+def test_static_quorum_is_probed_at_the_polled_endpoints() -> None:
+    nodes = node_directory(("c1", 9093))
+    nodes.update_from_event(polled(n1="c1", n2="c2"))
+    assert probe_targets(nodes) == ["1@c1:9093", "2@c2:9093"]

@@ -1,4 +1,4 @@
-"""Rows: blanked, on a clock that never goes back, and urgent only when they say something new."""
+"""ObservationWriter: redacted rows, timestamps that never decrease, and urgency only for changes."""
 
 import dataclasses
 from collections import Counter
@@ -7,13 +7,14 @@ from struct import Struct
 import pytest
 from crc32c import crc32c
 
-from connectors.event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled, from_json
-from connectors.gather.commit_buffer import Release
-from connectors.gather.node_directory import Whereabouts
-from connectors.gather.observation_writer import Rows
+from connectors.event import from_json
+from connectors.gather.commit_buffer import CommittedRecords
+from connectors.gather.node_directory import NodeDirectory
+from connectors.gather.observation_writer import ObservationWriter
 from connectors.kafka.messages import SnapshotId
 from connectors.metadata.record_framing import NOOP
-from connectors.observation import Kind, Observation
+from connectors.observation import Observation, ObservationKind
+from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 from rules.model.identifiers import Endpoint, Epoch, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from rules.model.poll import Replica
@@ -22,12 +23,12 @@ _HEADER = Struct(">qiibIhiqqqhii")
 CONFIG_RECORD = 4
 
 
-class Kept:
-    """Stands for the Recording."""
+class RecordedRows:
+    """Replaces the Publisher; records rows with their urgency."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[Observation, bool]] = []
-        self.unseen: Counter[tuple[str, str, str]] = Counter()
+        self.failures: Counter[tuple[str, str, str]] = Counter()
 
     def add(self, row: Observation, *, urgent: bool) -> None:
         self.rows.append((row, urgent))
@@ -38,15 +39,15 @@ class Kept:
 
 
 @pytest.fixture
-def kept() -> Kept:
-    return Kept()
+def publisher() -> RecordedRows:
+    return RecordedRows()
 
 
 @pytest.fixture
-def rows(kept: Kept) -> Rows:
+def writer(publisher: RecordedRows) -> ObservationWriter:
     ticks = iter(range(1_000, 2_000))
-    where = Whereabouts(configured=(), cluster_id=None)
-    return Rows("a", kept, where, clock=lambda: next(ticks))  # type: ignore[arg-type]
+    nodes = NodeDirectory(configured=(), cluster_id=None)
+    return ObservationWriter("a", publisher, nodes, clock=lambda: next(ticks))  # type: ignore[arg-type]
 
 
 def batch(record: bytes, *, base: int = 0) -> bytes:
@@ -60,14 +61,16 @@ def config_record(value: str) -> bytes:
     """ConfigRecord: broker 1, `my.custom.password`."""
     name = b"my.custom.password"
     body = b"\x02" + bytes([2]) + b"1" + bytes([len(name) + 1]) + name + bytes([len(value) + 1]) + value.encode()
-    said = bytes([1, CONFIG_RECORD, 0]) + body[:0] + b"\x04" + body[1:] + b"\0"
-    inside = b"\0\0\0\x01" + bytes([len(said) * 2 & 0x7F | 0x80, len(said) * 2 >> 7]) + said + b"\0"
+    encoded = bytes([1, CONFIG_RECORD, 0]) + body[:0] + b"\x04" + body[1:] + b"\0"
+    inside = b"\0\0\0\x01" + bytes([len(encoded) * 2 & 0x7F | 0x80, len(encoded) * 2 >> 7]) + encoded + b"\0"
     length = len(inside) * 2
     return bytes([length & 0x7F | 0x80, length >> 7]) + inside
 
 
-def release(batches: bytes, *, base: int = 0) -> Release:
-    return Release(base_offset=base, last_offset=base, leader_epoch=1, high_watermark=base + 1, batches=batches)
+def committed(batches: bytes, *, base: int = 0) -> CommittedRecords:
+    return CommittedRecords(
+        base_offset=base, last_offset=base, leader_epoch=1, high_watermark=base + 1, batches=batches
+    )
 
 
 def polled(*, lag: int = 0, leader: int = 1) -> QuorumPolled:
@@ -86,12 +89,14 @@ def polled(*, lag: int = 0, leader: int = 1) -> QuorumPolled:
     )
 
 
-def unseen(reason: Reason, *, sight: ObservationSource = ObservationSource.QUORUM) -> ObservationFailed:
-    return ObservationFailed(sight=sight, endpoint="c1:9093", reason=reason, detail="")
+def failed(reason: Reason, *, source: ObservationSource = ObservationSource.QUORUM) -> ObservationFailed:
+    return ObservationFailed(source=source, endpoint="c1:9093", reason=reason, detail="")
 
 
-def test_another_word_on_who_leads_is_urgent_and_the_same_again_is_not(rows: Rows, kept: Kept) -> None:
-    def said(epoch: int, node: int = 1) -> LeaderViewPolled:
+def test_changed_leader_view_is_urgent_and_an_unchanged_one_is_not(
+    writer: ObservationWriter, publisher: RecordedRows
+) -> None:
+    def view_of(epoch: int, node: int = 1) -> LeaderViewPolled:
         return LeaderViewPolled(
             endpoint=f"c{node}:9093",
             node=NodeId(node),
@@ -101,48 +106,48 @@ def test_another_word_on_who_leads_is_urgent_and_the_same_again_is_not(rows: Row
             log=None,
         )
 
-    for view in (said(1), said(1), said(1, node=2), said(2), said(2)):
-        rows.viewed(view)
+    for view in (view_of(1), view_of(1), view_of(1, node=2), view_of(2), view_of(2)):
+        writer.write_leader_view(view)
 
-    assert kept.urgencies == [True, False, True, True, False]
-    assert {row.kind for row, _ in kept.rows} == {Kind.VIEW}
-    assert from_json(kept.rows[3][0].payload) == said(2)
+    assert publisher.urgencies == [True, False, True, True, False]
+    assert {row.kind for row, _ in publisher.rows} == {ObservationKind.VIEW}
+    assert from_json(publisher.rows[3][0].payload) == view_of(2)
 
 
-def test_credentials_are_blanked_and_nothing_else(rows: Rows, kept: Kept) -> None:
+def test_only_credentials_are_redacted(writer: ObservationWriter, publisher: RecordedRows) -> None:
     batches = batch(config_record("planted")) + batch(NOOP, base=1)
-    rows.release(release(batches))
-    rows.piece(SnapshotId(end_offset=9, epoch=2), 0, batches)
+    writer.write_records(committed(batches))
+    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 0, batches)
 
-    for row, _ in kept.rows:
+    for row, _ in publisher.rows:
         assert b"planted" not in row.payload
         assert b"my.custom.password" in row.payload
         assert len(row.payload) == len(batches)
         assert row.payload.endswith(batch(NOOP, base=1))
 
 
-def test_noops_can_wait_and_records_cannot(rows: Rows, kept: Kept) -> None:
-    rows.release(release(batch(NOOP)))
-    rows.release(release(b""))
-    rows.release(release(batch(config_record("x"))))
-    assert kept.urgencies == [False, False, True]
+def test_noops_are_not_urgent_and_other_records_are(writer: ObservationWriter, publisher: RecordedRows) -> None:
+    writer.write_records(committed(batch(NOOP)))
+    writer.write_records(committed(b""))
+    writer.write_records(committed(batch(config_record("x"))))
+    assert publisher.urgencies == [False, False, True]
 
 
-def test_a_poll_is_urgent_when_leader_or_members_change_and_not_for_progress(rows: Rows, kept: Kept) -> None:
+def test_poll_is_urgent_if_leader_or_members_change(writer: ObservationWriter, publisher: RecordedRows) -> None:
     for poll in (polled(), polled(lag=5), polled(leader=2), polled(leader=2)):
-        rows.polled(poll)
-    assert kept.urgencies == [True, False, True, False]
+        writer.write_poll(poll)
+    assert publisher.urgencies == [True, False, True, False]
 
 
-def test_a_failure_is_urgent_when_its_reason_is_new(rows: Rows, kept: Kept) -> None:
-    for event in (unseen(Reason.REFUSED), unseen(Reason.REFUSED), unseen(Reason.NO_LEADER)):
-        rows.unseen(event)
-    rows.polled(polled())
-    rows.unseen(unseen(Reason.NO_LEADER))
-    assert kept.urgencies == [True, False, True, True, True]
+def test_failure_is_urgent_if_its_reason_is_new(writer: ObservationWriter, publisher: RecordedRows) -> None:
+    for event in (failed(Reason.REFUSED), failed(Reason.REFUSED), failed(Reason.NO_LEADER)):
+        writer.write_failure(event)
+    writer.write_poll(polled())
+    writer.write_failure(failed(Reason.NO_LEADER))
+    assert publisher.urgencies == [True, False, True, True, True]
 
 
-def test_a_probe_is_urgent_when_it_shows_something_else(rows: Rows, kept: Kept) -> None:
+def test_probe_is_urgent_if_its_result_changes(writer: ObservationWriter, publisher: RecordedRows) -> None:
     probe = EndpointProbed(
         node=NodeId(1),
         endpoint=Endpoint(listener="CONTROLLER", host="c1", port=9093),
@@ -153,50 +158,52 @@ def test_a_probe_is_urgent_when_it_shows_something_else(rows: Rows, kept: Kept) 
         answered_by=None,
         detail="",
     )
-    turned = dataclasses.replace(probe, addresses=("10.0.0.2", "10.0.0.1"))
+    reordered = dataclasses.replace(probe, addresses=("10.0.0.2", "10.0.0.1"))
     refused = dataclasses.replace(probe, connection=Connection.REFUSED)
-    for event in (probe, turned, refused):
-        rows.probed(event)
-    assert kept.urgencies == [True, False, True]
+    for event in (probe, reordered, refused):
+        writer.write_probe(event)
+    assert publisher.urgencies == [True, False, True]
 
 
-def test_the_clock_of_a_cluster_never_goes_back(kept: Kept) -> None:
+def test_timestamps_of_a_cluster_never_decrease(publisher: RecordedRows) -> None:
     ticks = iter([100, 90, 110, 105])
-    where = Whereabouts(configured=(), cluster_id=None)
-    rows = Rows("a", kept, where, not_before_ms=95, clock=lambda: next(ticks))  # type: ignore[arg-type]
+    nodes = NodeDirectory(configured=(), cluster_id=None)
+    writer = ObservationWriter("a", publisher, nodes, not_before_ms=95, clock=lambda: next(ticks))  # type: ignore[arg-type]
     for _ in range(4):
-        rows.unseen(unseen(Reason.REFUSED))
-    assert [row.observed_at_ms for row, _ in kept.rows] == [100, 100, 110, 110]
+        writer.write_failure(failed(Reason.REFUSED))
+    assert [row.observed_at_ms for row, _ in publisher.rows] == [100, 100, 110, 110]
 
 
 @pytest.mark.parametrize("not_before_ms", [0, 3_600_000])
-def test_a_clock_that_was_set_back_does_not_stop_time(kept: Kept, not_before_ms: int) -> None:
-    """It ran an hour ahead, perhaps before a restart: holds run on all the same, and the two come together again."""
+def test_time_advances_after_the_clock_was_set_back(publisher: RecordedRows, not_before_ms: int) -> None:
+    """The clock ran an hour ahead, possibly before a restart. Hold durations still elapse, and the clock catches up."""
     readings = [*range(3_600_000, 3_610_000, 1_000), *range(10_000, 70_000, 4)]
     ticks = iter(readings[10:] if not_before_ms else readings)
-    where = Whereabouts(configured=(), cluster_id=None)
-    rows = Rows("a", kept, where, not_before_ms=not_before_ms, clock=lambda: next(ticks))  # type: ignore[arg-type]
+    nodes = NodeDirectory(configured=(), cluster_id=None)
+    writer = ObservationWriter("a", publisher, nodes, not_before_ms=not_before_ms, clock=lambda: next(ticks))  # type: ignore[arg-type]
     for _ in range(15_000):
-        rows.unseen(unseen(Reason.REFUSED))
-    times = [row.observed_at_ms for row, _ in kept.rows]
+        writer.write_failure(failed(Reason.REFUSED))
+    times = [row.observed_at_ms for row, _ in publisher.rows]
     assert times == sorted(times)
     assert 45_000 <= times[-1] - 3_609_000 * (not not_before_ms) - not_before_ms <= 60_000
 
 
-def test_a_row_carries_where_it_is_in_the_log(rows: Rows, kept: Kept) -> None:
-    rows.release(release(batch(NOOP, base=7), base=7))
-    rows.piece(SnapshotId(end_offset=9, epoch=2), 3, batch(NOOP))
-    rows.unseen(unseen(Reason.DENIED))
-    records, piece, failure = (row for row, _ in kept.rows)
+def test_row_carries_its_log_position(writer: ObservationWriter, publisher: RecordedRows) -> None:
+    writer.write_records(committed(batch(NOOP, base=7), base=7))
+    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 3, batch(NOOP))
+    writer.write_failure(failed(Reason.DENIED))
+    records, piece, failure = (row for row, _ in publisher.rows)
 
-    assert (records.kind, records.base_offset, records.last_offset) == (Kind.RECORDS, 7, 7)
+    assert (records.kind, records.base_offset, records.last_offset) == (ObservationKind.RECORDS, 7, 7)
     assert (records.leader_epoch, records.high_watermark) == (1, 8)
-    assert (piece.kind, piece.base_offset, piece.last_offset, piece.leader_epoch) == (Kind.SNAPSHOT, 9, 3, 2)
-    assert from_json(failure.payload) == unseen(Reason.DENIED)
+    assert (piece.kind, piece.base_offset, piece.last_offset, piece.leader_epoch) == (ObservationKind.SNAPSHOT, 9, 3, 2)
+    assert from_json(failure.payload) == failed(Reason.DENIED)
 
 
-def test_looks_that_failed_are_counted_by_what_was_to_be_seen_and_why_not(rows: Rows, kept: Kept) -> None:
-    for event in (unseen(Reason.REFUSED), unseen(Reason.REFUSED), unseen(Reason.DENIED, sight=ObservationSource.LOG)):
-        rows.unseen(event)
+def test_failed_observations_are_counted_by_source_and_reason(
+    writer: ObservationWriter, publisher: RecordedRows
+) -> None:
+    for event in (failed(Reason.REFUSED), failed(Reason.REFUSED), failed(Reason.DENIED, source=ObservationSource.LOG)):
+        writer.write_failure(event)
 
-    assert kept.unseen == {("a", "quorum", "refused"): 2, ("a", "log", "denied"): 1}
+    assert publisher.failures == {("a", "quorum", "refused"): 2, ("a", "log", "denied"): 1}

@@ -1,19 +1,19 @@
-"""What is published at once, and what waits for the second."""
+"""Which rows are published at once, and which with the next periodic publication."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from connectors.errors import JournalError
-from connectors.event import Audited, BrokenContract
-from connectors.gather.control_messages import Found, Wish, from_line, to_line
-from connectors.gather.publisher import Recording
-from connectors.kafka.event_loop import Loop
-from connectors.observation import Kind, Observation
+from connectors.gather.control_messages import AuditResult, PollRequest, from_line, to_line
+from connectors.gather.publisher import Publisher
+from connectors.kafka.event_loop import EventLoop
+from connectors.observation import Observation, ObservationKind
+from connectors.observation_event import BrokenContract, ObservationsAudited
 
 
-class Appended:
-    """A recorder that remembers what it was told."""
+class RecordedJournal:
+    """An Appender that records rows and publications."""
 
     def __init__(self) -> None:
         self.rows: list[int] = []
@@ -28,90 +28,92 @@ class Appended:
 
 
 @pytest.fixture
-def loop() -> Iterator[Loop]:
-    loop = Loop()
+def loop() -> Iterator[EventLoop]:
+    loop = EventLoop()
     yield loop
     loop.close()
 
 
 def row(at_ms: int, cluster: str = "a") -> Observation:
-    return Observation(cluster=cluster, kind=Kind.QUORUM, observed_at_ms=at_ms)
+    return Observation(cluster=cluster, kind=ObservationKind.QUORUM, observed_at_ms=at_ms)
 
 
-def turn(loop: Loop) -> None:
-    """Lets the loop do what waits for its next turn."""
+def run_pending(loop: EventLoop) -> None:
+    """Runs the callbacks that are scheduled on the loop."""
     loop.run(lambda: loop.sleep(0.001))
 
 
-def test_what_matters_is_published_at_once_and_brings_along_what_waited(loop: Loop) -> None:
-    recorder = Appended()
-    recording = Recording(recorder, loop, failed=lambda: None)
+def test_urgent_row_is_published_at_once_with_all_earlier_rows(loop: EventLoop) -> None:
+    journal = RecordedJournal()
+    publisher = Publisher(journal, loop, on_failure=lambda: None)
 
-    recording.add(row(1), urgent=False)
-    turn(loop)
-    assert recorder.published == []
+    publisher.add(row(1), urgent=False)
+    run_pending(loop)
+    assert journal.published == []
 
-    recording.add(row(2), urgent=True)
-    recording.add(row(3), urgent=True)
-    turn(loop)
-    assert recorder.published == [3], "one sync for both"
-
-
-def test_a_wished_row_is_urgent_once_and_only_in_its_cluster(loop: Loop) -> None:
-    recorder = Appended()
-    recording = Recording(recorder, loop, failed=lambda: None)
-    recording.wish("a", 100)
-
-    recording.add(row(99), urgent=False)
-    recording.add(row(100, "b"), urgent=False)
-    turn(loop)
-    assert recorder.published == []
-
-    recording.add(row(100), urgent=False)
-    turn(loop)
-    assert recorder.published == [3]
-
-    recording.add(row(101), urgent=False)
-    turn(loop)
-    assert recorder.published == [3]
+    publisher.add(row(2), urgent=True)
+    publisher.add(row(3), urgent=True)
+    run_pending(loop)
+    assert journal.published == [3], "one sync for both"
 
 
-def test_a_journal_that_cannot_be_written_ends_the_gathering(loop: Loop) -> None:
-    class Full(Appended):
+def test_requested_row_is_urgent_once_and_only_in_its_cluster(loop: EventLoop) -> None:
+    journal = RecordedJournal()
+    publisher = Publisher(journal, loop, on_failure=lambda: None)
+    publisher.publish_first_row_from("a", 100)
+
+    publisher.add(row(99), urgent=False)
+    publisher.add(row(100, "b"), urgent=False)
+    run_pending(loop)
+    assert journal.published == []
+
+    publisher.add(row(100), urgent=False)
+    run_pending(loop)
+    assert journal.published == [3]
+
+    publisher.add(row(101), urgent=False)
+    run_pending(loop)
+    assert journal.published == [3]
+
+
+def test_unwritable_journal_ends_the_gatherer(loop: EventLoop) -> None:
+    class Full(RecordedJournal):
         def append(self, observations: list[Observation], /) -> None:
             raise JournalError("no space left")
 
     ended: list[bool] = []
-    recording = Recording(Full(), loop, failed=lambda: ended.append(True))
+    publisher = Publisher(Full(), loop, on_failure=lambda: ended.append(True))
 
-    recording.add(row(1), urgent=True)
+    publisher.add(row(1), urgent=True)
 
     assert ended == [True]
-    assert str(recording.failure) == "no space left"
+    assert str(publisher.failure) == "no space left"
 
 
-def test_a_wish_travels_as_a_line() -> None:
-    wish = Wish(cluster="prod", at_ms=1_800_000_000_000)
+def test_poll_request_round_trips_as_one_line() -> None:
+    request = PollRequest(cluster="prod", at_ms=1_800_000_000_000)
 
-    line = to_line(wish)
+    line = to_line(request)
 
     assert line.count(b"\n") == 1
-    assert from_line(line) == wish
+    assert from_line(line) == request
 
 
 @pytest.mark.parametrize("line", [b"", b"\n", b"{}", b"prod 5", b'{"cluster": "a", "at_ms": "soon"}'])
-def test_what_is_no_wish_is_refused(line: bytes) -> None:
+def test_invalid_control_message_is_rejected(line: bytes) -> None:
     with pytest.raises(ValueError, match="validation error"):
         from_line(line)
 
 
-def test_what_an_audit_found_travels_as_a_line_too() -> None:
+def test_audit_result_round_trips_as_one_line() -> None:
     broken = BrokenContract(
         contract="offsets-ascend", promise="…", grave=False, rows=1, example="row 12: \n", sequence=12
     )
-    found = Found(cluster="prod", audited=Audited(rows=3, first_sequence=10, last_sequence=12, broken=(broken,)))
+    result = AuditResult(
+        cluster="prod", audited=ObservationsAudited(rows=3, first_sequence=10, last_sequence=12, broken=(broken,))
+    )
 
-    line = to_line(found)
+    line = to_line(result)
 
     assert line.count(b"\n") == 1
-    assert from_line(line) == found
+    assert from_line(line) == result

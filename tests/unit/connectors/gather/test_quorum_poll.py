@@ -1,4 +1,4 @@
-"""The poll against controllers that answer by script: a row each interval, whatever happens."""
+"""The quorum poll against scripted controllers: it writes a row each interval, also without answers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from connectors.errors import UnseenError
-from connectors.event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
-from connectors.gather.commit_buffer import Release
-from connectors.gather.node_directory import Whereabouts
+from connectors.errors import ObservationError
+from connectors.gather.commit_buffer import CommittedRecords
+from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.quorum_poll import QuorumPoll
 from connectors.kafka.client import Address
-from connectors.kafka.event_loop import Loop
+from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import DescribeQuorumRequest, DescribeQuorumResponse
 from connectors.kafka.messages import SnapshotId
+from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
@@ -22,53 +22,53 @@ INTERVAL_MS = 100
 
 
 @pytest.fixture
-def loop(leaping_loop: Loop) -> Loop:
-    """Nothing here is a socket: time passes where all wait, and only there."""
-    return leaping_loop
+def loop(simulated_time_loop: EventLoop) -> EventLoop:
+    """The tests use no sockets, so time advances only when every coroutine waits."""
+    return simulated_time_loop
 
 
 @dataclass
-class Controllers:
-    """Stands for the Client."""
+class ScriptedPollClient:
+    """Replaces the Client: each address answers with its script."""
 
-    loop: Loop
+    loop: EventLoop
     scripts: dict[Address, Callable[[], Any]]
-    asked: list[Address] = field(default_factory=list)
-    slow_s: dict[Address, float] = field(default_factory=dict)
-    """How long an answer is on its way."""
+    queried: list[Address] = field(default_factory=list)
+    delay_s: dict[Address, float] = field(default_factory=dict)
+    """Delay of the answer, in seconds."""
 
-    async def ask(self, address: Address, request: Any, *, lane: ObservationSource) -> Any:
-        assert lane is ObservationSource.QUORUM
+    async def send(self, address: Address, request: Any, *, source: ObservationSource) -> Any:
+        assert source is ObservationSource.QUORUM
         assert isinstance(request, DescribeQuorumRequest)
-        self.asked.append(address)
+        self.queried.append(address)
         answer = self.scripts[address]()
-        await self.loop.sleep(60 if answer is None else self.slow_s.get(address, 0.0))
+        await self.loop.sleep(60 if answer is None else self.delay_s.get(address, 0.0))
         return answer
 
 
-class Seen:
-    """An Output that keeps polls and failures, each with its time."""
+class RecordedPolls:
+    """An ObservationOutput that records polls and failures with their time."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
         self.rows: list[tuple[float, QuorumPolled | ObservationFailed]] = []
 
-    def release(self, release: Release) -> None:
-        raise AssertionError(release)
+    def write_records(self, records: CommittedRecords) -> None:
+        raise AssertionError(records)
 
-    def piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
+    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
         raise AssertionError(snapshot, number, batches)
 
-    def probed(self, event: EndpointProbed) -> None:
+    def write_probe(self, event: EndpointProbed) -> None:
         raise AssertionError(event)
 
-    def polled(self, event: QuorumPolled) -> None:
+    def write_poll(self, event: QuorumPolled) -> None:
         self.rows.append((self._loop.now(), event))
 
-    def viewed(self, event: LeaderViewPolled) -> None:
+    def write_leader_view(self, event: LeaderViewPolled) -> None:
         raise AssertionError(event)
 
-    def unseen(self, event: ObservationFailed) -> None:
+    def write_failure(self, event: ObservationFailed) -> None:
         self.rows.append((self._loop.now(), event))
 
     @property
@@ -80,7 +80,7 @@ class Seen:
         return [event.endpoint for _, event in self.rows if isinstance(event, QuorumPolled)]
 
 
-def leading(leader: int = 1, *, high_watermark: int = 5) -> Any:
+def leader_response(leader: int = 1, *, high_watermark: int = 5) -> Any:
     partition = DescribeQuorumResponse.TopicData.PartitionData(
         partition_index=0,
         leader_id=leader,
@@ -93,7 +93,7 @@ def leading(leader: int = 1, *, high_watermark: int = 5) -> Any:
     return DescribeQuorumResponse(error_code=0, topics=[topic], nodes=[])
 
 
-def following() -> Any:
+def follower_response() -> Any:
     partition = DescribeQuorumResponse.TopicData.PartitionData(
         partition_index=0, error_code=6, leader_id=0, leader_epoch=0, high_watermark=0, current_voters=[], observers=[]
     )
@@ -101,18 +101,20 @@ def following() -> Any:
     return DescribeQuorumResponse(error_code=0, topics=[topic], nodes=[])
 
 
-def refusing() -> Any:
-    raise UnseenError(Reason.REFUSED, "it refuses")
+def refused() -> Any:
+    raise ObservationError(Reason.REFUSED, "refused")
 
 
-def silent() -> Any:
+def never_answers() -> Any:
     return None
 
 
-def poll(loop: Loop, scripts: dict[Address, Callable[[], Any]], *, seconds: float) -> tuple[Seen, Controllers]:
-    seen, controllers = Seen(loop), Controllers(loop, scripts)
-    where = Whereabouts(configured=tuple(scripts), cluster_id="x")
-    poll = QuorumPoll(loop, controllers, where, seen, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+def poll(
+    loop: EventLoop, scripts: dict[Address, Callable[[], Any]], *, seconds: float
+) -> tuple[RecordedPolls, ScriptedPollClient]:
+    output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, scripts)
+    nodes = NodeDirectory(configured=tuple(scripts), cluster_id="x")
+    poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
 
     async def main() -> None:
         running = loop.spawn(poll.run())
@@ -120,89 +122,89 @@ def poll(loop: Loop, scripts: dict[Address, Callable[[], Any]], *, seconds: floa
         assert not running.done
 
     loop.run(main)
-    return seen, controllers
+    return output, controllers
 
 
 @pytest.mark.kip("D083")
-def test_the_leader_is_found_and_asked_alone_from_then_on(loop: Loop) -> None:
-    seen, controllers = poll(loop, {C1: following, C2: leading, C3: following}, seconds=0.75)
-    assert set(seen.answered_by) == {"c2:9093"}
-    assert len(seen.answered_by) >= 5
-    assert controllers.asked.count(C1) == 1
-    assert seen.reasons == {}
+def test_only_the_leader_is_polled_once_it_is_found(loop: EventLoop) -> None:
+    output, controllers = poll(loop, {C1: follower_response, C2: leader_response, C3: follower_response}, seconds=0.75)
+    assert set(output.answered_by) == {"c2:9093"}
+    assert len(output.answered_by) >= 5
+    assert controllers.queried.count(C1) == 1
+    assert output.reasons == {}
 
 
-def test_every_endpoint_says_why_it_shows_nothing(loop: Loop) -> None:
-    seen, _ = poll(loop, {C1: following, C2: refusing, C3: silent}, seconds=0.5)
-    assert seen.reasons == {"c1:9093": Reason.NO_LEADER, "c2:9093": Reason.REFUSED, "c3:9093": Reason.TIMED_OUT}
+def test_each_endpoint_without_an_answer_is_recorded_with_its_reason(loop: EventLoop) -> None:
+    output, _ = poll(loop, {C1: follower_response, C2: refused, C3: never_answers}, seconds=0.5)
+    assert output.reasons == {"c1:9093": Reason.NO_LEADER, "c2:9093": Reason.REFUSED, "c3:9093": Reason.TIMED_OUT}
 
 
-def test_the_clock_goes_on_when_everyone_is_silent_and_nobody_is_asked_twice(loop: Loop) -> None:
-    seen, controllers = poll(loop, {C1: silent, C2: silent}, seconds=1.0)
-    times = sorted({round(at * 1000 / INTERVAL_MS) for at, _ in seen.rows})
+def test_rows_continue_when_no_controller_answers_and_none_is_queried_twice(loop: EventLoop) -> None:
+    output, controllers = poll(loop, {C1: never_answers, C2: never_answers}, seconds=1.0)
+    times = sorted({round(at * 1000 / INTERVAL_MS) for at, _ in output.rows})
     assert len(times) >= 6
-    assert sorted(controllers.asked) == [C1, C2], "an answer may still come"
+    assert sorted(controllers.queried) == [C1, C2], "their answers are still pending"
 
 
-def test_the_clock_goes_on_when_there_are_too_many_to_ask_each_time(loop: Loop) -> None:
-    scripts = {Address(f"c{at}", 9093): refusing for at in range(20)}
-    seen, controllers = poll(loop, scripts, seconds=1.0)
-    assert len({round(at * 1000 / INTERVAL_MS) for at, _ in seen.rows}) >= 6
-    assert len(controllers.asked) <= 20
+def test_rows_continue_when_there_are_too_many_addresses_to_query_each_interval(loop: EventLoop) -> None:
+    scripts = {Address(f"c{at}", 9093): refused for at in range(20)}
+    output, controllers = poll(loop, scripts, seconds=1.0)
+    assert len({round(at * 1000 / INTERVAL_MS) for at, _ in output.rows}) >= 6
+    assert len(controllers.queried) <= 20
 
 
-def test_a_silent_leader_does_not_hide_that_another_leads(loop: Loop) -> None:
-    scripts = {C1: leading, C2: following}
+def test_new_leader_is_found_while_the_old_one_does_not_answer(loop: EventLoop) -> None:
+    scripts = {C1: leader_response, C2: follower_response}
 
-    def fall_silent() -> Any:
-        scripts[C1], scripts[C2] = silent, leading
+    def stop_answering() -> Any:
+        scripts[C1], scripts[C2] = never_answers, leader_response
         return None
 
-    scripts[C1] = fall_silent
-    seen, _ = poll(loop, scripts, seconds=0.6)
-    assert "c2:9093" in seen.answered_by
+    scripts[C1] = stop_answering
+    output, _ = poll(loop, scripts, seconds=0.6)
+    assert "c2:9093" in output.answered_by
 
 
 @pytest.mark.kip("D087")
-def test_the_leader_that_a_fetch_named_is_asked_first_and_the_others_only_if_it_does_not_lead(loop: Loop) -> None:
-    def asked(scripts: dict[Address, Callable[[], Any]]) -> list[Address]:
-        seen, controllers = Seen(loop), Controllers(loop, scripts)
-        where = Whereabouts(configured=(C1, C2), cluster_id="x")
-        where.leader = C3
-        poll = QuorumPoll(loop, controllers, where, seen, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+def test_leader_reported_by_a_fetch_is_polled_first_and_others_only_if_it_does_not_lead(loop: EventLoop) -> None:
+    def queried(scripts: dict[Address, Callable[[], Any]]) -> list[Address]:
+        output, controllers = RecordedPolls(loop), ScriptedPollClient(loop, scripts)
+        nodes = NodeDirectory(configured=(C1, C2), cluster_id="x")
+        nodes.leader = C3
+        poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
 
         async def main() -> None:
             loop.spawn(poll.run())
             await loop.sleep(0.05)
 
         loop.run(main)
-        return controllers.asked
+        return controllers.queried
 
-    assert set(asked({C1: following, C2: following, C3: leading})) == {C3}
-    assert asked({C1: following, C2: leading, C3: following})[:3] == [C3, C1, C2]
+    assert set(queried({C1: follower_response, C2: follower_response, C3: leader_response})) == {C3}
+    assert queried({C1: follower_response, C2: leader_response, C3: follower_response})[:3] == [C3, C1, C2]
 
 
-def test_what_was_asked_before_a_newer_answer_came_says_nothing_any_more(loop: Loop) -> None:
-    """Two brokers ask the leader for us: the slower one's answer must not be told after the faster one's next."""
+def test_answer_to_a_query_sent_before_a_newer_answer_is_discarded(loop: EventLoop) -> None:
+    """Two brokers forward the poll: the slower one's answer must not be written after the faster one's next answer."""
     answers: list[int] = []
 
-    def forwarding() -> Any:
+    def forward() -> Any:
         answers.append(len(answers))
-        return leading(high_watermark=answers[-1])
+        return leader_response(high_watermark=answers[-1])
 
-    def forwarding_but_for_once() -> Any:
-        return silent() if controllers.asked.count(C1) == 3 else forwarding()
+    def forward_except_once() -> Any:
+        return never_answers() if controllers.queried.count(C1) == 3 else forward()
 
-    controllers = Controllers(loop, {C1: forwarding_but_for_once, C2: forwarding}, slow_s={C2: 0.01})
-    seen = Seen(loop)
-    where = Whereabouts(configured=(C1, C2), cluster_id="x")
-    poll = QuorumPoll(loop, controllers, where, seen, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
+    controllers = ScriptedPollClient(loop, {C1: forward_except_once, C2: forward}, delay_s={C2: 0.01})
+    output = RecordedPolls(loop)
+    nodes = NodeDirectory(configured=(C1, C2), cluster_id="x")
+    poll = QuorumPoll(loop, controllers, nodes, output, interval_ms=INTERVAL_MS)  # type: ignore[arg-type]
 
     async def main() -> None:
         loop.spawn(poll.run())
         await loop.sleep(0.95)
 
     loop.run(main)
-    told = [event.high_watermark for _, event in seen.rows if isinstance(event, QuorumPolled)]
-    assert "c2:9093" in seen.answered_by
-    assert told == sorted(told, key=lambda each: each or 0)
+    high_watermarks = [event.high_watermark for _, event in output.rows if isinstance(event, QuorumPolled)]
+    assert "c2:9093" in output.answered_by
+    assert high_watermarks == sorted(high_watermarks, key=lambda each: each or 0)

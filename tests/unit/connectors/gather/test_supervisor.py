@@ -1,25 +1,25 @@
 from connectors.errors import KraftwatchError
-from connectors.event import ObservationFailed
-from connectors.gather.supervisor import fenced, told
-from connectors.kafka.event_loop import Loop
+from connectors.gather.supervisor import describe_fault, supervised
+from connectors.kafka.event_loop import EventLoop
+from connectors.observation_event import ObservationFailed
 from rules.model.monitoring import ObservationSource, Reason
 
-SECRET = "never-to-be-seen"
+SECRET = "secret-text"
 
 
-class Heard:
-    """An Output that keeps failures."""
+class RecordedFailures:
+    """An ObservationOutput that records failures."""
 
     def __init__(self) -> None:
         self.failures: list[ObservationFailed] = []
 
-    def unseen(self, event: ObservationFailed) -> None:
+    def write_failure(self, event: ObservationFailed) -> None:
         self.failures.append(event)
 
 
-def test_a_fault_is_told_and_the_coroutine_started_again_while_the_others_go_on(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_failed_coroutine_is_recorded_and_restarted_while_others_continue(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr("connectors.gather.supervisor._FIRST_S", 0.01)
-    loop, heard, starts, ticks = Loop(), Heard(), [], []
+    loop, output, starts, ticks = EventLoop(), RecordedFailures(), [], []
 
     async def broken() -> None:
         starts.append(1)
@@ -31,19 +31,19 @@ def test_a_fault_is_told_and_the_coroutine_started_again_while_the_others_go_on(
             await loop.sleep(0.005)
 
     async def main() -> None:
-        loop.spawn(fenced(loop, "a", ObservationSource.LOG, heard, broken))  # type: ignore[arg-type]
-        loop.spawn(fenced(loop, "b", ObservationSource.LOG, heard, healthy))  # type: ignore[arg-type]
+        loop.spawn(supervised(loop, "a", ObservationSource.LOG, output, broken))  # type: ignore[arg-type]
+        loop.spawn(supervised(loop, "b", ObservationSource.LOG, output, healthy))  # type: ignore[arg-type]
         while len(starts) < 3:
             await loop.sleep(0.005)
 
     loop.run(main)
     loop.close()
     assert len(ticks) > 3
-    assert {event.reason for event in heard.failures} == {Reason.INTERRUPTED}
-    assert all("KeyError at test_supervisor.py" in event.detail for event in heard.failures)
-    assert all(SECRET not in event.detail for event in heard.failures)
+    assert {event.reason for event in output.failures} == {Reason.INTERRUPTED}
+    assert all("KeyError at test_supervisor.py" in event.detail for event in output.failures)
+    assert all(SECRET not in event.detail for event in output.failures)
 
 
-def test_only_our_own_words_are_repeated() -> None:
-    assert told(KraftwatchError("one clear sentence")) == "one clear sentence"
-    assert SECRET not in told(ValueError(SECRET))
+def test_only_messages_of_kraftwatch_errors_are_included() -> None:
+    assert describe_fault(KraftwatchError("one clear sentence")) == "one clear sentence"
+    assert SECRET not in describe_fault(ValueError(SECRET))

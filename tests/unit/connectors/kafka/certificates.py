@@ -1,4 +1,4 @@
-"""Certificates for tests, made as they are needed."""
+"""Creates certificates for tests."""
 
 import datetime
 import ipaddress
@@ -16,7 +16,7 @@ _DAY = datetime.timedelta(days=1)
 
 @dataclass(frozen=True)
 class Authority:
-    """A CA and its folder."""
+    """A certificate authority and its folder."""
 
     folder: Path
     certificate: x509.Certificate
@@ -27,13 +27,13 @@ class Authority:
         return str(self.folder / "ca.pem")
 
     def issue(self, name: str, *, host: str = "localhost", from_day: int = -1, to_day: int = 1) -> str:
-        """A file with a key and a certificate for `host` and 127.0.0.1, valid between these days from now."""
+        """Creates a file with a key and a certificate for `host` and 127.0.0.1, valid between these days from now."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName(host)]
         if host == "localhost":
             names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))  # type: ignore[arg-type]
         certificate = (
-            _begun(name, self.certificate.subject, key, from_day=from_day, to_day=to_day)
+            _builder(name, self.certificate.subject, key, from_day=from_day, to_day=to_day)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .sign(self.key, hashes.SHA256())
         )
@@ -42,7 +42,7 @@ class Authority:
         return str(file)
 
     def server(self, file: str, *, client_certificates: bool = False) -> ssl.SSLContext:
-        """The server's side."""
+        """Returns a TLS context for the server."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(file)
         if client_certificates:
@@ -52,12 +52,12 @@ class Authority:
 
 
 def authority(folder: Path) -> Authority:
-    """A new CA."""
+    """Creates a certificate authority."""
     folder.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test CA")])
     certificate = (
-        _begun("test CA", name, key, from_day=-1, to_day=1)
+        _builder("test CA", name, key, from_day=-1, to_day=1)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -65,7 +65,7 @@ def authority(folder: Path) -> Authority:
     return Authority(folder, certificate, key)
 
 
-def _begun(
+def _builder(
     name: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, from_day: int, to_day: int
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)

@@ -1,4 +1,4 @@
-"""A Kafka node of a few lines on loopback, for what a real one does only when it is broken or in need."""
+"""A minimal Kafka node on loopback, for behaviour that a real node shows only when it fails."""
 
 import socket
 import ssl
@@ -15,17 +15,17 @@ _APIS = {1: (4, 18), 17: (0, 1), 18: (0, 4), 32: (1, 4), 36: (0, 1), 55: (0, 2),
 
 @dataclass
 class FakeNode:
-    """Listens; each connection gets a thread with the behaviour."""
+    """Listens on loopback and runs the behaviour in one thread per connection."""
 
     behaviour: Behaviour
     tls: ssl.SSLContext | None = None
     connections: int = 0
     requests: list[int] = field(default_factory=list)
-    """Api keys, as they came."""
+    """Received API keys, in order."""
 
     @contextmanager
     def up(self) -> Iterator[int]:
-        """The port, while it listens."""
+        """Yields the port while the node listens."""
         with socket.create_server(("127.0.0.1", 0)) as server:
             threading.Thread(target=self._accept, args=(server,), daemon=True).start()
             yield server.getsockname()[1]
@@ -34,23 +34,23 @@ class FakeNode:
     def _accept(self, server: socket.socket) -> None:
         while True:
             try:
-                taken, _ = server.accept()
+                accepted, _ = server.accept()
             except OSError:
                 return
             self.connections += 1
-            threading.Thread(target=self._serve, args=(taken,), daemon=True).start()
+            threading.Thread(target=self._serve, args=(accepted,), daemon=True).start()
 
-    def _serve(self, taken: socket.socket) -> None:
+    def _serve(self, accepted: socket.socket) -> None:
         if self.tls is not None:
-            taken = self.tls.wrap_socket(taken, server_side=True, do_handshake_on_connect=False)
-        with taken, suppress(OSError, EOFError):
-            if isinstance(taken, ssl.SSLSocket) and not _shaken(taken):
+            accepted = self.tls.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
+        with accepted, suppress(OSError, EOFError):
+            if isinstance(accepted, ssl.SSLSocket) and not _complete_handshake(accepted):
                 return
-            self.behaviour(taken)
+            self.behaviour(accepted)
 
 
-def _shaken(peer: ssl.SSLSocket) -> bool:
-    """Shake hands; after a failure stay until the client has gone, or the alert is lost with the connection."""
+def _complete_handshake(peer: ssl.SSLSocket) -> bool:
+    """Completes the TLS handshake; after a failure waits until the client disconnects, else the TLS alert is lost."""
     try:
         peer.do_handshake()
     except ssl.SSLError:
@@ -62,20 +62,20 @@ def _shaken(peer: ssl.SSLSocket) -> bool:
 
 
 def read_request(peer: socket.socket) -> tuple[int, int, int]:
-    """Api key, version and correlation id of the next request."""
+    """Reads a request; returns its API key, version and correlation id."""
     (size,) = struct.unpack(">i", _exactly(peer, 4))
     key, version, correlation = struct.unpack(">hhi", _exactly(peer, size)[:8])
     return key, version, correlation
 
 
 def send(peer: socket.socket, correlation: int, body: bytes, *, flexible: bool) -> None:
-    """An answer: ApiVersions never has the flexible header."""
+    """Sends a response. A response to ApiVersions never has the flexible header."""
     answer = struct.pack(">i", correlation) + (b"\0" if flexible else b"") + body
     peer.sendall(struct.pack(">i", len(answer)) + answer)
 
 
 def answer_api_versions(peer: socket.socket, known: Mapping[int, tuple[int, int]] = _APIS) -> None:
-    """Take the ApiVersions request and answer it."""
+    """Reads an ApiVersions request and answers it."""
     key, version, correlation = read_request(peer)
     assert (key, version) == (API_VERSIONS, 4)
     apis = b"".join(struct.pack(">hhh", api, *versions) + b"\0" for api, versions in known.items())
@@ -87,63 +87,63 @@ def answer_api_versions(peer: socket.socket, known: Mapping[int, tuple[int, int]
     )
 
 
-def silent(peer: socket.socket) -> None:
-    """Accepts and says nothing."""
+def never_answers(peer: socket.socket) -> None:
+    """Accepts the connection and never answers."""
     while peer.recv(4096):
         pass
 
 
-def closing(peer: socket.socket) -> None:
-    """Takes the first bytes and hangs up."""
+def closes_connection(peer: socket.socket) -> None:
+    """Reads the first bytes and closes the connection."""
     peer.recv(4096)
 
 
-def closing_after_api_versions(peer: socket.socket) -> None:
-    """As a SASL listener does to a client that does not log in."""
+def closes_after_api_versions(peer: socket.socket) -> None:
+    """Behaves like a SASL listener to a client that does not log in."""
     answer_api_versions(peer)
     read_request(peer)
 
 
-def saying(words: bytes) -> Behaviour:
-    """Says something that is not Kafka's protocol."""
+def sends_bytes(content: bytes) -> Behaviour:
+    """Sends bytes that are not the Kafka protocol."""
 
-    def say(peer: socket.socket) -> None:
+    def behaviour(peer: socket.socket) -> None:
         peer.recv(4096)
-        peer.sendall(words)
-        silent(peer)
+        peer.sendall(content)
+        never_answers(peer)
 
-    return say
+    return behaviour
 
 
-def refusing_login(peer: socket.socket) -> None:
-    """Says why it refuses the login, and hangs up in the same breath."""
+def rejects_login(peer: socket.socket) -> None:
+    """Rejects the login with an error message and closes the connection at once."""
     answer_api_versions(peer)
     _, _, correlation = read_request(peer)
     handshake = struct.pack(">hi", 0, 1) + struct.pack(">h", 5) + b"PLAIN"
     send(peer, correlation, handshake, flexible=False)
     _, version, correlation = read_request(peer)
-    words = b"Authentication failed: Invalid username or password"
-    body = struct.pack(">h", 58) + struct.pack(">h", len(words)) + words + struct.pack(">i", 0)
+    message = b"Authentication failed: Invalid username or password"
+    body = struct.pack(">h", 58) + struct.pack(">h", len(message)) + message + struct.pack(">i", 0)
     send(peer, correlation, body + (struct.pack(">q", 0) if version >= 1 else b""), flexible=False)
 
 
-def describing_cluster(cluster_id: bytes) -> Behaviour:
-    """Answers DescribeCluster as often as it is asked."""
+def answers_describe_cluster(cluster_id: bytes) -> Behaviour:
+    """Answers every DescribeCluster request."""
 
     def answer(peer: socket.socket) -> None:
         answer_api_versions(peer)
         while True:
             _, version, correlation = read_request(peer)
             assert version == 2
-            named = bytes([len(cluster_id) + 1]) + cluster_id
-            body = struct.pack(">ih", 0, 0) + b"\0" + b"\x02" + named + struct.pack(">i", 1) + b"\x01"
+            encoded_id = bytes([len(cluster_id) + 1]) + cluster_id
+            body = struct.pack(">ih", 0, 0) + b"\0" + b"\x02" + encoded_id + struct.pack(">i", 1) + b"\x01"
             send(peer, correlation, body + struct.pack(">i", -(2**31)) + b"\0", flexible=True)
 
     return answer
 
 
-def describing_quorum_v0(peer: socket.socket) -> None:
-    """An old controller: knows no DescribeCluster, and answers DescribeQuorum v0 as often as it is asked."""
+def answers_describe_quorum_v0(peer: socket.socket) -> None:
+    """An old controller: does not support DescribeCluster, and answers every DescribeQuorum v0."""
     answer_api_versions(peer, {18: (0, 4), 55: (0, 0)})
     while True:
         key, version, correlation = read_request(peer)
@@ -155,10 +155,10 @@ def describing_quorum_v0(peer: socket.socket) -> None:
 
 
 def _exactly(peer: socket.socket, size: int) -> bytes:
-    got = b""
-    while len(got) < size:
-        piece = peer.recv(size - len(got))
+    received = b""
+    while len(received) < size:
+        piece = peer.recv(size - len(received))
         if not piece:
             raise EOFError
-        got += piece
-    return got
+        received += piece
+    return received

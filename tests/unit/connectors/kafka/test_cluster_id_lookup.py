@@ -2,16 +2,22 @@ from pathlib import Path
 
 import pytest
 
-from connectors.cluster_connection import Cluster
-from connectors.errors import UnseenError
+from connectors.cluster_connection import ClusterConnection
+from connectors.errors import ObservationError
 from connectors.kafka.cluster_id_lookup import identify
 from rules.model.monitoring import Reason
 from tests.eventually import eventually
-from tests.unit.connectors.kafka.fake_node import FakeNode, closing, describing_cluster, describing_quorum_v0, silent
+from tests.unit.connectors.kafka.fake_node import (
+    FakeNode,
+    answers_describe_cluster,
+    answers_describe_quorum_v0,
+    closes_connection,
+    never_answers,
+)
 
 
-def cluster(*ports: int, cluster_id: str | None = None) -> Cluster:
-    return Cluster(
+def cluster(*ports: int, cluster_id: str | None = None) -> ClusterConnection:
+    return ClusterConnection(
         name="a",
         bootstrap=tuple(("127.0.0.1", port) for port in ports),
         cluster_id=cluster_id,
@@ -19,38 +25,44 @@ def cluster(*ports: int, cluster_id: str | None = None) -> Cluster:
     )
 
 
-def test_the_first_answer_counts_and_no_socket_stays_behind() -> None:
+def test_first_answer_is_used_and_no_socket_leaks() -> None:
     def open_files() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 
     before = open_files()
-    with FakeNode(silent).up() as mute, FakeNode(describing_cluster(b"the-cluster")).up() as talker:
-        assert identify(cluster(mute, talker), 60) == "the-cluster"
+    with (
+        FakeNode(never_answers).up() as unresponsive,
+        FakeNode(answers_describe_cluster(b"the-cluster")).up() as responsive,
+    ):
+        assert identify(cluster(unresponsive, responsive), 60) == "the-cluster"
 
-    def nothing_is_left() -> None:
+    def no_descriptor_is_left() -> None:
         assert open_files() <= before
 
-    eventually(nothing_is_left, within_s=5)
+    eventually(no_descriptor_is_left, within_s=5)
 
 
-def test_another_cluster_is_named() -> None:
-    with FakeNode(describing_cluster(b"theirs")).up() as port, pytest.raises(UnseenError, match="theirs") as problem:
-        identify(cluster(port, cluster_id="ours"), 60)
+def test_other_cluster_id_is_reported() -> None:
+    with (
+        FakeNode(answers_describe_cluster(b"another")).up() as port,
+        pytest.raises(ObservationError, match="another") as problem,
+    ):
+        identify(cluster(port, cluster_id="expected"), 60)
     assert problem.value.reason is Reason.WRONG_CLUSTER
 
 
-def test_a_kafka_that_cannot_tell_is_not_asked_again_until_time_is_up() -> None:
-    node = FakeNode(describing_quorum_v0)
-    with node.up() as port, pytest.raises(UnseenError, match="does not offer this request") as problem:
+def test_unsupported_request_is_not_retried() -> None:
+    node = FakeNode(answers_describe_quorum_v0)
+    with node.up() as port, pytest.raises(ObservationError, match="does not support this request") as problem:
         identify(cluster(port), 60)
     assert problem.value.reason is Reason.UNSUPPORTED
 
 
-def test_the_most_telling_reason_is_given_when_time_is_up() -> None:
+def test_most_specific_reason_is_reported_after_the_timeout() -> None:
     with (
-        FakeNode(silent).up() as mute,
-        FakeNode(closing).up() as rude,
-        pytest.raises(UnseenError) as problem,
+        FakeNode(never_answers).up() as unresponsive,
+        FakeNode(closes_connection).up() as closing_node,
+        pytest.raises(ObservationError) as problem,
     ):
-        identify(cluster(mute, rude), 3)
+        identify(cluster(unresponsive, closing_node), 3)
     assert problem.value.reason is Reason.CLOSED

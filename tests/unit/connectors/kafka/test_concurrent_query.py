@@ -1,16 +1,16 @@
-"""A sweep: late answers count, old ones do not."""
+"""ConcurrentQuery: late answers are used, outdated ones are not."""
 
-from connectors.errors import UnseenError
+from connectors.errors import ObservationError
 from connectors.kafka.client import Address
-from connectors.kafka.concurrent_query import Sweep
-from connectors.kafka.event_loop import Loop
+from connectors.kafka.concurrent_query import ConcurrentQuery
+from connectors.kafka.event_loop import EventLoop
 from rules.model.monitoring import Reason
 
 A = Address("a", 1)
 
 
-class Clock(Loop):
-    """A loop whose time can be put forward."""
+class AdvanceableLoop(EventLoop):
+    """An event loop whose clock can be advanced."""
 
     ahead_s = 0.0
 
@@ -18,33 +18,33 @@ class Clock(Loop):
         return super().now() + self.ahead_s
 
 
-class Asked:
-    """Answers with how often it was asked, each answer after a while."""
+class SlowNode:
+    """Answers with the number of queries so far, after a delay."""
 
-    def __init__(self, loop: Loop, slow_s: float) -> None:
+    def __init__(self, loop: EventLoop, slow_s: float) -> None:
         self._loop = loop
         self._slow_s = slow_s
         self.times = 0
 
-    async def ask(self, address: Address) -> int:
+    async def query(self, address: Address) -> int:
         self.times += 1
         number = self.times
         await self._loop.sleep(self._slow_s)
         return number
 
 
-def rounds(away_s: float) -> list[object]:
-    """What the second round gives for A, which answered after the first one was over, `away_s` seconds ago."""
-    loop = Clock()
-    asked = Asked(loop, slow_s=0.05)
-    sweep = Sweep(loop, asked.ask)
+def second_round(age_s: float) -> list[object]:
+    """Returns the second round's result for A, which answered after the first round, `age_s` seconds earlier."""
+    loop = AdvanceableLoop()
+    node = SlowNode(loop, slow_s=0.05)
+    concurrent_query = ConcurrentQuery(loop, node.query)
 
     async def run() -> list[object]:
-        first = await sweep.round([A], seconds=0.0, good=lambda _: True)
+        first = await concurrent_query.query([A], timeout_s=0.0, accept=lambda _: True)
         assert not isinstance(first[A], int)
         await loop.sleep(0.1)
-        loop.ahead_s += away_s
-        second = await sweep.round([A], seconds=1.0, good=lambda _: True)
+        loop.ahead_s += age_s
+        second = await concurrent_query.query([A], timeout_s=1.0, accept=lambda _: True)
         return [second[A]]
 
     try:
@@ -53,25 +53,25 @@ def rounds(away_s: float) -> list[object]:
         loop.close()
 
 
-def test_an_answer_that_came_late_counts_in_the_next_round() -> None:
-    assert rounds(away_s=1.0) == [1]
+def test_late_answer_is_used_in_the_next_round() -> None:
+    assert second_round(age_s=1.0) == [1]
 
 
-def test_an_answer_of_an_hour_ago_is_none() -> None:
-    assert rounds(away_s=3_600.0) == [2]
+def test_answer_of_an_hour_ago_is_discarded() -> None:
+    assert second_round(age_s=3_600.0) == [2]
 
 
-def test_an_answer_that_comes_now_to_what_was_asked_before_a_newer_one_is_none(leaping_loop: Loop) -> None:
-    asked = Asked(leaping_loop, slow_s=0.1)
-    sweep = Sweep(leaping_loop, asked.ask)
+def test_answer_to_a_query_sent_before_since_is_discarded(simulated_time_loop: EventLoop) -> None:
+    node = SlowNode(simulated_time_loop, slow_s=0.1)
+    concurrent_query = ConcurrentQuery(simulated_time_loop, node.query)
 
     async def run() -> list[object]:
-        await sweep.round([A], seconds=0.05, good=lambda _: True)
-        since = leaping_loop.now()
-        late = (await sweep.round([A], seconds=1.0, good=lambda _: True, since=since))[A]
-        return [late, (await sweep.round([A], seconds=1.0, good=lambda _: True, since=since))[A]]
+        await concurrent_query.query([A], timeout_s=0.05, accept=lambda _: True)
+        since = simulated_time_loop.now()
+        late = (await concurrent_query.query([A], timeout_s=1.0, accept=lambda _: True, since=since))[A]
+        return [late, (await concurrent_query.query([A], timeout_s=1.0, accept=lambda _: True, since=since))[A]]
 
-    late, again = leaping_loop.run(run)
-    assert isinstance(late, UnseenError)
+    late, again = simulated_time_loop.run(run)
+    assert isinstance(late, ObservationError)
     assert late.reason is Reason.TIMED_OUT
-    assert again == 2, "it is asked anew"
+    assert again == 2, "the node is queried again"

@@ -1,4 +1,4 @@
-"""Connecting: what goes wrong on our own side is not the other side's fault."""
+"""connect(): a local failure is not reported as a failure of the node."""
 
 import errno
 import os
@@ -6,22 +6,22 @@ import socket
 
 import pytest
 
-from connectors.errors import UnseenError
-from connectors.kafka.event_loop import Loop
+from connectors.errors import ObservationError
+from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.transport import connect
 from rules.model.monitoring import Reason
 
 
-def test_no_file_descriptor_left_says_nothing_of_the_node(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*arguments: object) -> socket.socket:
+def test_missing_file_descriptor_is_reported_as_unreachable(loop: EventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_descriptor(*arguments: object) -> socket.socket:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    async def look() -> None:
+    async def try_connect() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(socket, "socket", full)
+            patch.setattr(socket, "socket", no_descriptor)
             await connect(loop, ["127.0.0.1"], 9, deadline=loop.now() + 1)
 
-    with pytest.raises(UnseenError) as failed:
-        loop.run(look)
+    with pytest.raises(ObservationError) as failed:
+        loop.run(try_connect)
     assert failed.value.reason is Reason.UNREACHABLE
     assert "EMFILE" in failed.value.detail

@@ -1,4 +1,4 @@
-"""Our own files: read anew for each connection, and each that does not do named in a sentence."""
+"""Credential files: re-read for each connection; an unusable file is named in one sentence."""
 
 import base64
 import json
@@ -9,12 +9,19 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from connectors.errors import UnseenError
-from connectors.kafka.credentials import TokenFile, at_fault, certificate_ends_at, password, tls_context, token_ends_at
+from connectors.errors import ObservationError
+from connectors.kafka.credentials import (
+    TokenFile,
+    certificate_expires_at,
+    sasl_password,
+    tls_context,
+    token_expires_at,
+    with_expiry,
+)
 from rules.model.monitoring import Reason
 from tests.unit.connectors.kafka.certificates import Authority, authority
 
-KEY_PASSWORD = "never-to-be-seen"
+KEY_PASSWORD = "secret-password"
 
 
 @pytest.fixture
@@ -22,19 +29,19 @@ def ca(tmp_path: Path) -> Authority:
     return authority(tmp_path / "ca")
 
 
-def locked(file: str) -> str:
-    """The same certificate, its key encrypted."""
-    held = Path(file).read_bytes()
-    key = serialization.load_pem_private_key(held, None)
+def with_encrypted_key(file: str) -> str:
+    """Returns a file with the same certificate and the key encrypted."""
+    content = Path(file).read_bytes()
+    key = serialization.load_pem_private_key(content, None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
-    closed = key.private_bytes(
+    encrypted = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.BestAvailableEncryption(KEY_PASSWORD.encode()),
     )
     end = b"-----END PRIVATE KEY-----\n"
     path = Path(file).with_suffix(".locked")
-    path.write_bytes(closed + held.partition(end)[2])
+    path.write_bytes(encrypted + content.partition(end)[2])
     return str(path)
 
 
@@ -42,22 +49,20 @@ def token(claims: object) -> str:
     return ".".join(base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in ({}, claims, {}))
 
 
-def test_an_encrypted_key_is_opened_by_its_password_and_the_terminal_is_never_asked(
-    ca: Authority, tmp_path: Path
-) -> None:
-    given = {"ssl_cafile": ca.file, "ssl_certfile": locked(ca.issue("ours"))}
+def test_encrypted_key_is_read_with_its_password_and_never_prompts(ca: Authority, tmp_path: Path) -> None:
+    given = {"ssl_cafile": ca.file, "ssl_certfile": with_encrypted_key(ca.issue("ours"))}
     file = tmp_path / "key-password"
     file.write_text(KEY_PASSWORD + "\n")
     tls_context({**given, "ssl_password_file": str(file)})
     tls_context({**given, "ssl_password": KEY_PASSWORD})
-    with pytest.raises(UnseenError, match=r"ours.locked is encrypted and needs ssl_password_file") as without:
+    with pytest.raises(ObservationError, match=r"ours.locked is encrypted and ssl_password_file is missing") as without:
         tls_context(given)
-    with pytest.raises(UnseenError, match="is not opened by our ssl_password") as wrong:
+    with pytest.raises(ObservationError, match="is encrypted and ssl_password does not decrypt it") as wrong:
         tls_context({**given, "ssl_password": KEY_PASSWORD[1:]})
     file.unlink()
-    with pytest.raises(UnseenError, match=r"our ssl_password_file: cannot read .*key-password") as gone:
+    with pytest.raises(ObservationError, match=r"ssl_password_file: cannot read .*key-password") as missing:
         tls_context({**given, "ssl_password_file": str(file)})
-    for problem in (without, wrong, gone):
+    for problem in (without, wrong, missing):
         assert problem.value.reason is Reason.TLS_FAILED
         assert KEY_PASSWORD[1:] not in str(problem.value)
 
@@ -70,49 +75,49 @@ def test_an_encrypted_key_is_opened_by_its_password_and_the_terminal_is_never_as
         ("ssl_certfile", "cannot be read as PEM"),
     ],
 )
-def test_a_file_without_what_it_should_hold_is_named(ca: Authority, tmp_path: Path, name: str, sentence: str) -> None:
+def test_file_with_invalid_content_is_named(ca: Authority, tmp_path: Path, name: str, sentence: str) -> None:
     file = tmp_path / "empty.pem"
     file.write_text("nothing of the kind\n")
-    with pytest.raises(UnseenError, match=rf"our {name} \S+empty.pem.* {sentence}") as problem:
+    with pytest.raises(ObservationError, match=rf"{name} \S+empty.pem.* {sentence}") as problem:
         tls_context({"ssl_cafile": ca.file, name: str(file)})
     assert problem.value.reason is Reason.TLS_FAILED
 
 
-def test_the_name_is_checked_unless_told_otherwise(ca: Authority) -> None:
+def test_host_name_is_verified_unless_disabled(ca: Authority) -> None:
     assert tls_context({"ssl_cafile": ca.file}).check_hostname
-    lenient = tls_context({"ssl_cafile": ca.file, "ssl_check_hostname": False})
-    assert (lenient.check_hostname, lenient.verify_mode) == (False, ssl.CERT_REQUIRED)
+    without_host_check = tls_context({"ssl_cafile": ca.file, "ssl_check_hostname": False})
+    assert (without_host_check.check_hostname, without_host_check.verify_mode) == (False, ssl.CERT_REQUIRED)
 
 
-def test_password_and_token_are_those_of_now(tmp_path: Path) -> None:
+def test_password_and_token_files_are_read_at_each_login(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     for text in ("first", "second"):
         file.write_text(text + "\n")
-        assert password({"sasl_plain_password_file": str(file)}) == {"sasl_plain_password": text}
+        assert sasl_password({"sasl_plain_password_file": str(file)}) == {"sasl_plain_password": text}
         assert TokenFile(str(file)).token() == text
     file.write_text("")
-    for read in (lambda: password({"sasl_plain_password_file": str(file)}), TokenFile(str(file)).token):
-        with pytest.raises(UnseenError, match="secret does not hold one line") as problem:
+    for read in (lambda: sasl_password({"sasl_plain_password_file": str(file)}), TokenFile(str(file)).token):
+        with pytest.raises(ObservationError, match="secret must contain exactly one line") as problem:
             read()
         assert problem.value.reason is Reason.NOT_AUTHENTICATED
 
 
-def test_a_refusal_names_what_of_ours_has_expired(ca: Authority, tmp_path: Path) -> None:
-    refused = UnseenError(Reason.NOT_AUTHENTICATED, "it refused our login")
-    unknown = UnseenError(Reason.TLS_FAILED, "it does not accept our client certificate (strange CA, or expired)")
-    theirs = UnseenError(Reason.TLS_FAILED, "its certificate has expired")
+def test_rejected_login_names_the_expired_credential(ca: Authority, tmp_path: Path) -> None:
+    refused = ObservationError(Reason.NOT_AUTHENTICATED, "the node rejected the login")
+    rejected = ObservationError(Reason.TLS_FAILED, "the node rejected the client certificate (unknown CA, or expired)")
+    node_expired = ObservationError(Reason.TLS_FAILED, "the node's certificate has expired")
     file = tmp_path / "token"
 
     file.write_text(token({"exp": 1_000_000_000}))
     old = {"sasl_oauth_token_file": str(file), "ssl_certfile": ca.issue("old", from_day=-3, to_day=-2)}
-    assert at_fault(refused, old).detail == f"our sasl_oauth_token_file {file} has expired (2001-09-09 01:46:40 UTC)"
-    assert "old.pem has expired (" in at_fault(unknown, old).detail
-    assert at_fault(theirs, old) is theirs
+    assert with_expiry(refused, old).detail == f"sasl_oauth_token_file {file} has expired (2001-09-09 01:46:40 UTC)"
+    assert "old.pem has expired (" in with_expiry(rejected, old).detail
+    assert with_expiry(node_expired, old) is node_expired
 
     file.write_text(token({"exp": 10_000_000_000}))
     good = {"sasl_oauth_token_file": str(file), "ssl_certfile": ca.issue("good")}
-    assert (at_fault(refused, good), at_fault(unknown, good)) == (refused, unknown)
-    assert (at_fault(refused, {}), at_fault(unknown, {})) == (refused, unknown)
+    assert (with_expiry(refused, good), with_expiry(rejected, good)) == (refused, rejected)
+    assert (with_expiry(refused, {}), with_expiry(rejected, {})) == (refused, rejected)
 
 
 @pytest.mark.parametrize(
@@ -129,14 +134,14 @@ def test_a_refusal_names_what_of_ours_has_expired(ca: Authority, tmp_path: Path)
         "",
     ],
 )
-def test_a_token_that_tells_no_end_has_none(tmp_path: Path, text: str) -> None:
+def test_token_without_expiry_claim_has_no_expiry(tmp_path: Path, text: str) -> None:
     file = tmp_path / "token"
     file.write_text(text, encoding="utf-8")
-    assert token_ends_at({"sasl_oauth_token_file": str(file)}) is None
+    assert token_expires_at({"sasl_oauth_token_file": str(file)}) is None
 
 
-def test_a_certificate_that_cannot_be_read_has_no_end(tmp_path: Path) -> None:
+def test_unreadable_certificate_has_no_expiry(tmp_path: Path) -> None:
     file = tmp_path / "none.pem"
-    assert certificate_ends_at({"ssl_certfile": str(file)}) is None
+    assert certificate_expires_at({"ssl_certfile": str(file)}) is None
     file.write_text("nothing of the kind")
-    assert certificate_ends_at({"ssl_certfile": str(file)}) is None
+    assert certificate_expires_at({"ssl_certfile": str(file)}) is None

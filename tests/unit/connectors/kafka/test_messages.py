@@ -1,4 +1,4 @@
-"""What goes over the wire: nobody's replica id, in every version; and what comes back, with absent as None."""
+"""Encoded requests have replica id -1 in every version; parsed responses have None for absent values."""
 
 import base64
 from typing import Any
@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from connectors.errors import UnseenError
+from connectors.errors import ObservationError
 from connectors.kafka.client import Address
 from connectors.kafka.kafka_python import (
     DescribeQuorumResponse,
@@ -17,20 +17,20 @@ from connectors.kafka.kafka_python import (
 )
 from connectors.kafka.messages import (
     SnapshotId,
-    describe_quorum,
-    fetch,
-    fetch_snapshot,
-    fetched,
-    quorum_described,
-    snapshot_fetched,
+    describe_quorum_request,
+    fetch_request,
+    fetch_snapshot_request,
+    parse_describe_quorum,
+    parse_fetch,
+    parse_fetch_snapshot,
 )
 from rules.model.identifiers import Endpoint
 from rules.model.monitoring import Reason
 
-WHERE = Address("c1", 9093)
+ADDRESS = Address("c1", 9093)
 
 
-def sent(version: int, **more: Any) -> Any:
+def encoded_fetch(version: int, **more: Any) -> Any:
     settings: dict[str, Any] = {
         "cluster_id": "the-cluster",
         "leader_epoch": 4,
@@ -40,14 +40,14 @@ def sent(version: int, **more: Any) -> Any:
         "max_wait_ms": 500,
         "max_bytes": 1000,
     }
-    request = fetch(**{**settings, **more})
+    request = fetch_request(**{**settings, **more})
     return FetchRequest.decode(request.encode(version=version), version=version)
 
 
 @pytest.mark.kip("D031", "D032", "D067", "D068", "K004")
 @pytest.mark.parametrize("version", range(12, 19))
-def test_a_fetch_is_nobodys_in_every_version(version: int) -> None:
-    request = sent(version)
+def test_fetch_has_replica_id_minus_one_in_every_version(version: int) -> None:
+    request = encoded_fetch(version)
     partition = request.topics[0].partitions[0]
 
     assert request.replica_id == -1
@@ -63,14 +63,14 @@ def test_a_fetch_is_nobodys_in_every_version(version: int) -> None:
         assert partition.high_watermark == 9
 
 
-def test_an_unknown_high_watermark_is_minus_one_not_unsupported() -> None:
-    assert sent(18, high_watermark=None).topics[0].partitions[0].high_watermark == -1
+def test_unknown_high_watermark_is_sent_as_minus_one() -> None:
+    assert encoded_fetch(18, high_watermark=None).topics[0].partitions[0].high_watermark == -1
 
 
 @pytest.mark.kip("A083", "K004")
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_fetch_snapshot_is_nobodys_in_every_version(version: int) -> None:
-    request = fetch_snapshot(
+def test_fetch_snapshot_has_replica_id_minus_one_in_every_version(version: int) -> None:
+    request = fetch_snapshot_request(
         cluster_id="the-cluster",
         leader_epoch=4,
         snapshot=SnapshotId(end_offset=50, epoch=3),
@@ -84,13 +84,13 @@ def test_a_fetch_snapshot_is_nobodys_in_every_version(version: int) -> None:
     assert (partition.snapshot_id.end_offset, partition.snapshot_id.epoch, partition.position) == (50, 3, 7)
 
 
-def fetch_answer(*, top: int = 0, error: int = 0, version: int = 17, endpoints: bool = True) -> Any:
-    kind = FetchResponse.FetchableTopicResponse.PartitionData
-    partition = kind(
+def fetch_response(*, top: int = 0, error: int = 0, version: int = 17, endpoints: bool = True) -> Any:
+    partition_type = FetchResponse.FetchableTopicResponse.PartitionData
+    partition = partition_type(
         partition_index=0,
         error_code=error,
         high_watermark=-1,
-        current_leader=kind.LeaderIdAndEpoch(leader_id=2, leader_epoch=7),
+        current_leader=partition_type.LeaderIdAndEpoch(leader_id=2, leader_epoch=7),
         aborted_transactions=None,
         records=b"",
     )
@@ -106,16 +106,16 @@ def fetch_answer(*, top: int = 0, error: int = 0, version: int = 17, endpoints: 
 
 
 @pytest.mark.kip("D033", "D066")
-def test_a_hint_names_the_leader_and_where_it_is() -> None:
-    answer = fetched(fetch_answer(error=74))
+def test_response_of_a_follower_reports_leader_and_address() -> None:
+    answer = parse_fetch(fetch_response(error=74))
     assert (answer.error, answer.leader_id, answer.leader_epoch) == (74, 2, 7)
     assert answer.leader == Address("c2", 9093)
     assert (answer.high_watermark, answer.diverging, answer.snapshot) == (None, None, None)
 
 
 @pytest.mark.parametrize(("version", "endpoints"), [(13, True), (17, False)])
-def test_a_hint_may_lack_the_address(version: int, endpoints: bool) -> None:
-    answer = fetched(fetch_answer(error=6, version=version, endpoints=endpoints))
+def test_reported_leader_may_have_no_address(version: int, endpoints: bool) -> None:
+    answer = parse_fetch(fetch_response(error=6, version=version, endpoints=endpoints))
     assert (answer.leader_id, answer.leader) == (2, None)
 
 
@@ -130,29 +130,29 @@ def test_a_hint_may_lack_the_address(version: int, endpoints: bool) -> None:
         (0, 42, Reason.UNSUPPORTED),
     ],
 )
-def test_errors_that_say_nothing_of_who_leads_have_their_reasons(top: int, error: int, reason: Reason) -> None:
-    with pytest.raises(UnseenError) as problem:
-        fetched(fetch_answer(top=top, error=error))
+def test_errors_unrelated_to_the_leader_are_classified(top: int, error: int, reason: Reason) -> None:
+    with pytest.raises(ObservationError) as problem:
+        parse_fetch(fetch_response(top=top, error=error))
     assert problem.value.reason is reason
 
 
-def test_a_piece_of_a_snapshot_is_read() -> None:
-    kind = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot
-    partition = kind(
+def test_snapshot_piece_is_parsed() -> None:
+    partition_type = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot
+    partition = partition_type(
         index=0,
         error_code=0,
-        snapshot_id=kind.SnapshotId(end_offset=50, epoch=3),
+        snapshot_id=partition_type.SnapshotId(end_offset=50, epoch=3),
         size=100,
         position=7,
         unaligned_records=b"abc",
     )
     topic = FetchSnapshotResponse.TopicSnapshot(name="x", partitions=[partition])
     answer = FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=[topic])
-    read = snapshot_fetched(FetchSnapshotResponse.decode(answer.encode(version=1), version=1))
+    read = parse_fetch_snapshot(FetchSnapshotResponse.decode(answer.encode(version=1), version=1))
     assert (read.error, read.size, read.position, read.records) == (0, 100, 7, b"abc")
 
 
-def quorum_answer(*, version: int = 2, top: int = 0, error: int = 0, leader: int = 1) -> Any:
+def quorum_response(*, version: int = 2, top: int = 0, error: int = 0, leader: int = 1) -> Any:
     state = DescribeQuorumResponse.TopicData.PartitionData.ReplicaState
     replicas = [
         state(
@@ -191,14 +191,14 @@ def quorum_answer(*, version: int = 2, top: int = 0, error: int = 0, leader: int
 
 
 @pytest.mark.kip("A094", "C023", "C024")
-def test_a_poll_says_none_where_kafka_says_minus_one_or_zero() -> None:
-    polled = quorum_described(quorum_answer(), cluster_id="the-cluster", address=WHERE)
-    known, unknown = polled.voters
+def test_minus_one_and_zero_uuid_of_a_poll_are_none() -> None:
+    polled = parse_describe_quorum(quorum_response(), cluster_id="the-cluster", address=ADDRESS)
+    known, absent = polled.voters
 
     expected = base64.urlsafe_b64encode(UUID(int=5).bytes).decode().rstrip("=")
     assert (known.key.directory_id, known.log_end_offset, known.last_fetch_ms) == (expected, 20, 100)
-    assert (unknown.key.directory_id, unknown.log_end_offset, unknown.last_fetch_ms) == (None, None, None)
-    assert unknown.last_caught_up_ms is None
+    assert (absent.key.directory_id, absent.log_end_offset, absent.last_fetch_ms) == (None, None, None)
+    assert absent.last_caught_up_ms is None
     assert polled.high_watermark is None
     assert polled.endpoint == "c1:9093"
     assert polled.nodes[0].endpoints == (Endpoint(listener="CONTROLLER", host="c1", port=9093),)
@@ -206,8 +206,8 @@ def test_a_poll_says_none_where_kafka_says_minus_one_or_zero() -> None:
 
 @pytest.mark.kip("A094", "A097", "C022", "K005")
 @pytest.mark.parametrize("version", [0, 1])
-def test_an_older_poll_has_neither_directories_nor_nodes(version: int) -> None:
-    polled = quorum_described(quorum_answer(version=version), cluster_id=None, address=WHERE)
+def test_older_poll_has_no_directory_ids_and_no_nodes(version: int) -> None:
+    polled = parse_describe_quorum(quorum_response(version=version), cluster_id=None, address=ADDRESS)
     assert polled.voters[0].key.directory_id is None
     assert polled.nodes == ()
     assert (polled.voters[0].last_fetch_ms is None) == (version == 0)
@@ -224,13 +224,13 @@ def test_an_older_poll_has_neither_directories_nor_nodes(version: int) -> None:
         ({"error": 7}, Reason.TIMED_OUT),
     ],
 )
-def test_a_poll_without_a_quorum_has_its_reason(answer: dict[str, int], reason: Reason) -> None:
-    with pytest.raises(UnseenError) as problem:
-        quorum_described(quorum_answer(**answer), cluster_id=None, address=WHERE)
+def test_poll_without_a_leader_is_classified(answer: dict[str, int], reason: Reason) -> None:
+    with pytest.raises(ObservationError) as problem:
+        parse_describe_quorum(quorum_response(**answer), cluster_id=None, address=ADDRESS)
     assert problem.value.reason is reason
 
 
 @pytest.mark.kip("D004", "D005", "D084")
-def test_a_poll_asks_for_the_one_partition() -> None:
-    topic = describe_quorum().topics[0]
+def test_poll_requests_the_metadata_partition() -> None:
+    topic = describe_quorum_request().topics[0]
     assert (topic.topic_name, [one.partition_index for one in topic.partitions]) == ("__cluster_metadata", [0])

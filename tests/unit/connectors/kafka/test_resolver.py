@@ -5,61 +5,61 @@ from pathlib import Path
 
 import pytest
 
-from connectors.errors import UnseenError
-from connectors.kafka.event_loop import Loop
+from connectors.errors import ObservationError
+from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.resolver import Lookup, Resolver, lookup_dns
 from rules.model.monitoring import Reason
 
 
-def known(names: Mapping[str, str]) -> Lookup:
-    def look(host: str) -> tuple[str, ...]:
+def dns_with(names: Mapping[str, str]) -> Lookup:
+    def lookup(host: str) -> tuple[str, ...]:
         if host not in names:
-            raise UnseenError(Reason.UNRESOLVABLE, f"no such name: {host}")
+            raise ObservationError(Reason.UNRESOLVABLE, f"{host} does not resolve")
         return (names[host],)
 
-    return look
+    return lookup
 
 
-def ask(loop: Loop, resolver: Resolver, host: str) -> tuple[str, ...]:
+def resolve(loop: EventLoop, resolver: Resolver, host: str) -> tuple[str, ...]:
     return loop.run(lambda: resolver.addresses(host))
 
 
-def test_resolve_wins_over_the_hosts_file_and_that_over_dns(loop: Loop, tmp_path: Path) -> None:
+def test_resolve_overrides_the_hosts_file_and_that_overrides_dns(loop: EventLoop, tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     hosts.write_text("10.0.0.2 a.test b.test  # two names\n")
-    dns = known({"a.test": "10.0.0.3", "b.test": "10.0.0.3", "c.test": "10.0.0.3"})
+    dns = dns_with({"a.test": "10.0.0.3", "b.test": "10.0.0.3", "c.test": "10.0.0.3"})
     resolver = Resolver(loop, resolve={"A.test.": "10.0.0.1"}, hosts_file=str(hosts), dns=dns)
 
-    assert ask(loop, resolver, "a.test") == ("10.0.0.1",)
-    assert ask(loop, resolver, "B.TEST") == ("10.0.0.2",)
-    assert ask(loop, resolver, "c.test") == ("10.0.0.3",)
+    assert resolve(loop, resolver, "a.test") == ("10.0.0.1",)
+    assert resolve(loop, resolver, "B.TEST") == ("10.0.0.2",)
+    assert resolve(loop, resolver, "c.test") == ("10.0.0.3",)
 
 
-def test_the_hosts_file_is_read_at_each_look(loop: Loop, tmp_path: Path) -> None:
+def test_hosts_file_is_read_at_each_lookup(loop: EventLoop, tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     hosts.write_text("10.0.0.2 a.test\n::2 a.test\n")
-    resolver = Resolver(loop, resolve={}, hosts_file=str(hosts), dns=known({}))
+    resolver = Resolver(loop, resolve={}, hosts_file=str(hosts), dns=dns_with({}))
 
-    assert ask(loop, resolver, "a.test") == ("10.0.0.2", "::2")
+    assert resolve(loop, resolver, "a.test") == ("10.0.0.2", "::2")
     hosts.write_text("")
-    with pytest.raises(UnseenError) as gone:
-        ask(loop, resolver, "a.test")
-    assert gone.value.reason is Reason.UNRESOLVABLE
+    with pytest.raises(ObservationError) as missing:
+        resolve(loop, resolver, "a.test")
+    assert missing.value.reason is Reason.UNRESOLVABLE
 
 
-def test_a_hosts_file_that_cannot_be_read_counts_against_our_sight(loop: Loop, tmp_path: Path) -> None:
-    resolver = Resolver(loop, resolve={}, hosts_file=str(tmp_path / "none"), dns=known({"a.test": "10.0.0.1"}))
+def test_unreadable_hosts_file_is_a_resolver_failure(loop: EventLoop, tmp_path: Path) -> None:
+    resolver = Resolver(loop, resolve={}, hosts_file=str(tmp_path / "none"), dns=dns_with({"a.test": "10.0.0.1"}))
 
-    with pytest.raises(UnseenError, match="none") as failed:
-        ask(loop, resolver, "a.test")
+    with pytest.raises(ObservationError, match="none") as failed:
+        resolve(loop, resolver, "a.test")
     assert failed.value.reason is Reason.RESOLVER_FAILED
 
 
-def test_an_address_is_its_own_answer(loop: Loop) -> None:
-    resolver = Resolver(loop, resolve={}, hosts_file=None, dns=known({}))
+def test_address_needs_no_lookup(loop: EventLoop) -> None:
+    resolver = Resolver(loop, resolve={}, hosts_file=None, dns=dns_with({}))
 
-    assert ask(loop, resolver, "192.0.2.7") == ("192.0.2.7",)
-    assert ask(loop, resolver, "2001:db8::7") == ("2001:db8::7",)
+    assert resolve(loop, resolver, "192.0.2.7") == ("192.0.2.7",)
+    assert resolve(loop, resolver, "2001:db8::7") == ("2001:db8::7",)
 
 
 @pytest.mark.parametrize(
@@ -72,37 +72,37 @@ def test_an_address_is_its_own_answer(loop: Loop) -> None:
         (socket.EAI_SYSTEM, Reason.RESOLVER_FAILED),
     ],
 )
-def test_a_name_is_gone_only_when_the_resolver_says_so(
+def test_name_is_unresolvable_only_if_the_resolver_reports_it(
     monkeypatch: pytest.MonkeyPatch, code: int, reason: Reason
 ) -> None:
     def fail(*_: object) -> None:
-        raise socket.gaierror(code, "as glibc says it")
+        raise socket.gaierror(code, "error of glibc")
 
     monkeypatch.setattr(socket, "getaddrinfo", fail)
 
-    with pytest.raises(UnseenError) as problem:
+    with pytest.raises(ObservationError) as problem:
         lookup_dns("a.test")
     assert problem.value.reason is reason
 
 
-def test_the_system_resolver_knows_loopback() -> None:
+def test_system_resolver_resolves_localhost() -> None:
     assert "127.0.0.1" in lookup_dns("localhost")
 
 
-def test_a_label_that_no_host_can_have_is_a_name_that_does_not_exist() -> None:
-    with pytest.raises(UnseenError) as problem:
+def test_invalid_host_name_is_unresolvable() -> None:
+    with pytest.raises(ObservationError) as problem:
         lookup_dns("a..test")
     assert problem.value.reason is Reason.UNRESOLVABLE
 
 
-def test_a_silent_resolver_stops_nobody_else_and_is_given_up(loop: Loop) -> None:
+def test_resolver_without_answer_times_out_and_delays_no_other_name(loop: EventLoop) -> None:
     answered = threading.Event()
 
-    def silent(_: str) -> tuple[str, ...]:
+    def never_answers(_: str) -> tuple[str, ...]:
         answered.wait(10)
         return ("10.0.0.1",)
 
-    resolver = Resolver(loop, resolve={"b.test": "10.0.0.2"}, hosts_file=None, dns=silent, timeout_s=0.2)
+    resolver = Resolver(loop, resolve={"b.test": "10.0.0.2"}, hosts_file=None, dns=never_answers, timeout_s=0.2)
 
     async def both() -> list[object]:
         waiting = loop.spawn(resolver.addresses("a.test"))
@@ -110,18 +110,18 @@ def test_a_silent_resolver_stops_nobody_else_and_is_given_up(loop: Loop) -> None
         assert not waiting.done
         try:
             return [other, await waiting.get()]
-        except UnseenError as problem:
+        except ObservationError as problem:
             return [other, problem.reason]
 
     assert loop.run(both) == [("10.0.0.2",), Reason.RESOLVER_FAILED]
     answered.set()
 
 
-def test_a_name_that_is_being_asked_for_is_not_asked_for_again(loop: Loop) -> None:
-    asked = []
+def test_concurrent_lookups_of_one_name_share_one_query(loop: EventLoop) -> None:
+    queried = []
 
     def slow(host: str) -> tuple[str, ...]:
-        asked.append(host)
+        queried.append(host)
         threading.Event().wait(0.1)
         return ("10.0.0.1",)
 
@@ -131,18 +131,18 @@ def test_a_name_that_is_being_asked_for_is_not_asked_for_again(loop: Loop) -> No
         return await loop.gather(resolver.addresses("a.test") for _ in range(5))
 
     assert loop.run(twice) == [("10.0.0.1",)] * 5
-    assert asked == ["a.test"]
+    assert queried == ["a.test"]
 
 
-def test_invalid_never_exists_and_nobody_is_asked() -> None:
-    with pytest.raises(UnseenError) as problem:
+def test_name_below_invalid_is_unresolvable_without_a_query() -> None:
+    with pytest.raises(ObservationError) as problem:
         lookup_dns("c1.kraftwatch.INVALID.")
 
     assert problem.value.reason is Reason.UNRESOLVABLE
 
 
-def test_a_dead_zone_holds_up_no_other_name(loop: Loop) -> None:
-    """A recursive resolver that cannot reach a zone's servers takes seconds for each of its names, and only those."""
+def test_unreachable_zone_does_not_delay_other_names(loop: EventLoop) -> None:
+    """A recursive resolver that cannot reach a zone's servers takes seconds, but only for names of that zone."""
     release = threading.Event()
 
     def dns(host: str) -> tuple[str, ...]:
@@ -152,13 +152,13 @@ def test_a_dead_zone_holds_up_no_other_name(loop: Loop) -> None:
 
     resolver = Resolver(loop, resolve={}, hosts_file=None, dns=dns, timeout_s=20)
 
-    async def look() -> tuple[str, ...]:
+    async def lookup_both() -> tuple[str, ...]:
         for number in range(20):
             loop.spawn(resolver.addresses(f"c{number}.dead"))
         await loop.sleep(0.1)
         return await resolver.addresses("c1.alive")
 
     try:
-        assert loop.run(look) == ("10.0.0.1",)
+        assert loop.run(lookup_both) == ("10.0.0.1",)
     finally:
         release.set()

@@ -6,11 +6,11 @@ import pytest
 
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
-from rules.lifecycle import Book
+from rules.lifecycle import TrackedConditions
 from rules.model.quorum import Quorum
-from streaming.replay.cluster_monitor import Watch
+from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.unit.rules.situation import findings
-from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica
+from tests.unit.streaming.replay.log_script import LogScript, again, apply, machine, poll, replica
 
 
 def found(quorum: Quorum, rule: str) -> list[str]:
@@ -20,20 +20,20 @@ def found(quorum: Quorum, rule: str) -> list[str]:
 @pytest.mark.kip("E047")
 def test_a_transaction_open_at_the_end_of_what_was_read_is_kept_and_told_until_it_ends() -> None:
     """For a whole file that is an error; a stream goes on, also after a restart of ours."""
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.begin()
-    ledger.broker(101)
-    begun = apply(replay, [ledger.read()])
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.begin()
+    script.broker(101)
+    begun = apply(replay, [script.read()])
     assert begun.brokers == {}
     (said,) = found(begun, "open-transaction")
     assert "since offset 1" in said
 
     replay = again(replay.to_bytes())
-    ledger.broker(102)
-    assert len(found(apply(replay, [ledger.read()]), "open-transaction")) == 1
-    ledger.end()
-    ended = apply(replay, [ledger.read()])
+    script.broker(102)
+    assert len(found(apply(replay, [script.read()]), "open-transaction")) == 1
+    script.end()
+    ended = apply(replay, [script.read()])
 
     assert set(ended.brokers) == {101, 102}
     assert found(ended, "open-transaction") == []
@@ -41,14 +41,14 @@ def test_a_transaction_open_at_the_end_of_what_was_read_is_kept_and_told_until_i
 
 @pytest.mark.kip("D045", "D145")
 def test_elections_that_pile_up_are_told_from_the_logs_leader_changes_alone() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    quorum = apply(replay, [ledger.read()])
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    quorum = apply(replay, [script.read()])
     for epoch in (2, 3, 9):
         assert found(quorum, "epoch-churn") == []
-        ledger.leader(1 + epoch % 3, epoch=epoch)
-        ledger.now_ms += 20_000
-        quorum = apply(replay, [ledger.read()])
+        script.leader(1 + epoch % 3, epoch=epoch)
+        script.now_ms += 20_000
+        quorum = apply(replay, [script.read()])
 
     assert (quorum.leader_id, quorum.leader_epoch) == (1, 9)
     assert len(found(quorum, "epoch-churn")) == 1
@@ -57,15 +57,15 @@ def test_elections_that_pile_up_are_told_from_the_logs_leader_changes_alone() ->
 @pytest.mark.kip("D123")
 @pytest.mark.parametrize(("behind_ms", "told"), [(0, 0), (10_000, 0), (45_000, 1)])
 def test_a_broker_that_lives_with_old_metadata_is_told(behind_ms: int, told: int) -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.broker(101, fenced=False)
-    apply(replay, [ledger.read()])
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.broker(101, fenced=False)
+    apply(replay, [script.read()])
     for _ in range(40):
         broker = replica("101-x", end=100 if behind_ms == 0 else 10, caught_up=behind_ms)
         polled = replace(poll(replica("1-a"), replica("2-b"), replica("3-c")), observers=(broker,))
-        ledger.noops(2)
-        apply(replay, [ledger.read(), ledger.row(polled)])
+        script.noops(2)
+        apply(replay, [script.read(), script.row(polled)])
 
     assert len(found(replay.quorum(), "observer-lagging")) == told
 
@@ -73,17 +73,17 @@ def test_a_broker_that_lives_with_old_metadata_is_told(behind_ms: int, told: int
 @pytest.mark.kip("K032")
 @pytest.mark.parametrize(("pending_s", "told"), [(45, []), (75, ["firing"])])
 def test_a_change_is_pending_for_moments_and_told_when_it_lasts(pending_s: int, told: list[str]) -> None:
-    ledger, watch = Ledger(), Watch(machine(), Book(), thresholds_for({}))
-    ledger.leader(1)
-    ledger.kraft(1)
-    ledger.voters("1-a", "2-b", "3-c")
+    script, watch = LogScript(), ClusterMonitor(machine(), TrackedConditions(), thresholds_for({}))
+    script.leader(1)
+    script.kraft(1)
+    script.voters("1-a", "2-b", "3-c")
     alerts: list[Alert] = []
     for second in range(10 + pending_s + 5):
         added = (replica("4-d"),) if second >= 10 else ()
         if second == 10 + pending_s:
-            ledger.voters("1-a", "2-b", "3-c", "4-d")
-        ledger.noops(2)
-        rows = [ledger.read(after_ms=500), ledger.row(poll(*map(replica, ("1-a", "2-b", "3-c")), *added), after_ms=500)]
+            script.voters("1-a", "2-b", "3-c", "4-d")
+        script.noops(2)
+        rows = [script.read(after_ms=500), script.row(poll(*map(replica, ("1-a", "2-b", "3-c")), *added), after_ms=500)]
         alerts += watch.observe(rows)
 
     assert [one.state.value for one in alerts if one.rule == "voter-change-stuck"] == told

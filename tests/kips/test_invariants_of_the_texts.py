@@ -15,14 +15,14 @@ from tests.unit.rules.situation import (
     findings,
     healthy,
     leaderless,
-    name_gone,
+    name_not_found,
     probed,
     refuses,
-    silent,
     view,
-    views,
+    voter_not_fetching,
+    with_views,
 )
-from tests.unit.streaming.replay.ledger import Ledger, apply, machine, poll, replica
+from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
 
 RAFT, RECOVERY, STALE = "raft-invariant-broken", "recovery-invariant-broken", "stale-voter-endpoint"
 
@@ -35,14 +35,14 @@ def told(quorum: Quorum, rule: str) -> list[str]:
 
 @pytest.mark.kip("D052", "D055", "K043")
 def test_two_leader_change_records_of_one_epoch_with_two_leaders_are_critical() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1, epoch=5)
-    assert told(apply(replay, [ledger.read()]), RAFT) == []
-    ledger.leader(1, epoch=6)
-    assert told(apply(replay, [ledger.read()]), RAFT) == []
-    ledger.leader(2)
+    script, replay = LogScript(), machine()
+    script.leader(1, epoch=5)
+    assert told(apply(replay, [script.read()]), RAFT) == []
+    script.leader(1, epoch=6)
+    assert told(apply(replay, [script.read()]), RAFT) == []
+    script.leader(2)
 
-    (said,) = told(apply(replay, [ledger.read()]), RAFT)
+    (said,) = told(apply(replay, [script.read()]), RAFT)
 
     assert said.startswith("critical An epoch had two leaders")
     assert "epoch 6 has two leaders: controller 1, then controller 2" in said
@@ -50,8 +50,8 @@ def test_two_leader_change_records_of_one_epoch_with_two_leaders_are_critical() 
 
 @pytest.mark.kip("D052", "K043")
 def test_a_controller_that_leads_an_older_epoch_than_it_led_before_is_critical() -> None:
-    ledger, replay = Ledger(), machine()
-    quorum = apply(replay, [ledger.row(poll(replica("1-a"), epoch=epoch)) for epoch in (5, 4)])
+    script, replay = LogScript(), machine()
+    quorum = apply(replay, [script.row(poll(replica("1-a"), epoch=epoch)) for epoch in (5, 4)])
 
     (said,) = told(quorum, RAFT)
 
@@ -60,10 +60,10 @@ def test_a_controller_that_leads_an_older_epoch_than_it_led_before_is_critical()
 
 @pytest.mark.kip("A041", "K044")
 def test_the_high_watermark_that_is_shown_never_falls_and_one_that_fell_is_an_alert() -> None:
-    ledger, replay = Ledger(), machine()
-    assert told(apply(replay, [ledger.row(poll(replica("1-a"), hw=hw)) for hw in (40, 50)]), RAFT) == []
+    script, replay = LogScript(), machine()
+    assert told(apply(replay, [script.row(poll(replica("1-a"), hw=hw)) for hw in (40, 50)]), RAFT) == []
 
-    quorum = apply(replay, [ledger.row(poll(replica("1-a"), hw=40))])
+    quorum = apply(replay, [script.row(poll(replica("1-a"), hw=40))])
 
     assert quorum.high_watermark == 50
     (said,) = told(quorum, RAFT)
@@ -76,12 +76,12 @@ def test_a_new_leader_knows_no_high_watermark_or_one_that_covers_all_that_was_co
     high_watermark: int | None, breaches: int
 ) -> None:
     """It tells one once a record of its own epoch is committed, behind which is everything that was before."""
-    ledger, replay = Ledger(), machine()
-    apply(replay, [ledger.row(poll(replica("1-a"), replica("2-b"), epoch=1, hw=50))])
+    script, replay = LogScript(), machine()
+    apply(replay, [script.row(poll(replica("1-a"), replica("2-b"), epoch=1, hw=50))])
 
     elected = poll(replica("1-a"), replica("2-b"), leader=2, epoch=2, hw=high_watermark)
 
-    assert len(told(apply(replay, [ledger.row(elected)]), RAFT)) == breaches
+    assert len(told(apply(replay, [script.row(elected)]), RAFT)) == breaches
 
 
 @pytest.mark.kip("D043")
@@ -89,9 +89,9 @@ def test_a_leader_that_was_cut_off_is_told_by_who_fetches_from_it_and_by_what_th
     quorum = healthy(3)
     assert quorum.leader_id == 3
 
-    (alone,) = findings(silent(silent(quorum, 1), 2), "failure-tolerance")
+    (alone,) = findings(voter_not_fetching(voter_not_fetching(quorum, 1), 2), "failure-tolerance")
     assert alone.severity == "critical", "no majority fetches from it"
-    (two,) = findings(views(quorum, view(1, leader=1, epoch=6)), "views-disagree")
+    (two,) = findings(with_views(quorum, view(1, leader=1, epoch=6)), "views-disagree")
     assert (two.subject, str(two.severity)) == ("controller 1", "warning"), "it leads an epoch that is over"
 
 
@@ -104,15 +104,15 @@ def test_an_epoch_begins_with_0_and_is_never_negative(epoch: int, read: bool) ->
     assert read or (isinstance(one, BadBatch) and one.reason == f"invalid leader epoch {epoch}")
 
 
-def recovering() -> tuple[Ledger, Machine]:
+def recovering() -> tuple[LogScript, Machine]:
     """An unclean election made 102 the leader of orders-0."""
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.topic("orders")
-    ledger.partition("orders", 0, 101, 102, 103)
-    ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    apply(replay, [ledger.read()])
-    return ledger, replay
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.topic("orders")
+    script.partition("orders", 0, 101, 102, 103)
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    apply(replay, [script.read()])
+    return script, replay
 
 
 @pytest.mark.kip("B005", "B009")
@@ -120,13 +120,13 @@ def test_an_unclean_election_leaves_one_in_sync_and_more_are_a_breach() -> None:
     _, replay = recovering()
     assert told(replay.quorum(), RECOVERY) == []
 
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.topic("orders")
-    ledger.partition("orders", 0, 101, 102, 103)
-    ledger.change("orders", 0, isr=(102, 103), leader=102, recovering=True)
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.topic("orders")
+    script.partition("orders", 0, 101, 102, 103)
+    script.change("orders", 0, isr=(102, 103), leader=102, recovering=True)
 
-    assert len(told(apply(replay, [ledger.read()]), RECOVERY)) == 1
+    assert len(told(apply(replay, [script.read()]), RECOVERY)) == 1
 
 
 @pytest.mark.kip("B009", "B042", "B051", "K047")
@@ -134,10 +134,10 @@ def test_an_unclean_election_leaves_one_in_sync_and_more_are_a_breach() -> None:
 def test_the_isr_may_grow_with_the_record_that_ends_recovery_and_not_before(
     recovered: bool | None, breaches: int
 ) -> None:
-    ledger, replay = recovering()
-    ledger.change("orders", 0, isr=(102, 103), recovering=recovered)
+    script, replay = recovering()
+    script.change("orders", 0, isr=(102, 103), recovering=recovered)
 
-    assert len(told(apply(replay, [ledger.read()]), RECOVERY)) == breaches
+    assert len(told(apply(replay, [script.read()]), RECOVERY)) == breaches
 
 
 @pytest.mark.kip("B010", "B040", "K047")
@@ -145,10 +145,10 @@ def test_the_isr_may_grow_with_the_record_that_ends_recovery_and_not_before(
 def test_the_next_leader_of_a_recovering_partition_is_elected_uncleanly_too(
     isr: tuple[int, ...], breaches: int
 ) -> None:
-    ledger, replay = recovering()
-    ledger.change("orders", 0, isr=isr, leader=103)
+    script, replay = recovering()
+    script.change("orders", 0, isr=isr, leader=103)
 
-    quorum = apply(replay, [ledger.read()])
+    quorum = apply(replay, [script.read()])
 
     assert quorum.recovering[0].leader == 103, "and it stays RECOVERING"
     assert len(told(quorum, RECOVERY)) == breaches
@@ -156,13 +156,13 @@ def test_the_next_leader_of_a_recovering_partition_is_elected_uncleanly_too(
 
 @pytest.mark.kip("B041")
 def test_the_same_leader_may_come_back_from_its_isr_of_one_and_still_recovers() -> None:
-    ledger, replay = recovering()
-    gone = ledger.change("orders", 0, leader=102)
-    ledger.events[-1] = replace(gone, leader=None)
-    assert apply(replay, [ledger.read()]).recovering[0].leader is None
-    ledger.change("orders", 0, leader=102)
+    script, replay = recovering()
+    gone = script.change("orders", 0, leader=102)
+    script.events[-1] = replace(gone, leader=None)
+    assert apply(replay, [script.read()]).recovering[0].leader is None
+    script.change("orders", 0, leader=102)
 
-    quorum = apply(replay, [ledger.read()])
+    quorum = apply(replay, [script.read()])
 
     assert quorum.recovering[0].leader == NodeId(102)
     assert told(quorum, RECOVERY) == []
@@ -176,16 +176,16 @@ def test_a_majority_that_hangs_is_no_matter_of_endpoints() -> None:
     assert findings(leaderless(hung, 3), STALE) == []
     assert no_leader.severity == "critical"
 
-    assert len(findings(leaderless(name_gone(healthy(), 1, 2, 3), 3), STALE)) == 3
+    assert len(findings(leaderless(name_not_found(healthy(), 1, 2, 3), 3), STALE)) == 3
     (dead,) = findings(leaderless(refuses(healthy(), 1, 2), 3), "no-leader")
     assert dead.evidence["electable_if_refusing_voters_are_down"] is False
 
 
 @pytest.mark.kip("E005", "E007")
 def test_all_names_gone_is_explained_before_a_restart_makes_it_a_deadlock() -> None:
-    finding = findings(name_gone(healthy(), 1, 2, 3), STALE)[0]
+    finding = findings(name_not_found(healthy(), 1, 2, 3), STALE)[0]
 
     assert finding.severity == "critical"
-    assert "the name no longer exists" in finding.summary
+    assert "does not resolve" in finding.summary
     assert "If all controllers restarted now, no leader could be elected." in finding.summary
     assert finding.remedy[0].startswith("# Do not restart any controller until the old names resolve again")

@@ -19,7 +19,7 @@ from streaming.rescue import rescue_plan as planning
 from streaming.rescue.rescue_plan import RescuePlan, plan, shown, steps
 from streaming.status.from_log_dir import replay_log_dir
 from tests.unit.connectors.logdir.log_dirs import leader_change, stopped_quorum, write_log_dir
-from tests.unit.rules.situation import failing, findings, healthy, leaderless, name_gone, with_broker
+from tests.unit.rules.situation import failing, findings, healthy, leaderless, name_not_found, with_broker
 
 DIRECTORIES = {1: "AaorEeDFTeqhbYUKWjaZFw", 2: "wPvHPGZoRSmdGaO9smPpMQ", 3: "Q6ZWoxLOS3O_aT7VKTK-sg"}
 RECORDED = ",".join(
@@ -249,7 +249,7 @@ def test_a_renamed_domain_is_named_as_the_one_cause(stopped: Path) -> None:
 
 @pytest.mark.kip("E009")
 def test_when_every_name_is_gone_every_voter_is_named_before_anybody_restarts() -> None:
-    gone = name_gone(healthy(), 1, 2, 3)
+    gone = name_not_found(healthy(), 1, 2, 3)
 
     assert [(one.subject, str(one.severity)) for one in findings(gone, "stale-voter-endpoint")] == [
         (f"voter {node}", "critical") for node in (1, 2, 3)
@@ -258,7 +258,7 @@ def test_when_every_name_is_gone_every_voter_is_named_before_anybody_restarts() 
 
 @pytest.mark.kip("E011")
 def test_volumes_restored_under_other_names_no_leader_and_every_recorded_name_is_gone() -> None:
-    restored = leaderless(name_gone(healthy(), 1, 2, 3), 1, 2, 3)
+    restored = leaderless(name_not_found(healthy(), 1, 2, 3), 1, 2, 3)
 
     told = [(one.rule, str(one.severity)) for one in evaluate(restored, thresholds_for({})).findings]
 
@@ -270,7 +270,9 @@ def test_volumes_restored_under_other_names_no_leader_and_every_recorded_name_is
 
 @pytest.mark.kip("E094")
 def test_restored_under_other_names_and_from_an_old_copy_is_told_as_both() -> None:
-    old = failing(name_gone(healthy(), 1, 2, 3), Reason.METADATA_LOST, "c1.test:9093", detail="the log ends before")
+    old = failing(
+        name_not_found(healthy(), 1, 2, 3), Reason.METADATA_LOST, "c1.test:9093", detail="the log ends before"
+    )
 
     told = {one.rule for one in evaluate(old, thresholds_for({})).findings}
 

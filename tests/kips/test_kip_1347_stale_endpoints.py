@@ -7,23 +7,23 @@ import pytest
 from streaming.replay.machine import Machine
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.rules.situation import (
+    evaluation_of,
     findings,
     healthy,
-    judged,
-    name_gone,
+    name_not_found,
     refuses,
     registered_elsewhere,
-    silent,
     static,
+    voter_not_fetching,
 )
-from tests.unit.streaming.replay.ledger import Ledger, apply, endpoint, machine, poll, replica, voter
+from tests.unit.streaming.replay.log_script import LogScript, apply, endpoint, machine, poll, replica, voter
 
 RULE = "stale-voter-endpoint"
 
 
 @pytest.mark.kip("E071")
 def test_it_says_which_voter_and_listener_where_recorded_where_it_is_and_what_a_look_found() -> None:
-    (finding,) = findings(name_gone(registered_elsewhere(healthy(), 1), 1), RULE)
+    (finding,) = findings(name_not_found(registered_elsewhere(healthy(), 1), 1), RULE)
     evidence = finding.evidence
 
     assert str(evidence["voter"]).startswith("1-dirOf1")
@@ -38,7 +38,7 @@ def test_it_says_which_voter_and_listener_where_recorded_where_it_is_and_what_a_
 @pytest.mark.kip("E006", "E007", "K023")
 def test_bootstrap_servers_that_answer_do_not_save_a_quorum_whose_recorded_names_are_gone() -> None:
     """Elections dial the recorded voters and nobody else."""
-    gone = replace(name_gone(healthy(), 1, 2, 3), bootstrap=("10.9.9.9:9093",))
+    gone = replace(name_not_found(healthy(), 1, 2, 3), bootstrap=("10.9.9.9:9093",))
 
     found = findings(gone, RULE)
 
@@ -48,35 +48,35 @@ def test_bootstrap_servers_that_answer_do_not_save_a_quorum_whose_recorded_names
 
 @pytest.mark.kip("E002", "E004", "E012")
 def test_a_static_quorum_has_its_voters_from_its_configuration_and_no_recorded_endpoints_to_go_stale() -> None:
-    quorum = static(name_gone(healthy(), 1, 2, 3))
+    quorum = static(name_not_found(healthy(), 1, 2, 3))
 
-    assert RULE in {one.rule for one in judged(quorum).not_applicable}, "which is not the same as well"
+    assert RULE in {one.rule for one in evaluation_of(quorum).not_applicable}, "which is not the same as well"
     said = status(quorum)
     assert (said["kraft_version"], said["committed_voters"], said["endpoints"]) == (0, None, [])
     assert len(said["current_voters"]) == 3
 
 
-def moved() -> tuple[Ledger, Machine]:
+def moved() -> tuple[LogScript, Machine]:
     """Controller 2 of three started again elsewhere and registered itself; the voter set names the old place."""
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.kraft(1)
-    ledger.voters("1-a", "2-b", "3-c")
-    ledger.controller(2, port=9999)
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.kraft(1)
+    script.voters("1-a", "2-b", "3-c")
+    script.controller(2, port=9999)
     described = poll(*(replica(name) for name in ("1-a", "2-b", "3-c")))
-    apply(replay, [ledger.read(), ledger.row(described)])
-    return ledger, replay
+    apply(replay, [script.read(), script.row(described)])
+    return script, replay
 
 
 @pytest.mark.kip("E074", "E090")
 def test_one_of_three_that_moved_is_a_warning_until_the_voters_record_names_its_new_place() -> None:
-    ledger, replay = moved()
+    script, replay = moved()
     (finding,) = findings(replay.quorum(), RULE)
     assert (finding.subject, str(finding.severity)) == ("voter 2", "warning")
 
-    healed = ledger.voters("1-a", "2-b", "3-c")
-    ledger.events[-1] = replace(healed, voters=(voter("1-a"), voter("2-b", port=9999), voter("3-c")))
-    quorum = apply(replay, [ledger.read()])
+    healed = script.voters("1-a", "2-b", "3-c")
+    script.events[-1] = replace(healed, voters=(voter("1-a"), voter("2-b", port=9999), voter("3-c")))
+    quorum = apply(replay, [script.read()])
 
     assert quorum.committed is not None
     assert quorum.committed.voters[1].endpoints == (endpoint(2, 9999),)
@@ -85,17 +85,17 @@ def test_one_of_three_that_moved_is_a_warning_until_the_voters_record_names_its_
 
 @pytest.mark.kip("E097", "E002")
 def test_the_newest_voters_record_wins_over_the_snapshots() -> None:
-    ledger, replay, old = Ledger(), machine(), Ledger()
+    script, replay, old = LogScript(), machine(), LogScript()
     old.kraft(1)
     old.voters("1-a", "2-b", "3-c")
-    ledger.noops(100)
-    snapshots = apply(replay, ledger.snapshot(old.events)).committed
+    script.noops(100)
+    snapshots = apply(replay, script.snapshot(old.events)).committed
     assert snapshots is not None
     assert [each.endpoints[0].port for each in snapshots.voters] == [9093, 9093, 9093]
-    newest = ledger.voters("1-a", "2-b", "3-c")
-    ledger.events[-1] = replace(newest, voters=(voter("1-a", port=1), voter("2-b", port=2), voter("3-c", port=3)))
+    newest = script.voters("1-a", "2-b", "3-c")
+    script.events[-1] = replace(newest, voters=(voter("1-a", port=1), voter("2-b", port=2), voter("3-c", port=3)))
 
-    quorum = apply(replay, [ledger.read()])
+    quorum = apply(replay, [script.read()])
 
     assert quorum.committed is not None
     assert [each.endpoints[0].port for each in quorum.committed.voters] == [1, 2, 3]
@@ -109,6 +109,6 @@ def test_counting_changed_voters_is_not_enough(dead: tuple[int, ...], gone: tupl
     """Two of three changed heal, as Kafka was seen to do; with the third one dead they do not."""
     quorum = healthy()
     for node in dead:
-        quorum = silent(quorum, node)
+        quorum = voter_not_fetching(quorum, node)
 
-    assert {str(each.severity) for each in findings(name_gone(quorum, *gone), RULE)} == {severity}
+    assert {str(each.severity) for each in findings(name_not_found(quorum, *gone), RULE)} == {severity}

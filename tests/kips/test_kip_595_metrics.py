@@ -12,19 +12,19 @@ from streaming.replay.machine import Machine
 from streaming.status import overview
 from tests.kips.test_kip_856_gauges import glimpse, status
 from tests.unit.rules.situation import (
-    behind,
     endpoint,
+    evaluation_of,
     failing,
     findings,
     healthy,
-    judged,
+    not_observed_for,
     observer,
     probed,
-    silent,
     unknown,
-    unseen_for,
+    voter_not_fetching,
+    voters_lagging,
 )
-from tests.unit.streaming.replay.ledger import Ledger, apply, key, machine, poll, replica
+from tests.unit.streaming.replay.log_script import LogScript, apply, key, machine, poll, replica
 
 
 def replication(quorum: Quorum) -> list[dict[str, Any]]:
@@ -33,22 +33,22 @@ def replication(quorum: Quorum) -> list[dict[str, Any]]:
     return rows
 
 
-def formed() -> tuple[Ledger, Machine]:
+def formed() -> tuple[LogScript, Machine]:
     """Controller 1 leads voters 1, 2 and 3, whose set is committed."""
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.kraft(1)
-    ledger.voters("1-a", "2-b", "3-c")
-    apply(replay, [ledger.read(), ledger.row(poll(replica("1-a"), replica("2-b"), replica("3-c")))])
-    return ledger, replay
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.kraft(1)
+    script.voters("1-a", "2-b", "3-c")
+    apply(replay, [script.read(), script.row(poll(replica("1-a"), replica("2-b"), replica("3-c")))])
+    return script, replay
 
 
 @pytest.mark.kip("D030", "D116")
 def test_leader_epoch_mark_and_every_replicas_lag_come_from_polls_alone() -> None:
     rows = (replica("1-a", end=130), replica("2-b", end=120, caught_up=400), replica("3-c", end=100, caught_up=9_000))
-    ledger, replay = formed()
+    script, replay = formed()
 
-    quorum = apply(replay, [ledger.row(poll(*rows, leader=1, epoch=4, hw=120))])
+    quorum = apply(replay, [script.row(poll(*rows, leader=1, epoch=4, hw=120))])
 
     said = status(quorum)
     assert (said["leader_id"], said["leader_epoch"], said["high_watermark"]) == (1, 4, 120)
@@ -58,12 +58,12 @@ def test_leader_epoch_mark_and_every_replicas_lag_come_from_polls_alone() -> Non
 
 @pytest.mark.kip("D116")
 def test_elections_with_their_distance_and_the_rate_of_appends_come_from_the_log_alone() -> None:
-    ledger, replay = formed()
+    script, replay = formed()
     before = replay.quorum()
-    ledger.noops(20)
-    apply(replay, [ledger.read(after_ms=10_000)])
-    ledger.leader(2, epoch=4)
-    after = apply(replay, [ledger.read()])
+    script.noops(20)
+    apply(replay, [script.read(after_ms=10_000)])
+    script.leader(2, epoch=4)
+    after = apply(replay, [script.read()])
 
     first, second = after.history.elections
     assert (second.leader_id, second.leader_epoch - first.leader_epoch) == (2, 3), "two epochs passed without a leader"
@@ -75,11 +75,11 @@ def test_elections_with_their_distance_and_the_rate_of_appends_come_from_the_log
 
 @pytest.mark.kip("D075")
 def test_each_epoch_is_known_with_the_offset_where_it_begins() -> None:
-    ledger, replay = Ledger(), machine()
+    script, replay = LogScript(), machine()
     for node, epoch in ((1, 1), (2, 2), (1, 5)):
-        ledger.leader(node, epoch=epoch)
-        ledger.noops(10)
-        apply(replay, [ledger.read()])
+        script.leader(node, epoch=epoch)
+        script.noops(10)
+        apply(replay, [script.read()])
 
     elections = replay.quorum().history.elections
 
@@ -88,11 +88,11 @@ def test_each_epoch_is_known_with_the_offset_where_it_begins() -> None:
 
 @pytest.mark.kip("D106")
 def test_a_log_that_ended_before_an_election_ends_in_the_epoch_before_it() -> None:
-    ledger, replay = formed()
+    script, replay = formed()
     stayed = replica("3-c", fetch=40_000, caught_up=40_000)
     rows = (replica("1-a", end=120), replica("2-b", end=120), stayed)
 
-    quorum = apply(replay, [ledger.row(poll(*rows, leader=2, epoch=4))])
+    quorum = apply(replay, [script.row(poll(*rows, leader=2, epoch=4))])
 
     ends = {row["node_id"]: (row["log_end_offset"], row["log_end_epoch"]) for row in replication(quorum)}
     assert ends == {1: (120, 4), 2: (120, 4), 3: (100, 1)}
@@ -100,22 +100,22 @@ def test_a_log_that_ended_before_an_election_ends_in_the_epoch_before_it() -> No
 
 @pytest.mark.kip("D125")
 def test_how_long_a_record_took_to_be_committed_and_seen_is_in_what_is_kept() -> None:
-    ledger, replay = formed()
-    ledger.noops(1)
+    script, replay = formed()
+    script.noops(1)
 
-    quorum = apply(replay, [ledger.read(after_ms=36)])
+    quorum = apply(replay, [script.read(after_ms=36)])
 
     assert quorum.newest_timestamp_ms is not None
     assert quorum.now_ms - quorum.newest_timestamp_ms == 36, "appended by the leader's clock, seen by ours"
     assert quorum.high_watermark_since_ms == quorum.now_ms
-    waiting = apply(replay, [ledger.row(poll(replica("1-a", end=9), hw=4), after_ms=900)])
+    waiting = apply(replay, [script.row(poll(replica("1-a", end=9), hw=4), after_ms=900)])
     assert waiting.high_watermark_since_ms is not None
     assert waiting.now_ms - waiting.high_watermark_since_ms == 900, "nothing was committed since"
 
 
 @pytest.mark.kip("D143")
 def test_what_the_admin_api_describes_is_all_there_and_unknown_is_null() -> None:
-    quorum = observer(behind(healthy(3), 2, for_ms=120_000), 4)
+    quorum = observer(voters_lagging(healthy(3), 2, for_ms=120_000), 4)
     assert quorum.poll is not None
     unheard = replace(quorum.poll.voters[0], log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
     quorum = replace(quorum, poll=replace(quorum.poll, voters=(unheard, *quorum.poll.voters[1:])))
@@ -149,7 +149,7 @@ def test_an_observer_is_ready_that_is_never_further_behind_than_what_makes_a_vot
 @pytest.mark.kip("D140")
 def test_the_measure_is_the_clusters_own_to_set() -> None:
     slower = {"observer-could-be-voter.ready_lag": 5.0}
-    found = judged(observer(healthy(2), 3, lags=(4_000,) * 30), slower).findings
+    found = evaluation_of(observer(healthy(2), 3, lags=(4_000,) * 30), slower).findings
 
     assert [one.evidence["readiness"] for one in found if one.rule == "observer-could-be-voter"] == ["ready"]
 
@@ -173,12 +173,12 @@ def test_an_observer_that_is_listed_no_more_is_unknown_while_it_may_be_back_and_
 
 @pytest.mark.kip("D148")
 def test_a_removal_that_timed_out_and_succeeded_is_in_the_log() -> None:
-    ledger, replay = formed()
+    script, replay = formed()
 
-    pending = apply(replay, [ledger.row(poll(replica("1-a"), replica("2-b")))])
+    pending = apply(replay, [script.row(poll(replica("1-a"), replica("2-b")))])
     assert [one["id"] for one in status(pending)["pending_voters"]["removed"]] == [3]
-    ledger.voters("1-a", "2-b")
-    done = apply(replay, [ledger.read(), ledger.row(poll(replica("1-a"), replica("2-b")))])
+    script.voters("1-a", "2-b")
+    done = apply(replay, [script.read(), script.row(poll(replica("1-a"), replica("2-b")))])
 
     assert done.committed is not None
     assert done.committed.keys == {key("1-a"), key("2-b")}
@@ -187,12 +187,12 @@ def test_a_removal_that_timed_out_and_succeeded_is_in_the_log() -> None:
 
 @pytest.mark.kip("D148")
 def test_a_removal_that_timed_out_and_failed_is_not_in_the_log() -> None:
-    ledger, replay = formed()
+    script, replay = formed()
 
-    apply(replay, [ledger.row(poll(replica("1-a"), replica("2-b")))])
-    ledger.leader(2, epoch=2)
+    apply(replay, [script.row(poll(replica("1-a"), replica("2-b")))])
+    script.leader(2, epoch=2)
     every = (replica("1-a"), replica("2-b"), replica("3-c"))
-    undone = apply(replay, [ledger.read(), ledger.row(poll(*every, leader=2, epoch=2))])
+    undone = apply(replay, [script.read(), script.row(poll(*every, leader=2, epoch=2))])
 
     assert undone.committed is not None
     assert undone.committed.keys == {key("1-a"), key("2-b"), key("3-c")}
@@ -214,7 +214,7 @@ def test_a_node_of_another_cluster_where_a_voter_should_be_is_told() -> None:
 
 @pytest.mark.kip("D093")
 def test_an_empty_node_with_a_voters_id_is_told_with_how_far_the_end_of_its_log_fell() -> None:
-    quorum = observer(silent(healthy(3), 2, end=9_000), 2, directory="empty")
+    quorum = observer(voter_not_fetching(healthy(3), 2, end=9_000), 2, directory="empty")
     assert quorum.poll is not None
     *others, empty = quorum.poll.observers
     quorum = replace(quorum, poll=replace(quorum.poll, observers=(*others, replace(empty, log_end_offset=Offset(12)))))
@@ -230,8 +230,8 @@ def test_an_empty_node_with_a_voters_id_is_told_with_how_far_the_end_of_its_log_
 def test_one_node_of_another_cluster_ends_nothing_while_the_leader_answers() -> None:
     astray = failing(healthy(3), Reason.WRONG_CLUSTER, str(endpoint(1)))
 
-    assert [gap for gap in judged(astray).unknown if gap.subject is None] == []
+    assert [gap for gap in evaluation_of(astray).unknown if gap.subject is None] == []
     assert findings(astray, "monitor-blind") == findings(astray, "no-leader") == []
 
-    (blind,) = findings(unseen_for(astray), "monitor-blind")
+    (blind,) = findings(not_observed_for(astray), "monitor-blind")
     assert "another cluster" in " ".join(blind.remedy), "when nobody else answers"

@@ -12,47 +12,47 @@ from streaming.replay.machine import Machine
 from streaming.status.overview import partitions
 from tests.kips.test_kip_856_gauges import glimpse
 from tests.unit.rules.situation import findings
-from tests.unit.streaming.replay.ledger import Ledger, apply, machine
+from tests.unit.streaming.replay.log_script import LogScript, apply, machine
 
 STUCK, BREACH = "partition-stuck-recovering", "recovery-invariant-broken"
 
 
-def written(topic: str = "orders") -> tuple[Ledger, Machine]:
+def written(topic: str = "orders") -> tuple[LogScript, Machine]:
     """A partition of three replicas, led by 101, with all of them in sync; every broker lives."""
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
+    script, replay = LogScript(), machine()
+    script.leader(1)
     for node in (101, 102, 103):
-        ledger.broker(node, fenced=False)
-    ledger.topic(topic)
-    ledger.partition(topic, 0, 101, 102, 103)
-    apply(replay, [ledger.read()])
-    return ledger, replay
+        script.broker(node, fenced=False)
+    script.topic(topic)
+    script.partition(topic, 0, 101, 102, 103)
+    apply(replay, [script.read()])
+    return script, replay
 
 
-def recovering(topic: str = "orders") -> tuple[Ledger, Machine]:
+def recovering(topic: str = "orders") -> tuple[LogScript, Machine]:
     """102 was elected uncleanly."""
-    ledger, replay = written(topic)
-    ledger.change(topic, 0, isr=(102,), leader=102, recovering=True)
-    apply(replay, [ledger.read()])
-    return ledger, replay
+    script, replay = written(topic)
+    script.change(topic, 0, isr=(102,), leader=102, recovering=True)
+    apply(replay, [script.read()])
+    return script, replay
 
 
-def later(ledger: Ledger, replay: Machine, after_ms: int) -> Quorum:
+def later(script: LogScript, replay: Machine, after_ms: int) -> Quorum:
     """As the log goes on by nothing but its heartbeat."""
     rows = []
     for passed_ms in (after_ms, 500):
-        ledger.noops(1)
-        rows.append(ledger.read(after_ms=passed_ms))
+        script.noops(1)
+        rows.append(script.read(after_ms=passed_ms))
     return apply(replay, rows)
 
 
 @pytest.mark.kip("B004", "B036")
 @pytest.mark.parametrize(("told", "states"), [(True, 1), (None, 0)])
 def test_the_record_that_elects_uncleanly_tells_its_leader_so(told: bool | None, states: int) -> None:
-    ledger, replay = written()
-    ledger.change("orders", 0, isr=(102,), leader=102, recovering=told)
+    script, replay = written()
+    script.change("orders", 0, isr=(102,), leader=102, recovering=told)
 
-    quorum = apply(replay, [ledger.read()])
+    quorum = apply(replay, [script.read()])
 
     assert len(quorum.recovering) == states
     assert findings(quorum, BREACH) == []
@@ -62,10 +62,10 @@ def test_the_record_that_elects_uncleanly_tells_its_leader_so(told: bool | None,
 @pytest.mark.kip("B025", "B036", "B037")
 @pytest.mark.parametrize("leader", [None, 101], ids=["no leader named", "the same leader named"])
 def test_recovering_without_another_leader_is_a_breach(leader: int | None) -> None:
-    ledger, replay = written()
-    ledger.change("orders", 0, isr=(101,), leader=leader, recovering=True)
+    script, replay = written()
+    script.change("orders", 0, isr=(101,), leader=leader, recovering=True)
 
-    (finding,) = findings(apply(replay, [ledger.read()]), BREACH)
+    (finding,) = findings(apply(replay, [script.read()]), BREACH)
 
     assert finding.severity == "critical"
     assert finding.summary.endswith("Partition 0 is RECOVERING since a record that elected no leader.")
@@ -93,16 +93,16 @@ def test_recovering_without_another_leader_is_a_breach(leader: int | None) -> No
 def test_the_leader_ends_recovery_and_an_election_does_not(
     isr: tuple[int, ...], leader: int | None, replicas: tuple[int, ...] | None, breaches: int
 ) -> None:
-    ledger, replay = recovering()
-    ledger.change("orders", 0, isr=isr, leader=leader, replicas=replicas, recovering=False)
+    script, replay = recovering()
+    script.change("orders", 0, isr=isr, leader=leader, replicas=replicas, recovering=False)
 
-    quorum = apply(replay, [ledger.read()])
+    quorum = apply(replay, [script.read()])
 
     assert quorum.recovering == ()
     found = findings(quorum, BREACH)
     assert len(found) == breaches
     assert all("counts as recovered because broker 103 was elected" in one.summary for one in found)
-    assert findings(later(ledger, replay, 3_700_000), BREACH) == [], "and it is told for an hour"
+    assert findings(later(script, replay, 3_700_000), BREACH) == [], "and it is told for an hour"
 
 
 @pytest.mark.kip("B024")
@@ -110,20 +110,20 @@ def test_the_leader_ends_recovery_and_an_election_does_not(
 def test_recovering_with_more_than_one_in_sync_was_refused_by_no_controller(
     isr: tuple[int, ...], breaches: int
 ) -> None:
-    ledger, replay = recovering()
-    ledger.change("orders", 0, isr=isr)
+    script, replay = recovering()
+    script.change("orders", 0, isr=isr)
 
-    assert len(findings(apply(replay, [ledger.read()]), BREACH)) == breaches
+    assert len(findings(apply(replay, [script.read()]), BREACH)) == breaches
 
 
 @pytest.mark.kip("B026", "B052", "B053")
 def test_a_broker_that_knows_no_state_recovers_with_its_first_change_and_nothing_is_told() -> None:
     """It sends AlterPartition version 0, which the controller writes down as 0: recovered."""
-    ledger, replay = recovering()
+    script, replay = recovering()
     assert len(findings(replay.quorum(), STUCK)) == 1
-    ledger.change("orders", 0, isr=(102, 103), recovering=False)
+    script.change("orders", 0, isr=(102, 103), recovering=False)
 
-    quorum = apply(replay, [ledger.read()])
+    quorum = apply(replay, [script.read()])
 
     assert quorum.recovering == ()
     assert findings(quorum, STUCK) == findings(quorum, BREACH) == []
@@ -139,12 +139,12 @@ def partition_of(finding: Finding) -> Mapping[str, Any]:
 
 @pytest.mark.kip("B034", "B047", "B048")
 def test_stuck_is_told_with_its_fields_and_so_does_partitions() -> None:
-    ledger, replay = recovering()
+    script, replay = recovering()
     began = replay.quorum().recovering[0]
-    ledger.change("orders", 0, isr=(103,), leader=103)
-    ledger.change("orders", 0, leader=103)
-    ledger.change("orders", 0, isr=(102,), leader=102)
-    quorum = apply(replay, [ledger.read()])
+    script.change("orders", 0, isr=(103,), leader=103)
+    script.change("orders", 0, leader=103)
+    script.change("orders", 0, isr=(102,), leader=102)
+    quorum = apply(replay, [script.read()])
 
     (finding,) = findings(quorum, STUCK)
 
@@ -166,11 +166,11 @@ def test_stuck_is_told_with_its_fields_and_so_does_partitions() -> None:
 
 @pytest.mark.kip("B048")
 def test_recovering_without_a_leader_serves_nobody() -> None:
-    ledger, replay = recovering()
-    gone = ledger.change("orders", 0, leader=102)
-    ledger.events[-1] = replace(gone, leader=None)
+    script, replay = recovering()
+    gone = script.change("orders", 0, leader=102)
+    script.events[-1] = replace(gone, leader=None)
 
-    (finding,) = findings(apply(replay, [ledger.read()]), STUCK)
+    (finding,) = findings(apply(replay, [script.read()]), STUCK)
 
     assert finding.evidence["clients_refused"] is True
     assert "except on 1 partition without a leader" in finding.summary
@@ -186,9 +186,9 @@ def test_recovering_without_a_leader_serves_nobody() -> None:
     ],
 )
 def test_internal_topics_weigh_one_step_more(topic: str, severities: list[str]) -> None:
-    ledger, replay = recovering(topic)
-    (fresh,) = findings(later(ledger, replay, 5_000), STUCK)
-    (old,) = findings(later(ledger, replay, 60_000), STUCK)
+    script, replay = recovering(topic)
+    (fresh,) = findings(later(script, replay, 5_000), STUCK)
+    (old,) = findings(later(script, replay, 60_000), STUCK)
 
     assert [fresh.severity, old.severity] == severities
     assert ("may" in old.summary.partition("may be lost")[2]) is topic.startswith("__"), "and what may follow is said"

@@ -2,14 +2,15 @@
 
 import pytest
 
-from connectors.event import Event, PartitionChanged, PartitionSet, TopicCreated, TopicRemoved, Undecodable
-from connectors.event_columns import events_of
-from connectors.metadata.decoder import decode
-from connectors.metadata.record_schemas import layouts
+from connectors.event import Event
+from connectors.event_columns import events_from_columns
+from connectors.log_event import PartitionChanged, PartitionSet, TopicCreated, TopicRemoved, Undecodable
+from connectors.metadata.decoder import decode_records, decode_snapshot_piece
+from connectors.metadata.record_schemas import record_schemas
 from rules.model.identifiers import Millis, TopicId
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data, ints, tagged
 from tests.unit.connectors.metadata.metadata_record_schemas import written
-from tests.unit.streaming.replay.ledger import Ledger, apply, machine
+from tests.unit.streaming.replay.log_script import LogScript, apply, machine
 
 TOPIC = bytes(range(16))
 PARTITION = (
@@ -20,7 +21,7 @@ CHANGE = bytes(4) + TOPIC
 
 
 def one(value: bytes) -> Event:
-    table = decode(batch([value]), kind="records", base_offset=0, last_offset=0, leader_epoch=1, high_watermark=1)
+    table = decode_records(batch([value]), base_offset=0, last_offset=0, leader_epoch=1, high_watermark=1)
     event, _ = table.events()
     return event
 
@@ -76,18 +77,18 @@ def test_no_leader_now_is_not_the_same_as_unchanged(tags: bytes, leader_set: boo
 @pytest.mark.kip("B031")
 def test_a_snapshot_carries_the_state_over_in_bytes() -> None:
     header = control(
-        3, written(layouts().control[3].versions[0], {"version": 0, "last_contained_log_timestamp": 5_000})
+        3, written(record_schemas().control[3].versions[0], {"version": 0, "last_contained_log_timestamp": 5_000})
     )
-    footer = control(4, written(layouts().control[4].versions[0], {"version": 0}))
+    footer = control(4, written(record_schemas().control[4].versions[0], {"version": 0}))
     file = (
         batch([header])
         + batch([data(3, 0, PARTITION + tagged(t0=b"\1"))], base_offset=1)
         + batch([footer], base_offset=2)
     )
     replay = machine()
-    table = decode(file, kind="snapshot", base_offset=40, last_offset=0, leader_epoch=1, high_watermark=None)
+    table = decode_snapshot_piece(file, end_offset=40, epoch=1)
 
-    replay.apply(events_of(table.columns()), sequence=1, observed_at_ms=Millis(9_000))
+    replay.apply(events_from_columns(table.columns()), sequence=1, observed_at_ms=Millis(9_000))
 
     (recovery,) = replay.quorum().recovering
     assert (recovery.leader, recovery.isr, recovery.since_timestamp_ms, recovery.at_least) == (102, (102,), 5_000, True)
@@ -95,44 +96,44 @@ def test_a_snapshot_carries_the_state_over_in_bytes() -> None:
 
 @pytest.mark.kip("B044")
 def test_a_topic_made_again_under_its_name_is_another_one_and_recovers_from_nothing() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.topic("orders")
-    ledger.partition("orders", 0, 101, 102)
-    ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    assert len(apply(replay, [ledger.read()]).recovering) == 1
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.topic("orders")
+    script.partition("orders", 0, 101, 102)
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    assert len(apply(replay, [script.read()]).recovering) == 1
 
-    ledger.write(TopicRemoved(at=ledger.at(), topic_id=TopicId("id-of-orders")))
-    ledger.write(TopicCreated(at=ledger.at(), topic_id=TopicId("id-of-orders-2"), name="orders"))
-    ledger.partition("orders-2", 0, 101, 102)
+    script.write(TopicRemoved(at=script.at(), topic_id=TopicId("id-of-orders")))
+    script.write(TopicCreated(at=script.at(), topic_id=TopicId("id-of-orders-2"), name="orders"))
+    script.partition("orders-2", 0, 101, 102)
 
-    assert apply(replay, [ledger.read()]).recovering == ()
+    assert apply(replay, [script.read()]).recovering == ()
 
 
 @pytest.mark.kip("B045")
 def test_replicas_given_and_taken_leave_the_state_as_it_is() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.topic("orders")
-    ledger.partition("orders", 0, 101, 102, recovering=True)
-    began = apply(replay, [ledger.read()]).recovering[0]
-    ledger.change("orders", 0, replicas=(101, 102, 103))
-    ledger.change("orders", 0, replicas=(101, 103))
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.topic("orders")
+    script.partition("orders", 0, 101, 102, recovering=True)
+    began = apply(replay, [script.read()]).recovering[0]
+    script.change("orders", 0, replicas=(101, 102, 103))
+    script.change("orders", 0, replicas=(101, 103))
 
-    (recovery,) = apply(replay, [ledger.read()]).recovering
+    (recovery,) = apply(replay, [script.read()]).recovering
 
     assert (recovery.replicas, recovery.since_offset) == ((101, 103), began.since_offset)
 
 
 @pytest.mark.kip("D120")
 def test_a_change_is_of_one_partition_and_leaves_the_topics_others_alone() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.topic("orders")
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.topic("orders")
     for number in (0, 1):
-        ledger.partition("orders", number, 101, 102, recovering=True)
-    ledger.change("orders", 1, isr=(101, 102), recovering=False)
+        script.partition("orders", number, 101, 102, recovering=True)
+    script.change("orders", 1, isr=(101, 102), recovering=False)
 
-    recovering = apply(replay, [ledger.read()]).recovering
+    recovering = apply(replay, [script.read()]).recovering
 
     assert [one.partition for one in recovering] == [0]

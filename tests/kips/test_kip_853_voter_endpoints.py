@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from connectors.event import VotersSet
-from connectors.metadata.dump_log import Transcribed, transcript
-from connectors.metadata.record_schemas import layouts
-from rules.analysis.endpoint_status import looks
+from connectors.log_event import VotersSet
+from connectors.metadata.dump_log import DumpedRecord, dump_records
+from connectors.metadata.record_schemas import record_schemas
+from rules.analysis.endpoint_status import endpoint_statuses
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Endpoint, ReplicaKey
 from rules.model.quorum import Quorum
@@ -18,7 +18,7 @@ from tests.kips.test_kip_856_gauges import status
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
 from tests.unit.connectors.metadata.metadata_record_schemas import written
 from tests.unit.connectors.metadata.test_record_to_event import UUID, raft
-from tests.unit.rules.situation import findings, healthy, registered_elsewhere, registration, told, unknown
+from tests.unit.rules.situation import finding_lines, findings, healthy, registered_elsewhere, registration, unknown
 
 RULE = "stale-voter-endpoint"
 RANGE = {"min_supported_version": 0, "max_supported_version": 1}
@@ -33,7 +33,7 @@ def voters_of(*listeners: tuple[str, str, int]) -> dict[str, Any]:
 
 def shown(value: bytes | tuple[bytes, bytes]) -> dict[str, Any]:
     """One record as `kraftwatch decode` shows it."""
-    (entry,) = (one for one in transcript(batch([value])) if isinstance(one, Transcribed))
+    (entry,) = (one for one in dump_records(batch([value])) if isinstance(one, DumpedRecord))
     assert entry.data is not None
     return dict(entry.data)
 
@@ -51,7 +51,7 @@ def test_a_voter_has_several_listeners_by_name_and_ports_above_32767() -> None:
 
 @pytest.mark.kip("A056", "C002")
 def test_the_record_that_was_shipped_is_the_whole_set_with_directory_ids_and_versions() -> None:
-    record = shown(control(6, written(layouts().control[6].versions[0], voters_of(("CONTROLLER", "c1", 9093)))))
+    record = shown(control(6, written(record_schemas().control[6].versions[0], voters_of(("CONTROLLER", "c1", 9093)))))
 
     assert record["voters"] == [
         {
@@ -73,8 +73,10 @@ def test_the_security_protocol_of_a_listener_stands_in_the_registration_alone() 
         "end_points": [listener],
         "features": [],
     }
-    registered = shown(data(27, 0, written(layouts().records[27].versions[0], fields)))
-    recorded = shown(control(6, written(layouts().control[6].versions[0], voters_of(("CONTROLLER", "c1", 9093)))))
+    registered = shown(data(27, 0, written(record_schemas().records[27].versions[0], fields)))
+    recorded = shown(
+        control(6, written(record_schemas().control[6].versions[0], voters_of(("CONTROLLER", "c1", 9093))))
+    )
 
     assert registered["endPoints"][0]["securityProtocol"] == 1
     assert set(recorded["voters"][0]["endpoints"][0]) == {"name", "host", "port"}
@@ -92,7 +94,7 @@ def test_a_voter_without_endpoints_is_unknown_and_not_stale() -> None:
 
     assert findings(quorum, RULE) == []
     assert (RULE, "voter 1") in unknown(quorum)
-    first = looks(quorum, quorum.poll, thresholds_for({})[RULE])[0]
+    first = endpoint_statuses(quorum, quorum.poll, thresholds_for({})[RULE])[0]
     assert verdict(first) == "unknown"
 
 
@@ -125,7 +127,7 @@ def test_a_directory_id_where_there_was_none_is_no_replaced_disk() -> None:
     assert quorum.committed is not None
     voters = tuple(replace(voter, key=ReplicaKey(id=voter.key.id)) for voter in quorum.committed.voters)
 
-    assert told(replace(quorum, committed=replace(quorum.committed, voters=voters))) == []
+    assert finding_lines(replace(quorum, committed=replace(quorum.committed, voters=voters))) == []
 
 
 def recorded_at(quorum: Quorum, host: str) -> Quorum:
@@ -160,7 +162,7 @@ def test_endpoints_are_written_as_kafka_writes_them_and_takes_them(host: str, na
 
 @pytest.mark.kip("A014")
 def test_a_broker_names_each_of_its_log_directories_and_the_id_is_the_directorys() -> None:
-    layout = layouts().records[0].versions[4]
+    layout = record_schemas().records[0].versions[4]
     fields: dict[str, Any] = {field.name: [] if "array" in field.type.name else 0 for field in layout.fields}
     given = {"broker_id": 101, "incarnation_id": UUID, "rack": None, "log_dirs": [bytes([1] * 16), bytes([2] * 16)]}
     registered = shown(data(0, 4, written(layout, {**fields, **given, "cordoned_log_dirs": None})))

@@ -6,8 +6,17 @@ import pytest
 
 from connectors.observation_event import QuorumPolled
 from streaming.replay.machine import Machine
-from tests.unit.rules.situation import findings, healthy, judged, leaderless, observer, refuses, silent, told
-from tests.unit.streaming.replay.ledger import Ledger, apply, key, machine, poll, replica
+from tests.unit.rules.situation import (
+    evaluation_of,
+    finding_lines,
+    findings,
+    healthy,
+    leaderless,
+    observer,
+    refuses,
+    voter_not_fetching,
+)
+from tests.unit.streaming.replay.log_script import LogScript, apply, key, machine, poll, replica
 
 RULE = "voter-disk-replaced"
 
@@ -19,16 +28,16 @@ def described(*voters: str, observers: tuple[str, ...] = (), gone: tuple[str, ..
     return replace(polled, observers=tuple(rows[name] for name in observers))
 
 
-def formed() -> tuple[Ledger, Machine]:
+def formed() -> tuple[LogScript, Machine]:
     """Voters (1,UUID1), (2,UUID2), (3,UUID3), no observers."""
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.kraft(1)
-    ledger.voters("1-UUID1", "2-UUID2", "3-UUID3")
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.kraft(1)
+    script.voters("1-UUID1", "2-UUID2", "3-UUID3")
     for node in (1, 2, 3):
-        ledger.controller(node)
-    apply(replay, [ledger.read(), ledger.row(described("1-UUID1", "2-UUID2", "3-UUID3"))])
-    return ledger, replay
+        script.controller(node)
+    apply(replay, [script.read(), script.row(described("1-UUID1", "2-UUID2", "3-UUID3"))])
+    return script, replay
 
 
 REPLACED = described("1-UUID1", "2-UUID2", "3-UUID3", observers=("3-NEW",), gone=("3-UUID3",))
@@ -47,27 +56,27 @@ def test_three_voters_and_no_observer_are_well() -> None:
         == {*map(key, ("1-UUID1", "2-UUID2", "3-UUID3"))}
     )
     assert quorum.poll.observers == ()
-    assert judged(quorum).findings == ()
+    assert evaluation_of(quorum).findings == ()
 
 
 @pytest.mark.kip("A004", "A012", "A017", "A048", "A049")
 def test_a_poll_alone_shows_that_one_id_votes_with_a_dead_disk_and_observes_with_a_live_one() -> None:
-    ledger, replay = formed()
+    script, replay = formed()
 
-    quorum = apply(replay, [ledger.row(REPLACED)])
+    quorum = apply(replay, [script.row(REPLACED)])
 
     assert quorum.committed is not None
     assert key("3-NEW") not in quorum.committed.keys, "the node is a voter's, and the replica is none"
     (finding,) = findings(quorum, RULE)
-    assert (finding.evidence["old"], finding.evidence["new"]) == ("3-UUID3", "3-NEW")
+    assert (finding.evidence["old_voter"], finding.evidence["new_replica"]) == ("3-UUID3", "3-NEW")
 
 
 @pytest.mark.kip("A081", "K024")
 def test_progress_is_kept_for_each_disk_of_a_node() -> None:
-    ledger, replay = formed()
+    script, replay = formed()
     behind = replace(REPLACED, observers=(replica("3-NEW", end=40),))
 
-    histories = apply(replay, [ledger.row(behind)]).histories
+    histories = apply(replay, [script.row(behind)]).histories
 
     assert histories[key("3-NEW")].samples[-1].lag == 60
     assert histories[key("3-UUID3")].samples[-1].lag == 0
@@ -76,15 +85,15 @@ def test_progress_is_kept_for_each_disk_of_a_node() -> None:
 @pytest.mark.kip("A050", "A051", "K011")
 def test_added_first_and_removed_then_as_the_text_has_it() -> None:
     """No Kafka that was shipped accepts this order; were it in a log, it would be read as it stands."""
-    ledger, replay = formed()
-    apply(replay, [ledger.row(REPLACED)])
-    ledger.voters("1-UUID1", "2-UUID2", "3-UUID3", "3-NEW")
-    four = apply(replay, [ledger.read()])
+    script, replay = formed()
+    apply(replay, [script.row(REPLACED)])
+    script.voters("1-UUID1", "2-UUID2", "3-UUID3", "3-NEW")
+    four = apply(replay, [script.read()])
     assert four.committed is not None
     assert (len(four.committed.voters), four.committed.majority) == (4, 3), "with one dead, no other may fail"
 
-    ledger.voters("1-UUID1", "2-UUID2", "3-NEW")
-    mended = apply(replay, [ledger.read(), ledger.row(described("1-UUID1", "2-UUID2", "3-NEW"))])
+    script.voters("1-UUID1", "2-UUID2", "3-NEW")
+    mended = apply(replay, [script.read(), script.row(described("1-UUID1", "2-UUID2", "3-NEW"))])
 
     assert findings(mended, RULE) == []
     assert mended.removals == (), "the id votes"
@@ -92,34 +101,34 @@ def test_added_first_and_removed_then_as_the_text_has_it() -> None:
 
 @pytest.mark.kip("A051", "A052", "K011")
 def test_removed_first_and_added_then_as_kafka_has_it() -> None:
-    ledger, replay = formed()
-    apply(replay, [ledger.row(REPLACED)])
-    ledger.voters("1-UUID1", "2-UUID2")
-    half = apply(replay, [ledger.read(), ledger.row(described("1-UUID1", "2-UUID2", observers=("3-NEW",)))])
+    script, replay = formed()
+    apply(replay, [script.row(REPLACED)])
+    script.voters("1-UUID1", "2-UUID2")
+    half = apply(replay, [script.read(), script.row(described("1-UUID1", "2-UUID2", observers=("3-NEW",)))])
     (finding,) = findings(half, RULE)
     assert "The old voter" in finding.summary
 
-    ledger.voters("1-UUID1", "2-UUID2", "3-NEW")
-    mended = apply(replay, [ledger.read(), ledger.row(described("1-UUID1", "2-UUID2", "3-NEW"))])
+    script.voters("1-UUID1", "2-UUID2", "3-NEW")
+    mended = apply(replay, [script.read(), script.row(described("1-UUID1", "2-UUID2", "3-NEW"))])
 
     assert findings(mended, RULE) == []
 
 
 @pytest.mark.kip("A006")
 def test_one_disk_of_three_is_a_warning_and_a_majority_another_alert_and_critical() -> None:
-    assert told(observer(silent(healthy(), 2), 2, directory="newDirOf2")) == [
+    assert finding_lines(observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2")) == [
         "warning voter-disk-replaced: controller 2"
     ]
-    assert "critical no-leader: quorum" in told(leaderless(refuses(healthy(), 1, 2), 3))
+    assert "critical no-leader: quorum" in finding_lines(leaderless(refuses(healthy(), 1, 2), 3))
 
 
 @pytest.mark.kip("A044")
 def test_a_snapshot_without_voter_records_is_read_and_leaves_no_voter_set() -> None:
-    ledger, replay, old = Ledger(), machine(), Ledger()
+    script, replay, old = LogScript(), machine(), LogScript()
     old.broker(101, fenced=False)
-    ledger.noops(500)
+    script.noops(500)
 
-    quorum = apply(replay, ledger.snapshot(old.events))
+    quorum = apply(replay, script.snapshot(old.events))
 
     assert (quorum.committed, quorum.last_offset) == (None, 499)
     assert set(quorum.brokers) == {101}

@@ -6,20 +6,30 @@ from typing import Any
 import pytest
 
 from rules.evaluate import evaluate, thresholds_for
-from rules.lifecycle import Book, advance
+from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import Reason
 from rules.model.poll import Replica
 from rules.model.quorum import Quorum
 from rules.remedy_commands import add_controller, describe_status, remove_controller
 from streaming.status import overview
-from streaming.status.cluster_state import Glimpse
-from tests.unit.rules.situation import NOW, failing, healthy, key, leaderless, observer, refuses, row, silent
+from streaming.status.cluster_state import ClusterState
+from tests.unit.rules.situation import (
+    NOW,
+    failing,
+    healthy,
+    key,
+    leaderless,
+    observer,
+    refuses,
+    row,
+    voter_not_fetching,
+)
 
 
-def glimpse(quorum: Quorum) -> Glimpse:
+def glimpse(quorum: Quorum) -> ClusterState:
     thresholds = thresholds_for({})
-    return Glimpse(
+    return ClusterState(
         quorum=quorum,
         evaluation=evaluate(quorum, thresholds),
         thresholds=thresholds,
@@ -36,7 +46,7 @@ def status(quorum: Quorum) -> dict[str, Any]:
 
 @pytest.mark.kip("D100")
 def test_an_observer_far_behind_is_not_the_maximum() -> None:
-    quorum = silent(healthy(3), 2, end=9_000)
+    quorum = voter_not_fetching(healthy(3), 2, end=9_000)
     assert quorum.poll is not None
     slow = replace(quorum.poll, observers=(row(key(101), end=1, lag_ms=60_000),))
 
@@ -121,11 +131,11 @@ def test_where_no_controller_can_be_reached_a_broker_is_asked_which_hands_the_ch
 
 def alerts_after(quorum: Quorum, seconds: int) -> list[str]:
     """The rules that alert when a quorum has stayed like this for so long."""
-    thresholds, book, told = thresholds_for({}), Book(), []
+    thresholds, tracked, told = thresholds_for({}), TrackedConditions(), []
     for second in range(0, seconds + 1, 5):
         evaluation = evaluate(quorum, thresholds)
         now = replace(quorum, now_ms=Millis(quorum.now_ms + 1_000 * second))
-        book, alerts = advance(book, evaluation, now, thresholds)
+        tracked, alerts = advance(tracked, evaluation, now, thresholds)
         told += [alert.rule for alert in alerts]
     return told
 
@@ -158,7 +168,7 @@ def test_an_observer_without_a_disk_id_could_be_no_voter() -> None:
 
 @pytest.mark.kip("D105")
 def test_where_each_log_ends_is_shown_and_unknown_is_null() -> None:
-    quorum = silent(healthy(3), 2, end=9_000)
+    quorum = voter_not_fetching(healthy(3), 2, end=9_000)
     assert quorum.poll is not None
     unheard = replace(row(key(101), end=None), last_fetch_ms=None, last_caught_up_ms=None)
     said: dict[str, Any] = overview.replication(

@@ -12,9 +12,9 @@ from rules.model.poll import Replica
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.kips.test_kip_856_gauges import status
-from tests.unit.rules.situation import adding, findings, healthy, observer, silent
+from tests.unit.rules.situation import adding, findings, healthy, observer, voter_not_fetching
 from tests.unit.rules.test_voter_set_rules import removing
-from tests.unit.streaming.replay.ledger import Ledger, apply, machine, poll, replica
+from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
 
 
 @pytest.mark.kip("A019", "K033")
@@ -23,14 +23,14 @@ from tests.unit.streaming.replay.ledger import Ledger, apply, machine, poll, rep
     [("1-a 2-b", 0), ("1-a 2-b 3-c 4-d", 0), ("1-a", 1), ("1-a 4-d 5-e", 1), ("1-a 2-b 3-c 4-d 5-e", 1)],
 )
 def test_more_than_one_voter_at_once_is_read_and_told(following: str, told: int) -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.kraft(1)
-    ledger.voters("1-a", "2-b", "3-c")
-    apply(replay, [ledger.read(), ledger.row(poll(replica("1-a"), replica("2-b"), replica("3-c")))])
-    ledger.voters(*following.split())
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.kraft(1)
+    script.voters("1-a", "2-b", "3-c")
+    apply(replay, [script.read(), script.row(poll(replica("1-a"), replica("2-b"), replica("3-c")))])
+    script.voters(*following.split())
 
-    quorum = apply(replay, [ledger.read()])
+    quorum = apply(replay, [script.read()])
 
     assert quorum.committed is not None
     assert len(quorum.committed.voters) == len(following.split()), "it is no decode error"
@@ -54,17 +54,17 @@ def test_the_majority_is_that_of_the_leaders_newest_set_from_its_append_on() -> 
         found = findings(quorum, "failure-tolerance")
         return [f"{one.severity} {one.summary.partition(': ')[2].partition('.')[0]}" for one in found]
 
-    three, four = silent(healthy(3), 1), silent(silent(healthy(4), 1), 2)
+    three, four = voter_not_fetching(healthy(3), 1), voter_not_fetching(voter_not_fetching(healthy(4), 1), 2)
     assert carried(three) == ["warning 2 of 3 voters are in sync; 2 are needed"]
     assert carried(four) == ["critical 2 of 4 voters are in sync; 3 are needed"]
 
-    assert carried(silent(adding(three, 4), 4)) == ["critical 2 of 4 voters are in sync; 3 are needed"]
+    assert carried(voter_not_fetching(adding(three, 4), 4)) == ["critical 2 of 4 voters are in sync; 3 are needed"]
     assert carried(removing(four, 1)) == ["warning 2 of 3 voters are in sync; 2 are needed"]
 
 
 @pytest.mark.kip("A042", "A077", "A082")
 def test_a_leader_that_is_being_removed_serves_on_and_does_not_count_itself() -> None:
-    leaving = removing(silent(healthy(3), 1), 3)
+    leaving = removing(voter_not_fetching(healthy(3), 1), 3)
 
     (waits,) = findings(leaving, "voter-change-stuck")
     (left,) = findings(leaving, "failure-tolerance")
@@ -84,37 +84,37 @@ def test_while_one_change_is_pending_every_advice_is_to_begin_no_other() -> None
 
     assert not any("is committed" in step for step in before.remedy)
     assert after.remedy[0] == "# Wait until the change of the voter set that is under way is committed or gone"
-    assert "# Begin no other change of the voter set until this one is committed or gone" in stuck.remedy
+    assert "# Do not start another change of the voter set until this one is committed or dropped" in stuck.remedy
 
 
-def watched(ledger: Ledger, watch: ClusterMonitor, polled: QuorumPolled, *, seconds: int = 1) -> list[Alert]:
+def watched(script: LogScript, watch: ClusterMonitor, polled: QuorumPolled, *, seconds: int = 1) -> list[Alert]:
     """What is told while the log goes on by its heartbeat and the leader describes the quorum like this."""
     told: list[Alert] = []
     for _ in range(seconds):
-        ledger.noops(2)
-        told += watch.observe([ledger.read(after_ms=500), ledger.row(polled, after_ms=500)])
+        script.noops(2)
+        told += watch.observe([script.read(after_ms=500), script.row(polled, after_ms=500)])
     return told
 
 
-def three_voters() -> tuple[Ledger, ClusterMonitor]:
-    ledger, watch = Ledger(), ClusterMonitor(machine(), TrackedConditions(), thresholds_for({}))
-    ledger.leader(1)
-    ledger.kraft(1)
-    ledger.voters("1-a", "2-b", "3-c")
-    assert watched(ledger, watch, poll(*map(replica, ("1-a", "2-b", "3-c"))), seconds=10) == []
-    return ledger, watch
+def three_voters() -> tuple[LogScript, ClusterMonitor]:
+    script, watch = LogScript(), ClusterMonitor(machine(), TrackedConditions(), thresholds_for({}))
+    script.leader(1)
+    script.kraft(1)
+    script.voters("1-a", "2-b", "3-c")
+    assert watched(script, watch, poll(*map(replica, ("1-a", "2-b", "3-c"))), seconds=10) == []
+    return script, watch
 
 
 @pytest.mark.kip("A027", "A076")
 def test_the_removal_of_the_leader_is_no_incident_from_its_append_to_the_next_leader() -> None:
-    ledger, watch = three_voters()
+    script, watch = three_voters()
     two = tuple(map(replica, ("2-b", "3-c")))
     leads_on = replace(poll(*two), observers=(replica("1-a"),))
-    told = watched(ledger, watch, leads_on, seconds=2)
-    ledger.voters("2-b", "3-c")
-    told += watched(ledger, watch, leads_on)
-    ledger.leader(2, epoch=2)
-    told += watched(ledger, watch, poll(*two, leader=2, epoch=2), seconds=150)
+    told = watched(script, watch, leads_on, seconds=2)
+    script.voters("2-b", "3-c")
+    told += watched(script, watch, leads_on)
+    script.leader(2, epoch=2)
+    told += watched(script, watch, poll(*two, leader=2, epoch=2), seconds=150)
 
     assert told == []
     quorum = watch.machine.quorum()
@@ -147,9 +147,9 @@ def test_an_addition_from_catching_up_to_its_commit() -> None:
 def test_a_new_voter_that_the_leader_does_not_reach_is_no_incident_unless_it_lasts(
     seconds: int, told: list[str]
 ) -> None:
-    ledger, watch = three_voters()
+    script, watch = three_voters()
     unheard = Replica(key=replica("4-d").key, log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
 
-    alerts = watched(ledger, watch, poll(*map(replica, ("1-a", "2-b", "3-c")), unheard), seconds=seconds)
+    alerts = watched(script, watch, poll(*map(replica, ("1-a", "2-b", "3-c")), unheard), seconds=seconds)
 
     assert [alert.rule for alert in alerts] == told

@@ -5,35 +5,35 @@ from pathlib import Path
 
 import pytest
 
-from connectors.event import QuorumPolled
-from rules.analysis.electability import electability, stands
-from rules.analysis.endpoint_status import looks
+from connectors.observation_event import QuorumPolled
+from rules.analysis.electability import electability, voter_standings
+from rules.analysis.endpoint_status import endpoint_statuses
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Offset
 from rules.model.quorum import Quorum
 from rules.model.voter_set import Voter, VoterSet
-from rules.rescue.surviving_disks import Survival, Survivor, survival
-from streaming.status.from_log_dir import on_disk
+from rules.rescue.surviving_disks import DiskSurvival, SurvivingDisk, disk_survival
+from streaming.status.from_log_dir import replay_log_dir
 from tests.kips.test_kip_595_records import voters_record
-from tests.unit.connectors.logdir.log_dirs import leading, noops, written
+from tests.unit.connectors.logdir.log_dirs import leader_change, noops, write_log_dir
 from tests.unit.connectors.metadata.metadata_bytes import batch
-from tests.unit.rules.situation import endpoint, healthy, key, observer, silent
-from tests.unit.streaming.replay.ledger import Ledger, apply, machine, poll, replica
+from tests.unit.rules.situation import endpoint, healthy, key, observer, voter_not_fetching
+from tests.unit.streaming.replay.log_script import LogScript, apply, machine, poll, replica
 
 THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]
 
 
 def electable(quorum: Quorum) -> bool:
     """Whether somebody could win an election that is held now."""
-    return electability(stands(quorum, looks(quorum, quorum.poll, THRESHOLDS))).electable
+    return electability(voter_standings(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))).electable
 
 
 @pytest.mark.kip("A008", "A088")
 def test_who_came_back_on_another_disk_is_asked_for_the_vote_of_the_old_one_and_gives_none() -> None:
-    one_down = silent(healthy(3), 1)
+    one_down = voter_not_fetching(healthy(3), 1)
     assert electable(one_down)
 
-    replaced = observer(silent(one_down, 2), 2, directory="newDirOf2")
+    replaced = observer(voter_not_fetching(one_down, 2), 2, directory="newDirOf2")
 
     assert not electable(replaced), "controllers 2 and 3 run, and of three voters one is left"
 
@@ -44,28 +44,28 @@ def described(*present: str, absent: tuple[str, ...]) -> QuorumPolled:
 
 @pytest.mark.kip("A010")
 def test_a_candidate_needs_a_majority_of_the_voter_set_as_it_is_now() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.kraft(1)
-    ledger.voters("1-a", "2-b", "3-c", "4-d")
-    four = apply(replay, [ledger.read(), ledger.row(described("1-a", "2-b", absent=("3-c", "4-d")))])
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.kraft(1)
+    script.voters("1-a", "2-b", "3-c", "4-d")
+    four = apply(replay, [script.read(), script.row(described("1-a", "2-b", absent=("3-c", "4-d")))])
     assert not electable(four), "two of four"
 
-    ledger.voters("1-a", "2-b", "3-c")
-    three = apply(replay, [ledger.read(), ledger.row(described("1-a", "2-b", absent=("3-c",)))])
+    script.voters("1-a", "2-b", "3-c")
+    three = apply(replay, [script.read(), script.row(described("1-a", "2-b", absent=("3-c",)))])
 
     assert electable(three), "two of three"
 
 
-def disk(node: int, end: int, *voters: int) -> Survivor:
+def disk(node: int, end: int, *voters: int) -> SurvivingDisk:
     """A controller's disk: its log ends there, and these are the voters of the newest record in it."""
     held = tuple(Voter(key=key(one), endpoints=(endpoint(one),)) for one in voters)
     newest = VoterSet(voters=held, offset=Offset(2), leader_epoch=Epoch(1), timestamp_ms=None)
-    return Survivor(key=key(node), epoch=Epoch(1), end_offset=Offset(end), voters=newest)
+    return SurvivingDisk(key=key(node), epoch=Epoch(1), end_offset=Offset(end), voters=newest)
 
 
-def left(*disks: Survivor) -> Survival:
-    found = survival(disks)
+def left(*disks: SurvivingDisk) -> DiskSurvival:
+    found = disk_survival(disks)
     assert found is not None
     return found
 
@@ -107,11 +107,11 @@ def test_what_a_majority_has_is_committed_so_enough_disks_have_it_all_and_fewer_
 
 @pytest.mark.kip("A009", "A023", "A045")
 def test_each_disk_goes_by_the_voters_that_it_has_read_committed_or_not(tmp_path: Path) -> None:
-    begun = leading() + batch([voters_record(1, 2)], base_offset=1) + noops(2, 2)
+    begun = leader_change() + batch([voters_record(1, 2)], base_offset=1) + noops(2, 2)
     changed = batch([voters_record(1, 2, 3)], base_offset=4)
 
     def voters_by(name: str, log: bytes) -> set[int]:
-        committed = on_disk(written(tmp_path / name, {0: log})).machine.quorum().committed
+        committed = replay_log_dir(write_log_dir(tmp_path / name, {0: log})).machine.quorum().committed
         assert committed is not None
         return set(committed.ids)
 

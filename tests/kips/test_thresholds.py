@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.evaluate import evaluate, thresholds_for
-from rules.lifecycle import Book, advance
+from rules.lifecycle import TrackedConditions, advance
 from rules.model.identifiers import Millis
 from tests.unit.rules.situation import NOW, healthy, leaderless
 
@@ -27,14 +27,14 @@ def test_a_replica_is_silent_after_five_fetch_timeouts() -> None:
 @pytest.mark.parametrize("started_ms", [0])
 def test_no_leader_is_told_when_it_outlasts_an_election_and_its_back_off(started_ms: int) -> None:
     election_ms = FETCH_TIMEOUT_MS + ELECTION_TIMEOUT_MS + BACKOFF_MAX_MS
-    quorum, book, told = leaderless(healthy(), 1), Book(), []
+    quorum, tracked, told = leaderless(healthy(), 1), TrackedConditions(), []
     for later_ms in range(started_ms, 7_001, 500):
         now = replace(
             quorum,
             now_ms=Millis(NOW + later_ms),
             failures=tuple(replace(each, last_at_ms=Millis(NOW + later_ms)) for each in quorum.failures),
         )
-        book, alerts = advance(book, evaluate(now, DEFAULTS), now, DEFAULTS)
+        tracked, alerts = advance(tracked, evaluate(now, DEFAULTS), now, DEFAULTS)
         told += [(later_ms, alert.rule) for alert in alerts if alert.rule == "no-leader"]
 
     ((at_ms, _),) = told

@@ -29,7 +29,7 @@ from tests.unit.connectors.gather.test_log_follower import (
     follower_response,
     leader_response,
 )
-from tests.unit.streaming.replay.log_script import Ledger, apply, machine
+from tests.unit.streaming.replay.log_script import LogScript, apply, machine
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
 MORE = batch(4, 2, epoch=5)
@@ -208,7 +208,7 @@ def leader_with_older_log(*, epoch: int) -> Script:
 def test_leader_without_committed_records_is_critical_for_older_and_newer_epochs(loop: EventLoop, epoch: int) -> None:
     """Only uncommitted records may be truncated; the leader always has the committed ones."""
     controllers = RecordingLogClient(loop, {C1: leader_response(LOG, end=4, leader=1)})
-    ledger, replay = Ledger(), machine()
+    ledger, replay = LogScript(), machine()
     ledger.leader(1)
     ledger.noops(49)
     known = apply(replay, [ledger.read()])

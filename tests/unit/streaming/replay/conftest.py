@@ -1,4 +1,4 @@
-"""Hypothesis: few examples at every run, and many with KRAFTWATCH_EXHAUSTIVE=1."""
+"""Hypothesis: few examples by default, and many with KRAFTWATCH_EXHAUSTIVE=1."""
 
 from hypothesis import settings
 

@@ -1,4 +1,4 @@
-"""A ClusterMonitor tells the same however its observations are batched, stored or delivered again."""
+"""A ClusterMonitor sends the same alerts however its observations are batched, stored or redelivered."""
 
 from itertools import pairwise
 
@@ -12,13 +12,13 @@ from rules.evaluate import thresholds_for
 from rules.model.monitoring import Reason, Vantage
 from streaming.replay import cluster_monitor as module
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
-from tests.unit.streaming.replay.ledger import Ledger, poll, replica, unseen
+from tests.unit.streaming.replay.log_script import LogScript, failed, poll, replica
 
 THRESHOLDS = thresholds_for({})
 ADDRESSES = ("c1:9093", "c2:9093", "c3:9093")
 
 
-def watch(blob: bytes | None = None) -> ClusterMonitor:
+def monitor(blob: bytes | None = None) -> ClusterMonitor:
     return ClusterMonitor.from_bytes(
         blob, cluster="test", cluster_id=None, bootstrap=ADDRESSES, vantage=Vantage.INSIDE, thresholds=THRESHOLDS
     )
@@ -26,30 +26,30 @@ def watch(blob: bytes | None = None) -> ClusterMonitor:
 
 def outage() -> list[DecodedRow]:
     """Healthy for 20 s, no leader for 20 s, healthy for 20 s."""
-    ledger = Ledger()
-    ledger.leader(1)
-    ledger.voters("1-a", "2-b", "3-c")
-    rows = [ledger.read()]
+    script = LogScript()
+    script.leader(1)
+    script.voters("1-a", "2-b", "3-c")
+    rows = [script.read()]
     for second in range(60):
         if 20 <= second < 40:
-            rows += [ledger.row(unseen(Reason.NO_LEADER, place), after_ms=333) for place in ADDRESSES]
+            rows += [script.row(failed(Reason.NO_LEADER, place), after_ms=333) for place in ADDRESSES]
         else:
-            ledger.noops(2)
-            rows += [ledger.read(after_ms=500), ledger.row(poll(*map(replica, ("1-a", "2-b", "3-c"))), after_ms=500)]
+            script.noops(2)
+            rows += [script.read(after_ms=500), script.row(poll(*map(replica, ("1-a", "2-b", "3-c"))), after_ms=500)]
     return rows
 
 
 ROWS = outage()
 
 
-def test_an_outage_is_told_once_and_resolved_once() -> None:
-    told = watch().observe(ROWS)
+def test_an_outage_fires_once_and_resolves_once() -> None:
+    alerts = monitor().observe(ROWS)
 
-    assert [(alert.rule, alert.state) for alert in told] == [
+    assert [(alert.rule, alert.state) for alert in alerts] == [
         ("no-leader", AlertState.FIRING),
         ("no-leader", AlertState.RESOLVED),
     ]
-    firing, resolved = told
+    firing, resolved = alerts
     assert firing.fingerprint == resolved.fingerprint
     assert 0 <= firing.observed_at_ms - firing.due_at_ms < 400
     assert 0 <= resolved.observed_at_ms - resolved.due_at_ms < 600
@@ -57,31 +57,31 @@ def test_an_outage_is_told_once_and_resolved_once() -> None:
 
 @settings(max_examples=15)
 @given(st.lists(st.integers(0, len(ROWS)), max_size=8), st.booleans(), st.integers(0, 10))
-def test_batches_restarts_and_re_delivery_change_nothing(cuts: list[int], store: bool, overlap: int) -> None:
+def test_batching_restarts_and_redelivery_do_not_change_the_alerts(cuts: list[int], store: bool, overlap: int) -> None:
     edges = sorted({0, len(ROWS), *cuts})
-    told: list[Alert] = []
-    one = watch()
+    alerts: list[Alert] = []
+    one = monitor()
     for start, end in pairwise(edges):
-        told += one.observe(ROWS[max(0, start - overlap) : end])
-        one = watch(one.to_bytes()) if store else one
+        alerts += one.observe(ROWS[max(0, start - overlap) : end])
+        one = monitor(one.to_bytes()) if store else one
 
-    whole = watch()
-    assert told == list(whole.observe(ROWS))
+    whole = monitor()
+    assert alerts == list(whole.observe(ROWS))
     assert one.to_bytes() == whole.to_bytes()
 
 
 def refusal(blob: bytes) -> str:
     with pytest.raises(UsageError) as refused:
-        watch(blob)
+        monitor(blob)
     return str(refused.value)
 
 
-def test_a_newer_or_damaged_state_is_refused_in_one_sentence() -> None:
-    firing = watch()
+def test_a_newer_or_damaged_blob_is_refused_in_one_sentence() -> None:
+    firing = monitor()
     firing.observe(ROWS[:110])
     blob = firing.to_bytes()
-    assert watch(blob).tracked == firing.tracked
-    assert firing.tracked.conditions, "the blob holds a standing alert"
+    assert monitor(blob).tracked == firing.tracked
+    assert firing.tracked.conditions, "the blob holds a firing alert"
 
     newer = bytearray(blob)
     newer[3] = module.VERSION + 1

@@ -1,16 +1,16 @@
-"""Broken data contracts, as replay remembers them."""
+"""Violated data contracts, as replay keeps them."""
 
 from connectors.log_event import Undecodable
 from connectors.observation_event import BrokenContract, ObservationsAudited
 from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import ContractViolation
 from streaming.replay.contract_violations import REMEMBERED, REMEMBERED_MS, ContractViolations
-from tests.unit.streaming.replay.ledger import again, machine
+from tests.unit.streaming.replay.log_script import again, machine
 
 NOW = Millis(1_800_000_000_000)
 
 
-def verdict(*contracts: str) -> ObservationsAudited:
+def audit(*contracts: str) -> ObservationsAudited:
     broken = tuple(
         BrokenContract(contract=each, promise="p", grave=True, rows=2, example="row 4", sequence=4)
         for each in contracts
@@ -22,7 +22,7 @@ def names(contracts: ContractViolations) -> list[str]:
     return [each.contract for each in contracts.violations]
 
 
-def test_what_does_not_decode_is_one_breach_that_counts() -> None:
+def test_undecodable_records_are_one_violation_that_counts_rows() -> None:
     replay = machine()
     bad = Undecodable(offset=Offset(7), reason="the CRC-32C does not match", length=80)
     replay.apply([bad, bad], sequence=0, observed_at_ms=NOW)
@@ -43,10 +43,10 @@ def test_what_does_not_decode_is_one_breach_that_counts() -> None:
     )
 
 
-def test_what_an_audit_finds_again_is_the_same_breach_and_what_it_does_not_find_stays() -> None:
+def test_an_audit_updates_the_violations_it_repeats_and_keeps_the_others() -> None:
     contracts = ContractViolations()
-    contracts.audited(verdict("a", "b"), NOW)
-    contracts.audited(verdict("a"), Millis(NOW + 1_000))
+    contracts.audited(audit("a", "b"), NOW)
+    contracts.audited(audit("a"), Millis(NOW + 1_000))
 
     assert names(contracts) == ["b", "a"]
     assert [(each.first_at_ms - NOW, each.last_at_ms - NOW, each.rows) for each in contracts.violations] == [
@@ -55,9 +55,9 @@ def test_what_an_audit_finds_again_is_the_same_breach_and_what_it_does_not_find_
     ]
 
 
-def test_breaches_are_forgotten_in_time_and_bounded() -> None:
+def test_violations_expire_and_are_bounded() -> None:
     contracts = ContractViolations()
-    contracts.audited(verdict(*map(str, range(REMEMBERED + 3))), NOW)
+    contracts.audited(audit(*map(str, range(REMEMBERED + 3))), NOW)
     assert names(contracts) == [str(number) for number in range(3, REMEMBERED + 3)]
 
     contracts.expire(Millis(NOW + REMEMBERED_MS))

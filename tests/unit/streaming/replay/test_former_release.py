@@ -1,4 +1,4 @@
-"""A checkpoint of the release before is gone on from: its state, its journal and its ledger; nothing is told twice."""
+"""A checkpoint of commit 3980eb8 is continued: its state, journal and ledger; no alert is sent twice."""
 
 import tarfile
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def recalled(checkpoint: Path) -> ClusterMonitor:
+def restored(checkpoint: Path) -> ClusterMonitor:
     return ClusterMonitor.from_bytes(
         (checkpoint / "state.bin").read_bytes(),
         cluster="lab",
@@ -42,43 +42,43 @@ def rows(checkpoint: Path) -> Iterator[DecodedRow]:
         yield DecodedRow(row.sequence, Millis(row.observed_at_ms), tuple(decode_observation(row).events()))
 
 
-def test_its_state_is_gone_on_from_and_only_what_is_new_is_told(checkpoint: Path) -> None:
-    watch = recalled(checkpoint)
-    assert watch.machine.sequence == 352
-    assert {name for name, one in watch.machine.quorum().brokers.items() if one.fenced} == {NodeId(102)}
+def test_stored_state_continues_and_only_new_alerts_are_sent(checkpoint: Path) -> None:
+    monitor = restored(checkpoint)
+    assert monitor.machine.sequence == 352
+    assert {name for name, one in monitor.machine.quorum().brokers.items() if one.fenced} == {NodeId(102)}
 
-    # The whole journal again: re-delivery is normal.
-    told = watch.observe(rows(checkpoint))
+    # The whole journal again: redelivery is normal.
+    alerts = monitor.observe(rows(checkpoint))
 
-    assert [(alert.rule, alert.subject, alert.state.value) for alert in told] == [
+    assert [(alert.rule, alert.subject, alert.state.value) for alert in alerts] == [
         ("broker-fenced", "broker 102", "resolved")
     ]
     again = ClusterMonitor.from_bytes(
-        watch.to_bytes(),
+        monitor.to_bytes(),
         cluster="lab",
         cluster_id=None,
         bootstrap=(),
         vantage=Vantage.INSIDE,
-        thresholds=watch.thresholds,
+        thresholds=monitor.thresholds,
     )
     assert again.observe(rows(checkpoint)) == ()
 
 
-def test_what_it_did_not_keep_is_unknown_and_not_healthy(checkpoint: Path) -> None:
-    watch = recalled(checkpoint)
+def test_facts_that_were_not_stored_are_unknown_and_not_healthy(checkpoint: Path) -> None:
+    monitor = restored(checkpoint)
 
-    unknown = {(gap.rule, gap.subject): gap.why for gap in watch.evaluation().unknown}
+    unknown = {(gap.rule, gap.subject): gap.why for gap in monitor.evaluation().unknown}
 
     assert "supports are unknown until it registers again" in unknown["version-drift", None]
 
 
-def test_its_ledger_still_owes_what_it_owed(checkpoint: Path) -> None:
+def test_pending_notifications_stay_pending(checkpoint: Path) -> None:
     ledger = Ledger(checkpoint / "ledger.jsonl")
-    told, owed = ledger.firing()
-    assert (told.rule, owed.rule) == ("broker-fenced", "failure-tolerance")
+    delivered, pending = ledger.firing()
+    assert (delivered.rule, pending.rule) == ("broker-fenced", "failure-tolerance")
     assert [alert.rule for alert in ledger.pending(SINK)] == ["failure-tolerance"]
 
-    assert ledger.record((told, owed), Millis(told.observed_at_ms + 1)) == ()
+    assert ledger.record((delivered, pending), Millis(delivered.observed_at_ms + 1)) == ()
     ledger.close()
     reopened = Ledger(checkpoint / "ledger.jsonl")
     assert [alert.rule for alert in reopened.pending(SINK)] == ["failure-tolerance"]

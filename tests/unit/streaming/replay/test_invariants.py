@@ -1,4 +1,4 @@
-"""What Raft promises, as far as polls and the log can show it broken (K043, K044)."""
+"""Violations of Raft's invariants that polls and the log can show (K043, K044)."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def poll(leader: int, epoch: int, high_watermark: int | None) -> QuorumPolled:
 
 
 def after(*polls: tuple[int, int, int | None]) -> Invariants:
-    """These polls, one a second: (leader, epoch, high watermark)."""
+    """Checks these polls, one per second: (leader, epoch, high watermark)."""
     invariants = Invariants()
     for second, (leader, epoch, high_watermark) in enumerate(polls):
         invariants.polled(poll(leader, epoch, high_watermark), Millis(NOW + 1_000 * second))
@@ -39,9 +39,9 @@ def after(*polls: tuple[int, int, int | None]) -> Invariants:
         [(1, 5, 100), (2, 6, 103), (1, 5, 100), (2, 6, 103)],
         [(1, 5, 100), (2, 6, 103), (1, 7, 110)],
     ],
-    ids=["advancing", "not known at the start of an epoch", "a leader that was replaced unawares", "leads again"],
+    ids=["advancing", "not known at the start of an epoch", "a replaced leader that does not know it", "leads again"],
 )
-def test_what_a_healthy_quorum_answers(polls: list[tuple[int, int, int | None]]) -> None:
+def test_answers_of_a_healthy_quorum_violate_nothing(polls: list[tuple[int, int, int | None]]) -> None:
     assert after(*polls).violations == ()
 
 
@@ -54,12 +54,14 @@ def test_what_a_healthy_quorum_answers(polls: list[tuple[int, int, int | None]])
         ([(1, 5, 100), (2, 6, None), (2, 6, 99)], Invariant.HIGH_WATERMARK_BACK),
     ],
 )
-def test_what_raft_rules_out(polls: list[tuple[int, int, int | None]], invariant: Invariant) -> None:
+def test_answers_that_raft_excludes_are_violations(
+    polls: list[tuple[int, int, int | None]], invariant: Invariant
+) -> None:
     (violation,) = after(*polls).violations
     assert violation.invariant is invariant
 
 
-def test_the_log_and_a_poll_may_not_name_two_leaders() -> None:
+def test_log_and_poll_with_two_leaders_of_one_epoch_are_a_violation() -> None:
     invariants = after((1, 5, 100))
     invariants.leader_reported(leader=NodeId(2), epoch=Epoch(5), now_ms=NOW)
     assert [each.detail for each in invariants.violations] == [
@@ -67,7 +69,7 @@ def test_the_log_and_a_poll_may_not_name_two_leaders() -> None:
     ]
 
 
-def test_the_logs_epochs_never_go_back() -> None:
+def test_a_decreasing_epoch_in_the_log_is_a_violation() -> None:
     invariants = Invariants()
     for offset, before, epoch in ((7, 4, 5), (8, 5, 5), (9, 5, 4)):
         invariants.appended(offset=Offset(offset), epoch=Epoch(epoch), before=Epoch(before), now_ms=NOW)
@@ -84,7 +86,7 @@ def test_a_restored_quorum_is_held_to_no_older_promise() -> None:
     assert invariants.violations == ()
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_violations_and_leaders_are_bounded() -> None:
     invariants = after(*((node, epoch, None) for epoch in range(1, EPOCHS + 40) for node in (1, 2)))
     assert len(invariants.leaders) == EPOCHS
     assert len(invariants.violations) == REMEMBERED

@@ -1,4 +1,4 @@
-"""Files that Kafka 4.3.1's own classes wrote, replayed: the state is the one their generator counted."""
+"""Files written by Kafka 4.3.1's own classes are replayed; the state equals the counts of their generator."""
 
 import json
 import lzma
@@ -11,23 +11,23 @@ from connectors.event_columns import events_from_columns
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from rules.model.identifiers import Millis
-from tests.unit.streaming.replay.ledger import machine
+from tests.unit.streaming.replay.log_script import machine
 
 DATA = Path(__file__).parents[3] / "data" / "metadata"
 
 
 @pytest.mark.parametrize("name", ["tinylog.log", "tiny.checkpoint"])
-@pytest.mark.parametrize("piece_bytes", [50_000, 10_000_000], ids=["in pieces", "whole"])
-def test_the_state_is_the_one_the_generator_counted(name: str, piece_bytes: int) -> None:
+@pytest.mark.parametrize("chunk_bytes", [50_000, 10_000_000], ids=["in chunks", "whole"])
+def test_replayed_state_equals_the_counts_of_the_generator(name: str, chunk_bytes: int) -> None:
     payload = lzma.decompress((DATA / f"{name}.xz").read_bytes())
     counted: dict[str, Any] = json.loads((DATA / f"{name}.json").read_text())
     replay = machine()
-    for sequence, (first, last, piece) in enumerate(_pieces(payload, piece_bytes)):
+    for sequence, (first, last, chunk) in enumerate(_chunks(payload, chunk_bytes)):
         snapshot = name.endswith(".checkpoint")
         if snapshot:
-            table = decode_snapshot_piece(piece, end_offset=24_001, epoch=42)
+            table = decode_snapshot_piece(chunk, end_offset=24_001, epoch=42)
         else:
-            table = decode_records(piece, base_offset=first, last_offset=last, leader_epoch=7, high_watermark=20_097)
+            table = decode_records(chunk, base_offset=first, last_offset=last, leader_epoch=7, high_watermark=20_097)
         replay.apply(events_from_columns(table.columns()), sequence=sequence, observed_at_ms=Millis(sequence))
 
     topics = replay.log.partitions.topics.values()
@@ -46,14 +46,14 @@ def test_the_state_is_the_one_the_generator_counted(name: str, piece_bytes: int)
     assert state == {each: counted[prefix + each] for each in state}
 
 
-def _pieces(payload: bytes, piece_bytes: int) -> list[tuple[int, int, bytes]]:
-    """(first offset, last offset, batches): whole batches, about so many bytes at a time."""
-    pieces: list[tuple[int, int, bytes]] = []
+def _chunks(payload: bytes, chunk_bytes: int) -> list[tuple[int, int, bytes]]:
+    """Returns (first offset, last offset, batches): whole batches of about `chunk_bytes` bytes."""
+    chunks: list[tuple[int, int, bytes]] = []
     start, position, first = 0, 0, 0
     for batch in scan(payload):
         assert isinstance(batch, RecordBatch)
         position += batch.size
-        if position - start >= piece_bytes or position == len(payload):
-            pieces.append((first, batch.last_offset, payload[start:position]))
+        if position - start >= chunk_bytes or position == len(payload):
+            chunks.append((first, batch.last_offset, payload[start:position]))
             start, first = position, batch.last_offset + 1
-    return pieces
+    return chunks

@@ -1,4 +1,4 @@
-"""What each controller says of who leads: the newest word counts, and since when it says so."""
+"""Leader views: the newest answer of each controller counts, and since when it is the same."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from connectors.observation_event import LeaderViewPolled, NodeEndpoints
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import LeaderLog, Snapshot
 from streaming.replay.probe_state import PROBE_MS
-from tests.unit.streaming.replay.ledger import START, Ledger, again, apply, machine, poll, replica, voter
+from tests.unit.streaming.replay.log_script import START, LogScript, again, apply, machine, poll, replica, voter
 
 LOG = LeaderLog(
     start_offset=Offset(0),
@@ -17,7 +17,7 @@ LOG = LeaderLog(
 )
 
 
-def said(node: int, *, leader: int | None = 1, epoch: int = 1, log: LeaderLog | None = None) -> LeaderViewPolled:
+def view(node: int, *, leader: int | None = 1, epoch: int = 1, log: LeaderLog | None = None) -> LeaderViewPolled:
     return LeaderViewPolled(
         endpoint=f"c{node}:9093",
         node=NodeId(node),
@@ -28,9 +28,9 @@ def said(node: int, *, leader: int | None = 1, epoch: int = 1, log: LeaderLog | 
     )
 
 
-def test_the_same_word_again_keeps_since_when_and_another_begins_anew() -> None:
-    ledger, replay = Ledger(), machine()
-    quorum = apply(replay, [ledger.row(said(1, log=LOG)), ledger.row(said(2)), ledger.row(said(2))])
+def test_a_repeated_leader_view_keeps_its_start_and_a_different_one_resets_it() -> None:
+    script, replay = LogScript(), machine()
+    quorum = apply(replay, [script.row(view(1, log=LOG)), script.row(view(2)), script.row(view(2))])
     assert {name: view.since_ms - START for name, view in quorum.leader_views.items()} == {
         "c1:9093": 1_000,
         "c2:9093": 2_000,
@@ -38,26 +38,26 @@ def test_the_same_word_again_keeps_since_when_and_another_begins_anew() -> None:
     assert quorum.leader_views["c2:9093"].observed_at_ms == START + 3_000
     assert quorum.leader_views["c1:9093"].log == LOG
 
-    quorum = apply(again(replay.to_bytes()), [ledger.row(said(2, leader=None, epoch=2))])
+    quorum = apply(again(replay.to_bytes()), [script.row(view(2, leader=None, epoch=2))])
     assert quorum.leader_views["c2:9093"].since_ms == START + 4_000
     assert quorum.leader_views["c2:9093"].leader_id is None
-    assert quorum.leader_views["c1:9093"].log == LOG, "it is in the state"
+    assert quorum.leader_views["c1:9093"].log == LOG, "it is stored"
 
 
-def test_of_several_listeners_the_one_that_controllers_dial_comes_first() -> None:
-    """VotersRecord and DescribeQuorum list them in any order, a registration in that of controller.listener.names."""
-    ledger, replay = Ledger(), machine()
+def test_the_listener_that_controllers_dial_is_the_first_endpoint() -> None:
+    """VotersRecord and DescribeQuorum have any order, a registration that of controller.listener.names."""
+    script, replay = LogScript(), machine()
     extra, first = (Endpoint(listener=name, host="c1", port=port) for name, port in (("EXTRA", 9094), ("FIRST", 9093)))
-    ledger.write(VotersSet(at=ledger.at(), voters=(replace(voter("1"), endpoints=(extra, first)),)))
-    quorum = apply(replay, [ledger.read()])
+    script.write(VotersSet(at=script.at(), voters=(replace(voter("1"), endpoints=(extra, first)),)))
+    quorum = apply(replay, [script.read()])
     assert quorum.committed is not None
-    assert quorum.committed.voters[0].endpoints == (extra, first), "nothing tells yet"
+    assert quorum.committed.voters[0].endpoints == (extra, first), "no registration is known yet"
 
     ordered = (replace(first, protocol="SASL_SSL"), replace(extra, protocol="SSL"))
-    ledger.write(ControllerRegistered(at=ledger.at(), id=NodeId(1), incarnation_id="i", endpoints=ordered))
-    apply(replay, [ledger.read()])
+    script.write(ControllerRegistered(at=script.at(), id=NodeId(1), incarnation_id="i", endpoints=ordered))
+    apply(replay, [script.read()])
     node = NodeEndpoints(id=NodeId(1), endpoints=(extra, first))
-    quorum = apply(again(replay.to_bytes()), [ledger.row(poll(replica("1"), nodes=(node,)))])
+    quorum = apply(again(replay.to_bytes()), [script.row(poll(replica("1"), nodes=(node,)))])
     assert quorum.committed is not None
     assert quorum.poll is not None
     assert quorum.committed.voters[0].endpoints == (first, extra)
@@ -65,17 +65,17 @@ def test_of_several_listeners_the_one_that_controllers_dial_comes_first() -> Non
     assert [each.protocol for each in quorum.controllers[NodeId(1)].endpoints] == ["SASL_SSL", "SSL"], "in the state"
 
 
-def test_a_word_that_nobody_repeats_is_forgotten() -> None:
-    ledger, replay = Ledger(), machine()
-    apply(replay, [ledger.row(said(1)), ledger.row(said(2))])
-    quorum = apply(replay, [ledger.row(said(1), after_ms=PROBE_MS), ledger.row(said(1))])
+def test_a_leader_view_that_is_not_repeated_expires() -> None:
+    script, replay = LogScript(), machine()
+    apply(replay, [script.row(view(1)), script.row(view(2))])
+    quorum = apply(replay, [script.row(view(1), after_ms=PROBE_MS), script.row(view(1))])
     assert set(quorum.leader_views) == {"c1:9093"}
 
 
-def test_a_view_is_no_evidence_of_who_leads() -> None:
-    """Rules hold views against each other: none of them makes or breaks a leader."""
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    quorum = apply(replay, [ledger.read(), ledger.row(replace(said(2, leader=2, epoch=9)))])
+def test_a_leader_view_is_no_evidence_of_the_leader() -> None:
+    """Rules compare the views; none of them sets or clears the leader."""
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    quorum = apply(replay, [script.read(), script.row(replace(view(2, leader=2, epoch=9)))])
     assert (quorum.leader_id, quorum.leader_epoch) == (1, 1)
     assert quorum.invariant_violations == ()

@@ -1,4 +1,4 @@
-"""What the log says: voters, versions, registrations, transactions, and what of it is shown when."""
+"""The log: voters, versions, registrations, transactions, and when rules see its image."""
 
 from dataclasses import replace
 
@@ -8,30 +8,30 @@ from connectors.log_event import BrokerUnregistered, Undecodable
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.monitoring import Reason
 from streaming.replay.cluster_monitor import DecodedRow
-from tests.unit.streaming.replay.ledger import (
+from tests.unit.streaming.replay.log_script import (
     START,
-    Ledger,
+    LogScript,
     again,
     apply,
     endpoint,
+    failed,
     key,
     machine,
     poll,
     replica,
-    unseen,
 )
 
 
 @pytest.mark.kip("E002")
 def test_the_voters_record_is_the_whole_committed_set() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.kraft(1)
-    ledger.voters("1-a", "2-b", "3-c")
-    ledger.feature("metadata.version", 27)
-    ledger.feature("transaction.version", 2)
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.kraft(1)
+    script.voters("1-a", "2-b", "3-c")
+    script.feature("metadata.version", 27)
+    script.feature("transaction.version", 2)
 
-    quorum = apply(replay, [ledger.read()])
+    quorum = apply(replay, [script.read()])
 
     assert quorum.committed is not None
     assert quorum.committed.keys == {key("1-a"), key("2-b"), key("3-c")}
@@ -43,148 +43,148 @@ def test_the_voters_record_is_the_whole_committed_set() -> None:
 
 
 def test_a_whole_log_without_kraft_version_is_a_static_quorum() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
+    script, replay = LogScript(), machine()
+    script.leader(1)
 
     assert replay.quorum().kraft_version is None
-    assert apply(replay, [ledger.read()]).kraft_version == 0
+    assert apply(replay, [script.read()]).kraft_version == 0
 
 
 @pytest.mark.kip("K003", "K033")
-def test_a_multi_voter_jump_is_taken_as_it_is() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.voters("1-a", "2-b", "3-c")
-    first = ledger.read()
-    ledger.voters("1-a")
+def test_a_change_of_several_voters_is_applied() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b", "3-c")
+    first = script.read()
+    script.voters("1-a")
 
-    quorum = apply(replay, [first, ledger.read()])
+    quorum = apply(replay, [first, script.read()])
 
     assert quorum.committed is not None
     assert quorum.committed.keys == {key("1-a")}
     assert [removal.key for removal in quorum.removals] == [key("2-b"), key("3-c")]
 
 
-def test_a_removal_is_dropped_when_its_id_votes_again_with_whatever_directory() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.voters("1-a", "2-old", "3-c")
-    rows = [ledger.read()]
-    ledger.voters("1-a", "3-c")
-    rows.append(ledger.read())
-    removed_at = ledger.now_ms
+def test_a_removal_is_dropped_when_its_id_is_a_voter_again() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-old", "3-c")
+    rows = [script.read()]
+    script.voters("1-a", "3-c")
+    rows.append(script.read())
+    removed_at = script.now_ms
 
     (removal,) = apply(replay, rows).removals
     assert (removal.key, removal.removed_at_ms) == (key("2-old"), removed_at)
 
-    rows = [ledger.read(after_ms=60_000)]
+    rows = [script.read(after_ms=60_000)]
     assert apply(replay, rows).removals == (removal,)
 
-    ledger.voters("1-a", "2-new", "3-c")
-    assert apply(replay, [ledger.read()]).removals == ()
+    script.voters("1-a", "2-new", "3-c")
+    assert apply(replay, [script.read()]).removals == ()
 
 
-def test_a_removal_in_a_stretch_of_old_log_is_as_old_as_the_log_says() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.voters("1-a", "2-b", "3-c")
-    ledger.now_ms += 10_000
-    ledger.voters("1-a", "3-c")
-    ledger.now_ms += 7_000
-    ledger.noops(1)
+def test_a_removal_in_old_log_has_its_age_by_the_logs_clock() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b", "3-c")
+    script.now_ms += 10_000
+    script.voters("1-a", "3-c")
+    script.now_ms += 7_000
+    script.noops(1)
 
-    (removal,) = apply(replay, [ledger.read()]).removals
+    (removal,) = apply(replay, [script.read()]).removals
 
-    assert removal.removed_at_ms == ledger.now_ms - 7_000
+    assert removal.removed_at_ms == script.now_ms - 7_000
 
 
-def test_removals_one_after_the_other_in_one_observation_are_all_seen() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.voters("1-a", "2-b", "3-c", "4-d")
-    ledger.voters("1-a", "2-b", "3-c")
-    ledger.now_ms += 5_000
-    ledger.voters("1-a", "2-b")
-    ledger.voters("1-a", "2-b", "3-new")
+def test_several_removals_in_one_observation_are_all_recorded() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b", "3-c", "4-d")
+    script.voters("1-a", "2-b", "3-c")
+    script.now_ms += 5_000
+    script.voters("1-a", "2-b")
+    script.voters("1-a", "2-b", "3-new")
 
-    removals = apply(replay, [ledger.read()]).removals
-    assert [(removal.key, ledger.now_ms - removal.removed_at_ms) for removal in removals] == [(key("4-d"), 5_000)]
+    removals = apply(replay, [script.read()]).removals
+    assert [(removal.key, script.now_ms - removal.removed_at_ms) for removal in removals] == [(key("4-d"), 5_000)]
 
 
 @pytest.mark.kip("D131")
 def test_registrations_of_controllers_and_brokers() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.controller(1)
-    ledger.controller(1, port=9999)
-    ledger.broker(101)
-    apply(replay, [ledger.read()])
-    unfenced_at = ledger.now_ms
-    ledger.broker_change(101, fenced=False)
-    ledger.broker_change(102, fenced=False)
-    apply(replay, [ledger.read()])
-    ledger.broker_change(101, shutdown=True)
-    quorum = apply(replay, [ledger.read()])
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.controller(1)
+    script.controller(1, port=9999)
+    script.broker(101)
+    apply(replay, [script.read()])
+    unfenced_at = script.now_ms
+    script.broker_change(101, fenced=False)
+    script.broker_change(102, fenced=False)
+    apply(replay, [script.read()])
+    script.broker_change(101, shutdown=True)
+    quorum = apply(replay, [script.read()])
 
     assert quorum.controllers[NodeId(1)].endpoints == (endpoint(1, 9999),)
     assert quorum.controllers[NodeId(1)].offset == 2
     broker = quorum.brokers[NodeId(101)]
     assert (broker.fenced, broker.in_controlled_shutdown, broker.alive_since_timestamp_ms) == (False, True, unfenced_at)
-    assert NodeId(102) not in quorum.brokers, "a change of an unknown broker registers nobody"
+    assert NodeId(102) not in quorum.brokers, "a change of an unknown broker registers no broker"
 
-    ledger.broker_change(101, fenced=True)
-    assert apply(replay, [ledger.read()]).brokers[NodeId(101)].alive_since_timestamp_ms is None
-    ledger.write(BrokerUnregistered(at=ledger.at(), id=NodeId(101)))
-    assert apply(replay, [ledger.read()]).brokers == {}
+    script.broker_change(101, fenced=True)
+    assert apply(replay, [script.read()]).brokers[NodeId(101)].alive_since_timestamp_ms is None
+    script.write(BrokerUnregistered(at=script.at(), id=NodeId(101)))
+    assert apply(replay, [script.read()]).brokers == {}
 
 
 @pytest.mark.kip("E045", "E046", "E096")
-def test_a_transaction_counts_at_its_end_and_not_at_its_abort() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.begin()
-    ledger.broker(101)
-    ledger.voters("1-a")
-    quorum = apply(replay, [ledger.read()])
+def test_a_transaction_is_applied_at_its_end_and_dropped_at_its_abort() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.begin()
+    script.broker(101)
+    script.voters("1-a")
+    quorum = apply(replay, [script.read()])
     assert quorum.brokers == {}
-    assert quorum.committed is not None, "control records stand outside transactions"
+    assert quorum.committed is not None, "control records are not part of transactions"
 
     replay = again(replay.to_bytes())
-    ledger.end()
-    assert set(apply(replay, [ledger.read()]).brokers) == {101}
+    script.end()
+    assert set(apply(replay, [script.read()]).brokers) == {101}
 
-    ledger.begin()
-    ledger.broker(102)
-    ledger.end(aborted=True)
-    ledger.end()
-    assert set(apply(replay, [ledger.read()]).brokers) == {101}
+    script.begin()
+    script.broker(102)
+    script.end(aborted=True)
+    script.end()
+    assert set(apply(replay, [script.read()]).brokers) == {101}
 
 
-def test_a_second_begin_forgets_what_the_first_one_held() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.begin()
-    ledger.broker(101)
-    ledger.begin()
-    ledger.broker(102)
-    ledger.end()
+def test_a_second_begin_drops_the_records_of_the_first() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.begin()
+    script.broker(101)
+    script.begin()
+    script.broker(102)
+    script.end()
 
-    assert set(apply(replay, [ledger.read()]).brokers) == {102}
+    assert set(apply(replay, [script.read()]).brokers) == {102}
 
 
 def test_an_observation_is_applied_once_and_a_re_read_record_is_skipped() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.voters("1-a", "2-b")
-    first = ledger.read()
-    ledger.voters("1-a")
-    second = ledger.read()
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b")
+    first = script.read()
+    script.voters("1-a")
+    second = script.read()
     before = apply(replay, [first, second])
 
     assert not replay.apply(first.events, sequence=first.sequence, observed_at_ms=first.observed_at_ms)
     assert replay.quorum() is before
 
-    after = apply(replay, [replace_sequence(first, 10, ledger.now_ms)])
+    after = apply(replay, [replace_sequence(first, 10, script.now_ms)])
     assert after.committed == before.committed
     assert after.last_offset == before.last_offset
 
@@ -193,85 +193,85 @@ def replace_sequence(row: DecodedRow, sequence: int, observed_at_ms: int) -> Dec
     return row._replace(sequence=sequence, observed_at_ms=Millis(observed_at_ms))
 
 
-def test_an_observation_that_was_never_recorded_is_refused() -> None:
+def test_an_observation_without_a_sequence_is_refused() -> None:
     with pytest.raises(ValueError, match="sequence -1: record it first"):
         machine().apply([], sequence=-1, observed_at_ms=START)
 
 
-def test_history_is_not_shown_before_the_log_is_read_to_its_high_watermark() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.topic("orders")
-    ledger.partition("orders", 0, 101, 102)
-    ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    behind = apply(replay, [ledger.read(behind=2)])
+def test_rules_see_no_history_before_the_log_is_read_to_its_high_watermark() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.topic("orders")
+    script.partition("orders", 0, 101, 102)
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    behind = apply(replay, [script.read(behind=2)])
     assert replay.behind
     assert (behind.last_offset, behind.recovering) == (None, ())
-    assert behind.high_watermark == 6, "looks are shown at once"
+    assert behind.high_watermark == 6, "polls are visible at once"
 
-    ledger.change("orders", 0, isr=(101, 102), recovering=False)
-    ledger.noops(1)
+    script.change("orders", 0, isr=(101, 102), recovering=False)
+    script.noops(1)
     replay = again(replay.to_bytes())
-    assert apply(replay, [ledger.read()]).recovering == ()
+    assert apply(replay, [script.read()]).recovering == ()
     assert not replay.behind
 
 
-def test_a_log_that_cannot_be_caught_up_with_is_shown_as_far_as_it_is_read() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    apply(replay, [ledger.read(behind=5)])
-    ledger.broker(101)
-    quorum = apply(replay, [ledger.read(behind=5, after_ms=11_000)])
+def test_rules_see_a_log_that_stays_behind_as_far_as_it_is_read() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    apply(replay, [script.read(behind=5)])
+    script.broker(101)
+    quorum = apply(replay, [script.read(behind=5, after_ms=11_000)])
 
     assert (quorum.last_offset, set(quorum.brokers)) == (1, {101})
 
 
-def test_an_empty_fetch_is_a_sign_of_life_and_nothing_else() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    before = apply(replay, [ledger.read()])
-    empty = ledger.advanced(None)
-    after = apply(replay, [ledger.row(replace(empty, newest_timestamp_ms=None, last_offset=None))])
+def test_an_empty_fetch_only_updates_the_time_of_the_last_fetch() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    before = apply(replay, [script.read()])
+    empty = script.advanced(None)
+    after = apply(replay, [script.row(replace(empty, newest_timestamp_ms=None, last_offset=None))])
 
-    assert after.log_seen_at_ms == ledger.now_ms
+    assert after.log_seen_at_ms == script.now_ms
     assert (after.last_offset, after.newest_timestamp_ms) == (before.last_offset, before.newest_timestamp_ms)
 
 
-def test_loss_of_committed_metadata_begins_the_log_anew_and_believes_lower_epochs() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1, epoch=9)
-    ledger.voters("1-a", "2-b", "3-c")
-    ledger.noops(50)
-    rows = [ledger.read(), ledger.row(poll(replica("1-a"), epoch=9, hw=52))]
-    rows.append(ledger.row(unseen(Reason.METADATA_LOST)))
+def test_loss_of_committed_metadata_restarts_the_log_and_accepts_lower_epochs() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1, epoch=9)
+    script.voters("1-a", "2-b", "3-c")
+    script.noops(50)
+    rows = [script.read(), script.row(poll(replica("1-a"), epoch=9, hw=52))]
+    rows.append(script.row(failed(Reason.METADATA_LOST)))
     quorum = apply(replay, rows)
-    assert quorum.committed is not None, "the old state is shown until the new log is read"
+    assert quorum.committed is not None, "rules see the old state until the new log is read"
     assert [failure.reason for failure in quorum.failures] == [Reason.METADATA_LOST]
 
-    ledger.offset = 0
-    ledger.leader(2, epoch=4)
-    ledger.voters("2-b")
-    rows = [ledger.read(behind=1)]
+    script.offset = 0
+    script.leader(2, epoch=4)
+    script.voters("2-b")
+    rows = [script.read(behind=1)]
     assert len(apply(replay, rows).committed.voters) == 3  # type: ignore[union-attr]
-    ledger.noops(1)
-    quorum = apply(again(replay.to_bytes()), [ledger.read(), ledger.row(poll(leader=2, epoch=4))])
+    script.noops(1)
+    quorum = apply(again(replay.to_bytes()), [script.read(), script.row(poll(leader=2, epoch=4))])
     assert quorum.committed is not None
     assert quorum.committed.keys == {key("2-b")}
     assert (quorum.leader_id, quorum.leader_epoch, quorum.last_offset, quorum.high_watermark) == (2, 4, 2, None)
-    assert [failure.reason for failure in quorum.failures] == [Reason.METADATA_LOST], "success does not mend it"
+    assert [failure.reason for failure in quorum.failures] == [Reason.METADATA_LOST], "a success does not end it"
 
 
 @pytest.mark.kip("D017")
-def test_a_newer_epoch_below_what_was_applied_is_a_rewritten_log() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.voters("1-a", "2-b", "3-c")
-    ledger.noops(50)
-    apply(replay, [ledger.read()])
-    ledger.offset = 30
-    ledger.leader(2, epoch=2)
-    ledger.voters("2-b")
-    quorum = apply(replay, [ledger.read()])
+def test_a_newer_epoch_below_the_applied_position_is_a_rewritten_log() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b", "3-c")
+    script.noops(50)
+    apply(replay, [script.read()])
+    script.offset = 30
+    script.leader(2, epoch=2)
+    script.voters("2-b")
+    quorum = apply(replay, [script.read()])
 
     assert quorum.committed is not None
     assert (quorum.committed.offset, quorum.last_offset) == (31, 31)
@@ -280,14 +280,14 @@ def test_a_newer_epoch_below_what_was_applied_is_a_rewritten_log() -> None:
     assert failure.detail == "offset 30 was rewritten in epoch 2: committed records up to offset 51 are lost"
 
 
-def test_undecodable_is_counted_once_and_the_stream_goes_on() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    bad = Undecodable(offset=Offset(ledger.offset), reason="what", length=3)
-    ledger.noops(1)
-    ledger.write(bad)
-    row = ledger.read()
-    apply(replay, [row, replace_sequence(row, 10, ledger.now_ms)])
+def test_an_undecodable_record_is_counted_once_and_replay_continues() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    bad = Undecodable(offset=Offset(script.offset), reason="what", length=3)
+    script.noops(1)
+    script.write(bad)
+    row = script.read()
+    apply(replay, [row, replace_sequence(row, 10, script.now_ms)])
 
     assert replay.undecodable == 1
     assert replay.quorum().last_offset == 1

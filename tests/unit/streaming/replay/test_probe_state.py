@@ -1,4 +1,4 @@
-"""What looks show: polls, histories, probes, failures, and who leads by the newest evidence."""
+"""Polls, histories, probes, failures, and the leader by the newest evidence."""
 
 import pytest
 
@@ -8,17 +8,17 @@ from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution, Vantage
 from rules.model.voter_set import Voter
 from streaming.replay.machine import Machine
-from tests.unit.streaming.replay.ledger import (
+from tests.unit.streaming.replay.log_script import (
     START,
-    Ledger,
+    LogScript,
     again,
     apply,
     endpoint,
+    failed,
     key,
     machine,
     poll,
     replica,
-    unseen,
 )
 
 
@@ -35,10 +35,10 @@ def probed(node: int, where: Endpoint, *addresses: str) -> EndpointProbed:
     )
 
 
-def test_a_history_is_a_thinned_window_by_the_leaders_clock() -> None:
-    ledger, replay = Ledger(), machine()
+def test_a_replica_history_is_a_thinned_window_by_the_leaders_clock() -> None:
+    script, replay = LogScript(), machine()
     rows = [
-        ledger.row(poll(replica("1-a", end=100), replica("2-b", end=90, fetch=40, caught_up=700))) for _ in range(180)
+        script.row(poll(replica("1-a", end=100), replica("2-b", end=90, fetch=40, caught_up=700))) for _ in range(180)
     ]
     quorum = apply(replay, rows)
 
@@ -51,25 +51,25 @@ def test_a_history_is_a_thinned_window_by_the_leaders_clock() -> None:
     assert quorum.histories[key("1-a")].samples[-1].lag_ms == 0
 
 
-def test_without_the_leader_s_own_row_nobody_s_progress_is_known() -> None:
-    ledger, replay = Ledger(), machine()
-    (sample,) = apply(replay, [ledger.row(poll(replica("2-b"), leader=1))]).histories[key("2-b")].samples
+def test_without_the_leaders_own_row_no_lag_is_known() -> None:
+    script, replay = LogScript(), machine()
+    (sample,) = apply(replay, [script.row(poll(replica("2-b"), leader=1))]).histories[key("2-b")].samples
     assert (sample.lag, sample.lag_ms, sample.fetch_age_ms) == (None, None, None)
 
 
-def test_whoever_reached_the_leaders_end_has_no_lag_whatever_its_clock_says() -> None:
-    ledger, replay = Ledger(), machine()
-    quorum = apply(replay, [ledger.row(poll(replica("1-a"), replica("2-b", caught_up=900)))])
+def test_a_replica_at_the_leaders_log_end_has_no_lag() -> None:
+    script, replay = LogScript(), machine()
+    quorum = apply(replay, [script.row(poll(replica("1-a"), replica("2-b", caught_up=900)))])
 
     assert quorum.histories[key("2-b")].samples[0].lag_ms == 0
 
 
-def test_the_epoch_of_a_silent_voters_log_end_stays_that_of_its_first_sight() -> None:
-    ledger, replay = Ledger(), machine()
+def test_a_voter_that_stopped_fetching_keeps_the_epoch_of_its_log_end() -> None:
+    script, replay = LogScript(), machine()
     rows = [
-        ledger.row(poll(replica("1-a"), replica("2-b", end=77), epoch=3)),
-        ledger.row(poll(replica("1-a"), replica("2-b", end=77), epoch=4)),
-        ledger.row(poll(replica("1-a"), replica("2-b", end=None, fetch=None, caught_up=None), epoch=5)),
+        script.row(poll(replica("1-a"), replica("2-b", end=77), epoch=3)),
+        script.row(poll(replica("1-a"), replica("2-b", end=77), epoch=4)),
+        script.row(poll(replica("1-a"), replica("2-b", end=None, fetch=None, caught_up=None), epoch=5)),
     ]
     history = apply(replay, rows).histories[key("2-b")]
 
@@ -77,125 +77,125 @@ def test_the_epoch_of_a_silent_voters_log_end_stays_that_of_its_first_sight() ->
     assert history.samples[-1].lag is None
 
 
-def test_a_replica_that_polls_no_longer_show_is_remembered_for_an_hour() -> None:
-    ledger, replay = Ledger(), machine()
-    rows = [ledger.row(poll(replica("1-a"), replica("2-b"))), ledger.row(poll(replica("1-a")))]
+def test_a_replica_that_polls_no_longer_list_is_kept_for_an_hour() -> None:
+    script, replay = LogScript(), machine()
+    rows = [script.row(poll(replica("1-a"), replica("2-b"))), script.row(poll(replica("1-a")))]
     assert key("2-b") in apply(replay, rows).histories
-    assert key("2-b") not in apply(replay, [ledger.row(poll(replica("1-a")), after_ms=3_600_000)]).histories
+    assert key("2-b") not in apply(replay, [script.row(poll(replica("1-a")), after_ms=3_600_000)]).histories
 
 
 @pytest.mark.kip("D043")
-def test_a_poll_of_an_older_epoch_is_refuted_for_30_s() -> None:
-    ledger, replay = Ledger(), machine()
-    quorum = apply(replay, [ledger.row(poll(leader=2, epoch=5)), ledger.row(poll(leader=1, epoch=4))])
+def test_a_poll_of_an_older_epoch_is_ignored_for_30_s() -> None:
+    script, replay = LogScript(), machine()
+    quorum = apply(replay, [script.row(poll(leader=2, epoch=5)), script.row(poll(leader=1, epoch=4))])
     assert (quorum.leader_id, quorum.leader_epoch, quorum.poll.leader_epoch if quorum.poll else None) == (2, 5, 5)
-    quorum = apply(replay, [ledger.row(poll(leader=1, epoch=4), after_ms=31_000)])
+    quorum = apply(replay, [script.row(poll(leader=1, epoch=4), after_ms=31_000)])
     assert (quorum.leader_id, quorum.leader_epoch) == (1, 4)
 
 
-def test_the_high_watermark_never_goes_back_within_an_epoch() -> None:
-    ledger, replay = Ledger(), machine()
-    assert apply(replay, [ledger.row(poll(epoch=1, hw=90)), ledger.row(poll(epoch=1, hw=80))]).high_watermark == 90
-    assert apply(replay, [ledger.row(poll(epoch=2, hw=85))]).high_watermark == 85
+def test_the_high_watermark_never_decreases_within_an_epoch() -> None:
+    script, replay = LogScript(), machine()
+    assert apply(replay, [script.row(poll(epoch=1, hw=90)), script.row(poll(epoch=1, hw=80))]).high_watermark == 90
+    assert apply(replay, [script.row(poll(epoch=2, hw=85))]).high_watermark == 85
 
 
-def test_there_is_no_leader_when_a_majority_of_places_shows_none_and_one_says_so() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    assert apply(replay, [ledger.read(), ledger.row(unseen(Reason.NO_LEADER, "c1:9093"))]).leader_id == 1
-    assert apply(replay, [ledger.row(unseen(Reason.TIMED_OUT, "c2:9093"))]).leader_id == 1
-    assert apply(replay, [ledger.row(unseen(Reason.REFUSED, "c3:9093"))]).leader_id is None
+def test_there_is_no_leader_if_a_majority_of_addresses_reports_none_and_one_node_says_so() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    assert apply(replay, [script.read(), script.row(failed(Reason.NO_LEADER, "c1:9093"))]).leader_id == 1
+    assert apply(replay, [script.row(failed(Reason.TIMED_OUT, "c2:9093"))]).leader_id == 1
+    assert apply(replay, [script.row(failed(Reason.REFUSED, "c3:9093"))]).leader_id is None
     assert apply(again(replay.to_bytes()), []).leader_id is None
-    assert apply(replay, [ledger.row(poll(leader=2, epoch=2))]).leader_id == 2
+    assert apply(replay, [script.row(poll(leader=2, epoch=2))]).leader_id == 2
 
 
-def test_refused_connections_alone_do_not_unseat_a_leader_and_a_served_log_proves_one() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    first = ledger.read()
-    refused = [ledger.row(unseen(Reason.REFUSED, f"c{node}:9093")) for node in (1, 2, 3)]
+def test_refused_connections_alone_keep_the_leader_and_a_fetch_proves_one() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    first = script.read()
+    refused = [script.row(failed(Reason.REFUSED, f"c{node}:9093")) for node in (1, 2, 3)]
     assert apply(replay, [first, *refused]).leader_id == 1
-    assert apply(replay, [ledger.row(unseen(Reason.NOT_READY, "c1:9093"))]).leader_id is None
-    ledger.noops(1)
-    assert apply(replay, [ledger.read()]).leader_id == 1
+    assert apply(replay, [script.row(failed(Reason.NOT_READY, "c1:9093"))]).leader_id is None
+    script.noops(1)
+    assert apply(replay, [script.read()]).leader_id == 1
 
 
-def test_doubts_that_nobody_repeats_are_forgotten() -> None:
+def test_reports_of_no_leader_that_are_not_repeated_expire() -> None:
     replay = Machine("test", None, ("c1:9093",), Vantage.INSIDE)
-    ledger = Ledger()
-    quorum = apply(replay, [ledger.row(poll(leader=1)), ledger.row(unseen(Reason.NO_LEADER))])
+    script = LogScript()
+    quorum = apply(replay, [script.row(poll(leader=1)), script.row(failed(Reason.NO_LEADER))])
     assert quorum.leader_id is None
-    assert apply(replay, [ledger.row(unseen(Reason.TIMED_OUT), after_ms=61_000)]).leader_id == 1
+    assert apply(replay, [script.row(failed(Reason.TIMED_OUT), after_ms=61_000)]).leader_id == 1
 
 
-def test_a_run_of_failures_keeps_its_start_and_ends_with_success_at_its_place() -> None:
-    ledger, replay = Ledger(), machine()
+def test_a_run_of_failures_keeps_its_start_and_ends_with_success_at_its_endpoint() -> None:
+    script, replay = LogScript(), machine()
     sight = ObservationSource.QUORUM
-    apply(replay, [ledger.row(unseen(Reason.REFUSED, sight=sight))])
-    (failure,) = apply(replay, [ledger.row(unseen(Reason.TIMED_OUT, sight=sight))]).failures
+    apply(replay, [script.row(failed(Reason.REFUSED, sight=sight))])
+    (failure,) = apply(replay, [script.row(failed(Reason.TIMED_OUT, sight=sight))]).failures
     assert (failure.reason, failure.first_at_ms, failure.last_at_ms) == (
         Reason.TIMED_OUT,
         START + 1_000,
         START + 2_000,
     )
-    ledger.leader(1)
-    assert apply(replay, [ledger.read()]).failures == (failure,), "the log is another sight"
-    assert apply(replay, [ledger.row(poll(endpoint="c2:9093"))]).failures == (failure,)
-    assert apply(replay, [ledger.row(poll(endpoint="c1:9093"))]).failures == ()
+    script.leader(1)
+    assert apply(replay, [script.read()]).failures == (failure,), "the log is another data source"
+    assert apply(replay, [script.row(poll(endpoint="c2:9093"))]).failures == (failure,)
+    assert apply(replay, [script.row(poll(endpoint="c1:9093"))]).failures == ()
 
 
-def test_a_served_log_ends_every_failure_to_see_it() -> None:
-    ledger, replay = Ledger(), machine()
-    rows = [ledger.row(unseen(Reason.REFUSED, "c2:9093")), ledger.row(unseen(Reason.UNRESOLVABLE, ""))]
+def test_a_fetch_ends_every_failure_to_fetch_the_log() -> None:
+    script, replay = LogScript(), machine()
+    rows = [script.row(failed(Reason.REFUSED, "c2:9093")), script.row(failed(Reason.UNRESOLVABLE, ""))]
     assert len(apply(replay, rows).failures) == 2
-    ledger.leader(1)
-    assert apply(replay, [ledger.read()]).failures == ()
+    script.leader(1)
+    assert apply(replay, [script.read()]).failures == ()
 
 
 def test_a_failure_that_is_not_repeated_is_dropped_after_a_minute() -> None:
-    ledger, replay = Ledger(), machine()
-    apply(replay, [ledger.row(unseen(Reason.REFUSED, "c2:9093", ObservationSource.PROBE))])
-    assert apply(replay, [ledger.row(after_ms=60_000)]).failures
-    assert apply(replay, [ledger.row(after_ms=1)]).failures == ()
+    script, replay = LogScript(), machine()
+    apply(replay, [script.row(failed(Reason.REFUSED, "c2:9093", ObservationSource.PROBE))])
+    assert apply(replay, [script.row(after_ms=60_000)]).failures
+    assert apply(replay, [script.row(after_ms=1)]).failures == ()
 
 
-def test_probes_of_endpoints_that_nobody_has_any_more_are_dropped() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.voters("1-a", "2-b")
-    looks = [ledger.row(probed(1, endpoint(1), "10.0.0.1")), ledger.row(probed(2, endpoint(2), "10.0.0.2"))]
-    quorum = apply(replay, [*looks, ledger.read()])
+def test_probes_of_endpoints_that_are_no_longer_listed_are_dropped() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b")
+    looks = [script.row(probed(1, endpoint(1), "10.0.0.1")), script.row(probed(2, endpoint(2), "10.0.0.2"))]
+    quorum = apply(replay, [*looks, script.read()])
     assert set(quorum.probes) == {"1@c1:9093", "2@c2:9093"}
     assert quorum.addresses == {"c1": ("10.0.0.1",), "c2": ("10.0.0.2",)}
 
-    quorum = apply(replay, [ledger.row(probed(2, endpoint(2)))])
+    quorum = apply(replay, [script.row(probed(2, endpoint(2)))])
     assert quorum.probes["2@c2:9093"].resolution is Resolution.NAME_NOT_FOUND
-    assert quorum.addresses["c2"] == ("10.0.0.2",), "a vanished name keeps its last address"
+    assert quorum.addresses["c2"] == ("10.0.0.2",), "a name that does not resolve keeps its last address"
 
-    ledger.voters("1-a")
-    quorum = apply(replay, [ledger.read()])
+    script.voters("1-a")
+    quorum = apply(replay, [script.read()])
     assert set(quorum.probes) == {"1@c1:9093"}
     assert set(quorum.addresses) == {"c1"}
 
 
 def test_a_probe_that_is_not_repeated_is_dropped_after_ten_minutes() -> None:
-    ledger, replay = Ledger(), machine()
-    apply(replay, [ledger.row(probed(1, endpoint(1), "10.0.0.1"))])
-    assert apply(replay, [ledger.row(after_ms=Millis(601_000))]).probes == {}
+    script, replay = LogScript(), machine()
+    apply(replay, [script.row(probed(1, endpoint(1), "10.0.0.1"))])
+    assert apply(replay, [script.row(after_ms=Millis(601_000))]).probes == {}
 
 
-def test_the_cluster_id_comes_from_the_first_poll_that_tells_it() -> None:
-    ledger, replay = Ledger(), machine()
-    assert apply(replay, [ledger.row(poll())]).cluster_id == "cluster-id"
-    assert apply(replay, [ledger.row(poll(cluster_id="other"))]).cluster_id == "cluster-id"
+def test_the_cluster_id_is_that_of_the_first_poll_that_reports_it() -> None:
+    script, replay = LogScript(), machine()
+    assert apply(replay, [script.row(poll())]).cluster_id == "cluster-id"
+    assert apply(replay, [script.row(poll(cluster_id="other"))]).cluster_id == "cluster-id"
 
 
-def test_an_ipv6_address_stands_in_brackets_and_is_remembered_as_it_is() -> None:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
+def test_an_ipv6_endpoint_has_brackets_and_its_addresses_have_none() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
     where = Endpoint(listener="CONTROLLER", host="fd00::1", port=9093)
-    ledger.write(VotersSet(at=ledger.at(), voters=(Voter(key=key("1-a"), endpoints=(where,)),)))
-    quorum = apply(replay, [ledger.read(), ledger.row(probed(1, where, "fd00::1")), ledger.row(poll(leader=1))])
+    script.write(VotersSet(at=script.at(), voters=(Voter(key=key("1-a"), endpoints=(where,)),)))
+    quorum = apply(replay, [script.read(), script.row(probed(1, where, "fd00::1")), script.row(poll(leader=1))])
     assert str(where) == "[fd00::1]:9093"
     assert set(quorum.probes) == {"1@[fd00::1]:9093"}
     assert quorum.addresses == {"fd00::1": ("fd00::1",)}

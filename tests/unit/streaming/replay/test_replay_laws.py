@@ -1,4 +1,4 @@
-"""Laws that hold for every history: re-delivery, remembering, batching, and a snapshot in place of the log."""
+"""Properties of every history: redelivery, storing, batching, and a snapshot instead of the log."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import DecodedRow
 from streaming.replay.machine import Machine
-from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica, unseen
+from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine, poll, replica
 
 STEP = st.sampled_from(
     [
@@ -28,61 +28,63 @@ STEP = st.sampled_from(
         "partition", "shrink", "unclean", "recovered", "remove", "clear-elr", "begin", "end", "abort", "noop",
     ]
 )  # fmt: skip
-LOOK = st.sampled_from(["poll", "no-leader", "refused", "denied", "silence"])
-HISTORY = st.lists(st.tuples(st.lists(STEP, max_size=5), st.integers(0, 2), st.lists(LOOK, max_size=2)), max_size=12)
+OBSERVATION = st.sampled_from(["poll", "no-leader", "refused", "denied", "silence"])
+HISTORY = st.lists(
+    st.tuples(st.lists(STEP, max_size=5), st.integers(0, 2), st.lists(OBSERVATION, max_size=2)), max_size=12
+)
 
 
-def write(ledger: Ledger, step: str) -> None:
+def write(script: LogScript, step: str) -> None:
     orders = TopicId("id-of-orders")
     steps: dict[str, Callable[[], object]] = {
-        "leader": lambda: ledger.leader(1 + ledger.epoch % 3, ledger.epoch + 1),
-        "kraft": lambda: ledger.kraft(1),
-        "voters-3": lambda: ledger.voters("1-a", "2-b", "3-c"),
-        "voters-2": lambda: ledger.voters("1-a", "2-z"),
-        "controller": lambda: ledger.controller(2),
-        "broker": lambda: ledger.broker(101),
-        "fence": lambda: ledger.broker_change(101, fenced=True),
-        "unfence": lambda: ledger.broker_change(101, fenced=False),
-        "unregister": lambda: ledger.write(BrokerUnregistered(at=ledger.at(), id=NodeId(101))),
-        "topic": lambda: ledger.topic("orders"),
-        "partition": lambda: ledger.partition("orders", 0, 101, 102, elr=(103,)),
-        "shrink": lambda: ledger.change("orders", 0, isr=(101,), elr=(102,)),
-        "unclean": lambda: ledger.change("orders", 0, isr=(102,), elr=(), leader=102, recovering=True),
-        "recovered": lambda: ledger.change("orders", 0, recovering=False),
-        "remove": lambda: ledger.write(TopicRemoved(at=ledger.at(), topic_id=orders)),
-        "clear-elr": lambda: ledger.write(ElrCleared(at=ledger.at(), topic=None)),
-        "begin": ledger.begin,
-        "end": ledger.end,
-        "abort": lambda: ledger.end(aborted=True),
-        "noop": lambda: ledger.noops(1),
+        "leader": lambda: script.leader(1 + script.epoch % 3, script.epoch + 1),
+        "kraft": lambda: script.kraft(1),
+        "voters-3": lambda: script.voters("1-a", "2-b", "3-c"),
+        "voters-2": lambda: script.voters("1-a", "2-z"),
+        "controller": lambda: script.controller(2),
+        "broker": lambda: script.broker(101),
+        "fence": lambda: script.broker_change(101, fenced=True),
+        "unfence": lambda: script.broker_change(101, fenced=False),
+        "unregister": lambda: script.write(BrokerUnregistered(at=script.at(), id=NodeId(101))),
+        "topic": lambda: script.topic("orders"),
+        "partition": lambda: script.partition("orders", 0, 101, 102, elr=(103,)),
+        "shrink": lambda: script.change("orders", 0, isr=(101,), elr=(102,)),
+        "unclean": lambda: script.change("orders", 0, isr=(102,), elr=(), leader=102, recovering=True),
+        "recovered": lambda: script.change("orders", 0, recovering=False),
+        "remove": lambda: script.write(TopicRemoved(at=script.at(), topic_id=orders)),
+        "clear-elr": lambda: script.write(ElrCleared(at=script.at(), topic=None)),
+        "begin": script.begin,
+        "end": script.end,
+        "abort": lambda: script.end(aborted=True),
+        "noop": lambda: script.noops(1),
     }
     steps[step]()
 
 
-def look(ledger: Ledger, what: str) -> DecodedRow:
-    if what == "poll":
-        return ledger.row(poll(replica("1-a"), replica("2-b", end=ledger.offset), epoch=ledger.epoch, hw=ledger.offset))
-    if what == "silence":
-        return ledger.row(after_ms=20_000)
-    reason = {"no-leader": Reason.NO_LEADER, "refused": Reason.REFUSED, "denied": Reason.DENIED}[what]
-    return ledger.row(unseen(reason, f"c{1 + ledger.sequence % 3}:9093", ObservationSource.QUORUM))
+def observation(script: LogScript, kind: str) -> DecodedRow:
+    if kind == "poll":
+        return script.row(poll(replica("1-a"), replica("2-b", end=script.offset), epoch=script.epoch, hw=script.offset))
+    if kind == "silence":
+        return script.row(after_ms=20_000)
+    reason = {"no-leader": Reason.NO_LEADER, "refused": Reason.REFUSED, "denied": Reason.DENIED}[kind]
+    return script.row(failed(reason, f"c{1 + script.sequence % 3}:9093", ObservationSource.QUORUM))
 
 
 def rows_of(history: list[tuple[list[str], int, list[str]]]) -> list[DecodedRow]:
-    ledger = Ledger()
-    ledger.leader(1)
+    script = LogScript()
+    script.leader(1)
     rows = []
-    for steps, behind, looks in history:
+    for steps, behind, kinds in history:
         for step in steps:
-            write(ledger, step)
-        rows.append(ledger.read(behind=behind))
-        rows += [look(ledger, what) for what in looks]
+            write(script, step)
+        rows.append(script.read(behind=behind))
+        rows += [observation(script, kind) for kind in kinds]
     return rows
 
 
 @pytest.mark.kip("K048")
 @given(HISTORY, st.data())
-def test_a_prefix_delivered_twice_counts_once(
+def test_a_prefix_delivered_twice_is_applied_once(
     history: list[tuple[list[str], int, list[str]]], data: st.DataObject
 ) -> None:
     rows = rows_of(history)
@@ -96,13 +98,13 @@ def test_a_prefix_delivered_twice_counts_once(
 
 
 def applied(to: Machine, row: DecodedRow) -> bool:
-    """Whether the machine took this observation, or had it already."""
+    """Returns whether the machine applied this observation; False if it had applied it before."""
     return to.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms)
 
 
 @pytest.mark.kip("K048")
 @given(HISTORY, st.data())
-def test_remembering_in_the_middle_changes_nothing(
+def test_storing_and_restoring_in_the_middle_changes_nothing(
     history: list[tuple[list[str], int, list[str]]], data: st.DataObject
 ) -> None:
     rows = rows_of(history)
@@ -120,7 +122,7 @@ def test_remembering_in_the_middle_changes_nothing(
 
 
 @given(HISTORY, st.data())
-def test_a_range_that_is_fetched_again_changes_only_when_the_log_was_seen(
+def test_a_range_that_is_fetched_again_changes_only_the_time_of_the_last_fetch(
     history: list[tuple[list[str], int, list[str]]], data: st.DataObject
 ) -> None:
     rows = rows_of([(steps, 0, []) for steps, _, _ in history])
@@ -135,8 +137,8 @@ def test_a_range_that_is_fetched_again_changes_only_when_the_log_was_seen(
     assert after == replace(before, log_seen_at_ms=after.log_seen_at_ms)
 
 
-def told(quorum: Quorum) -> object:
-    """What the log says of now, without since when: a snapshot does not tell that."""
+def log_facts(quorum: Quorum) -> object:
+    """Returns the facts from the log without their start times, which a snapshot does not hold."""
     return (
         quorum.committed.voters if quorum.committed else None,
         quorum.kraft_version,
@@ -148,12 +150,12 @@ def told(quorum: Quorum) -> object:
     )
 
 
-def image_of(ledger: Ledger, log: list[LogEvent]) -> list[LogEvent]:
-    """The records that a snapshot at this place holds: the log's, compacted the dumb way (the newest of each)."""
+def image_of(script: LogScript, log: list[LogEvent]) -> list[LogEvent]:
+    """Returns the records of a snapshot of this log: the newest record of each key, computed the simple way."""
     replay = machine()
-    other = Ledger(events=list(log), offset=ledger.offset, epoch=ledger.epoch, now_ms=ledger.now_ms)
+    other = LogScript(events=list(log), offset=script.offset, epoch=script.epoch, now_ms=script.now_ms)
     apply(replay, [other.read()])
-    image, writer = replay.log.image, Ledger()
+    image, writer = replay.log.image, LogScript()
     if image.kraft_version is not None:
         writer.kraft(image.kraft_version)
     if image.committed is not None:
@@ -182,25 +184,25 @@ TAIL = st.lists(STEP.filter(lambda step: step not in ("begin", "end", "abort")),
 
 @pytest.mark.kip("D122", "K048")
 @given(TAIL, TAIL, st.integers(1, 4))
-def test_a_snapshot_and_the_tail_give_what_the_whole_log_gives(
-    before: list[str], after: list[str], pieces: int
+def test_a_snapshot_and_the_records_after_it_equal_the_whole_log(
+    before: list[str], after: list[str], chunks: int
 ) -> None:
-    ledger = Ledger()
-    ledger.leader(1)
+    script = LogScript()
+    script.leader(1)
     for step in before:
-        write(ledger, step)
-    log = list(ledger.events)
-    snapshot = ledger.snapshot(image_of(ledger, log), pieces=pieces)
-    contained_at = Millis(ledger.now_ms - 1_000 * len(snapshot))
-    advanced = replace(ledger.advanced(ledger.offset), newest_timestamp_ms=contained_at)
+        write(script, step)
+    log = list(script.events)
+    snapshot = script.snapshot(image_of(script, log), chunks=chunks)
+    contained_at = Millis(script.now_ms - 1_000 * len(snapshot))
+    advanced = replace(script.advanced(script.offset), newest_timestamp_ms=contained_at)
     first = DecodedRow(1, snapshot[0].observed_at_ms, (*log, advanced))
-    ledger.events = []
-    ledger.epoch += 1
-    ledger.leader(2)
+    script.events = []
+    script.epoch += 1
+    script.leader(2)
     for step in after:
-        write(ledger, step)
-    tail = ledger.read()
+        write(script, step)
+    tail = script.read()
     whole, compacted = machine(), machine()
 
     expected = apply(whole, [first, tail._replace(sequence=2)])
-    assert told(apply(compacted, [*snapshot, tail])) == told(expected)
+    assert log_facts(apply(compacted, [*snapshot, tail])) == log_facts(expected)

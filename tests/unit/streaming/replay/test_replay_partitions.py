@@ -1,4 +1,4 @@
-"""Partitions: what changes, what stays, since when one recovers; against a deliberately dumb oracle."""
+"""Partitions: changes, and since when one is recovering; compared with a simple reference."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,25 +12,25 @@ from connectors.log_event import ElrCleared, LogEvent, PartitionChanged, Partiti
 from rules.model.history import Recovery
 from rules.model.identifiers import TopicId
 from streaming.replay.machine import Machine
-from tests.unit.streaming.replay.ledger import START, Ledger, again, apply, machine
+from tests.unit.streaming.replay.log_script import START, LogScript, again, apply, machine
 
 
-def started() -> tuple[Ledger, Machine]:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.topic("orders")
-    ledger.partition("orders", 0, 101, 102, elr=(103,))
-    ledger.partition("orders", 7, 101, 102)
-    apply(replay, [ledger.read()])
-    return ledger, replay
+def started() -> tuple[LogScript, Machine]:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.topic("orders")
+    script.partition("orders", 0, 101, 102, elr=(103,))
+    script.partition("orders", 7, 101, 102)
+    apply(replay, [script.read()])
+    return script, replay
 
 
-def test_an_unclean_election_is_remembered_with_what_was_in_sync_before() -> None:
-    ledger, replay = started()
-    ledger.change("orders", 0, isr=(101,), elr=(102,))
-    ledger.now_ms = since = START + 60_000
-    offset = ledger.change("orders", 0, isr=(103,), elr=(), leader=103, recovering=True).at.offset
-    (recovery,) = apply(replay, [ledger.read()]).recovering
+def test_an_unclean_election_keeps_the_previous_in_sync_replicas() -> None:
+    script, replay = started()
+    script.change("orders", 0, isr=(101,), elr=(102,))
+    script.now_ms = since = START + 60_000
+    offset = script.change("orders", 0, isr=(103,), elr=(), leader=103, recovering=True).at.offset
+    (recovery,) = apply(replay, [script.read()]).recovering
 
     assert (recovery.topic, recovery.partition, recovery.leader) == ("orders", 0, 103)
     assert (recovery.replicas, recovery.isr) == ((101, 102), (103,))
@@ -39,65 +39,65 @@ def test_an_unclean_election_is_remembered_with_what_was_in_sync_before() -> Non
 
 
 @pytest.mark.kip("B007", "B014", "B033", "B038")
-def test_recovering_lasts_until_the_record_that_ends_it() -> None:
-    ledger, replay = started()
-    ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    (began,) = apply(replay, [ledger.read()]).recovering
+def test_a_partition_is_recovering_until_the_record_that_ends_it() -> None:
+    script, replay = started()
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    (began,) = apply(replay, [script.read()]).recovering
     replay = again(replay.to_bytes())
-    ledger.change("orders", 0, leader=101)
-    (later,) = apply(replay, [ledger.read()]).recovering
+    script.change("orders", 0, leader=101)
+    (later,) = apply(replay, [script.read()]).recovering
     assert (later.leader, later.since_offset, later.previous_isr) == (101, began.since_offset, (101, 102))
 
-    ledger.change("orders", 0, isr=(101, 102), recovering=False)
-    assert apply(replay, [ledger.read()]).recovering == ()
+    script.change("orders", 0, isr=(101, 102), recovering=False)
+    assert apply(replay, [script.read()]).recovering == ()
 
 
 @pytest.mark.kip("B039")
-def test_a_second_unclean_election_adds_to_those_whose_records_may_be_lost() -> None:
-    """Kafka writes the new ISR and leader alone: the state was RECOVERING already (PartitionChangeBuilder)."""
-    ledger, replay = started()
-    ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    apply(replay, [ledger.read()])
-    ledger.change("orders", 0, isr=(103,), leader=103)
-    (recovery,) = apply(again(replay.to_bytes()), [ledger.read()]).recovering
+def test_a_second_unclean_election_adds_its_previous_in_sync_replicas() -> None:
+    """Kafka writes only the new ISR and leader: the state was RECOVERING already (PartitionChangeBuilder)."""
+    script, replay = started()
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    apply(replay, [script.read()])
+    script.change("orders", 0, isr=(103,), leader=103)
+    (recovery,) = apply(again(replay.to_bytes()), [script.read()]).recovering
     assert recovery.previous_isr == (101, 102)
-    ledger.change("orders", 7, isr=(103,), leader=103, recovering=True)
-    ledger.change("orders", 7, isr=(104,), leader=104)
-    assert apply(replay, [ledger.read()]).recovering[1].previous_isr == (101, 102, 103)
+    script.change("orders", 7, isr=(103,), leader=103, recovering=True)
+    script.change("orders", 7, isr=(104,), leader=104)
+    assert apply(replay, [script.read()]).recovering[1].previous_isr == (101, 102, 103)
 
 
-def test_grown_in_sync_and_unclean_again_it_is_another_one() -> None:
-    ledger, replay = started()
-    ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    ledger.change("orders", 0, isr=(102, 101), recovering=False)
-    ledger.change("orders", 0, isr=(102,))
-    offset = ledger.change("orders", 0, isr=(101,), leader=101, recovering=True).at.offset
-    (recovery,) = apply(replay, [ledger.read()]).recovering
+def test_an_unclean_election_after_the_isr_grew_adds_the_grown_isr() -> None:
+    script, replay = started()
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    script.change("orders", 0, isr=(102, 101), recovering=False)
+    script.change("orders", 0, isr=(102,))
+    offset = script.change("orders", 0, isr=(101,), leader=101, recovering=True).at.offset
+    (recovery,) = apply(replay, [script.read()]).recovering
     assert (recovery.since_offset, recovery.previous_isr) == (offset, (102,))
 
 
 @pytest.mark.kip("B045")
-def test_a_replica_that_a_reassignment_adds_is_known_as_new() -> None:
-    ledger, replay = started()
-    ledger.change("orders", 0, isr=(102,), leader=102, recovering=True)
-    ledger.now_ms = added = START + 60_000
-    ledger.change("orders", 0, replicas=(101, 102, 104))
-    ledger.now_ms += 5_000
-    ledger.change("orders", 0, leader=102)
-    (recovery,) = apply(replay, [ledger.read()]).recovering
+def test_a_replica_added_by_a_reassignment_is_marked_as_added() -> None:
+    script, replay = started()
+    script.change("orders", 0, isr=(102,), leader=102, recovering=True)
+    script.now_ms = added = START + 60_000
+    script.change("orders", 0, replicas=(101, 102, 104))
+    script.now_ms += 5_000
+    script.change("orders", 0, leader=102)
+    (recovery,) = apply(replay, [script.read()]).recovering
     assert (recovery.added, recovery.added_timestamp_ms) == ((104,), added)
-    ledger.change("orders", 0, replicas=(101, 102))
-    assert apply(again(replay.to_bytes()), [ledger.read()]).recovering[0].added == ()
+    script.change("orders", 0, replicas=(101, 102))
+    assert apply(again(replay.to_bytes()), [script.read()]).recovering[0].added == ()
 
 
 @pytest.mark.kip("B041")
-def test_no_leader_and_an_unchanged_leader_are_told_apart() -> None:
-    ledger, replay = started()
-    ledger.change("orders", 0, recovering=True)
-    assert apply(replay, [ledger.read()]).recovering[0].leader == 101
-    ledger.write(
+def test_no_leader_differs_from_an_unchanged_leader() -> None:
+    script, replay = started()
+    script.change("orders", 0, recovering=True)
+    assert apply(replay, [script.read()]).recovering[0].leader == 101
+    script.write(
         PartitionChanged(
-            at=ledger.at(),
+            at=script.at(),
             topic_id=TopicId("id-of-orders"),
             partition=0,
             replicas=None,
@@ -108,47 +108,47 @@ def test_no_leader_and_an_unchanged_leader_are_told_apart() -> None:
             recovering=None,
         )
     )
-    assert apply(replay, [ledger.read()]).recovering[0].leader is None
+    assert apply(replay, [script.read()]).recovering[0].leader is None
 
 
-def test_a_removed_topic_takes_its_recoveries_along() -> None:
-    ledger, replay = started()
-    ledger.change("orders", 0, recovering=True)
-    ledger.write(TopicRemoved(at=ledger.at(), topic_id=TopicId("id-of-orders")))
-    ledger.write(TopicRemoved(at=ledger.at(), topic_id=TopicId("never-seen")))
+def test_removing_a_topic_removes_its_recoveries() -> None:
+    script, replay = started()
+    script.change("orders", 0, recovering=True)
+    script.write(TopicRemoved(at=script.at(), topic_id=TopicId("id-of-orders")))
+    script.write(TopicRemoved(at=script.at(), topic_id=TopicId("never-seen")))
 
-    assert apply(replay, [ledger.read()]).recovering == ()
+    assert apply(replay, [script.read()]).recovering == ()
 
 
-def test_a_cleared_elr_is_no_previous_elr() -> None:
+def test_a_cleared_elr_is_not_a_previous_elr() -> None:
     for name, left in ((None, ()), ("orders", ()), ("payments", (103,))):
-        ledger, replay = started()
-        ledger.write(ElrCleared(at=ledger.at(), topic=name))
-        ledger.change("orders", 0, recovering=True)
-        assert apply(replay, [ledger.read()]).recovering[0].previous_elr == left
+        script, replay = started()
+        script.write(ElrCleared(at=script.at(), topic=name))
+        script.change("orders", 0, recovering=True)
+        assert apply(replay, [script.read()]).recovering[0].previous_elr == left
 
 
-def test_a_change_of_a_partition_that_was_never_told_says_what_it_knows() -> None:
-    ledger, replay = started()
-    ledger.change("unknown", 3, isr=(101,), recovering=True)
-    (recovery,) = apply(replay, [ledger.read()]).recovering
+def test_a_change_of_an_unknown_partition_is_applied_with_unknown_fields() -> None:
+    script, replay = started()
+    script.change("unknown", 3, isr=(101,), recovering=True)
+    (recovery,) = apply(replay, [script.read()]).recovering
 
     assert (recovery.topic, recovery.topic_id, recovery.replicas) == (None, "id-of-unknown", ())
     assert recovery.previous_isr is None
 
 
-def test_what_was_not_touched_is_not_packed_again() -> None:
-    ledger, replay = started()
-    ledger.change("orders", 0, recovering=True)
-    apply(replay, [ledger.read()])
+def test_unchanged_topics_are_not_packed_again() -> None:
+    script, replay = started()
+    script.change("orders", 0, recovering=True)
+    apply(replay, [script.read()])
     packed = again(replay.to_bytes())
     before = packed.log.partitions.pack()
-    ledger.broker(101)
-    assert len(apply(packed, [ledger.read()]).recovering) == 1
+    script.broker(101)
+    assert len(apply(packed, [script.read()]).recovering) == 1
     assert packed.log.partitions.pack() is before
 
-    ledger.change("orders", 0, isr=(102,))
-    apply(packed, [ledger.read()])
+    script.change("orders", 0, isr=(102,))
+    apply(packed, [script.read()])
     assert packed.log.partitions.pack() is not before
 
 
@@ -156,8 +156,8 @@ def test_what_was_not_touched_is_not_packed_again() -> None:
 
 
 @dataclass
-class Told:
-    """One record, as few words as the oracle needs."""
+class PartitionStep:
+    """One record with the fields that the reference needs."""
 
     topic: str
     partition: int
@@ -171,7 +171,7 @@ class Told:
 def held_before(
     since: Recovery | None, before: dict[str, object] | None, state: dict[str, object]
 ) -> tuple[object, object]:
-    """Who was in sync, and who eligible, before it recovered; after a second unclean election, before either."""
+    """Returns the in-sync and eligible replicas before it was recovering; with two unclean elections, before either."""
     was: dict[str, Any] = dict(before or {"isr": (), "elr": ()})
     if since is None:
         return (was["isr"], was["elr"]) if before else (None, None)
@@ -183,7 +183,7 @@ def held_before(
 
 
 def merged(before: dict[str, object] | None, event: PartitionSet | PartitionChanged) -> dict[str, object]:
-    """The partition after this record: what it leaves out is unchanged, and the epochs count the records."""
+    """Returns the partition after this record: absent fields are unchanged, and epochs count the records."""
     state = dict(before or {"replicas": (), "isr": (), "elr": (), "leader": None, "leader_epoch": None, "epoch": None})
     for field in ("replicas", "isr", "elr"):
         if getattr(event, field) is not None:
@@ -198,7 +198,7 @@ def merged(before: dict[str, object] | None, event: PartitionSet | PartitionChan
 
 
 def oracle(log: Sequence[LogEvent], topic: str, partition: int) -> Recovery | None:
-    """Whether this partition recovers at the log's end: reads the log from its beginning, for one partition alone."""
+    """Returns the partition's recovery at the end of the log: reads the log from its start for one partition."""
     name: str | None = None
     state: dict[str, object] | None = None
     since: Recovery | None = None
@@ -252,7 +252,7 @@ def oracle(log: Sequence[LogEvent], topic: str, partition: int) -> Recovery | No
 
 NODES = st.lists(st.sampled_from([101, 102, 103]), unique=True, max_size=3).map(tuple)
 TOLD = st.builds(
-    Told,
+    PartitionStep,
     topic=st.sampled_from(["a", "b"]),
     partition=st.integers(0, 2),
     isr=st.none() | NODES,
@@ -263,33 +263,33 @@ TOLD = st.builds(
 )
 
 
-def write(ledger: Ledger, told: Told) -> None:
-    topic = TopicId(f"id-of-{told.topic}")
-    if told.what == "change":
-        ledger.change(
-            told.topic, told.partition, isr=told.isr, elr=told.elr, leader=told.leader, recovering=told.recovering
+def write(script: LogScript, step: PartitionStep) -> None:
+    topic = TopicId(f"id-of-{step.topic}")
+    if step.what == "change":
+        script.change(
+            step.topic, step.partition, isr=step.isr, elr=step.elr, leader=step.leader, recovering=step.recovering
         )
-    elif told.what == "set":
-        ledger.partition(told.topic, told.partition, 101, *(told.isr or ()), recovering=bool(told.recovering))
-    elif told.what == "create":
-        ledger.topic(told.topic)
-    elif told.what == "remove":
-        ledger.write(TopicRemoved(at=ledger.at(), topic_id=topic))
+    elif step.what == "set":
+        script.partition(step.topic, step.partition, 101, *(step.isr or ()), recovering=bool(step.recovering))
+    elif step.what == "create":
+        script.topic(step.topic)
+    elif step.what == "remove":
+        script.write(TopicRemoved(at=script.at(), topic_id=topic))
     else:
-        ledger.write(ElrCleared(at=ledger.at(), topic=told.topic if told.what == "clear" else None))
+        script.write(ElrCleared(at=script.at(), topic=step.topic if step.what == "clear" else None))
 
 
 @given(st.lists(st.lists(TOLD, max_size=6), max_size=6), st.booleans())
-def test_recoveries_are_those_of_the_oracle(observations: list[list[Told]], store: bool) -> None:
-    ledger, replay = Ledger(), machine()
+def test_recoveries_equal_those_of_the_reference(observations: list[list[PartitionStep]], store: bool) -> None:
+    script, replay = LogScript(), machine()
     log: list[LogEvent] = []
-    for told in observations:
-        for one in told:
-            write(ledger, one)
-        log += ledger.events
-        apply(replay, [ledger.read()])
+    for steps in observations:
+        for step in steps:
+            write(script, step)
+        log += script.events
+        apply(replay, [script.read()])
         replay = again(replay.to_bytes()) if store else replay
 
     expected = [oracle(log, f"id-of-{topic}", partition) for topic in ("a", "b") for partition in range(3)]
-    shown = sorted(replay.quorum().recovering, key=lambda one: (one.topic_id, one.partition))
-    assert shown == [one for one in expected if one is not None]
+    found = sorted(replay.quorum().recovering, key=lambda one: (one.topic_id, one.partition))
+    assert found == [one for one in expected if one is not None]

@@ -1,4 +1,4 @@
-"""The blob: nothing is lost in it, older versions are migrated, newer and damaged ones refused."""
+"""The blob: it holds the whole state, older versions are migrated, newer and damaged ones are refused."""
 
 import json
 import zlib
@@ -12,24 +12,24 @@ from rules.model.monitoring import Reason, Vantage
 from streaming.replay import state_codec
 from streaming.replay.machine import Machine
 from tests.description import describe
-from tests.unit.streaming.replay.ledger import Ledger, again, apply, machine, poll, replica, unseen
+from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine, poll, replica
 
 
-def seen() -> Machine:
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.voters("1-a", "2-b")
-    ledger.broker(101, fenced=False)
-    ledger.begin()
-    ledger.broker(102)
-    ledger.change("orders", 0, isr=(101,), recovering=True)
-    rows = [ledger.read(), ledger.row(poll(replica("1-a"), replica("2-b"))), ledger.row(unseen(Reason.DENIED))]
+def replayed() -> Machine:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b")
+    script.broker(101, fenced=False)
+    script.begin()
+    script.broker(102)
+    script.change("orders", 0, isr=(101,), recovering=True)
+    rows = [script.read(), script.row(poll(replica("1-a"), replica("2-b"))), script.row(failed(Reason.DENIED))]
     apply(replay, rows)
     return replay
 
 
-def test_the_machine_comes_back_as_it_was() -> None:
-    replay = seen()
+def test_a_restored_machine_equals_the_stored_one() -> None:
+    replay = replayed()
     back = again(replay.to_bytes())
 
     assert back.quorum() == replay.quorum()
@@ -38,9 +38,9 @@ def test_the_machine_comes_back_as_it_was() -> None:
     assert (back.sequence, back.undecodable) == (replay.sequence, replay.undecodable)
 
 
-def test_todays_configuration_wins_over_that_of_the_blob() -> None:
+def test_the_current_configuration_replaces_that_of_the_blob() -> None:
     back = Machine.from_bytes(
-        seen().to_bytes(), cluster="renamed", cluster_id=None, bootstrap=("x:1",), vantage=Vantage.OUTSIDE
+        replayed().to_bytes(), cluster="renamed", cluster_id=None, bootstrap=("x:1",), vantage=Vantage.OUTSIDE
     )
     quorum = back.quorum()
 
@@ -54,15 +54,15 @@ def refusal(blob: bytes, cluster_id: str | None = None) -> str:
     return str(refused.value)
 
 
-def test_another_clusters_state_is_refused() -> None:
-    assert refusal(seen().to_bytes(), "elsewhere") == (
+def test_state_of_another_cluster_is_refused() -> None:
+    assert refusal(replayed().to_bytes(), "elsewhere") == (
         "the checkpoint's state of cluster test is of cluster id cluster-id, not elsewhere: "
         "use another checkpoint folder"
     )
 
 
 def test_a_newer_version_is_refused() -> None:
-    blob = bytearray(seen().to_bytes())
+    blob = bytearray(replayed().to_bytes())
     blob[3] = 9
     assert refusal(bytes(blob)) == (
         f"the checkpoint's state of cluster test has version 9, this kraftwatch knows up to {state_codec.VERSION}: "
@@ -70,15 +70,15 @@ def test_a_newer_version_is_refused() -> None:
     )
 
 
-def test_every_torn_or_foreign_blob_is_refused_in_one_sentence() -> None:
-    blob = seen().to_bytes()
+def test_every_truncated_or_foreign_blob_is_refused_in_one_sentence() -> None:
+    blob = replayed().to_bytes()
     for torn in (b"", b"k", b"PK\x03\x04 and so on", *(blob[:end] for end in range(4, len(blob))), blob + b"\0"):
         assert refusal(torn).startswith("the checkpoint's state of cluster test is damaged (")
 
 
 @pytest.mark.parametrize("version", [state_codec.VERSION - 1, state_codec.VERSION])
 @pytest.mark.parametrize("inside", [b"no JSON", b'{"sequence": 7}', b'"\xff"'])
-def test_a_blob_that_is_whole_and_holds_something_else_is_refused_as_well(version: int, inside: bytes) -> None:
+def test_a_complete_blob_with_other_content_is_refused(version: int, inside: bytes) -> None:
     hot = zlib.compress(inside)
     blob = state_codec.MAGIC + bytes([version]) + len(hot).to_bytes(4, "big") + hot + bytes(8)
     assert refusal(blob).startswith("the checkpoint's state of cluster test is damaged (")
@@ -86,7 +86,7 @@ def test_a_blob_that_is_whole_and_holds_something_else_is_refused_as_well(versio
 
 def test_an_older_version_is_migrated_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """An invented future: version 3 has another key for `undecodable`, version 4 stores it as a string."""
-    replay = seen()
+    replay = replayed()
     replay.undecodable = 7
     new = replay.to_bytes()
     length = int.from_bytes(new[4:8], "big")
@@ -109,13 +109,13 @@ def test_an_older_version_is_migrated_step_by_step(monkeypatch: pytest.MonkeyPat
     assert again(old).quorum() == replay.quorum()
 
 
-def test_topics_of_the_first_version_are_read_and_their_epochs_are_unknown() -> None:
-    """They were packed without epochs and without the last known ELR."""
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
-    ledger.topic("orders")
-    ledger.partition("orders", 0, 101, 102, elr=(103,))
-    apply(replay, [ledger.read()])
+def test_topics_of_version_1_are_read_with_unknown_epochs() -> None:
+    """Version 1 packed them without epochs and without the last known ELR."""
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.topic("orders")
+    script.partition("orders", 0, 101, 102, elr=(103,))
+    apply(replay, [script.read()])
     new = replay.to_bytes()
     hot = new[4 : 8 + int.from_bytes(new[4:8], "big")]
     document = {
@@ -134,16 +134,16 @@ def test_topics_of_the_first_version_are_read_and_their_epochs_are_unknown() -> 
 
 
 def test_an_idle_quorum_is_a_small_blob() -> None:
-    """Nine replicas polled for ten minutes, forty brokers, a thousand partitions: what a micro-batch rewrites."""
-    ledger, replay = Ledger(), machine()
-    ledger.leader(1)
+    """Nine replicas polled for ten minutes, forty brokers, a thousand partitions: the bytes that a micro-batch rewrites."""
+    script, replay = LogScript(), machine()
+    script.leader(1)
     for node in range(40):
-        ledger.broker(100 + node, fenced=False)
-    ledger.topic("orders")
+        script.broker(100 + node, fenced=False)
+    script.topic("orders")
     for number in range(1_000):
-        ledger.partition("orders", number, 100 + number % 40, 100 + (number + 1) % 40, 100 + (number + 2) % 40)
-    rows = [ledger.read()]
-    rows += [ledger.row(poll(*(replica(f"{node}-dir{node}") for node in range(1, 10)))) for _ in range(600)]
+        script.partition("orders", number, 100 + number % 40, 100 + (number + 1) % 40, 100 + (number + 2) % 40)
+    rows = [script.read()]
+    rows += [script.row(poll(*(replica(f"{node}-dir{node}") for node in range(1, 10)))) for _ in range(600)]
     apply(replay, rows)
 
     assert len(replay.to_bytes()) < 12_000

@@ -86,8 +86,8 @@ def test_stored_state_holds_every_part(checkpoint: Checkpoint) -> None:
     assert len(quorum.history.elected_recovered) == len(quorum.history.voter_changes) == 1
     assert {(one.topic, one.partition) for one in quorum.recovering} == {("orders", 0), ("payments", 1)}
     assert quorum.addresses["c3.kafka.example"] == ("10.0.0.3",)
-    told = [one.notified_severity for one in prod.tracked.conditions.values()]
-    assert (told.count(None), len(told)) == (8, 21)
+    severities = [one.notified_severity for one in prod.tracked.conditions.values()]
+    assert (severities.count(None), len(severities)) == (8, 21)
     assert sum(one.clearing_since_ms is not None for one in prod.tracked.conditions.values()) == 2
     assert sum(one.milder_since_ms is not None for one in prod.tracked.conditions.values()) == 1
 
@@ -136,7 +136,7 @@ def test_journal_is_read_and_continued(checkpoint: Checkpoint) -> None:
     }
     with JournalWriter(checkpoint.journal) as writer:
         follow = writer.follow_position("prod")
-        assert follow is not None and (follow.next_offset, follow.last_epoch) == (926, 6)
+        assert follow is not None and (follow.next_offset, follow.last_epoch) == (928, 6)
         writer.append([replace(stored[-1], sequence=-1)])
         assert writer.publish() == len(stored) + 1
 

@@ -14,7 +14,7 @@ from rules.model.identifiers import Millis
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.sinks.server import serving
 from tests.sinks.slack_double import Message, Slack
-from tests.unit.connectors.sinks.sink_alerts import Recording
+from tests.unit.connectors.sinks.sink_alerts import RecordingSink
 from tests.unit.streaming.replay.stored_checkpoint import (
     CLUSTER_IDS,
     FIRST_MS,
@@ -40,12 +40,12 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
 
 def test_every_sink_receives_what_is_pending_and_nothing_else(checkpoint: Checkpoint) -> None:
     wanted: dict[str, list[AlertFacts]] = expected(checkpoint)["pending"]
-    sinks = [Recording(JSONL), Recording(WEBHOOK)]
+    sinks = [RecordingSink(JSONL), RecordingSink(WEBHOOK)]
     dispatcher = Dispatcher(Ledger(checkpoint.ledger), sinks, deadline_s=30, patience_s=30)
 
     dispatcher.deliver((), Millis(FIRST_MS + 90_000))
 
-    assert {sink.name: [facts(alert) for alert in sink.told] for sink in sinks} == {
+    assert {sink.name: [facts(alert) for alert in sink.transitions] for sink in sinks} == {
         JSONL: wanted[JSONL],
         WEBHOOK: wanted[WEBHOOK],
     }
@@ -58,7 +58,7 @@ def test_alert_file_is_not_written_twice(checkpoint: Checkpoint) -> None:
     ledger = Ledger(checkpoint.ledger)
     # A new name in the ledger: everything that fires is sent to the sink again.
     ledger.add_sink("again")
-    sink = JsonlSink(path, options=Recording("again").options)
+    sink = JsonlSink(path, options=RecordingSink("again").options)
     dispatcher = Dispatcher(ledger, [sink], deadline_s=30, patience_s=30)
     dispatcher.deliver((), Millis(FIRST_MS + 90_000))
 

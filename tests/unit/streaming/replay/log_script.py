@@ -1,4 +1,4 @@
-"""A Ledger writes a metadata log, event by event, and cuts it into observations, snapshots and polls."""
+"""A LogScript writes a metadata log, event by event, and divides it into observations, snapshots and polls."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -43,7 +43,7 @@ def ids(*nodes: int) -> tuple[NodeId, ...]:
 
 
 def key(name: str) -> ReplicaKey:
-    """`2-old` -> node 2 with directory id old; `2` -> without one."""
+    """Returns the key of `2-old`: node 2 with directory id old; of `2`: without one."""
     node, _, directory = name.partition("-")
     return ReplicaKey(id=NodeId(int(node)), directory_id=DirectoryId(directory) if directory else None)
 
@@ -57,7 +57,7 @@ def voter(name: str, port: int = 9093) -> Voter:
 
 
 def replica(name: str, end: int | None = 100, fetch: int | None = 0, caught_up: int | None = 0) -> Replica:
-    """A row of DescribeQuorum; times as milliseconds before the leader's now, which is 50,000."""
+    """Returns a row of DescribeQuorum; times are milliseconds before the leader's current time, 50,000."""
     return Replica(
         key=key(name),
         log_end_offset=None if end is None else Offset(end),
@@ -80,7 +80,7 @@ def poll(*voters: Replica, leader: int = 1, epoch: int = 1, hw: int | None = Non
     return replace(polled, **more)  # type: ignore[arg-type]
 
 
-def unseen(
+def failed(
     reason: Reason, place: str = "c1:9093", sight: ObservationSource = ObservationSource.LOG
 ) -> ObservationFailed:
     return ObservationFailed(source=sight, endpoint=place, reason=reason, detail="in words")
@@ -102,8 +102,8 @@ def apply(to: Machine, rows: Iterable[DecodedRow]) -> Quorum:
 
 
 @dataclass
-class Ledger:
-    """The next record goes to `offset` in `epoch` at `now_ms`; each observation comes a second after the last."""
+class LogScript:
+    """The next record gets `offset` in `epoch` at `now_ms`; observations are one second apart."""
 
     offset: int = 0
     epoch: int = 1
@@ -227,21 +227,21 @@ class Ledger:
         )
 
     def row(self, *events: Event, after_ms: int = 1_000) -> DecodedRow:
-        """These events as the next observation."""
+        """Returns these events as the next observation."""
         self.sequence += 1
         self.now_ms += after_ms
         return DecodedRow(self.sequence, Millis(self.now_ms), events)
 
     def read(self, *, behind: int = 0, after_ms: int = 1_000) -> DecodedRow:
-        """What was written since, as one observation; the high watermark is `behind` records further on."""
+        """Returns the records written since as one observation; the high watermark is `behind` records further."""
         events = (*self.events, self.advanced(self.offset + behind))
         self.events = []
         return self.row(*events, after_ms=after_ms)
 
     def snapshot(
-        self, events: Iterable[LogEvent], *, end_offset: int | None = None, pieces: int = 1
+        self, events: Iterable[LogEvent], *, end_offset: int | None = None, chunks: int = 1
     ) -> list[DecodedRow]:
-        """These records (their own place does not count) as a snapshot that ends at `end_offset`, in pieces."""
+        """Returns these records (their offsets are ignored) as a snapshot that ends at `end_offset`, in chunks."""
         end = Offset(self.offset if end_offset is None else end_offset)
         epoch, last = Epoch(self.epoch), Millis(self.now_ms)
         place = RecordPosition(offset=Offset(0), leader_epoch=epoch, timestamp_ms=last, snapshot=True)
@@ -255,5 +255,5 @@ class Ledger:
             *inside,
             SnapshotEnded(at=footer_at, end_offset=end, epoch=epoch),
         ]
-        size = max(1, -(-len(whole) // pieces))
+        size = max(1, -(-len(whole) // chunks))
         return [self.row(*whole[start : start + size]) for start in range(0, len(whole), size)]

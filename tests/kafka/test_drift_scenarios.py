@@ -70,7 +70,7 @@ def test_nodes_of_two_versions_and_a_log_without_snapshots(lab: Lab, watcher: Wa
         None,
     )
     assert mixed.severity == "warning"
-    assert "up to 29, 1 other up to 30" in mixed.summary
+    assert "up to 29, 1 other node up to 30" in mixed.summary
     assert watcher.rules == {"version-drift", "snapshot-stale"}
 
 
@@ -84,7 +84,7 @@ def test_a_level_that_was_left_behind_is_finalized_by_the_printed_command(lab: L
     watcher.wait_for("version-drift", "resolved", subject="metadata.version")
 
     assert behind.severity == "info"
-    assert (behind.evidence["in_force"], behind.evidence["every_node_supports"]) == (29, 30)
+    assert (behind.evidence["finalized_level"], behind.evidence["level_all_nodes_support"]) == (29, 30)
     assert watcher.machine.quorum().metadata_version == 30
 
 

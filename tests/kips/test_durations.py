@@ -27,7 +27,7 @@ def test_a_transaction_open_at_the_end_of_what_was_read_is_kept_and_told_until_i
     begun = apply(replay, [script.read()])
     assert begun.brokers == {}
     (said,) = found(begun, "open-transaction")
-    assert "since offset 1" in said
+    assert "It begins at offset 1" in said
 
     replay = again(replay.to_bytes())
     script.broker(102)

@@ -401,8 +401,10 @@ class ScriptedQuorum:
         now = self.now_ms + LEADER_CLOCK_OFFSET_MS
         if node is not None and node.up and not node.cut_off and node.key == key:
             age = 0 if node.id == self.leader else 20
-            seen = Millis(now - age)
-            return Replica(key=key, log_end_offset=Offset(self.offset), last_fetch_ms=seen, last_caught_up_ms=seen)
+            fetched_ms = Millis(now - age)
+            return Replica(
+                key=key, log_end_offset=Offset(self.offset), last_fetch_ms=fetched_ms, last_caught_up_ms=fetched_ms
+            )
         stopped = self.stopped.get(key)
         last = None if stopped is None else Millis(stopped.at_ms + LEADER_CLOCK_OFFSET_MS)
         end = None if stopped is None else Offset(stopped.end_offset)

@@ -1,4 +1,4 @@
-"""partition-stuck-recovering: severity by which replicas could join, one alert per topic, age by the log's timestamps."""
+"""partition-stuck-recovering: severity by the replicas that could join, one alert per topic, age by the log's time."""
 
 from dataclasses import replace
 
@@ -9,19 +9,19 @@ from rules.model.identifiers import Millis, NodeId, TopicId
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
+    finding_lines,
     findings,
     healthy,
+    not_observed_for,
     recovering,
-    told,
     unknown,
-    unseen_for,
     with_broker,
 )
 
 RULE = "partition-stuck-recovering"
 
 
-def dead_101(quorum: Quorum | None = None) -> Quorum:
+def with_101_fenced(quorum: Quorum | None = None) -> Quorum:
     return with_broker(quorum or healthy(), 101, fenced=True)
 
 
@@ -30,7 +30,7 @@ def dead_101(quorum: Quorum | None = None) -> Quorum:
     ("quorum", "severity", "why"),
     [
         (recovering(healthy(), 0), "critical", "Broker 101 is alive and does not join the ISR"),
-        (recovering(dead_101(), 0), "warning", "No other replica is alive"),
+        (recovering(with_101_fenced(), 0), "warning", "No other replica is alive"),
         (
             recovering(with_broker(healthy(), 101, alive_for_ms=5_000), 0),
             "warning",
@@ -46,9 +46,13 @@ def dead_101(quorum: Quorum | None = None) -> Quorum:
         ),
         (recovering(healthy(), 0, replicas=(102,)), "info", "has one replica, so the state stays"),
         (recovering(healthy(), 0, replicas=(102, 109)), "warning", "No other replica is alive"),
-        (recovering(dead_101(), 0, replicas=(101, 102, 103)), "warning", "No other replica is alive"),
-        (recovering(with_broker(dead_101(), 103), 0, replicas=(101, 102, 103)), "critical", "Broker 103 is alive"),
-        (recovering(dead_101(), 0, leader=None), "critical", "Broker 102 is alive"),
+        (recovering(with_101_fenced(), 0, replicas=(101, 102, 103)), "warning", "No other replica is alive"),
+        (
+            recovering(with_broker(with_101_fenced(), 103), 0, replicas=(101, 102, 103)),
+            "critical",
+            "Broker 103 is alive",
+        ),
+        (recovering(with_101_fenced(), 0, leader=None), "critical", "Broker 102 is alive"),
     ],
 )
 def test_severity_depends_on_the_replicas_that_could_join(quorum: Quorum, severity: str, why: str) -> None:
@@ -66,7 +70,7 @@ def test_broker_in_controlled_shutdown_is_not_expected_to_join() -> None:
 
 
 def test_one_finding_per_topic_with_the_highest_severity_of_its_partitions() -> None:
-    quorum = recovering(recovering(dead_101(), 2, 0, replicas=(101, 102)), 1, replicas=(102,), for_ms=100_000)
+    quorum = recovering(recovering(with_101_fenced(), 2, 0, replicas=(101, 102)), 1, replicas=(102,), for_ms=100_000)
     other = recovering(quorum, 0, topic="payments", topic_id=TopicId("cGF5bWVudHMtdG9waWMtLQ"), replicas=(102,))
     first, second = findings(other, RULE)
     assert (first.subject, first.severity) == ("topic orders", Severity.WARNING)
@@ -78,28 +82,28 @@ def test_one_finding_per_topic_with_the_highest_severity_of_its_partitions() -> 
 
 
 def test_age_is_measured_by_the_timestamps_in_the_log() -> None:
-    (finding,) = findings(recovering(dead_101(), 0, for_ms=75_000), RULE)
+    (finding,) = findings(recovering(with_101_fenced(), 0, for_ms=75_000), RULE)
     assert finding.condition_age_ms == 75_000
-    later = replace(recovering(dead_101(), 0, for_ms=75_000), now_ms=Millis(NOW + 5_000))
+    later = replace(recovering(with_101_fenced(), 0, for_ms=75_000), now_ms=Millis(NOW + 5_000))
     assert findings(later, RULE)[0].condition_age_ms == 75_000
 
 
 def test_age_from_a_snapshot_is_a_minimum() -> None:
-    (finding,) = findings(recovering(dead_101(), 0, at_least=True), RULE)
+    (finding,) = findings(recovering(with_101_fenced(), 0, at_least=True), RULE)
     assert "at least 75 s" in finding.summary
 
 
 def test_evidence_names_the_records_that_may_be_lost_without_a_count() -> None:
-    (known,) = findings(recovering(dead_101(), 0, previous_isr=(101,)), RULE)
+    (known,) = findings(recovering(with_101_fenced(), 0, previous_isr=(101,)), RULE)
     assert known.evidence["may_be_lost"] == (
         "records that only broker 101 acknowledged (ISR or ELR before the election)"
     )
-    (unknown_isr,) = findings(recovering(dead_101(), 0, previous_isr=None), RULE)
+    (unknown_isr,) = findings(recovering(with_101_fenced(), 0, previous_isr=None), RULE)
     assert "the previous ISR is unknown" in str(unknown_isr.evidence["may_be_lost"])
 
 
 def test_partitions_beyond_the_limit_are_counted_and_not_listed() -> None:
-    (finding,) = findings(recovering(dead_101(), *range(500)), RULE)
+    (finding,) = findings(recovering(with_101_fenced(), *range(500)), RULE)
     partitions = finding.evidence["partitions"]
     assert isinstance(partitions, list)
     assert len(partitions) == 20
@@ -108,17 +112,17 @@ def test_partitions_beyond_the_limit_are_counted_and_not_listed() -> None:
 
 
 def test_topic_with_an_unknown_name_is_named_by_its_id() -> None:
-    (finding,) = findings(recovering(dead_101(), 0, topic=None), RULE)
+    (finding,) = findings(recovering(with_101_fenced(), 0, topic=None), RULE)
     assert finding.subject == "topic with id dG9waWMtb3JkZXJzAAAAAA"
     assert not any("kafka-topics.sh" in step for step in finding.remedy)
 
 
 def test_remedy_depends_on_the_state_of_the_other_replicas() -> None:
     describe = "kafka-topics.sh --bootstrap-server b102.test:9092 --describe --topic orders"
-    (dead,) = findings(recovering(dead_101(), 0), RULE)
-    assert dead.remedy[0] == describe
-    assert [step for step in dead.remedy if "Start broker 101 again" in step]
-    assert [step for step in dead.remedy if "copy its directories of these partitions before you start it" in step]
+    (down,) = findings(recovering(with_101_fenced(), 0), RULE)
+    assert down.remedy[0] == describe
+    assert [step for step in down.remedy if "Start broker 101 again" in step]
+    assert [step for step in down.remedy if "copy its directories of these partitions before you start it" in step]
     (not_joining,) = findings(recovering(healthy(), 0), RULE)
     assert not_joining.remedy[0] == describe
     assert "then restart it" in not_joining.remedy[-1]
@@ -127,14 +131,14 @@ def test_remedy_depends_on_the_state_of_the_other_replicas() -> None:
 
 
 def test_result_is_unknown_without_the_log() -> None:
-    blind = unseen_for(recovering(dead_101(), 0), log_ms=11_000, poll_ms=None)
-    assert told(blind) == ["warning monitor-blind: quorum"]
-    assert (RULE, None) in unknown(blind)
-    assert (RULE, None) in unknown(replace(recovering(dead_101(), 0), newest_timestamp_ms=None))
+    not_observed = not_observed_for(recovering(with_101_fenced(), 0), log_ms=11_000, poll_ms=None)
+    assert finding_lines(not_observed) == ["warning monitor-not_observed: quorum"]
+    assert (RULE, None) in unknown(not_observed)
+    assert (RULE, None) in unknown(replace(recovering(with_101_fenced(), 0), newest_timestamp_ms=None))
 
 
 def test_no_finding_after_the_recovery() -> None:
-    assert findings(dead_101(), RULE) == []
+    assert findings(with_101_fenced(), RULE) == []
 
 
 @pytest.mark.kip("B046")
@@ -157,7 +161,7 @@ def test_partition_without_a_leader_needs_its_leader_first() -> None:
 @pytest.mark.parametrize(("replicas", "severity"), [((101, 102, 103), Severity.WARNING), ((102, 103), Severity.INFO)])
 def test_recently_added_replica_is_given_time_to_copy(replicas: tuple[int, ...], severity: Severity) -> None:
     """The reassignment that the remedy proposes must not raise the severity: the broker is old, its replica is new."""
-    quorum = with_broker(recovering(dead_101(), 0, replicas=replicas, for_ms=7_200_000), 103)
+    quorum = with_broker(recovering(with_101_fenced(), 0, replicas=replicas, for_ms=7_200_000), 103)
     (stuck,) = quorum.recovering
 
     def added(ago_ms: int) -> Quorum:

@@ -12,21 +12,21 @@ from tests.unit.rules.situation import (
     all_refuse,
     endpoint,
     failing,
+    finding_lines,
     findings,
     healthy,
     key,
     leaderless,
-    name_gone,
+    name_not_found,
+    not_observed_for,
     observer,
     probed,
     refuses,
     registered_elsewhere,
     registration,
     resolver_fails,
-    silent,
-    told,
     unknown,
-    unseen_for,
+    voter_not_fetching,
 )
 
 RULE = "stale-voter-endpoint"
@@ -47,14 +47,14 @@ def _because(finding: Finding) -> str:
 @pytest.mark.parametrize(
     ("quorum", "expected"),
     [
-        (name_gone(healthy(), 1), ["warning voter 1: name-gone"]),
+        (name_not_found(healthy(), 1), ["warning voter 1: name-gone"]),
         (registered_elsewhere(healthy(), 1), ["warning voter 1: registration-differs"]),
         (refuses(healthy(), 1), ["warning voter 1: refused-while-fetching"]),
         (probed(healthy(), 1, answer=Answer.OTHER_CLUSTER), ["warning voter 1: leads-elsewhere"]),
         (probed(healthy(), 1, answer=Answer.OTHER_NODE, answered_by=2), ["warning voter 1: leads-elsewhere"]),
         (probed(healthy(), 1, answer=Answer.THIS_CLUSTER, answered_by=2), ["warning voter 1: leads-elsewhere"]),
         (probed(healthy(), 1, answer=Answer.NOT_KAFKA), ["warning voter 1: leads-elsewhere"]),
-        (name_gone(registered_elsewhere(healthy(), 1), 1), ["warning voter 1: registration-differs, name-gone"]),
+        (name_not_found(registered_elsewhere(healthy(), 1), 1), ["warning voter 1: registration-differs, name-gone"]),
         # The leader does not fetch and is known to run.
         (refuses(healthy(), 3), ["warning voter 3: refused-while-fetching"]),
     ],
@@ -69,7 +69,7 @@ def test_stale_endpoint_is_reported_with_its_reason(quorum: Quorum, expected: li
     "quorum",
     [
         # Down, without evidence that it moved.
-        refuses(silent(healthy(), 1), 1),
+        refuses(voter_not_fetching(healthy(), 1), 1),
         # The node that answers is unknown.
         probed(healthy(), 1, answer=Answer.NOT_ALLOWED),
         probed(healthy(), 1, answer=Answer.NOT_ASKED),
@@ -93,7 +93,7 @@ def test_stale_endpoint_is_reported_with_its_reason(quorum: Quorum, expected: li
             },
         ),
         # A new directory with the same id registered: the registration is not this voter's.
-        registered_elsewhere(observer(silent(healthy(), 1), 1, directory="newDirOf1"), 1),
+        registered_elsewhere(observer(voter_not_fetching(healthy(), 1), 1, directory="newDirOf1"), 1),
         # A controller without a known registration.
         replace(healthy(), controllers={}),
     ],
@@ -116,7 +116,7 @@ def test_endpoint_that_is_not_stale_is_not_reported(quorum: Quorum) -> None:
         # A fetch at nearly the same time as the probe may have been before it.
         refuses(healthy(), 1, ago_ms=600),
         # Refused, and it is unknown whether the voter fetches.
-        refuses(unseen_for(healthy(), log_ms=None, poll_ms=30_000), 1),
+        refuses(not_observed_for(healthy(), log_ms=None, poll_ms=30_000), 1),
     ],
 )
 def test_result_is_unknown_without_a_conclusive_probe(quorum: Quorum) -> None:
@@ -131,17 +131,21 @@ def test_time_out_from_outside_is_not_unknown() -> None:
 
 @pytest.mark.kip("E014", "E072", "E091")
 @pytest.mark.parametrize(
-    ("voters", "gone", "severity"),
+    ("voters", "unresolved", "severity"),
     [(3, (1, 2), "warning"), (3, (1, 2, 3), "critical"), (4, (1, 2), "warning"), (4, (1, 2, 3), "critical")],
 )
-def test_severity_depends_on_the_result_of_an_election_now(voters: int, gone: tuple[int, ...], severity: str) -> None:
-    assert stale(name_gone(healthy(voters), *gone)) == [f"{severity} voter {node}: name-gone" for node in gone]
+def test_severity_depends_on_the_result_of_an_election_now(
+    voters: int, unresolved: tuple[int, ...], severity: str
+) -> None:
+    assert stale(name_not_found(healthy(voters), *unresolved)) == [
+        f"{severity} voter {node}: name-gone" for node in unresolved
+    ]
 
 
 def test_voter_that_does_not_fetch_raises_the_severity_of_the_others() -> None:
     """One of three names does not resolve and another voter is down: the voter's own vote still makes two."""
-    assert stale(name_gone(silent(healthy(), 1), 2)) == ["warning voter 2: name-gone"]
-    assert stale(name_gone(silent(healthy(), 1), 2, 3)) == [
+    assert stale(name_not_found(voter_not_fetching(healthy(), 1), 2)) == ["warning voter 2: name-gone"]
+    assert stale(name_not_found(voter_not_fetching(healthy(), 1), 2, 3)) == [
         "critical voter 2: name-gone",
         "critical voter 3: name-gone",
     ]
@@ -150,7 +154,7 @@ def test_voter_that_does_not_fetch_raises_the_severity_of_the_others() -> None:
 @pytest.mark.kip("A095")
 def test_new_leader_does_not_make_it_critical() -> None:
     """A new leader does not know yet when the others fetched (-1): they are not down because of that."""
-    quorum = name_gone(healthy(), 1)
+    quorum = name_not_found(healthy(), 1)
     assert quorum.poll is not None
     fresh = tuple(
         row if row.key.id == 3 else replace(row, last_fetch_ms=None, last_caught_up_ms=None)
@@ -161,21 +165,21 @@ def test_new_leader_does_not_make_it_critical() -> None:
 
 def test_restarting_leader_does_not_make_it_critical() -> None:
     """One name has not resolved for days, and the leader restarts: it refuses connections during the election."""
-    before = name_gone(refuses(healthy(), 3), 1)
-    electing = failing(unseen_for(before, 2_000, 2_500), Reason.NO_LEADER, "c2.test:9093")
+    before = name_not_found(refuses(healthy(), 3), 1)
+    electing = failing(not_observed_for(before, 2_000, 2_500), Reason.NO_LEADER, "c2.test:9093")
     assert stale(electing) == ["warning voter 1: name-gone"]
-    lasting = failing(unseen_for(before, 6_000, 6_500), Reason.NO_LEADER, "c2.test:9093")
+    lasting = failing(not_observed_for(before, 6_000, 6_500), Reason.NO_LEADER, "c2.test:9093")
     assert stale(lasting) == ["critical voter 1: name-gone", "critical voter 3: down-or-moved"]
 
 
 def test_fires_if_describe_quorum_is_not_answered() -> None:
-    blind = unseen_for(name_gone(healthy(), 1, 2, 3), log_ms=None, poll_ms=60_000)
-    assert {each.severity for each in findings(blind, RULE)} == {Severity.CRITICAL}
+    not_observed = not_observed_for(name_not_found(healthy(), 1, 2, 3), log_ms=None, poll_ms=60_000)
+    assert {each.severity for each in findings(not_observed, RULE)} == {Severity.CRITICAL}
 
 
 @pytest.mark.kip("E073")
 def test_probes_from_outside_are_at_most_a_warning() -> None:
-    outside = replace(name_gone(healthy(), 1, 2, 3), vantage=Vantage.OUTSIDE)
+    outside = replace(name_not_found(healthy(), 1, 2, 3), vantage=Vantage.OUTSIDE)
     assert {each.severity for each in findings(outside, RULE)} == {Severity.WARNING}
     by_the_log = replace(registered_elsewhere(healthy(), 1, 2, 3), vantage=Vantage.OUTSIDE)
     assert {each.severity for each in findings(by_the_log, RULE)} == {Severity.CRITICAL}
@@ -183,8 +187,8 @@ def test_probes_from_outside_are_at_most_a_warning() -> None:
 
 @pytest.mark.kip("E073")
 def test_summary_and_evidence_name_the_vantage_point() -> None:
-    inside = findings(name_gone(healthy(), 1), RULE)[0]
-    outside = findings(replace(name_gone(healthy(), 1), vantage=Vantage.OUTSIDE), RULE)[0]
+    inside = findings(name_not_found(healthy(), 1), RULE)[0]
+    outside = findings(replace(name_not_found(healthy(), 1), vantage=Vantage.OUTSIDE), RULE)[0]
     assert inside.evidence["vantage"] == "inside"
     assert "Probed from outside the cluster's network" in outside.summary
 
@@ -194,7 +198,7 @@ def test_summary_and_evidence_name_the_vantage_point() -> None:
 
 def test_down_or_moved_when_every_endpoint_refuses() -> None:
     """Every endpoint moved at once: one controller answers at its new endpoint and knows no leader."""
-    quorum = failing(unseen_for(refuses(healthy(), 1, 2, 3)), Reason.NO_LEADER, "c1.test:19093")
+    quorum = failing(not_observed_for(refuses(healthy(), 1, 2, 3)), Reason.NO_LEADER, "c1.test:19093")
     assert stale(quorum) == [f"critical voter {node}: down-or-moved" for node in (1, 2, 3)]
     summary = findings(quorum, RULE)[0].summary
     assert "c1.test:9093" in summary
@@ -212,7 +216,7 @@ def test_down_or_moved_needs_a_lost_majority() -> None:
 
 def test_no_finding_when_no_controller_answers() -> None:
     assert stale(all_refuse(refuses(healthy(), 1, 2, 3))) == []
-    assert told(all_refuse(refuses(healthy(), 1, 2, 3))) == ["critical no-leader: quorum"]
+    assert finding_lines(all_refuse(refuses(healthy(), 1, 2, 3))) == ["critical no-leader: quorum"]
 
 
 def test_stopped_majority_has_not_moved() -> None:
@@ -222,14 +226,16 @@ def test_stopped_majority_has_not_moved() -> None:
 
 
 def test_unresolved_names_are_reported_without_a_leader() -> None:
-    assert stale(leaderless(name_gone(healthy(), 1, 2, 3), 1)) == [f"critical voter {n}: name-gone" for n in (1, 2, 3)]
+    assert stale(leaderless(name_not_found(healthy(), 1, 2, 3), 1)) == [
+        f"critical voter {n}: name-gone" for n in (1, 2, 3)
+    ]
 
 
 # The remedy.
 
 
 def test_remedy_restores_the_names_before_any_restart() -> None:
-    remedy = findings(name_gone(healthy(), 1, 2, 3), RULE)[0].remedy
+    remedy = findings(name_not_found(healthy(), 1, 2, 3), RULE)[0].remedy
     assert remedy[0].startswith("# Do not restart any controller until the old names resolve again")
     assert remedy[1:4] == tuple(
         f"# Make c{node}.test (it was 10.0.0.{node}) resolve again on every controller and broker" for node in (1, 2, 3)
@@ -242,14 +248,14 @@ def test_remedy_restores_the_names_before_any_restart() -> None:
 
 
 def test_bootstrap_controller_is_one_that_answers() -> None:
-    remedy = findings(name_gone(healthy(), 3), RULE)[0].remedy
+    remedy = findings(name_not_found(healthy(), 3), RULE)[0].remedy
     assert remedy[-1] == "kafka-metadata-quorum.sh --bootstrap-controller c1.test:9093 describe --status"
     assert "$BOOTSTRAP" not in " ".join(remedy)
 
 
 def test_every_remedy_line_is_a_command_or_a_comment() -> None:
     quorums = [
-        name_gone(healthy(), 1),
+        name_not_found(healthy(), 1),
         registered_elsewhere(healthy(), 1, 3),
         refuses(healthy(), 1),
         probed(healthy(), 1, answer=Answer.OTHER_CLUSTER),

@@ -1,6 +1,6 @@
-"""A healthy quorum, and the ways to hurt it: each function takes a Quorum and gives a worse one.
+"""A healthy quorum, and functions that add a fault: each takes a Quorum and returns one with the fault.
 
-Three controllers (or n), the highest id leads; two brokers; names `cN.test`; the monitor stands inside.
+Three controllers (or n), of which the highest id leads; two brokers; host names `cN.test`; vantage inside.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ RegistrationT = TypeVar("RegistrationT", ControllerRegistration, BrokerRegistrat
 
 
 def key(node: int, directory: str | None = None) -> ReplicaKey:
-    """Replica N with a directory id of 22 characters."""
+    """Returns the key of replica N with a directory id of 22 characters."""
     return ReplicaKey(id=NodeId(node), directory_id=DirectoryId((directory or f"dirOf{node}").ljust(22, "A")))
 
 
@@ -51,7 +51,7 @@ def endpoint(node: int, host: str | None = None, port: int = 9093) -> Endpoint:
 
 
 def healthy(voters: int = 3) -> Quorum:
-    """Everything is well: nobody has anything to say."""
+    """Returns a quorum about which no rule has a finding."""
     ids = range(1, voters + 1)
     rows = tuple(row(key(node)) for node in ids)
     return Quorum(
@@ -94,7 +94,7 @@ def healthy(voters: int = 3) -> Quorum:
 
 
 def row(replica: ReplicaKey, *, lag_ms: int = 0, fetched_ago_ms: int | None = 0, end: int | None = LOG_END) -> Replica:
-    """A row of DescribeQuorum; the leader's clock says NOW."""
+    """Returns a row of DescribeQuorum; the leader's clock is at NOW."""
     return Replica(
         key=replica,
         log_end_offset=None if end is None else Offset(end),
@@ -111,7 +111,7 @@ def history(
     epoch: int = EPOCH,
     silent: bool = False,
 ) -> ReplicaHistory:
-    """One sample a second, newest now; each lag in milliseconds, and as many records."""
+    """Returns one sample per second, the newest now; each lag in milliseconds, and as many records."""
     newest_first = enumerate(reversed(tuple(lags)))
     samples = [
         LagSample(
@@ -145,7 +145,7 @@ def registration(node: int, at: Endpoint | None = None) -> ControllerRegistratio
 
 
 def supporting(metadata_version: int, *, kraft_version: int = 1) -> tuple[FeatureRange, ...]:
-    """What a node registers that supports metadata.version up to here."""
+    """Returns what a node registers that supports metadata.version up to this level."""
     return (
         FeatureRange(name="group.version", lowest=0, highest=1),
         FeatureRange(name="kraft.version", lowest=0, highest=kraft_version),
@@ -156,7 +156,7 @@ def supporting(metadata_version: int, *, kraft_version: int = 1) -> tuple[Featur
 def view(
     node: int, *, leader: int | None = 3, epoch: int = EPOCH, ago_ms: int = 4_000, since_ms: int = 3_600_000
 ) -> LeaderView:
-    """What a controller says of who leads; the leader's newest snapshot reaches to half an hour ago."""
+    """Returns which leader a controller reports; the leader's newest snapshot ends half an hour ago."""
     return LeaderView(
         observed_at_ms=Millis(NOW - ago_ms),
         since_ms=Millis(NOW - since_ms),
@@ -172,7 +172,7 @@ def view(
 def leader_log(
     reaches_back_ms: int | None, *, end: int = 6_400, tells_absence: bool = True, begins_ago_ms: int | None = None
 ) -> LeaderLog:
-    """The newest snapshot reaches to so long ago; None: there is none."""
+    """Returns a log whose newest snapshot contains records up to this long ago; None: there is no snapshot."""
     at = None if reaches_back_ms is None else Millis(NOW - 300 - reaches_back_ms)
     snapshot = Snapshot(end_offset=Offset(end), epoch=Epoch(6), last_contained_timestamp_ms=at)
     return LeaderLog(
@@ -224,7 +224,7 @@ def probed(
     answered_by: int | None = None,
     ago_ms: int = 2_000,
 ) -> Quorum:
-    """The newest look at a voter's recorded endpoint found this."""
+    """The newest probe of a voter's recorded endpoint has this result."""
     name, probe = _probe(node)
     seen = replace(
         probe,
@@ -238,7 +238,7 @@ def probed(
     return replace(quorum, probes={**quorum.probes, name: seen})
 
 
-def name_gone(quorum: Quorum, *nodes: int) -> Quorum:
+def name_not_found(quorum: Quorum, *nodes: int) -> Quorum:
     for node in nodes:
         quorum = probed(
             quorum,
@@ -269,19 +269,21 @@ def refuses(quorum: Quorum, *nodes: int, ago_ms: int = 2_000) -> Quorum:
 
 
 def registered_elsewhere(quorum: Quorum, *nodes: int, port: int = 19093) -> Quorum:
-    """The controllers started with a new endpoint, and the voter set does not say so."""
+    """The controllers started with a new endpoint that is not in the voter set."""
     changed = {NodeId(node): registration(node, endpoint(node, port=port)) for node in nodes}
     return replace(quorum, controllers={**quorum.controllers, **changed})
 
 
-# What can go wrong with a replica.
+# Faults of a replica.
 
 
-def silent(quorum: Quorum, node: int, *, for_ms: int = 120_000, end: int = 9_000, epoch: int = EPOCH) -> Quorum:
-    """A voter stopped fetching that long ago, its log ending there."""
+def voter_not_fetching(
+    quorum: Quorum, node: int, *, for_ms: int = 120_000, end: int = 9_000, epoch: int = EPOCH
+) -> Quorum:
+    """A voter stopped fetching this long ago; its log ends at `end`."""
     assert quorum.poll is not None
-    gone = row(key(node), fetched_ago_ms=for_ms, end=end)
-    voters = tuple(gone if each.key == key(node) else each for each in quorum.poll.voters)
+    replica = row(key(node), fetched_ago_ms=for_ms, end=end)
+    voters = tuple(replica if each.key == key(node) else each for each in quorum.poll.voters)
     histories = {
         **quorum.histories,
         key(node): history(key(node), lags=(for_ms,) * 5, end=end, epoch=epoch, silent=True),
@@ -289,8 +291,8 @@ def silent(quorum: Quorum, node: int, *, for_ms: int = 120_000, end: int = 9_000
     return replace(quorum, poll=replace(quorum.poll, voters=voters), histories=histories)
 
 
-def behind(quorum: Quorum, *nodes: int, for_ms: int = 120_000, lags: Iterable[int] | None = None) -> Quorum:
-    """Voters fetch and have not caught up for so long; their distance stays, or developed like that."""
+def voters_lagging(quorum: Quorum, *nodes: int, for_ms: int = 120_000, lags: Iterable[int] | None = None) -> Quorum:
+    """Voters fetch and have not caught up for this long; their lag stays the same, or developed as in `lags`."""
     assert quorum.poll is not None
     for node in nodes:
         slow = row(key(node), end=9_000)
@@ -306,7 +308,7 @@ def behind(quorum: Quorum, *nodes: int, for_ms: int = 120_000, lags: Iterable[in
 
 
 def stalled(quorum: Quorum, *, for_ms: int = 31_000, waiting: int = 60) -> Quorum:
-    """The leader's log goes on, and the high watermark stands for so long."""
+    """The leader's log grows, and the high watermark has not moved for this long."""
     assert quorum.poll is not None
     leader = quorum.poll.leader_id
     voters = tuple(
@@ -329,7 +331,7 @@ def observer(
     lags: Iterable[int] = (0,) * 30,
     fetched_ago_ms: int = 0,
 ) -> Quorum:
-    """A replica without a vote follows the log."""
+    """A replica without a vote fetches the log."""
     assert quorum.poll is not None
     replica, lags = key(node, directory), tuple(lags)
     rows = (*quorum.poll.observers, row(replica, lag_ms=lags[-1], fetched_ago_ms=fetched_ago_ms))
@@ -343,7 +345,7 @@ def observer(
 
 
 def adding(quorum: Quorum, node: int) -> Quorum:
-    """add-controller was accepted and not committed: the leader's set has one more voter than the log."""
+    """add-controller was accepted and is not committed: the leader's set has one voter more than the log."""
     assert quorum.poll is not None
     voters = (*quorum.poll.voters, row(key(node)))
     return registered(replace(quorum, poll=replace(quorum.poll, voters=voters)), node)
@@ -354,8 +356,8 @@ def registered(quorum: Quorum, node: int) -> Quorum:
     return replace(quorum, controllers={**quorum.controllers, NodeId(node): registration(node)})
 
 
-def forced(quorum: Quorum, *, before: Iterable[int], after: Iterable[int], ago_ms: int = 60_000) -> Quorum:
-    """A VotersRecord jumped from one set to the other."""
+def forced_change(quorum: Quorum, *, before: Iterable[int], after: Iterable[int], ago_ms: int = 60_000) -> Quorum:
+    """A VotersRecord replaced one set with the other."""
     one = Reconfiguration(
         before=tuple(key(node) for node in before),
         after=tuple(key(node) for node in after),
@@ -381,7 +383,7 @@ def removed(quorum: Quorum, node: int, *, ago_ms: int, directory: str | None = N
     )
 
 
-# What can go wrong with the quorum, and with our sight of it.
+# Faults of the quorum, and of its observation.
 
 
 def failing(
@@ -392,7 +394,7 @@ def failing(
     detail: str = "",
     ago_ms: int = 0,
 ) -> Quorum:
-    """Looks at these places fail now, since a while."""
+    """Attempts at these endpoints have been failing for 20 s."""
     failures = [
         FailedObservation(
             source=source,
@@ -407,8 +409,8 @@ def failing(
     return replace(quorum, failures=(*quorum.failures, *failures))
 
 
-def unseen_for(quorum: Quorum, log_ms: int | None = 14_000, poll_ms: int | None = 14_000) -> Quorum:
-    """The log, and DescribeQuorum, last answered that long ago; None: as it was."""
+def not_observed_for(quorum: Quorum, log_ms: int | None = 14_000, poll_ms: int | None = 14_000) -> Quorum:
+    """The log and DescribeQuorum were last answered this long ago; None: unchanged."""
     if log_ms is not None:
         quorum = replace(quorum, log_seen_at_ms=Millis(NOW - log_ms))
     if poll_ms is not None and quorum.poll is not None:
@@ -416,23 +418,23 @@ def unseen_for(quorum: Quorum, log_ms: int | None = 14_000, poll_ms: int | None 
     return quorum
 
 
-def leaderless(quorum: Quorum, *said_by: int) -> Quorum:
-    """These controllers answer that they know no leader; the last one answered 14 s ago."""
-    return failing(unseen_for(quorum), Reason.NO_LEADER, *(str(endpoint(node)) for node in said_by))
+def leaderless(quorum: Quorum, *reported_by: int) -> Quorum:
+    """These controllers answer that they know no leader; the last leader answered 14 s ago."""
+    return failing(not_observed_for(quorum), Reason.NO_LEADER, *(str(endpoint(node)) for node in reported_by))
 
 
 def all_refuse(quorum: Quorum) -> Quorum:
-    """No controller listens anywhere."""
-    return failing(unseen_for(quorum), Reason.REFUSED, *quorum.bootstrap)
+    """All controllers refuse connections."""
+    return failing(not_observed_for(quorum), Reason.REFUSED, *quorum.bootstrap)
 
 
 def static(quorum: Quorum) -> Quorum:
-    """A quorum by controller.quorum.voters: no VotersRecord, no directory ids."""
+    """A quorum with controller.quorum.voters: no VotersRecord, no directory ids."""
     return replace(quorum, kraft_version=0, committed=None)
 
 
-def broken(quorum: Quorum, *invariants: Invariant, ago_ms: int = 20_000) -> Quorum:
-    """Raft's promises were broken then."""
+def with_invariant_violation(quorum: Quorum, *invariants: Invariant, ago_ms: int = 20_000) -> Quorum:
+    """These invariants of Raft were violated this long ago."""
     violations = [
         InvariantViolation(
             invariant=each,
@@ -445,11 +447,13 @@ def broken(quorum: Quorum, *invariants: Invariant, ago_ms: int = 20_000) -> Quor
     return replace(quorum, invariant_violations=(*quorum.invariant_violations, *violations))
 
 
-def breached(quorum: Quorum, contract: str, *, ago_ms: int = 20_000, rows: int = 1, grave: bool = False) -> Quorum:
-    """A data contract was found broken then."""
-    breach = ContractViolation(
+def with_contract_violation(
+    quorum: Quorum, contract: str, *, ago_ms: int = 20_000, rows: int = 1, grave: bool = False
+) -> Quorum:
+    """A data contract was found broken this long ago."""
+    violation = ContractViolation(
         contract=contract,
-        promise="no credential is recorded" if grave else "every batch, record and look that is recorded decodes",
+        promise="no credential is recorded" if grave else "every recorded batch, record and observation can be decoded",
         grave=grave,
         rows=rows,
         first_at_ms=Millis(NOW - ago_ms),
@@ -459,10 +463,10 @@ def breached(quorum: Quorum, contract: str, *, ago_ms: int = 20_000, rows: int =
         else "offset 180: record type 99 version 0 is not known to Kafka 3.3.2 to 4.3.1",
         sequence=1_042,
     )
-    return replace(quorum, contract_violations=(*quorum.contract_violations, breach))
+    return replace(quorum, contract_violations=(*quorum.contract_violations, violation))
 
 
-# What can go wrong with partitions.
+# Faults of partitions and brokers.
 
 
 def recovering(
@@ -477,7 +481,7 @@ def recovering(
     previous_isr: tuple[int, ...] | None = (101,),
     isr: tuple[int, ...] | None = None,
 ) -> Quorum:
-    """An unclean election left these partitions RECOVERING."""
+    """These partitions are RECOVERING after an unclean election."""
     alone = () if leader is None else (leader,)
     in_sync = tuple(NodeId(node) for node in (alone if isr is None else isr))
     added = [
@@ -508,15 +512,15 @@ def with_broker(quorum: Quorum, node: int, *, fenced: bool = False, alive_for_ms
 
 
 def shut_down(quorum: Quorum, node: int) -> Quorum:
-    """The broker took leave by a controlled shutdown, and is fenced since."""
-    gone = replace(broker(node, fenced=True), in_controlled_shutdown=True)
-    return replace(quorum, brokers={**quorum.brokers, NodeId(node): gone})
+    """The broker left by a controlled shutdown, and is fenced."""
+    left = replace(broker(node, fenced=True), in_controlled_shutdown=True)
+    return replace(quorum, brokers={**quorum.brokers, NodeId(node): left})
 
 
-def broker_behind(
+def broker_lagging(
     quorum: Quorum, node: int, *, for_ms: int = 60_000, silent: bool = False, lags: Iterable[int] | None = None
 ) -> Quorum:
-    """A living broker has not caught up with the metadata for so long, or does not even fetch."""
+    """A broker that is alive has not caught up with the metadata log for this long, or does not fetch it."""
     assert quorum.poll is not None
     slow = row(key(node), lag_ms=for_ms, fetched_ago_ms=for_ms if silent else 0, end=9_000)
     others = tuple(each for each in quorum.poll.observers if each.key != key(node))
@@ -528,11 +532,11 @@ def broker_behind(
     )
 
 
-# What can go wrong with the log.
+# Faults in the log.
 
 
 def in_transaction(quorum: Quorum, *, for_ms: int) -> Quorum:
-    """A metadata transaction began so long ago, and holds three records back."""
+    """A metadata transaction began this long ago; its three records are not applied."""
     opened = OpenTransaction(
         name="Bootstrap records", since_offset=Offset(9_000), since_timestamp_ms=Millis(NOW - 300 - for_ms), records=3
     )
@@ -540,7 +544,7 @@ def in_transaction(quorum: Quorum, *, for_ms: int) -> Quorum:
 
 
 def elected(quorum: Quorum, *leaders: int, every_ms: int = 60_000, started: tuple[int, ...] = ()) -> Quorum:
-    """These controllers won one after the other, the last one just now; and these started, just now too."""
+    """These controllers won elections one after the other, the last one now; those in `started` started now."""
     elections = [
         Election(
             leader_id=NodeId(node),
@@ -553,22 +557,22 @@ def elected(quorum: Quorum, *leaders: int, every_ms: int = 60_000, started: tupl
     starts = tuple(
         ControllerStart(id=NodeId(node), offset=Offset(9_950), timestamp_ms=Millis(NOW - 300)) for node in started
     )
-    past = replace(quorum.history, elections=tuple(reversed(elections)), starts=starts)
-    return replace(quorum, history=past, leader_epoch=Epoch(40))
+    recent = replace(quorum.history, elections=tuple(reversed(elections)), starts=starts)
+    return replace(quorum, history=recent, leader_epoch=Epoch(40))
 
 
-def views(quorum: Quorum, *said: LeaderView) -> Quorum:
-    """These controllers say something else of who leads."""
-    return replace(quorum, leader_views={**quorum.leader_views, **{each.endpoint: each for each in said}})
+def with_views(quorum: Quorum, *reported: LeaderView) -> Quorum:
+    """These controllers report these leaders."""
+    return replace(quorum, leader_views={**quorum.leader_views, **{each.endpoint: each for each in reported}})
 
 
-def foreign(said: LeaderView) -> LeaderView:
+def foreign(reported: LeaderView) -> LeaderView:
     """A node of another cluster answers at that controller's address."""
-    return replace(said, this_cluster=False, leader_id=None, leader_epoch=None, log=None)
+    return replace(reported, this_cluster=False, leader_id=None, leader_epoch=None, log=None)
 
 
 def snapshots(quorum: Quorum, log: LeaderLog) -> Quorum:
-    """The leader says this of its log."""
+    """The leader reports this log."""
     leading = {
         name: replace(each, log=log) if each.log is not None else each for name, each in quorum.leader_views.items()
     }
@@ -576,7 +580,7 @@ def snapshots(quorum: Quorum, log: LeaderLog) -> Quorum:
 
 
 def unclean(quorum: Quorum, *partitions: int, topic: str | None = "orders", ago_ms: int = 45_000) -> Quorum:
-    """These partitions got broker 102 for a leader while 101, which was in sync, was away."""
+    """Broker 102 became leader of these partitions while 101, which was in sync, was down."""
     one = UncleanElections(
         topic_id=TOPIC,
         topic=topic,
@@ -592,42 +596,42 @@ def unclean(quorum: Quorum, *partitions: int, topic: str | None = "orders", ago_
 
 
 def upgraded(quorum: Quorum, metadata_version: int, *nodes: int, ago_ms: int = 5 * 3_600_000) -> Quorum:
-    """These nodes (none named: all) run since then with a version that supports more."""
+    """These nodes (all if none is named) have run since then with a version that supports more."""
     chosen = nodes or (*quorum.controllers, *quorum.brokers)
     since = Millis(NOW - 300 - ago_ms)
 
-    def done(one: RegistrationT) -> RegistrationT:
+    def with_new_version(one: RegistrationT) -> RegistrationT:
         new = replace(one, features=supporting(metadata_version), features_since_timestamp_ms=since)
         return new if one.id in chosen else one
 
     return replace(
         quorum,
-        controllers={node: done(one) for node, one in quorum.controllers.items()},
-        brokers={node: done(one) for node, one in quorum.brokers.items()},
+        controllers={node: with_new_version(one) for node, one in quorum.controllers.items()},
+        brokers={node: with_new_version(one) for node, one in quorum.brokers.items()},
     )
 
 
-# Asking.
+# Evaluation.
 
 
-def judged(quorum: Quorum, overrides: Mapping[str, float] | None = None) -> Evaluation:
-    """What all rules say, with their defaults or these thresholds. One that fails says nothing: that is no silence."""
-    said = evaluate(quorum, thresholds_for(overrides or {}))
-    failed = [each.summary for each in said.findings if each.rule == BLIND and each.subject.startswith("rule ")]
+def evaluation_of(quorum: Quorum, overrides: Mapping[str, float] | None = None) -> Evaluation:
+    """Returns the results of all rules, with their defaults or these thresholds. Fails if a rule raises an error."""
+    evaluation = evaluate(quorum, thresholds_for(overrides or {}))
+    failed = [each.summary for each in evaluation.findings if each.rule == BLIND and each.subject.startswith("rule ")]
     assert failed == []
-    return said
+    return evaluation
 
 
 def findings(quorum: Quorum, rule: str) -> list[Finding]:
-    """What one rule found."""
-    return [finding for finding in judged(quorum).findings if finding.rule == rule]
+    """Returns the findings of one rule."""
+    return [finding for finding in evaluation_of(quorum).findings if finding.rule == rule]
 
 
-def told(quorum: Quorum) -> list[str]:
-    """Everything found, as `severity rule: subject`."""
-    return [f"{each.severity} {each.rule}: {each.subject}" for each in judged(quorum).findings]
+def finding_lines(quorum: Quorum) -> list[str]:
+    """Returns all findings as `severity rule: subject`."""
+    return [f"{each.severity} {each.rule}: {each.subject}" for each in evaluation_of(quorum).findings]
 
 
 def unknown(quorum: Quorum) -> list[tuple[str, str | None]]:
-    """What cannot be told, as (rule, subject)."""
-    return [(gap.rule, gap.subject) for gap in judged(quorum).unknown]
+    """Returns all unknown results as (rule, subject)."""
+    return [(gap.rule, gap.subject) for gap in evaluation_of(quorum).unknown]

@@ -10,57 +10,57 @@ from rules.model.identifiers import Epoch, Millis
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
-    behind,
+    evaluation_of,
+    finding_lines,
     findings,
     healthy,
-    judged,
     key,
     leaderless,
+    not_observed_for,
     observer,
-    silent,
     stalled,
     static,
-    told,
     unknown,
-    unseen_for,
+    voter_not_fetching,
+    voters_lagging,
 )
 
 STALLED = "critical high-watermark-stalled: quorum"
 NO_RESERVE = "warning failure-tolerance: quorum"
-DISK = observer(silent(healthy(), 2), 2, directory="newDirOf2")
+DISK = observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2")
 
 
 @pytest.mark.kip("D107")
 @pytest.mark.parametrize(
     ("quorum", "firing"),
     [
-        (silent(healthy(), 2), [NO_RESERVE]),
-        (behind(healthy(), 2), [NO_RESERVE]),
-        (silent(healthy(4), 2), [NO_RESERVE]),
-        (silent(healthy(5), 2), ["warning voter-lagging: voter 2"]),
-        (silent(silent(healthy(5), 1), 2), [NO_RESERVE]),
-        (behind(silent(healthy(5), 1), 2), [NO_RESERVE]),
-        (silent(behind(healthy(), 1), 2), ["critical failure-tolerance: quorum"]),
+        (voter_not_fetching(healthy(), 2), [NO_RESERVE]),
+        (voters_lagging(healthy(), 2), [NO_RESERVE]),
+        (voter_not_fetching(healthy(4), 2), [NO_RESERVE]),
+        (voter_not_fetching(healthy(5), 2), ["warning voter-lagging: voter 2"]),
+        (voter_not_fetching(voter_not_fetching(healthy(5), 1), 2), [NO_RESERVE]),
+        (voters_lagging(voter_not_fetching(healthy(5), 1), 2), [NO_RESERVE]),
+        (voter_not_fetching(voters_lagging(healthy(), 1), 2), ["critical failure-tolerance: quorum"]),
         # Two voters never tolerate a failure: quorum-shape reports that.
         (healthy(2), []),
-        (silent(healthy(2), 1), ["critical failure-tolerance: quorum"]),
-        (static(silent(healthy(), 2)), [NO_RESERVE]),
-        (static(silent(healthy(5), 2)), ["warning voter-lagging: voter 2"]),
+        (voter_not_fetching(healthy(2), 1), ["critical failure-tolerance: quorum"]),
+        (static(voter_not_fetching(healthy(), 2)), [NO_RESERVE]),
+        (static(voter_not_fetching(healthy(5), 2)), ["warning voter-lagging: voter 2"]),
         # A replaced disk has its own rule, if that rule is applicable.
         (DISK, ["warning voter-disk-replaced: controller 2"]),
         (static(DISK), [NO_RESERVE]),
         # Another voter is missing too.
         (
-            observer(silent(silent(healthy(5), 1), 2), 2, directory="newDirOf2"),
+            observer(voter_not_fetching(voter_not_fetching(healthy(5), 1), 2), 2, directory="newDirOf2"),
             [NO_RESERVE, "warning voter-disk-replaced: controller 2"],
         ),
         (
-            observer(silent(healthy(5), 2), 2, directory="newDirOf2"),
+            observer(voter_not_fetching(healthy(5), 2), 2, directory="newDirOf2"),
             ["warning voter-disk-replaced: controller 2"],
         ),
         # Nothing is committed: the missing voters are in its evidence.
         (stalled(healthy()), [STALLED]),
-        (stalled(silent(silent(healthy(), 1), 2)), [STALLED]),
+        (stalled(voter_not_fetching(voter_not_fetching(healthy(), 1), 2)), [STALLED]),
         (stalled(healthy(), for_ms=10_001, waiting=1), [STALLED]),
         (stalled(healthy(), for_ms=10_000), []),
         # NoOps are switched off: an idle log ends at its high watermark, which does not move.
@@ -68,12 +68,12 @@ DISK = observer(silent(healthy(), 2), 2, directory="newDirOf2")
     ],
 )
 def test_one_cause_fires_one_alert(quorum: Quorum, firing: list[str]) -> None:
-    assert [each for each in told(quorum) if "quorum-shape" not in each] == firing
+    assert [each for each in finding_lines(quorum) if "quorum-shape" not in each] == firing
 
 
 def test_a_missing_leader_makes_all_three_rules_unknown() -> None:
-    unhealthy = leaderless(silent(healthy(), 2), 1)
-    assert told(unhealthy) == ["critical no-leader: quorum"]
+    unhealthy = leaderless(voter_not_fetching(healthy(), 2), 1)
+    assert finding_lines(unhealthy) == ["critical no-leader: quorum"]
     assert {("failure-tolerance", None), ("voter-lagging", None), ("high-watermark-stalled", None)} <= {
         *unknown(unhealthy)
     }
@@ -85,22 +85,23 @@ def test_a_replaced_disk_makes_the_rules_about_the_voter_unknown() -> None:
 
 
 def test_a_voter_that_catches_up_is_unknown() -> None:
-    closing = behind(healthy(5), 2, lags=[60_000 - 4_000 * n for n in range(12)])
-    assert told(closing) == []
+    closing = voters_lagging(healthy(5), 2, lags=[60_000 - 4_000 * n for n in range(12)])
+    assert finding_lines(closing) == []
     assert ("voter-lagging", "voter 2") in unknown(closing)
-    widening = behind(healthy(5), 2, lags=[20_000 + 4_000 * n for n in range(12)])
-    assert told(widening) == ["warning voter-lagging: voter 2"]
+    widening = voters_lagging(healthy(5), 2, lags=[20_000 + 4_000 * n for n in range(12)])
+    assert finding_lines(widening) == ["warning voter-lagging: voter 2"]
 
 
 def test_only_a_voter_that_does_not_fetch_is_advised_to_be_replaced() -> None:
     (slow,), (down,) = (
-        findings(quorum, "failure-tolerance") for quorum in (behind(healthy(), 2), silent(healthy(), 2))
+        findings(quorum, "failure-tolerance")
+        for quorum in (voters_lagging(healthy(), 2), voter_not_fetching(healthy(), 2))
     )
     assert [any("will not come back" in step for step in each.remedy) for each in (slow, down)] == [False, True]
 
 
 def test_an_old_poll_gives_no_finding() -> None:
-    quorum = unseen_for(stalled(silent(healthy(), 2)), log_ms=None, poll_ms=11_000)
+    quorum = not_observed_for(stalled(voter_not_fetching(healthy(), 2)), log_ms=None, poll_ms=11_000)
     assert findings(quorum, "failure-tolerance") == findings(quorum, "high-watermark-stalled") == []
 
 
@@ -140,7 +141,7 @@ def test_voters_that_have_not_fetched_from_a_new_leader_yet_are_lagging() -> Non
 
 
 def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
-    quorum = replace(silent(healthy(), 2), histories={})
+    quorum = replace(voter_not_fetching(healthy(), 2), histories={})
     assert quorum.poll is not None
     voters = tuple(
         replace(row, last_fetch_ms=None, log_end_offset=None) if row.key == key(2) else row
@@ -154,10 +155,12 @@ def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
 
 
 def test_configured_thresholds_are_used() -> None:
-    lagging = behind(healthy(), 2, for_ms=8_000)
-    assert told(lagging) == []
-    assert [each.rule for each in judged(lagging, {"failure-tolerance.behind": 5}).findings] == ["failure-tolerance"]
+    lagging = voters_lagging(healthy(), 2, for_ms=8_000)
+    assert finding_lines(lagging) == []
+    assert [each.rule for each in evaluation_of(lagging, {"failure-tolerance.behind": 5}).findings] == [
+        "failure-tolerance"
+    ]
     uncommitted = stalled(healthy(), for_ms=9_000)
-    assert [each.rule for each in judged(uncommitted, {"high-watermark-stalled.still": 5}).findings] == [
+    assert [each.rule for each in evaluation_of(uncommitted, {"high-watermark-stalled.still": 5}).findings] == [
         "high-watermark-stalled"
     ]

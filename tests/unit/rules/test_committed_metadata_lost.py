@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from rules.finding import Severity
 from rules.model.monitoring import Reason
-from tests.unit.rules.situation import all_refuse, failing, findings, healthy, told
+from tests.unit.rules.situation import all_refuse, failing, finding_lines, findings, healthy
 
 RULE = "committed-metadata-lost"
 
@@ -34,7 +34,7 @@ def test_no_other_failure_reason_is_a_loss() -> None:
 
 def test_a_loss_fires_without_a_leader_and_without_any_other_observation() -> None:
     dead = failing(all_refuse(healthy()), Reason.METADATA_LOST, "", detail="offset 30 is written again")
-    assert "critical committed-metadata-lost: metadata log" in told(dead)
+    assert "critical committed-metadata-lost: metadata log" in finding_lines(dead)
     (finding,) = findings(replace(dead, committed=None, poll=None, leader_id=None), RULE)
     assert finding.summary == (
         "Committed metadata was lost: offset 30 is written again. Topics, configurations and ACLs may be missing."

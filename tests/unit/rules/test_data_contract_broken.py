@@ -1,7 +1,7 @@
 """data-contract-broken: one finding for each contract that was found broken recently."""
 
 from rules.finding import Severity
-from tests.unit.rules.situation import breached, findings, healthy, told
+from tests.unit.rules.situation import finding_lines, findings, healthy, with_contract_violation
 
 MINUTE = 60_000
 
@@ -11,24 +11,33 @@ def test_without_a_contract_violation_there_is_no_finding() -> None:
 
 
 def test_each_broken_contract_is_one_finding_in_stable_order() -> None:
-    quorum = breached(breached(healthy(), "secrets-are-blanked", grave=True), "every-record-decodes", rows=3)
+    quorum = with_contract_violation(
+        with_contract_violation(healthy(), "secrets-are-blanked", grave=True), "every-record-decodes", rows=3
+    )
 
-    assert told(quorum) == [
+    assert finding_lines(quorum) == [
         "warning data-contract-broken: every-record-decodes",
         "critical data-contract-broken: secrets-are-blanked",
     ]
-    assert told(quorum) == told(
-        breached(breached(healthy(), "every-record-decodes"), "secrets-are-blanked", grave=True)
+    assert finding_lines(quorum) == finding_lines(
+        with_contract_violation(
+            with_contract_violation(healthy(), "every-record-decodes"), "secrets-are-blanked", grave=True
+        )
     )
 
 
 def test_the_finding_lasts_half_an_hour_after_the_contract_was_last_found_broken() -> None:
-    assert findings(breached(healthy(), "offsets-ascend", ago_ms=30 * MINUTE), "data-contract-broken") != []
-    assert findings(breached(healthy(), "offsets-ascend", ago_ms=30 * MINUTE + 1), "data-contract-broken") == []
+    assert (
+        findings(with_contract_violation(healthy(), "offsets-ascend", ago_ms=30 * MINUTE), "data-contract-broken") != []
+    )
+    assert (
+        findings(with_contract_violation(healthy(), "offsets-ascend", ago_ms=30 * MINUTE + 1), "data-contract-broken")
+        == []
+    )
 
 
 def test_the_summary_has_the_number_of_rows_and_one_example() -> None:
-    (finding,) = findings(breached(healthy(), "every-record-decodes", rows=3), "data-contract-broken")
+    (finding,) = findings(with_contract_violation(healthy(), "every-record-decodes", rows=3), "data-contract-broken")
 
     assert finding.severity is Severity.WARNING
     assert finding.summary.startswith("Data of kraftwatch breaks contract every-record-decodes in 3 rows. ")

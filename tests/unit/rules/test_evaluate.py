@@ -14,20 +14,20 @@ from rules.model.identifiers import Offset
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
+    evaluation_of,
     failing,
+    finding_lines,
     healthy,
-    judged,
     leaderless,
-    name_gone,
+    name_not_found,
+    not_observed_for,
     observer,
     recovering,
     refuses,
-    silent,
     stalled,
     static,
-    told,
     unknown,
-    unseen_for,
+    voter_not_fetching,
 )
 
 Fault: TypeAlias = Callable[[Quorum], Quorum]
@@ -65,7 +65,7 @@ def test_healthy_quorum_has_no_findings(rule: Rule, voters: int) -> None:
 
 @pytest.mark.kip("E012")
 def test_static_quorum_is_not_applicable_instead_of_healthy() -> None:
-    evaluation = judged(static(healthy()))
+    evaluation = evaluation_of(static(healthy()))
     assert evaluation.findings == ()
     assert {each.rule for each in evaluation.not_applicable} == {
         "forced-reconfiguration",
@@ -78,13 +78,13 @@ def test_static_quorum_is_not_applicable_instead_of_healthy() -> None:
 
 def test_log_without_kraft_version_is_static_after_it_is_read() -> None:
     old = replace(healthy(), kraft_version=None, committed=None)
-    assert judged(old).not_applicable
-    assert not judged(replace(old, last_offset=None)).not_applicable
+    assert evaluation_of(old).not_applicable
+    assert not evaluation_of(replace(old, last_offset=None)).not_applicable
 
 
 def test_rules_that_need_the_log_are_unknown_while_it_is_being_read() -> None:
-    behind = replace(recovering(name_gone(healthy(), 1, 2, 3), 0), last_offset=Offset(200))
-    assert told(behind) == []
+    behind = replace(recovering(name_not_found(healthy(), 1, 2, 3), 0), last_offset=Offset(200))
+    assert finding_lines(behind) == []
     assert {rule for rule, _ in unknown(behind)} == {
         "broker-fenced",
         "epoch-churn",
@@ -107,7 +107,7 @@ def test_rules_that_need_the_log_are_unknown_while_it_is_being_read() -> None:
 def test_no_leader_inhibits_rules_that_need_a_leader_but_not_endpoint_rules() -> None:
     # The replicas of `orders` cannot join without a controller; the endpoints are the cause.
     faulty = leaderless(refuses(recovering(healthy(), 0), 1, 2), 3)
-    assert told(faulty) == [
+    assert finding_lines(faulty) == [
         "critical no-leader: quorum",
         "critical stale-voter-endpoint: voter 1",
         "critical stale-voter-endpoint: voter 2",
@@ -136,9 +136,9 @@ def test_no_leader_inhibits_rules_that_need_a_leader_but_not_endpoint_rules() ->
 
 def test_inhibited_rule_is_unknown_at_once() -> None:
     """The quorum lost its leader a second ago: log and polls are still fresh, and would give a wrong finding."""
-    faulty = failing(unseen_for(recovering(healthy(), 0), 1_100, 1_500), Reason.NO_LEADER, "c1.test:9093")
-    assert told(recovering(healthy(), 0)) == ["critical partition-stuck-recovering: topic orders"]
-    assert told(faulty) == ["critical no-leader: quorum"]
+    faulty = failing(not_observed_for(recovering(healthy(), 0), 1_100, 1_500), Reason.NO_LEADER, "c1.test:9093")
+    assert finding_lines(recovering(healthy(), 0)) == ["critical partition-stuck-recovering: topic orders"]
+    assert finding_lines(faulty) == ["critical no-leader: quorum"]
 
 
 def failing_rule(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -149,7 +149,7 @@ def failing_rule(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResul
 def test_rule_that_raises_is_reported_and_other_rules_are_evaluated() -> None:
     rule = Rule(id="broken", title="", text="", thresholds=(hold(1), clear()), evaluate=failing_rule)
     thresholds = {**thresholds_for({}), "broken": Thresholds(values={"hold": 1, "clear": 10})}
-    evaluation = evaluate(name_gone(healthy(), 1), thresholds, [rule, *RULES.values()])
+    evaluation = evaluate(name_not_found(healthy(), 1), thresholds, [rule, *RULES.values()])
 
     assert [(each.rule, each.subject, each.severity) for each in evaluation.findings] == [
         ("monitor-blind", "rule broken", Severity.WARNING),
@@ -165,12 +165,12 @@ def test_rule_that_raises_is_reported_and_other_rules_are_evaluated() -> None:
     "faulty",
     [
         lambda quorum: quorum,
-        lambda quorum: silent(quorum, 2),
-        lambda quorum: silent(silent(quorum, 1), 2),
-        lambda quorum: stalled(silent(quorum, 2)),
-        lambda quorum: observer(silent(quorum, 2), 2, directory="newDirOf2"),
+        lambda quorum: voter_not_fetching(quorum, 2),
+        lambda quorum: voter_not_fetching(voter_not_fetching(quorum, 1), 2),
+        lambda quorum: stalled(voter_not_fetching(quorum, 2)),
+        lambda quorum: observer(voter_not_fetching(quorum, 2), 2, directory="newDirOf2"),
         lambda quorum: leaderless(quorum, 1),
-        unseen_for,
+        not_observed_for,
     ],
 )
 @pytest.mark.parametrize("voters", [3, 5])
@@ -178,15 +178,15 @@ def test_voters_record_without_endpoints_makes_no_rule_fail(faulty: Fault, voter
     quorum = healthy(voters)
     assert quorum.committed is not None
     without_endpoints = tuple(replace(voter, endpoints=()) for voter in quorum.committed.voters)
-    evaluation = judged(faulty(replace(quorum, committed=replace(quorum.committed, voters=without_endpoints))))
+    evaluation = evaluation_of(faulty(replace(quorum, committed=replace(quorum.committed, voters=without_endpoints))))
     assert [each.summary for each in evaluation.findings if each.subject.startswith("rule ")] == []
     assert "stale-voter-endpoint" in {each.rule for each in evaluation.unknown}
 
 
 def test_same_quorum_gives_same_evaluation() -> None:
-    faulty = recovering(name_gone(healthy(5), 4, 2), 3, 1)
-    assert judged(faulty) == judged(faulty)
-    assert [each.subject for each in judged(faulty).findings] == ["topic orders", "voter 2", "voter 4"]
+    faulty = recovering(name_not_found(healthy(5), 4, 2), 3, 1)
+    assert evaluation_of(faulty) == evaluation_of(faulty)
+    assert [each.subject for each in evaluation_of(faulty).findings] == ["topic orders", "voter 2", "voter 4"]
 
 
 @pytest.mark.kip("K038")
@@ -227,8 +227,8 @@ def test_invalid_override_is_reported_in_one_sentence(key: str, value: float, se
 
 
 def test_old_poll_makes_rules_that_need_polls_unknown() -> None:
-    assert ("voter-disk-replaced", None) in unknown(unseen_for(healthy(), log_ms=None, poll_ms=11_000))
-    assert unknown(unseen_for(healthy(), log_ms=None, poll_ms=9_000)) == []
+    assert ("voter-disk-replaced", None) in unknown(not_observed_for(healthy(), log_ms=None, poll_ms=11_000))
+    assert unknown(not_observed_for(healthy(), log_ms=None, poll_ms=9_000)) == []
 
 
 def test_poll_without_the_leaders_row_makes_rules_unknown() -> None:
@@ -236,7 +236,7 @@ def test_poll_without_the_leaders_row_makes_rules_unknown() -> None:
     quorum = healthy()
     assert quorum.poll is not None
     without_leader_row = replace(quorum, poll=replace(quorum.poll, voters=quorum.poll.voters[:2]))
-    evaluation = judged(without_leader_row)
+    evaluation = evaluation_of(without_leader_row)
     assert evaluation.findings == ()
     assert {each.rule for each in evaluation.unknown} == {
         "failure-tolerance",

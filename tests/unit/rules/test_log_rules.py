@@ -11,28 +11,28 @@ from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     broker,
-    broker_behind,
+    broker_lagging,
     elected,
+    evaluation_of,
+    finding_lines,
     findings,
     healthy,
     in_transaction,
-    judged,
     key,
     leaderless,
+    not_observed_for,
     row,
     shut_down,
-    silent,
     stalled,
     static,
-    told,
     unknown,
-    unseen_for,
+    voter_not_fetching,
     with_broker,
 )
 
 CHURN = "warning epoch-churn: quorum"
 FENCED = with_broker(healthy(), 101, fenced=True)
-LAGGING = broker_behind(healthy(), 101)
+LAGGING = broker_lagging(healthy(), 101)
 
 
 @pytest.mark.parametrize(("for_ms", "fires"), [(59_000, False), (60_000, True)])
@@ -68,30 +68,30 @@ def test_a_broker_that_left_by_a_controlled_shutdown_is_info_and_one_that_crashe
 
 def test_a_broker_that_shuts_down_is_not_fenced_yet() -> None:
     leaving = replace(broker(101), in_controlled_shutdown=True)
-    assert told(replace(healthy(), brokers={**healthy().brokers, NodeId(101): leaving})) == []
+    assert finding_lines(replace(healthy(), brokers={**healthy().brokers, NodeId(101): leaving})) == []
 
 
 @pytest.mark.parametrize(
     ("quorum", "firing"),
     [
         (LAGGING, ["warning observer-lagging: broker 101"]),
-        (broker_behind(healthy(), 101, silent=True), ["warning observer-lagging: broker 101"]),
-        (broker_behind(healthy(), 101, for_ms=29_000), []),
+        (broker_lagging(healthy(), 101, silent=True), ["warning observer-lagging: broker 101"]),
+        (broker_lagging(healthy(), 101, for_ms=29_000), []),
         # A fenced broker does not have to follow the log.
         (with_broker(LAGGING, 101, fenced=True), ["warning broker-fenced: broker 101"]),
         # A combined node is a voter, and is evaluated as one.
-        (with_broker(silent(healthy(5), 2), 2), ["warning voter-lagging: voter 2"]),
+        (with_broker(voter_not_fetching(healthy(5), 2), 2), ["warning voter-lagging: voter 2"]),
         (stalled(LAGGING), ["critical high-watermark-stalled: quorum"]),
         (leaderless(FENCED, 1), ["critical no-leader: quorum"]),
     ],
 )
 def test_a_broker_is_reported_by_the_rule_that_names_its_problem(quorum: Quorum, firing: list[str]) -> None:
-    assert told(quorum) == firing
+    assert finding_lines(quorum) == firing
 
 
 def test_a_broker_that_catches_up_is_unknown() -> None:
-    closing = broker_behind(healthy(), 101, lags=[90_000 - 5_000 * n for n in range(12)])
-    assert told(closing) == []
+    closing = broker_lagging(healthy(), 101, lags=[90_000 - 5_000 * n for n in range(12)])
+    assert finding_lines(closing) == []
     assert ("observer-lagging", "broker 101") in unknown(closing)
 
 
@@ -102,12 +102,12 @@ def test_a_broker_with_a_new_disk_is_evaluated_by_the_directory_that_fetches(fir
     assert quorum.poll is not None
     old, now = (row(key(101, "oldDisk"), fetched_ago_ms=120_000),), quorum.poll.observers
     observers = (*old, *now) if first else (*now, *old)
-    assert told(replace(quorum, poll=replace(quorum.poll, observers=observers))) == []
+    assert finding_lines(replace(quorum, poll=replace(quorum.poll, observers=observers))) == []
 
 
 def test_a_broker_that_a_new_leader_does_not_list_yet_is_unknown() -> None:
     quorum = with_broker(healthy(), 103)
-    assert told(quorum) == []
+    assert finding_lines(quorum) == []
     assert ("observer-lagging", "broker 103") in unknown(quorum)
     assert quorum.poll is not None
     never = replace(row(key(103)), last_caught_up_ms=None)
@@ -132,14 +132,14 @@ def test_a_broker_that_a_new_leader_does_not_list_yet_is_unknown() -> None:
     ],
 )
 def test_elections_that_no_restart_explains_are_churn(quorum: Quorum, firing: list[str]) -> None:
-    assert told(quorum) == firing
+    assert finding_lines(quorum) == firing
 
 
 @pytest.mark.parametrize("quorum", [healthy(5), static(healthy(5))])
 def test_without_controller_starts_in_the_log_a_rolling_restart_is_no_churn(quorum: Quorum) -> None:
     """Controllers register from metadata.version 3.7 on."""
     unregistered = replace(quorum, controllers={})
-    assert told(elected(unregistered, 1, 2, 3, 4, 5, 1, 2, 3)) == []
+    assert finding_lines(elected(unregistered, 1, 2, 3, 4, 5, 1, 2, 3)) == []
     (finding,) = findings(elected(unregistered, 1, 2, 3, 4, 5, 1, 2, 3, 4), "epoch-churn")
     assert finding.summary.startswith(
         "Too many leader elections: 9 within 15 min. A restart of all 5 voters, which this log does not record, does "
@@ -151,9 +151,9 @@ def test_without_controller_starts_in_the_log_a_rolling_restart_is_no_churn(quor
 
 def test_a_restart_explains_an_election_only_within_the_same_window() -> None:
     quorum = elected(healthy(), 1, 2, 1, 2, started=(1, 2, 3))
-    assert told(quorum) == []
+    assert finding_lines(quorum) == []
     before = tuple(replace(one, timestamp_ms=Millis(one.timestamp_ms - 900_001)) for one in quorum.history.starts)
-    assert told(replace(quorum, history=replace(quorum.history, starts=before))) == [CHURN]
+    assert finding_lines(replace(quorum, history=replace(quorum.history, starts=before))) == [CHURN]
 
 
 def test_epochs_without_a_leader_are_in_the_evidence() -> None:
@@ -166,15 +166,15 @@ def test_epochs_without_a_leader_are_in_the_evidence() -> None:
 
 
 def test_configured_thresholds_are_used() -> None:
-    assert [each.rule for each in judged(elected(healthy(), 1, 2), {"epoch-churn.elections": 2}).findings] == [
+    assert [each.rule for each in evaluation_of(elected(healthy(), 1, 2), {"epoch-churn.elections": 2}).findings] == [
         "epoch-churn"
     ]
-    assert judged(elected(healthy(), 1, 2, 1, 2), {"epoch-churn.window": 100}).findings == ()
-    assert judged(LAGGING, {"observer-lagging.lag": 90}).findings == ()
+    assert evaluation_of(elected(healthy(), 1, 2, 1, 2), {"epoch-churn.window": 100}).findings == ()
+    assert evaluation_of(LAGGING, {"observer-lagging.lag": 90}).findings == ()
 
 
 @pytest.mark.parametrize("rule", ["open-transaction", "broker-fenced", "observer-lagging", "epoch-churn"])
 def test_a_log_that_is_not_followed_makes_the_rule_unknown(rule: str) -> None:
-    unhealthy = elected(in_transaction(broker_behind(FENCED, 102), for_ms=61_000), 1, 2, 1, 2)
+    unhealthy = elected(in_transaction(broker_lagging(FENCED, 102), for_ms=61_000), 1, 2, 1, 2)
     assert len(findings(unhealthy, rule)) == 1
-    assert (rule, None) in unknown(unseen_for(unhealthy, log_ms=11_000, poll_ms=None))
+    assert (rule, None) in unknown(not_observed_for(unhealthy, log_ms=11_000, poll_ms=None))

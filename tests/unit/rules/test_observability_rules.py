@@ -15,22 +15,22 @@ from tests.unit.rules.situation import (
     all_refuse,
     endpoint,
     failing,
+    finding_lines,
     findings,
     healthy,
     key,
     leaderless,
-    name_gone,
+    name_not_found,
+    not_observed_for,
     probed,
     refuses,
     resolver_fails,
-    silent,
     static,
-    told,
     unknown,
-    unseen_for,
     view,
-    views,
+    voter_not_fetching,
     with_broker,
+    with_views,
 )
 
 ALL = tuple(str(endpoint(node)) for node in (1, 2, 3))
@@ -44,13 +44,13 @@ PARTLY_BLIND = ["warning monitor-blind: quorum"]
     ("quorum", "firing"),
     [
         (leaderless(healthy(), 1), NO_LEADER),
-        (failing(unseen_for(healthy()), Reason.NOT_READY, ALL[0]), NO_LEADER),
+        (failing(not_observed_for(healthy()), Reason.NOT_READY, ALL[0]), NO_LEADER),
         # One controller answers that there is no leader, the others do not answer at all.
         (failing(leaderless(healthy(), 1), Reason.TIMED_OUT, *ALL[1:]), NO_LEADER),
         # The newest observation counts, unless a leader answered at about the same time.
-        (failing(unseen_for(healthy(), 1_100, 1_500), Reason.NO_LEADER, ALL[0]), NO_LEADER),
+        (failing(not_observed_for(healthy(), 1_100, 1_500), Reason.NO_LEADER, ALL[0]), NO_LEADER),
         (failing(healthy(), Reason.NO_LEADER, ALL[0]), []),
-        (failing(unseen_for(healthy(), 1_100, 1_500), Reason.NO_LEADER, ALL[0], ago_ms=5_000), []),
+        (failing(not_observed_for(healthy(), 1_100, 1_500), Reason.NO_LEADER, ALL[0], ago_ms=5_000), []),
         (all_refuse(healthy()), NO_LEADER),
         # Configured brokers time out while there is no leader: the controllers decide.
         (
@@ -67,17 +67,17 @@ PARTLY_BLIND = ["warning monitor-blind: quorum"]
             failing(replace(all_refuse(healthy()), bootstrap=("old.test:9093",)), Reason.UNRESOLVABLE, "old.test:9093"),
             NO_LEADER,
         ),
-        (failing(unseen_for(healthy()), Reason.REFUSED, *ALL[:2]), BLIND),
-        (failing(failing(unseen_for(healthy()), Reason.REFUSED, *ALL[:2]), Reason.TIMED_OUT, ALL[2]), BLIND),
-        (failing(unseen_for(healthy()), Reason.TIMED_OUT, *ALL), BLIND),
-        (failing(unseen_for(healthy()), Reason.UNRESOLVABLE, *ALL), BLIND),
-        (failing(unseen_for(healthy()), Reason.NOT_AUTHENTICATED, *ALL), BLIND),
-        (failing(unseen_for(healthy()), Reason.WRONG_CLUSTER, *ALL), BLIND),
-        (unseen_for(healthy()), BLIND),
+        (failing(not_observed_for(healthy()), Reason.REFUSED, *ALL[:2]), BLIND),
+        (failing(failing(not_observed_for(healthy()), Reason.REFUSED, *ALL[:2]), Reason.TIMED_OUT, ALL[2]), BLIND),
+        (failing(not_observed_for(healthy()), Reason.TIMED_OUT, *ALL), BLIND),
+        (failing(not_observed_for(healthy()), Reason.UNRESOLVABLE, *ALL), BLIND),
+        (failing(not_observed_for(healthy()), Reason.NOT_AUTHENTICATED, *ALL), BLIND),
+        (failing(not_observed_for(healthy()), Reason.WRONG_CLUSTER, *ALL), BLIND),
+        (not_observed_for(healthy()), BLIND),
         (replace(healthy(), poll=None, log_seen_at_ms=None), BLIND),
-        (failing(unseen_for(healthy(), poll_ms=None), Reason.DENIED, ALL[2]), PARTLY_BLIND),
+        (failing(not_observed_for(healthy(), poll_ms=None), Reason.DENIED, ALL[2]), PARTLY_BLIND),
         (
-            failing(unseen_for(healthy(), log_ms=None), Reason.DENIED, ALL[2], source=ObservationSource.QUORUM),
+            failing(not_observed_for(healthy(), log_ms=None), Reason.DENIED, ALL[2], source=ObservationSource.QUORUM),
             PARTLY_BLIND,
         ),
         # One endpoint fails while a leader answers elsewhere.
@@ -87,20 +87,20 @@ PARTLY_BLIND = ["warning monitor-blind: quorum"]
     ],
 )
 def test_no_leader_and_monitor_blind_are_distinguished(quorum: Quorum, firing: list[str]) -> None:
-    assert told(quorum) == firing
+    assert finding_lines(quorum) == firing
 
 
 def test_from_outside_monitor_blind_is_a_warning() -> None:
-    assert told(replace(unseen_for(healthy()), vantage=Vantage.OUTSIDE)) == PARTLY_BLIND
+    assert finding_lines(replace(not_observed_for(healthy()), vantage=Vantage.OUTSIDE)) == PARTLY_BLIND
 
 
 def test_no_leader_is_unknown_while_the_quorum_is_not_observed() -> None:
-    assert ("no-leader", None) in unknown(unseen_for(healthy()))
+    assert ("no-leader", None) in unknown(not_observed_for(healthy()))
     assert ("no-leader", None) not in unknown(healthy())
 
 
 def test_evidence_of_no_leader_comes_from_the_recorded_voters() -> None:
-    quorum = leaderless(refuses(silent(healthy(), 1, end=9_000, epoch=6), 1, 2), 3)
+    quorum = leaderless(refuses(voter_not_fetching(healthy(), 1, end=9_000, epoch=6), 1, 2), 3)
     (finding,) = findings(quorum, "no-leader")
     assert finding.severity is Severity.CRITICAL
     assert "2 of 3 voters' endpoints refuse connections" in finding.summary
@@ -121,7 +121,7 @@ def test_evidence_of_no_leader_comes_from_the_recorded_voters() -> None:
 
 
 def test_the_remedy_names_the_endpoints() -> None:
-    (finding,) = findings(leaderless(name_gone(refuses(healthy(), 1), 2), 3), "no-leader")
+    (finding,) = findings(leaderless(name_not_found(refuses(healthy(), 1), 2), 3), "no-leader")
     assert finding.remedy == (
         "# Start controller 1 so that it listens at c1.test:9093, or restore that endpoint if it moved",
         "# Make c2.test resolve again (it was 10.0.0.2): it is the recorded endpoint of controller 2",
@@ -170,7 +170,7 @@ def test_without_any_poll_no_last_leader_is_named() -> None:
 
 def test_every_reason_has_a_remedy() -> None:
     assert set(ADVICE) == set(Reason)
-    quorum = failing(unseen_for(healthy()), Reason.DENIED, *ALL[:2], detail="CLUSTER_AUTHORIZATION_FAILED")
+    quorum = failing(not_observed_for(healthy()), Reason.DENIED, *ALL[:2], detail="CLUSTER_AUTHORIZATION_FAILED")
     (finding,) = findings(quorum, "monitor-blind")
     assert finding.remedy[0].startswith("# Allow the monitor's principal CLUSTER_ACTION on CLUSTER")
     assert "denied at c1.test:9093 and c2.test:9093" in finding.remedy[0]
@@ -187,7 +187,7 @@ def test_every_reason_has_a_remedy() -> None:
 def test_the_remedy_of_a_denied_request_is_the_command_that_allows_it(
     denied: tuple[ObservationSource, ...], options: str
 ) -> None:
-    quorum = replace(unseen_for(healthy()), access=Access(secured=True, principal="User:kraft watch"))
+    quorum = replace(not_observed_for(healthy()), access=Access(secured=True, principal="User:kraft watch"))
     for source in denied:
         quorum = failing(quorum, Reason.DENIED, *ALL, source=source)
 
@@ -201,21 +201,21 @@ def test_the_remedy_of_a_denied_request_is_the_command_that_allows_it(
 
 
 def test_without_a_known_principal_the_remedy_has_no_acl_command() -> None:
-    quorum = replace(failing(unseen_for(healthy()), Reason.DENIED, *ALL), access=Access(secured=True))
+    quorum = replace(failing(not_observed_for(healthy()), Reason.DENIED, *ALL), access=Access(secured=True))
     (finding,) = findings(quorum, "monitor-blind")
     assert not any(line.startswith("kafka-acls") for line in finding.remedy)
 
 
 def test_without_the_metadata_log_by_choice_only_failing_polls_are_reported() -> None:
-    quorum = replace(unseen_for(healthy(), poll_ms=None), access=Access(log=False))
-    assert told(quorum) == []
+    quorum = replace(not_observed_for(healthy(), poll_ms=None), access=Access(log=False))
+    assert finding_lines(quorum) == []
     judged = evaluate(quorum, thresholds_for({}))
     assert {"stale-voter-endpoint", "partition-stuck-recovering"} <= {each.rule for each in judged.not_applicable}
-    assert told(replace(unseen_for(healthy()), access=Access(log=False))) == BLIND
+    assert finding_lines(replace(not_observed_for(healthy()), access=Access(log=False))) == BLIND
 
 
 def test_brokers_serve_polls_but_not_the_metadata_log() -> None:
-    quorum = replace(unseen_for(healthy(), poll_ms=None), bootstrap=("b101.test:9092",))
+    quorum = replace(not_observed_for(healthy(), poll_ms=None), bootstrap=("b101.test:9092",))
     (finding,) = findings(failing(quorum, Reason.UNSUPPORTED, "b101.test:9092"), "monitor-blind")
     assert finding.remedy[0].startswith(
         "# Configure a controller's address as well: brokers (b101.test:9092) do not serve"
@@ -223,12 +223,12 @@ def test_brokers_serve_polls_but_not_the_metadata_log() -> None:
 
 
 def test_a_fenced_broker_does_not_fire_monitor_blind() -> None:
-    assert told(with_broker(healthy(), 101, fenced=True)) == ["warning broker-fenced: broker 101"]
+    assert finding_lines(with_broker(healthy(), 101, fenced=True)) == ["warning broker-fenced: broker 101"]
 
 
 def with_unreachable_leader(quorum: Quorum, *followers: int, reason: Reason = Reason.TIMED_OUT) -> Quorum:
     """Controller 3 leads and does not answer; these followers answer that they do not lead, and report it as leader."""
-    quorum = failing(unseen_for(quorum), reason, ALL[2])
+    quorum = failing(not_observed_for(quorum), reason, ALL[2])
     return failing(quorum, Reason.NO_LEADER, *(str(endpoint(node)) for node in followers))
 
 
@@ -236,7 +236,7 @@ def with_unreachable_leader(quorum: Quorum, *followers: int, reason: Reason = Re
 def test_a_leader_that_only_kraftwatch_does_not_reach_fires_monitor_blind(reason: Reason) -> None:
     quorum = with_unreachable_leader(healthy(), 1, 2, reason=reason)
 
-    assert told(quorum) == BLIND
+    assert finding_lines(quorum) == BLIND
     (blind,) = findings(quorum, "monitor-blind")
     assert blind.summary.endswith(f"Controller 3 does not answer here, but {ALL[0]} and {ALL[1]} report it as leader.")
     assert "no-leader" not in blind.summary
@@ -252,16 +252,16 @@ def test_a_leader_that_only_kraftwatch_does_not_reach_fires_monitor_blind(reason
         # Refused connections mean that no process listens.
         with_unreachable_leader(healthy(), 1, 2, reason=Reason.REFUSED),
         # The others cannot reach one another at their recorded endpoints: they could not have elected another leader.
-        with_unreachable_leader(name_gone(healthy(), 1), 1, 2),
+        with_unreachable_leader(name_not_found(healthy(), 1), 1, 2),
         # They report no leader, or different ones, or did so too long ago.
-        with_unreachable_leader(views(healthy(), view(1, leader=None), view(2, leader=None)), 1, 2),
-        with_unreachable_leader(views(healthy(), view(2, leader=1)), 1, 2),
-        with_unreachable_leader(views(healthy(), view(2, epoch=EPOCH - 1)), 1, 2),
-        with_unreachable_leader(views(healthy(), view(2, ago_ms=40_000)), 1, 2),
+        with_unreachable_leader(with_views(healthy(), view(1, leader=None), view(2, leader=None)), 1, 2),
+        with_unreachable_leader(with_views(healthy(), view(2, leader=1)), 1, 2),
+        with_unreachable_leader(with_views(healthy(), view(2, epoch=EPOCH - 1)), 1, 2),
+        with_unreachable_leader(with_views(healthy(), view(2, ago_ms=40_000)), 1, 2),
         # The controller itself answers that it does not lead.
         failing(with_unreachable_leader(healthy(), 1, 2), Reason.NO_LEADER, ALL[2], source=ObservationSource.QUORUM),
     ],
     ids=["one", "two-of-five", "refused", "unreachable", "no-leader", "two", "old-epoch", "old-report", "itself"],
 )
 def test_followers_that_could_not_have_elected_another_leader_are_not_enough(quorum: Quorum) -> None:
-    assert [each for each in told(quorum) if "no-leader" in each] == NO_LEADER
+    assert [each for each in finding_lines(quorum) if "no-leader" in each] == NO_LEADER

@@ -8,7 +8,18 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.model.voter_set import tolerated_failures
-from tests.unit.rules.situation import NOW, findings, healthy, history, key, observer, removed, silent, told, unknown
+from tests.unit.rules.situation import (
+    NOW,
+    finding_lines,
+    findings,
+    healthy,
+    history,
+    key,
+    observer,
+    removed,
+    unknown,
+    voter_not_fetching,
+)
 
 RULE = "observer-could-be-voter"
 
@@ -66,8 +77,8 @@ def test_failures_tolerated(voters: int, failures: int) -> None:
         # Removed less than 300 s ago: Kafka lists it as an observer for that long.
         observer(removed(healthy(), 2, ago_ms=299_000), 2),
         # Another directory of a voter's id: voter-disk-replaced reports that.
-        observer(silent(healthy(), 2), 2, directory="newDirOf2"),
-        observer(removed(silent(healthy(), 2), 2, ago_ms=400_000), 2, directory="newDirOf2"),
+        observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2"),
+        observer(removed(voter_not_fetching(healthy(), 2), 2, ago_ms=400_000), 2, directory="newDirOf2"),
     ],
 )
 def test_brokers_removed_voters_and_replaced_disks_are_not_reported(quorum: Quorum) -> None:
@@ -125,14 +136,14 @@ def test_readiness_is_evaluated_on_the_window(lags: list[int], state: str, first
 
 
 def test_a_voter_that_does_not_fetch_is_started_or_removed_first() -> None:
-    (finding,) = findings(observer(silent(healthy(), 1), 4), RULE)
+    (finding,) = findings(observer(voter_not_fetching(healthy(), 1), 4), RULE)
     assert finding.evidence["voters_not_fetching"] == [1]
     assert finding.remedy[0] == ("# Before you add this observer, start or remove each voter that does not fetch: 1")
 
 
 def test_an_observer_that_stops_fetching_is_unknown() -> None:
     quorum = observer(healthy(), 4, fetched_ago_ms=30_000, lags=(30_000,) * 5)
-    assert told(quorum) == []
+    assert finding_lines(quorum) == []
     assert (RULE, f"observer {key(4)}") in unknown(quorum)
 
 

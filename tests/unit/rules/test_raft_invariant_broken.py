@@ -1,5 +1,5 @@
 from rules.model.monitoring import Invariant, Reason
-from tests.unit.rules.situation import broken, failing, findings, healthy, told, unknown
+from tests.unit.rules.situation import failing, finding_lines, findings, healthy, unknown, with_invariant_violation
 
 
 def test_healthy_quorum_breaks_no_invariant() -> None:
@@ -7,7 +7,7 @@ def test_healthy_quorum_breaks_no_invariant() -> None:
 
 
 def test_each_broken_invariant_is_critical() -> None:
-    assert told(broken(healthy(), *Invariant)) == [
+    assert finding_lines(with_invariant_violation(healthy(), *Invariant)) == [
         "critical raft-invariant-broken: two-leaders",
         "critical raft-invariant-broken: epoch-back",
         "critical raft-invariant-broken: high-watermark-back",
@@ -15,7 +15,9 @@ def test_each_broken_invariant_is_critical() -> None:
 
 
 def test_several_violations_of_one_invariant_are_one_finding() -> None:
-    quorum = broken(broken(healthy(), Invariant.EPOCH_BACK), Invariant.EPOCH_BACK, ago_ms=1_000)
+    quorum = with_invariant_violation(
+        with_invariant_violation(healthy(), Invariant.EPOCH_BACK), Invariant.EPOCH_BACK, ago_ms=1_000
+    )
     (finding,) = findings(quorum, "raft-invariant-broken")
     violations = finding.evidence["violations"]
     assert isinstance(violations, list)
@@ -23,12 +25,14 @@ def test_several_violations_of_one_invariant_are_one_finding() -> None:
 
 
 def test_loss_of_committed_metadata_explains_violations_at_the_same_time() -> None:
-    lost = failing(broken(healthy(), Invariant.HIGH_WATERMARK_BACK), Reason.METADATA_LOST, "c1.test:9093")
+    lost = failing(
+        with_invariant_violation(healthy(), Invariant.HIGH_WATERMARK_BACK), Reason.METADATA_LOST, "c1.test:9093"
+    )
     assert findings(lost, "raft-invariant-broken") == []
     assert ("raft-invariant-broken", "high-watermark-back") in unknown(lost)
 
 
 def test_loss_of_committed_metadata_does_not_explain_earlier_violations() -> None:
-    long_ago = broken(healthy(), Invariant.TWO_LEADERS, ago_ms=600_000)
+    long_ago = with_invariant_violation(healthy(), Invariant.TWO_LEADERS, ago_ms=600_000)
     lost = failing(long_ago, Reason.METADATA_LOST, "c1.test:9093")
     assert [each.subject for each in findings(lost, "raft-invariant-broken")] == ["two-leaders"]

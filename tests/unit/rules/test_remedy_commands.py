@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.formatting import listed, spelled
+from rules.formatting import and_join, ms_text
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Access, Answer, ObservationSource, Reason
 from rules.model.quorum import Quorum
@@ -29,7 +29,7 @@ from tests.unit.rules.situation import (
     healthy,
     key,
     leaderless,
-    name_gone,
+    name_not_found,
     probed,
     refuses,
     registered_elsewhere,
@@ -49,17 +49,17 @@ def bare() -> Quorum:
     [
         (healthy(), "c3.test:9093"),
         (refuses(healthy(), 3), "c1.test:9093"),
-        (name_gone(healthy(), 3, 1), "c2.test:9093"),
+        (name_not_found(healthy(), 3, 1), "c2.test:9093"),
         (probed(healthy(), 3, answer=Answer.OTHER_CLUSTER), "c1.test:9093"),
         (probed(healthy(), 3, answer=Answer.NO_ANSWER), "c1.test:9093"),
         # The voter set is outdated, and the registration names where the leader is now.
         (refuses(registered_elsewhere(healthy(), 1, 2, 3), 1, 2, 3), "c3.test:19093"),
-        (replace(name_gone(healthy(), 1, 2, 3), bootstrap=("10.9.9.9:9093",)), "10.9.9.9:9093"),
-        (replace(name_gone(healthy(), 1, 2, 3), bootstrap=("b101.test:9092",)), "10.0.0.3:9093"),
-        (replace(name_gone(healthy(), 1, 2, 3), addresses={"c2.test": ("fd00::2",)}), "'[fd00::2]:9093'"),
+        (replace(name_not_found(healthy(), 1, 2, 3), bootstrap=("10.9.9.9:9093",)), "10.9.9.9:9093"),
+        (replace(name_not_found(healthy(), 1, 2, 3), bootstrap=("b101.test:9092",)), "10.0.0.3:9093"),
+        (replace(name_not_found(healthy(), 1, 2, 3), addresses={"c2.test": ("fd00::2",)}), "'[fd00::2]:9093'"),
         (failing(refuses(healthy(), 1, 2, 3), Reason.NO_LEADER, "c2.test:19093"), "c2.test:19093"),
         # It knew no leader once, and its name is gone since.
-        (failing(name_gone(healthy(), 1, 2, 3), Reason.NO_LEADER, "c1.test:9093"), "10.0.0.3:9093"),
+        (failing(name_not_found(healthy(), 1, 2, 3), Reason.NO_LEADER, "c1.test:9093"), "10.0.0.3:9093"),
         (leaderless(healthy(), 1), "c3.test:9093"),
         # Nothing answers anywhere: it will be there when it is back.
         (all_refuse(refuses(healthy(), 1, 2, 3)), "c3.test:9093"),
@@ -73,8 +73,8 @@ def test_a_controller_that_answers(quorum: Quorum, address: str) -> None:
 
 
 def test_not_the_one_that_is_being_mended() -> None:
-    assert controller_bootstrap(healthy(), besides=NodeId(3)) == "c1.test:9093"
-    assert "c3.test" not in describe_status(name_gone(healthy(), 1), besides=NodeId(3))
+    assert controller_bootstrap(healthy(), excluding=NodeId(3)) == "c1.test:9093"
+    assert "c3.test" not in describe_status(name_not_found(healthy(), 1), excluding=NodeId(3))
 
 
 def test_a_broker_that_lives() -> None:
@@ -217,12 +217,12 @@ def test_the_placeholder_of_the_node_is_left_to_the_shell() -> None:
     ],
 )
 def test_durations(duration: int, words: str) -> None:
-    assert spelled(duration) == words
+    assert ms_text(duration) == words
 
 
 def test_lists() -> None:
-    assert listed([]) == "none"
-    assert listed([1]) == "1"
-    assert listed([1, 2]) == "1 and 2"
-    assert listed("abc") == "a, b and c"
-    assert listed(range(20), 3) == "0, 1, 2 and 17 more"
+    assert and_join([]) == "none"
+    assert and_join([1]) == "1"
+    assert and_join([1, 2]) == "1 and 2"
+    assert and_join("abc") == "a, b and c"
+    assert and_join(range(20), 3) == "0, 1, 2 and 17 more"

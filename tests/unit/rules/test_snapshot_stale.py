@@ -11,15 +11,15 @@ from tests.unit.rules.situation import (
     EPOCH,
     NOW,
     elected,
+    evaluation_of,
+    finding_lines,
     findings,
     healthy,
-    judged,
     leader_log,
     snapshots,
-    told,
     unknown,
     view,
-    views,
+    with_views,
 )
 
 RULE = "snapshot-stale"
@@ -37,7 +37,7 @@ FIRES = [f"warning {RULE}: metadata log"]
     ],
 )
 def test_fires_when_the_newest_snapshot_is_older_than_the_threshold(log: LeaderLog, expected: list[str]) -> None:
-    assert told(snapshots(healthy(), log)) == expected
+    assert finding_lines(snapshots(healthy(), log)) == expected
 
 
 def started(quorum: Quorum, ago_ms: int) -> Quorum:
@@ -47,13 +47,13 @@ def started(quorum: Quorum, ago_ms: int) -> Quorum:
 
 @pytest.mark.parametrize(("ago_ms", "expected"), [(HOUR_MS // 2, []), (3 * HOUR_MS, []), (3 * HOUR_MS + 1, FIRES)])
 def test_leader_that_started_recently_may_have_an_old_snapshot(ago_ms: int, expected: list[str]) -> None:
-    assert told(started(snapshots(healthy(), leader_log(60 * HOUR_MS)), ago_ms)) == expected
+    assert finding_lines(started(snapshots(healthy(), leader_log(60 * HOUR_MS)), ago_ms)) == expected
 
 
 @pytest.mark.parametrize(("winner", "expected"), [(3, []), (1, FIRES)])
 def test_election_time_is_used_if_controllers_do_not_register(winner: int, expected: list[str]) -> None:
     quorum = replace(snapshots(healthy(), leader_log(60 * HOUR_MS)), controllers={})
-    assert told(elected(quorum, winner)) == expected
+    assert finding_lines(elected(quorum, winner)) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def test_election_time_is_used_if_controllers_do_not_register(winner: int, expec
 )
 def test_result_is_unknown_if_the_age_of_the_snapshot_is_unknown(log: LeaderLog, why: str) -> None:
     quorum = snapshots(healthy(), log)
-    assert told(quorum) == []
-    (gap,) = [each for each in judged(quorum).unknown if each.rule == RULE]
+    assert finding_lines(quorum) == []
+    (gap,) = [each for each in evaluation_of(quorum).unknown if each.rule == RULE]
     assert why in gap.why
 
 
 def test_kafka_before_3_6_that_reports_no_snapshot_is_not_applicable() -> None:
     quorum = snapshots(healthy(), leader_log(None, begins_ago_ms=4 * HOUR_MS, tells_absence=False))
-    assert told(quorum) == []
-    (not_applicable,) = [each for each in judged(quorum).not_applicable if each.rule == RULE]
+    assert finding_lines(quorum) == []
+    (not_applicable,) = [each for each in evaluation_of(quorum).not_applicable if each.rule == RULE]
     assert "only after it has deleted log segments before it" in not_applicable.why
 
 
@@ -87,11 +87,11 @@ def test_result_is_unknown_without_a_leader_view() -> None:
 def test_leader_of_the_newest_epoch_is_evaluated() -> None:
     """A leader that is cut off reports itself as the leader for a while."""
     deposed = replace(view(1, leader=1, epoch=EPOCH - 1), log=leader_log(4 * HOUR_MS))
-    assert findings(views(healthy(), deposed), RULE) == []
+    assert findings(with_views(healthy(), deposed), RULE) == []
 
 
 def test_evidence_counts_the_records_since_and_the_threshold_is_configurable() -> None:
     (finding,) = findings(snapshots(healthy(), leader_log(4 * HOUR_MS, end=800)), RULE)
     assert finding.evidence["records_since"] == 9_200
     assert finding.condition_age_ms == HOUR_MS
-    assert judged(snapshots(healthy(), leader_log(4 * HOUR_MS)), {f"{RULE}.age": 5 * 3_600}).findings == ()
+    assert evaluation_of(snapshots(healthy(), leader_log(4 * HOUR_MS)), {f"{RULE}.age": 5 * 3_600}).findings == ()

@@ -5,7 +5,16 @@ from dataclasses import replace
 import pytest
 
 from rules.model.identifiers import TopicId
-from tests.unit.rules.situation import findings, healthy, judged, recovering, told, unclean, unknown, unseen_for
+from tests.unit.rules.situation import (
+    evaluation_of,
+    finding_lines,
+    findings,
+    healthy,
+    not_observed_for,
+    recovering,
+    unclean,
+    unknown,
+)
 
 RULE = "unclean-election"
 FIRES = [f"info {RULE}: topic orders"]
@@ -14,14 +23,14 @@ FIRES = [f"info {RULE}: topic orders"]
 @pytest.mark.kip("B002")
 @pytest.mark.parametrize(("ago_ms", "expected"), [(0, FIRES), (600_000, FIRES), (600_001, [])])
 def test_fires_for_ten_minutes_by_the_timestamps_in_the_log(ago_ms: int, expected: list[str]) -> None:
-    assert told(unclean(healthy(), 0, ago_ms=ago_ms)) == expected
+    assert finding_lines(unclean(healthy(), 0, ago_ms=ago_ms)) == expected
 
 
 def test_evidence_counts_partitions_that_still_recover() -> None:
     recovered, stuck = unclean(healthy(), 0, 3), recovering(unclean(healthy(), 0, 3), 0, 3)
     assert findings(recovered, RULE)[0].evidence["partitions_recovering_now"] == 0
     assert findings(stuck, RULE)[0].evidence["partitions_recovering_now"] == 2
-    assert told(stuck) == ["critical partition-stuck-recovering: topic orders", *FIRES]
+    assert finding_lines(stuck) == ["critical partition-stuck-recovering: topic orders", *FIRES]
 
 
 def test_several_elections_of_one_topic_are_one_finding() -> None:
@@ -38,8 +47,8 @@ def test_topic_with_an_unknown_name_is_named_by_its_id() -> None:
 
 
 def test_told_for_is_configurable_and_result_is_unknown_without_the_log() -> None:
-    assert judged(unclean(healthy(), 0), {f"{RULE}.told_for": 30}).findings == ()
-    assert (RULE, None) in unknown(unseen_for(unclean(healthy(), 0), log_ms=11_000, poll_ms=None))
+    assert evaluation_of(unclean(healthy(), 0), {f"{RULE}.told_for": 30}).findings == ()
+    assert (RULE, None) in unknown(not_observed_for(unclean(healthy(), 0), log_ms=11_000, poll_ms=None))
 
 
 def test_findings_are_in_the_order_of_the_topic_names() -> None:

@@ -10,13 +10,13 @@ from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     DAY_MS,
+    evaluation_of,
+    finding_lines,
     findings,
     healthy,
-    judged,
     registered,
     static,
     supporting,
-    told,
     unknown,
     upgraded,
     with_broker,
@@ -77,7 +77,7 @@ def test_difference_in_another_feature_is_reported() -> None:
     ],
 )
 def test_findings_by_supported_and_finalized_levels(quorum: Quorum, expected: list[str]) -> None:
-    assert [each for each in told(quorum) if RULE in each] == expected
+    assert [each for each in finding_lines(quorum) if RULE in each] == expected
 
 
 def test_remedy_finalizes_a_level_that_every_node_supports() -> None:
@@ -97,4 +97,6 @@ def test_result_is_unknown_for_a_registration_without_features() -> None:
 
 def test_finalize_threshold_is_configurable() -> None:
     quorum = upgraded(healthy(), 30, ago_ms=HOUR_MS)
-    assert [each.subject for each in judged(quorum, {f"{RULE}.finalize": 3_000}).findings] == ["metadata.version"]
+    assert [each.subject for each in evaluation_of(quorum, {f"{RULE}.finalize": 3_000}).findings] == [
+        "metadata.version"
+    ]

@@ -7,7 +7,17 @@ import pytest
 from rules.model.identifiers import Epoch, Millis
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import NOW, findings, foreign, healthy, judged, told, unknown, view, views
+from tests.unit.rules.situation import (
+    NOW,
+    evaluation_of,
+    finding_lines,
+    findings,
+    foreign,
+    healthy,
+    unknown,
+    view,
+    with_views,
+)
 from tests.unit.rules.situation import leaderless as nobody_leads
 
 RULE = "views-disagree"
@@ -29,46 +39,46 @@ DISAGREES = [f"warning {RULE}: controller 1"]
     ],
 )
 def test_controller_that_reports_another_leader_or_epoch_disagrees(reported: LeaderView, expected: list[str]) -> None:
-    assert told(views(healthy(), reported)) == expected
+    assert finding_lines(with_views(healthy(), reported)) == expected
 
 
 def test_view_from_before_an_election_is_not_a_disagreement() -> None:
     """Controllers are asked every ten seconds, so some have not been asked since the election."""
     elected = [view(node, epoch=8, ago_ms=1_000, since_ms=1_000) for node in (2, 3)]
-    quorum = views(healthy(), *elected)
+    quorum = with_views(healthy(), *elected)
     assert quorum.poll is not None
     quorum = replace(quorum, poll=replace(quorum.poll, leader_epoch=Epoch(8)))
-    assert told(quorum) == []
+    assert finding_lines(quorum) == []
     after_election = view(1, ago_ms=500)
-    assert told(views(quorum, after_election)) == DISAGREES
+    assert finding_lines(with_views(quorum, after_election)) == DISAGREES
 
 
 def test_newest_epoch_may_be_known_from_a_poll_alone() -> None:
     quorum = healthy()
     assert quorum.poll is not None
     later = replace(quorum.poll, leader_epoch=Epoch(8), observed_at_ms=Millis(NOW - 3_000))
-    assert told(replace(quorum, poll=later)) == [], "no controller was asked since"
+    assert finding_lines(replace(quorum, poll=later)) == [], "no controller was asked since"
 
 
 def test_voter_without_a_view_is_unknown_and_an_observer_is_evaluated() -> None:
     quorum = healthy()
     without_controller_1 = {name: each for name, each in quorum.leader_views.items() if each.node != 1}
     assert unknown(replace(quorum, leader_views=without_controller_1)) == [(RULE, "controller 1")]
-    assert told(views(quorum, view(9, leader=None))) == [f"warning {RULE}: controller 9"]
-    (finding,) = findings(views(quorum, view(9, leader=None)), RULE)
+    assert finding_lines(with_views(quorum, view(9, leader=None))) == [f"warning {RULE}: controller 9"]
+    (finding,) = findings(with_views(quorum, view(9, leader=None)), RULE)
     assert "vote" not in finding.summary
 
 
 def test_result_is_unknown_without_views_or_without_a_leader() -> None:
     assert (RULE, None) in unknown(replace(healthy(), leader_views={}))
-    no_leader: Quorum = views(healthy(), *(view(node, leader=None) for node in (1, 2, 3)))
+    no_leader: Quorum = with_views(healthy(), *(view(node, leader=None) for node in (1, 2, 3)))
     assert (RULE, None) in unknown(replace(no_leader, poll=None))
-    assert (RULE, None) in unknown(nobody_leads(views(healthy(), view(1, leader=None)), 1))
+    assert (RULE, None) in unknown(nobody_leads(with_views(healthy(), view(1, leader=None)), 1))
 
 
 def test_endpoint_of_an_unknown_node_is_named_by_its_address() -> None:
     unnamed = replace(view(8, leader=None), node=None)
-    quorum = views(healthy(), unnamed)
+    quorum = with_views(healthy(), unnamed)
     reversed_views = dict(reversed([*quorum.leader_views.items()]))
     (finding,) = findings(replace(quorum, leader_views=reversed_views), RULE)
     assert finding.subject == "endpoint c8.test:9093"
@@ -78,6 +88,6 @@ def test_endpoint_of_an_unknown_node_is_named_by_its_address() -> None:
 
 
 def test_view_age_is_configurable() -> None:
-    quorum = views(healthy(), view(1, leader=None, ago_ms=3_000))
-    assert [each.rule for each in judged(quorum).findings] == [RULE]
-    assert judged(quorum, {f"{RULE}.view_age": 2}).findings == ()
+    quorum = with_views(healthy(), view(1, leader=None, ago_ms=3_000))
+    assert [each.rule for each in evaluation_of(quorum).findings] == [RULE]
+    assert evaluation_of(quorum, {f"{RULE}.view_age": 2}).findings == ()

@@ -7,14 +7,24 @@ import pytest
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
-from tests.unit.rules.situation import NOW, findings, healthy, key, observer, removed, silent, told, unknown
+from tests.unit.rules.situation import (
+    NOW,
+    finding_lines,
+    findings,
+    healthy,
+    key,
+    observer,
+    removed,
+    unknown,
+    voter_not_fetching,
+)
 
 RULE = "voter-disk-replaced"
 NEW = key(2, "newDirOf2")
 
 
 def replaced(quorum: Quorum | None = None, *, lag: int = 0) -> Quorum:
-    return observer(silent(quorum or healthy(), 2), 2, directory="newDirOf2", lags=(lag,) * 30)
+    return observer(voter_not_fetching(quorum or healthy(), 2), 2, directory="newDirOf2", lags=(lag,) * 30)
 
 
 def half_done(*, ago_ms: int = 4_000, lag: int = 0) -> Quorum:
@@ -37,9 +47,9 @@ def test_remedy_removes_the_old_voter_and_then_adds_the_new_one() -> None:
 
 
 def test_no_other_rule_reports_the_replacement() -> None:
-    assert told(replaced()) == ["warning voter-disk-replaced: controller 2"]
-    assert told(half_done()) == ["warning voter-disk-replaced: controller 2"]
-    assert told(half_done(ago_ms=3_600_000)) == ["warning voter-disk-replaced: controller 2"]
+    assert finding_lines(replaced()) == ["warning voter-disk-replaced: controller 2"]
+    assert finding_lines(half_done()) == ["warning voter-disk-replaced: controller 2"]
+    assert finding_lines(half_done(ago_ms=3_600_000)) == ["warning voter-disk-replaced: controller 2"]
 
 
 @pytest.mark.kip("A052", "A078", "A109")
@@ -75,7 +85,7 @@ def test_no_finding_when_the_new_directory_is_a_voter() -> None:
 @pytest.mark.parametrize(
     "quorum",
     [
-        silent(healthy(), 2),
+        voter_not_fetching(healthy(), 2),
         # The old directory still fetches: two processes use one id, and no directory was replaced.
         observer(healthy(), 2, directory="newDirOf2"),
         # A broker with its own directory id.
@@ -92,7 +102,9 @@ def test_no_replacement(quorum: Quorum) -> None:
 
 
 def test_replacement_that_stops_fetching_is_unknown() -> None:
-    stopped = observer(silent(healthy(), 2), 2, directory="newDirOf2", fetched_ago_ms=30_000, lags=(30_000,) * 5)
+    stopped = observer(
+        voter_not_fetching(healthy(), 2), 2, directory="newDirOf2", fetched_ago_ms=30_000, lags=(30_000,) * 5
+    )
     assert findings(stopped, RULE) == []
     assert (RULE, "controller 2") in unknown(stopped)
 
@@ -111,7 +123,9 @@ def test_leader_change_does_not_make_a_voter_not_fetching() -> None:
 
 def test_old_directory_is_not_a_replacement_of_the_new_one() -> None:
     """After the replacement the leader lists the old key for 300 s; then the new voter restarts."""
-    quorum = observer(silent(healthy(), 2), 2, directory="oldDirOf2", fetched_ago_ms=200_000, lags=(200_000,) * 5)
+    quorum = observer(
+        voter_not_fetching(healthy(), 2), 2, directory="oldDirOf2", fetched_ago_ms=200_000, lags=(200_000,) * 5
+    )
     old = key(2, "oldDirOf2")
     before = replace(quorum.histories[old], first_seen_at_ms=Millis(NOW - 7_200_000))
     known = replace(quorum, histories={**quorum.histories, old: before})

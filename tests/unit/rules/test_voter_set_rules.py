@@ -10,23 +10,23 @@ from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
     adding,
-    behind,
+    evaluation_of,
+    finding_lines,
     findings,
-    forced,
+    forced_change,
     healthy,
     history,
-    judged,
     key,
     leaderless,
+    not_observed_for,
     observer,
     registered,
     removed,
-    silent,
     stalled,
     static,
-    told,
     unknown,
-    unseen_for,
+    voter_not_fetching,
+    voters_lagging,
 )
 
 STUCK = "warning voter-change-stuck: quorum"
@@ -56,7 +56,7 @@ def test_the_remedy_of_a_pending_change_is_to_bring_the_voters_of_the_new_set_in
     assert in_sync.remedy[0].startswith(
         "# Check in the log of the leader, controller 3, why it does not commit the change"
     )
-    quorum = adding(behind(silent(healthy(5), 1), 2), 6)
+    quorum = adding(voters_lagging(voter_not_fetching(healthy(5), 1), 2), 6)
     (finding,) = findings(quorum, "voter-change-stuck")
     assert finding.remedy[:3] == (
         "# Start controller 1, or check in its log why it does not fetch from the leader",
@@ -67,7 +67,7 @@ def test_the_remedy_of_a_pending_change_is_to_bring_the_voters_of_the_new_set_in
 
 def test_the_removal_of_the_leader_is_a_pending_change_too() -> None:
     """The leader leads until the change is committed (KIP-853)."""
-    assert told(removing(healthy(), 3)) == [STUCK]
+    assert finding_lines(removing(healthy(), 3)) == [STUCK]
 
 
 @pytest.mark.parametrize(
@@ -76,30 +76,32 @@ def test_the_removal_of_the_leader_is_a_pending_change_too() -> None:
         (adding(healthy(), 4), [STUCK]),
         (static(adding(healthy(), 4)), []),
         # The metadata log was read before the poll.
-        (unseen_for(adding(healthy(), 4), log_ms=11_000, poll_ms=None), []),
+        (not_observed_for(adding(healthy(), 4), log_ms=11_000, poll_ms=None), []),
         (stalled(adding(healthy(), 4)), ["critical high-watermark-stalled: quorum"]),
         (leaderless(adding(healthy(), 4), 1), ["critical no-leader: quorum"]),
     ],
 )
 def test_a_pending_change_fires_only_if_it_can_be_evaluated(quorum: Quorum, firing: list[str]) -> None:
-    assert [each for each in told(quorum) if "monitor-blind" not in each and "quorum-shape" not in each] == firing
+    assert [
+        each for each in finding_lines(quorum) if "monitor-blind" not in each and "quorum-shape" not in each
+    ] == firing
 
 
 def test_a_pending_change_is_unknown_while_the_log_is_not_read() -> None:
-    assert ("voter-change-stuck", None) in unknown(unseen_for(adding(healthy(), 4), log_ms=11_000, poll_ms=None))
+    assert ("voter-change-stuck", None) in unknown(not_observed_for(adding(healthy(), 4), log_ms=11_000, poll_ms=None))
 
 
 def test_a_forced_change_fires_for_an_hour() -> None:
-    changed = forced(healthy(), before=(1, 2, 3), after=(3, 4))
+    changed = forced_change(healthy(), before=(1, 2, 3), after=(3, 4))
     (finding,) = findings(changed, "forced-reconfiguration")
     assert finding.evidence["removed"] == [str(key(1)), str(key(2))]
     assert finding.evidence["added"] == [str(key(4))]
-    assert told(forced(healthy(), before=(1, 2, 3), after=(3,), ago_ms=3_600_000)) != []
-    assert told(forced(healthy(), before=(1, 2, 3), after=(3,), ago_ms=3_600_001)) == []
+    assert finding_lines(forced_change(healthy(), before=(1, 2, 3), after=(3,), ago_ms=3_600_000)) != []
+    assert finding_lines(forced_change(healthy(), before=(1, 2, 3), after=(3,), ago_ms=3_600_001)) == []
 
 
 def test_two_forced_changes_are_two_findings() -> None:
-    twice = forced(healthy(), before=(1, 2, 3), after=(3,))
+    twice = forced_change(healthy(), before=(1, 2, 3), after=(3,))
     later = replace(twice.history.reconfigurations[0], offset=Offset(9_001))
     both = replace(twice, history=replace(twice.history, reconfigurations=(*twice.history.reconfigurations, later)))
     assert [each.subject for each in findings(both, "forced-reconfiguration")] == [
@@ -121,15 +123,15 @@ def test_a_registered_controller_that_never_fetched_is_reported() -> None:
     "quorum",
     [
         # A voter that is down.
-        silent(healthy(), 2),
+        voter_not_fetching(healthy(), 2),
         # An observer.
         observer(healthy(), 4),
         # A voter that was removed is listed as an observer.
         removing(healthy(), 1),
         adding(healthy(), 4),
         # The log or the poll is not current.
-        unseen_for(registered(healthy(), 9), log_ms=11_000, poll_ms=None),
-        unseen_for(registered(healthy(), 9), log_ms=None, poll_ms=11_000),
+        not_observed_for(registered(healthy(), 9), log_ms=11_000, poll_ms=None),
+        not_observed_for(registered(healthy(), 9), log_ms=None, poll_ms=11_000),
     ],
 )
 def test_voters_and_observers_are_not_ghost_registrations(quorum: Quorum) -> None:
@@ -160,7 +162,7 @@ def test_a_controller_that_fetched_recently_is_unknown(
 
 def test_a_removed_controller_that_was_switched_off_is_reported() -> None:
     quorum = listed_until(removed(healthy(4), 1, ago_ms=900_000), 1, ago_ms=300_000, fetched_before_ms=299_000)
-    assert told(quorum) == ["info ghost-registration: controller 1"]
+    assert finding_lines(quorum) == ["info ghost-registration: controller 1"]
     (finding,) = findings(quorum, "ghost-registration")
     assert finding.evidence["last_fetch"] == "9 min ago"
 
@@ -189,8 +191,8 @@ def test_more_voters_than_the_threshold_are_reported() -> None:
     (finding,) = findings(healthy(9), "quorum-shape")
     assert finding.severity == "info"
     assert finding.summary == "The quorum has 9 voters and tolerates 4 failures. Every commit waits for 4 other voters."
-    assert [each.rule for each in judged(healthy(5), {"quorum-shape.most": 3}).findings] == ["quorum-shape"]
-    assert [each.rule for each in judged(healthy(9), {"quorum-shape.most": 9}).findings] == []
+    assert [each.rule for each in evaluation_of(healthy(5), {"quorum-shape.most": 3}).findings] == ["quorum-shape"]
+    assert [each.rule for each in evaluation_of(healthy(9), {"quorum-shape.most": 9}).findings] == []
 
 
 def test_the_shape_of_a_static_quorum_without_a_poll_is_unknown() -> None:

@@ -13,7 +13,7 @@ from rules.analysis.endpoint_status import endpoint_statuses, last_known_endpoin
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Offset
 from tests.unit.rules import situation
-from tests.unit.rules.situation import healthy, key, name_gone, refuses, registered_elsewhere, silent
+from tests.unit.rules.situation import healthy, key, name_not_found, refuses, registered_elsewhere, voter_not_fetching
 
 THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]
 
@@ -141,13 +141,13 @@ def test_voters_that_lag_by_a_poll_count_as_level_with_the_leader() -> None:
 
 
 def test_voter_that_does_not_fetch_is_down_and_keeps_its_last_log_end() -> None:
-    quorum = silent(healthy(), 1, end=9_000, epoch=6)
+    quorum = voter_not_fetching(healthy(), 1, end=9_000, epoch=6)
     first = voter_standings(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))[0]
     assert first == VoterStanding(key=key(1), alive=False, reachable=True, position=(Epoch(6), Offset(9_000)))
 
 
 def test_faults_found_by_probes_can_be_ignored() -> None:
-    quorum = registered_elsewhere(name_gone(healthy(), 1), 2)
+    quorum = registered_elsewhere(name_not_found(healthy(), 1), 2)
     with_probes = [
         each.reachable for each in voter_standings(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))
     ]

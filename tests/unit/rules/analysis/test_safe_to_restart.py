@@ -18,7 +18,8 @@ from tests.unit.rules.situation import (
     healthy,
     key,
     leaderless,
-    name_gone,
+    name_not_found,
+    not_observed_for,
     observer,
     probed,
     refuses,
@@ -26,9 +27,8 @@ from tests.unit.rules.situation import (
     removed,
     resolver_fails,
     row,
-    silent,
     static,
-    unseen_for,
+    voter_not_fetching,
 )
 
 
@@ -71,19 +71,22 @@ def test_the_leader_is_safe_too_with_a_word_on_what_follows() -> None:
 @pytest.mark.parametrize(
     ("situation", "why"),
     [
-        (lambda quorum: silent(quorum, 2), "controller 2 does not fetch: bring it back first"),
-        (lambda quorum: refuses(silent(quorum, 2), 2), "controller 2 does not fetch: bring it back first"),
+        (lambda quorum: voter_not_fetching(quorum, 2), "controller 2 does not fetch: bring it back first"),
+        (lambda quorum: refuses(voter_not_fetching(quorum, 2), 2), "controller 2 does not fetch: bring it back first"),
         (lambda quorum: lagging(quorum, 2, 60_000), "controller 2 is 60 s behind the leader: bring it back first"),
-        (lambda quorum: silent(quorum, 2), "without it 1 voter of 3 would remain, caught up and reachable, and 2 are"),
-        (lambda quorum: name_gone(quorum, 2), "voter 2's recorded endpoint c2.test:9093 is stale (name-gone"),
-        (lambda quorum: name_gone(quorum, 1), "voter 1's recorded endpoint c1.test:9093 is stale"),
+        (
+            lambda quorum: voter_not_fetching(quorum, 2),
+            "without it 1 voter of 3 would remain, caught up and reachable, and 2 are",
+        ),
+        (lambda quorum: name_not_found(quorum, 2), "voter 2's recorded endpoint c2.test:9093 is stale (name-gone"),
+        (lambda quorum: name_not_found(quorum, 1), "voter 1's recorded endpoint c1.test:9093 is stale"),
         (lambda quorum: registered_elsewhere(quorum, 2), "(registration-differs"),
         (lambda quorum: resolver_fails(quorum, 2), "unknown whether voter 2 can be reached"),
         (lambda quorum: observer(quorum, 2, directory="newDisk"), "controller 2 has a new directory id"),
         (lambda quorum: without_row(quorum, 2), "a change of the voter set is in progress"),
         (lambda quorum: leaderless(quorum, 1), "no controller leads the quorum (reported by c1.test:9093)"),
         (all_refuse, "all refuse connections"),
-        (unseen_for, "unknown: DescribeQuorum was last answered 14 s ago"),
+        (not_observed_for, "unknown: DescribeQuorum was last answered 14 s ago"),
         (lambda quorum: replace(quorum, last_offset=None), "unknown: nothing of the metadata log"),
         (lambda quorum: replace(quorum, committed=None), "unknown: no committed VotersRecord"),
     ],
@@ -97,20 +100,20 @@ def test_what_speaks_against_it(situation: Callable[[Quorum], Quorum], why: str)
 
 def test_without_it_the_others_must_be_able_to_elect_a_leader_among_themselves() -> None:
     """Both fetch, and neither could reach the other in an election: the leader is what holds them together."""
-    apart = asked(name_gone(healthy(), 1, 2), 3)
+    apart = asked(name_not_found(healthy(), 1, 2), 3)
     assert any("no voter could win an election" in why for why in apart.against)
-    one_way = asked(name_gone(healthy(), 1), 3)
+    one_way = asked(name_not_found(healthy(), 1), 3)
     assert not any("no voter could win an election" in why for why in one_way.against), "1 still dials 2"
 
 
 def test_one_that_is_down_already_may_be_started_again() -> None:
-    answer = asked(refuses(silent(healthy(3), 1), 1), 1)
+    answer = asked(refuses(voter_not_fetching(healthy(3), 1), 1), 1)
 
     assert answer.safe, answer.against
 
 
 def test_of_five_with_one_down_the_next_one_waits_although_a_majority_would_remain() -> None:
-    answer = asked(silent(healthy(5), 2), 1)
+    answer = asked(voter_not_fetching(healthy(5), 2), 1)
 
     assert not answer.safe
     assert answer.remaining is not None
@@ -157,7 +160,7 @@ def test_a_static_quorum_is_judged_by_the_poll_and_says_what_it_lacks() -> None:
 
     assert answer.safe, answer.against
     assert any("static quorum" in note for note in answer.notes)
-    assert not asked(static(silent(healthy(3), 2)), 1).safe
+    assert not asked(static(voter_not_fetching(healthy(3), 2)), 1).safe
 
 
 def test_a_voter_whose_endpoint_leads_elsewhere_cannot_be_relied_on() -> None:

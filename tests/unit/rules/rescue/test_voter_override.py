@@ -1,4 +1,4 @@
-"""KIP-1347's list of controllers, its difference, and what it says in text."""
+"""KIP-1347's voter override: the list of controllers, the difference to a recorded set, and its text."""
 
 from dataclasses import replace
 
@@ -6,31 +6,38 @@ import pytest
 
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.voter_set import Voter
-from rules.rescue.voter_override import Outcome, compare, controllers, initial_controllers, renamed_suffix, spelled
+from rules.rescue.voter_override import (
+    OverrideOutcome,
+    compare,
+    initial_controllers,
+    parse_controllers,
+    renamed_suffix,
+    voter_set_text,
+)
 from tests.unit.rules.situation import endpoint, key
 
 HERE = tuple(Voter(key=key(node), endpoints=(endpoint(node),)) for node in (1, 2, 3))
 LIST = ",".join(f"{node}@c{node}.test:9093:{key(node).directory_id}" for node in (1, 2, 3))
 
 
-def elsewhere(*nodes: int, host: str = "moved.test", port: int = 9093) -> tuple[Voter, ...]:
-    """The same voters, these at another place."""
+def moved_voters(*nodes: int, host: str = "moved.test", port: int = 9093) -> tuple[Voter, ...]:
+    """Returns the same voters, with other endpoints for these nodes."""
     moved = {node: (endpoint(node, host, port),) for node in nodes}
     return tuple(replace(one, endpoints=moved.get(one.key.id, one.endpoints)) for one in HERE)
 
 
 @pytest.mark.kip("E019")
-def test_the_list_of_controllers_is_read_and_written() -> None:
-    assert controllers(LIST, "CONTROLLER") == HERE
+def test_list_of_controllers_is_parsed_and_printed() -> None:
+    assert parse_controllers(LIST, "CONTROLLER") == HERE
     assert initial_controllers(HERE) == LIST
-    assert controllers(" , ".join(reversed(LIST.split(","))), "CONTROLLER") == HERE, "in any order"
+    assert parse_controllers(" , ".join(reversed(LIST.split(","))), "CONTROLLER") == HERE, "in any order"
 
 
 @pytest.mark.kip("E019")
-def test_two_controllers_may_share_a_host_and_an_address_of_ipv6_stands_in_brackets() -> None:
+def test_two_controllers_may_share_a_host_and_ipv6_is_in_brackets() -> None:
     text = f"1@[::1]:9093:{key(1).directory_id},2@[::1]:9094:{key(2).directory_id}"
 
-    voters = controllers(text, "CONTROLLER")
+    voters = parse_controllers(text, "CONTROLLER")
 
     assert [(one.endpoints[0].host, one.endpoints[0].port) for one in voters] == [("::1", 9093), ("::1", 9094)]
     assert initial_controllers(voters) == text
@@ -44,25 +51,25 @@ def test_two_controllers_may_share_a_host_and_an_address_of_ipv6_stands_in_brack
         ("c1:9093:AAAAAAAAAAAAAAAAAAAAAB", "is not ID@HOST"),
         ("1@c1:9093:short", "a directory id has 22 characters"),
         ("1@c1:70000:AAAAAAAAAAAAAAAAAAAAAB", "70000 is no port"),
-        (f"{LIST},{LIST.split(',')[0]}", "controller 1 stands twice"),
+        (f"{LIST},{LIST.split(',')[0]}", "controller 1 occurs twice"),
         (f"{LIST},", "'' is not"),
     ],
 )
-def test_a_list_that_is_none_is_one_sentence(text: str, why: str) -> None:
+def test_invalid_list_is_reported_in_one_sentence(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        controllers(text, "CONTROLLER")
+        parse_controllers(text, "CONTROLLER")
 
 
-def test_a_set_that_no_list_can_say() -> None:
+def test_voter_without_endpoint_or_directory_id_has_no_list() -> None:
     assert initial_controllers([replace(HERE[0], endpoints=())]) is None
     assert initial_controllers([replace(HERE[0], key=replace(HERE[0].key, directory_id=None))]) is None
 
 
 @pytest.mark.kip("E023")
-def test_what_differs_as_the_kip_prints_it() -> None:
-    same, moved = compare(HERE, HERE), compare(HERE, elsewhere(1, 3, host="c.new-domain.com", port=9095))
+def test_difference_is_printed_as_in_the_kip() -> None:
+    same, moved = compare(HERE, HERE), compare(HERE, moved_voters(1, 3, host="c.new-domain.com", port=9095))
 
-    assert (same.outcome, moved.outcome) == (Outcome.NO_CHANGE, Outcome.PASSED)
+    assert (same.outcome, moved.outcome) == (OverrideOutcome.NO_CHANGE, OverrideOutcome.PASSED)
     assert str(moved) == (
         "VoterSetDiff{hasVoterIdChanges=false, hasDirectoryIdChanges=false, "
         "endpointChanges={1=c.new-domain.com:9095, 3=c.new-domain.com:9095}}"
@@ -81,26 +88,26 @@ def test_what_differs_as_the_kip_prints_it() -> None:
     ],
     ids=["one less", "one more", "another directory"],
 )
-def test_who_votes_may_not_change(provided: tuple[Voter, ...]) -> None:
-    assert compare(HERE, provided).outcome is Outcome.REJECTED
+def test_changed_voter_ids_are_rejected(provided: tuple[Voter, ...]) -> None:
+    assert compare(HERE, provided).outcome is OverrideOutcome.REJECTED
 
 
 @pytest.mark.kip("E041")
-def test_only_the_controllers_listener_is_compared_and_what_else_would_be_lost_is_named() -> None:
+def test_only_the_controller_listener_is_compared_and_lost_listeners_are_named() -> None:
     other = Endpoint(listener="REPLICA", host="r1.test", port=9999)
     both = (replace(HERE[0], endpoints=(*HERE[0].endpoints, other)), *HERE[1:])
 
     change = compare(both, HERE)
 
-    assert change.outcome is Outcome.NO_CHANGE, "the other listener is not looked at"
+    assert change.outcome is OverrideOutcome.NO_CHANGE, "the other listener is not compared"
     assert change.lost_listeners == {NodeId(1): (other,)}
     assert compare(HERE, HERE).lost_listeners == {}
 
 
 @pytest.mark.kip("E022")
-def test_a_voter_set_in_text() -> None:
+def test_voter_set_is_printed_as_in_the_kip() -> None:
     directory = key(1).directory_id
-    assert spelled(HERE[:1]) == (
+    assert voter_set_text(HERE[:1]) == (
         f"VoterSet(voters=[VoterNode(voterKey=ReplicaKey(id=1, directoryId={directory}), "
         "listeners=Endpoints(CONTROLLER://c1.test:9093), supportedKRaftVersion=SupportedVersionRange(...))])"
     )
@@ -122,7 +129,9 @@ def test_a_voter_set_in_text() -> None:
         ({1: "c1.kafka.svc.cluster-new.local"}, None),
     ],
 )
-def test_one_renamed_domain_is_told_from_many_moves(names: dict[int, str], suffix: tuple[str, str] | None) -> None:
+def test_renamed_domain_is_distinguished_from_moved_voters(
+    names: dict[int, str], suffix: tuple[str, str] | None
+) -> None:
     old = tuple(
         replace(one, endpoints=(endpoint(one.key.id, f"c{one.key.id}.kafka.svc.cluster.local"),)) for one in HERE
     )

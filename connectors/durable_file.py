@@ -1,4 +1,4 @@
-"""An append, or a file replaced: on the disk when it returns, or as if it had not been tried."""
+"""Durable file writes: an append or a replacement is complete and synced when the call returns, or has no effect."""
 
 import os
 from contextlib import suppress
@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 def append(descriptor: int, content: bytes, size_bytes: int) -> None:
-    """Write `content` behind the file's `size_bytes` bytes and sync it. The file is open with O_APPEND.
+    """Appends `content` to a file of `size_bytes` bytes and syncs it. The file is open with O_APPEND.
 
     Raises:
-        OSError: it could not be written whole; the file is cut back to what it was, if that is possible.
+        OSError: the content could not be written completely; the file is truncated to `size_bytes` if possible.
     """
     left = memoryview(content)
     try:
@@ -23,25 +23,25 @@ def append(descriptor: int, content: bytes, size_bytes: int) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put `content` in the file's place: whoever reads it sees what was before or all of this. Readable by us alone.
+    """Replaces the file's content atomically: a reader sees the old or the new content. The file's mode is 0600.
 
     Raises:
-        OSError: it could not be written; what was before stands.
+        OSError: the content could not be written; the file is unchanged.
     """
-    os.close(replaced(path, content))
+    os.close(open_replaced(path, content))
 
 
-def replaced(path: Path, content: bytes) -> int:
-    """The same, and the file's descriptor, open for appending.
+def open_replaced(path: Path, content: bytes) -> int:
+    """Replaces the file as `replace_file` does and returns its descriptor, open for appending.
 
     Raises:
-        OSError: it could not be written; what was before stands.
+        OSError: the content could not be written; the file is unchanged.
     """
-    unfinished = path.with_name(path.name + ".new")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    temporary = path.with_name(path.name + ".new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     try:
         append(descriptor, content, 0)
-        unfinished.replace(path)
+        temporary.replace(path)
         sync_directory(path.parent)
     except BaseException:
         os.close(descriptor)
@@ -50,7 +50,7 @@ def replaced(path: Path, content: bytes) -> int:
 
 
 def sync_directory(path: str | os.PathLike[str]) -> None:
-    """Make names created or renamed in the folder survive a power cut."""
+    """Syncs a folder, so that created and renamed names survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

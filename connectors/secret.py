@@ -1,4 +1,4 @@
-"""A Secret: a text that nobody is shown, given itself or as a file."""
+"""Secret: a confidential text, given directly or as a file; it is not shown in `repr`."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,13 +8,13 @@ from connectors.errors import UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """Exactly one of the two. A file is read at each use: a secret that was replaced needs no restart."""
+    """Exactly one of `text` and `file` is set. A file is read at each use: a replaced secret needs no restart."""
 
     text: str | None = field(default=None, repr=False)
     file: Path | None = None
 
     def read(self) -> str:
-        """The secret, without the line feed that ends a file.
+        """Returns the secret, without the line feed at the end of a file.
 
         Raises:
             UsageError: the file cannot be read, is empty, or holds more than one line.
@@ -28,5 +28,5 @@ class Secret:
         except UnicodeDecodeError:
             raise UsageError(f"cannot read {self.file}: it is not UTF-8 text") from None
         if not text or len(text.splitlines()) > 1:
-            raise UsageError(f"{self.file} does not hold one line: put the secret there, and nothing else")
+            raise UsageError(f"{self.file} must contain exactly one line: the secret")
         return text

@@ -1,7 +1,7 @@
-"""How no alert is lost and none told twice.
+"""Delivery of alerts to sinks: no alert is lost, and a sink that can detect duplicates holds each alert once.
 
-`delivery` writes every alert to the `ledger` first, then asks each sink, then notes in the ledger what each of
-them answered. So a crash anywhere leaves either an alert that is still to be told, or one that was told and not
-yet noted; the second kind is why a sink that can (`jsonl`) looks up what it already holds, and why the others
-are told at least once, with a key to tell the copies by.
+`dispatcher` writes every alert to the `ledger` first, then calls each sink, then records each sink's outcome in the
+ledger. A crash therefore leaves an alert either pending, or delivered but not recorded as delivered. The second case
+leads to a second delivery: `jsonl` detects it by reading its own file; the other sinks are notified at least once,
+with a key by which duplicates can be recognised.
 """

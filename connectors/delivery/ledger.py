@@ -1,11 +1,12 @@
-"""The ledger: what is to be told and what was told, in one file beside the checkpoint.
+"""Ledger: records every alert and its delivery to each sink, in one file beside the checkpoint.
 
-An alert is in the ledger, on the disk, before any sink is asked. It is known by `Alert.key`, so a batch that comes
-again after a crash records nothing new. Every line stands for itself: one that a crash tore or a disk damaged is
-passed over. A lost alert comes again with its batch, and a lost "told" means telling it again, which sinks bear.
+An alert is on disk in the ledger before any sink is called. It is identified by `Alert.key`, so a batch that is
+delivered again after a crash records nothing twice. Each line is independent: a torn or damaged line is skipped. If
+an alert's line is lost, its batch records the alert again; if a delivery's line is lost, the alert is sent again,
+which sinks tolerate.
 
-It stays bounded: alerts that are too old or too many are forgotten, told or not, but never the newest word on an
-alert that is still firing.
+The ledger is bounded: alerts that are too old or too many are dropped, delivered or not, but never the newest
+transition of an alert that is firing.
 """
 
 import logging
@@ -14,14 +15,14 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from connectors.delivery import ledger_record
-from connectors.delivery.ledger_index import Shelf
-from connectors.delivery.ledger_record import Closed, Entry, Heard, Opened, Told
-from connectors.durable_file import append, replaced
+from connectors.delivery.ledger_index import LedgerIndex
+from connectors.delivery.ledger_record import AlertDelivered, IncidentNotified, LedgerRecord, SinkAdded, SinkRemoved
+from connectors.durable_file import append, open_replaced
 from connectors.errors import LedgerError
 from connectors.sinks.alert_json import Key
 from rules.alert import Alert
 from rules.model.identifiers import Millis
-from rules.notifications.alert_history import Filed
+from rules.notifications.alert_history import TransitionStatus
 
 _LOG = logging.getLogger(__name__)
 _DAY_S = 86_400.0
@@ -29,26 +30,26 @@ _REWRITE_FACTOR = 2
 _REWRITE_SLACK = 1_000
 
 
-def remembered(path: Path) -> Sequence[Alert]:
-    """What a ledger holds, oldest first, read beside the job that writes it; nothing of it is changed.
+def read_alerts(path: Path) -> Sequence[Alert]:
+    """Reads the alerts of a ledger, oldest first, while another process may write to it. Changes nothing.
 
     Raises:
-        OSError: it is not there, or cannot be read.
+        OSError: the file does not exist or cannot be read.
     """
-    entries = map(ledger_record.from_line, path.read_bytes().splitlines())
-    return tuple({one.number: one.alert for one in entries if isinstance(one, ledger_record.Recorded)}.values())
+    records = map(ledger_record.from_line, path.read_bytes().splitlines())
+    return tuple({one.number: one.alert for one in records if isinstance(one, ledger_record.AlertRecorded)}.values())
 
 
 class Ledger:
-    """Opened by one process at a time, the one that delivers."""
+    """Opened by one process at a time: the job that delivers."""
 
     def __init__(self, path: Path, *, keep_entries: int = 10_000, keep_s: float = 30 * _DAY_S) -> None:
-        """Read the ledger, or begin it.
+        """Reads the ledger, or creates it.
 
         Args:
-            path: the file; its folder is made if it is not there.
-            keep_entries: the newest so many alerts are remembered.
-            keep_s: no alert is remembered longer, by the clock that `record` is given.
+            path: the file; its folder is created if it does not exist.
+            keep_entries: the number of alerts that are kept, the newest ones.
+            keep_s: how long an alert is kept, by the clock that `record` is given.
 
         Raises:
             LedgerError: the file cannot be read or written.
@@ -56,9 +57,9 @@ class Ledger:
         self._path = path
         self._keep_entries = keep_entries
         self._keep_ms = round(keep_s * 1000)
-        self._shelf = Shelf()
-        self._present: set[str] = set()
-        """The sinks that are told now; others may be known from before."""
+        self._index = LedgerIndex()
+        self._active_sinks: set[str] = set()
+        """The sinks that are configured now; the index may know further sinks from before."""
         self._lines = 0
         self._descriptor = -1
         self._torn = False
@@ -67,86 +68,101 @@ class Ledger:
             self._read()
             self._rewrite()
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._error(error) from error
 
-    def open_sink(self, sink: str) -> None:
-        """Make a sink known. A new one is told what is still firing, and everything from now on.
+    def add_sink(self, sink: str) -> None:
+        """Adds a sink. For a new sink, everything that is firing is pending, and every later transition.
 
         Raises:
             LedgerError: the file cannot be written.
         """
-        self._present.add(sink)
-        if sink not in self._shelf.sinks:
-            self._append([Opened(sink=sink)])
+        self._active_sinks.add(sink)
+        if sink not in self._index.sinks:
+            self._append([SinkAdded(sink=sink)])
 
-    def leave_sink(self, sink: str) -> None:
-        """It is not to be told any more. Should it come back, it is told what it missed, as far as that is kept."""
-        self._present.discard(sink)
+    def deactivate_sink(self, sink: str) -> None:
+        """Marks a sink as no longer configured.
+
+        If it is added again, it receives what it missed, as far as the ledger still has it.
+        """
+        self._active_sinks.discard(sink)
 
     def record(self, alerts: Sequence[Alert], now_ms: Millis) -> Sequence[Alert]:
-        """Take in the alerts that are new, for every known sink; on the disk when this returns, in this order.
+        """Records the alerts that are new, for every known sink; returns them in order, on disk.
 
         Raises:
-            LedgerError: the file cannot be written; none of them was taken in.
+            LedgerError: the file cannot be written; none of the alerts was recorded.
         """
-        fresh: dict[Key, Alert] = {}
+        new: dict[Key, Alert] = {}
         for alert in alerts:
-            if alert.key not in self._shelf:
-                fresh.setdefault(alert.key, alert)
-        self._append(self._shelf.recordings(tuple(fresh.values()), now_ms))
-        self._forget(now_ms)
-        return tuple(fresh.values())
+            if alert.key not in self._index:
+                new.setdefault(alert.key, alert)
+        self._append(self._index.new_records(tuple(new.values()), now_ms))
+        self._drop_old(now_ms)
+        return tuple(new.values())
 
     @property
-    def changes(self) -> int:
-        """Another number as soon as anything here is another."""
-        return self._shelf.changes
+    def change_count(self) -> int:
+        """A number that changes whenever the content of the ledger changes."""
+        return self._index.change_count
 
     def pending(self, sink: str) -> Sequence[Alert]:
-        """What a known sink is still to be told, oldest first."""
-        return [self._shelf.alert(number) for number in self._shelf.untold(sink)]
+        """Returns the transitions that are pending for a known sink, oldest first."""
+        return [record.alert for record in self._index.pending(sink)]
 
-    def incidents(self, sink: str) -> Mapping[str, Sequence[Filed]]:
-        """The incidents that have something untold or firing, as a known sink stands to them."""
-        return self._shelf.filed(sink)
+    def pending_count(self, sink: str) -> int:
+        """Returns how many transitions are pending for a known sink."""
+        return len(self._index.pending(sink))
 
-    def heard(self, sink: str) -> Mapping[str, Millis]:
-        """When a sink was last told of each incident."""
-        return self._shelf.heard(sink)
+    def incidents(self, sink: str) -> Mapping[str, Sequence[TransitionStatus]]:
+        """Returns, for a known sink, the incidents that are firing or have a pending transition."""
+        return self._index.incidents(sink)
 
-    def told(self, sink: str, keys: Collection[Key], *, heard: Mapping[str, Millis] | None = None) -> None:
-        """Note that a sink is done with these alerts: it has them, or refused them for good.
+    def last_notified_ms(self, sink: str) -> Mapping[str, Millis]:
+        """Returns when a sink was last notified, by incident."""
+        return self._index.last_notified_ms(sink)
+
+    def mark_delivered(
+        self, sink: str, keys: Collection[Key], *, notified_ms: Mapping[str, Millis] | None = None
+    ) -> None:
+        """Records that a sink accepted these alerts, or rejected them permanently.
 
         Args:
-            sink: a known one.
-            keys: of the alerts.
-            heard: the incidents that it was told of thereby, and when.
+            sink: a known sink.
+            keys: the keys of the alerts.
+            notified_ms: the incidents that the sink was notified of, and when.
 
         Raises:
             LedgerError: the file cannot be written.
         """
-        entries: list[Entry] = [Told(number=number, sink=sink) for number in self._waiting(sink, keys)]
-        entries += [Heard(sink=sink, incident=incident, at_ms=at_ms) for incident, at_ms in (heard or {}).items()]
-        self._append(entries)
+        records: list[LedgerRecord] = [
+            AlertDelivered(number=number, sink=sink) for number in self._index.pending_numbers(sink, keys)
+        ]
+        records += [
+            IncidentNotified(sink=sink, incident=incident, at_ms=at_ms)
+            for incident, at_ms in (notified_ms or {}).items()
+        ]
+        self._append(records)
 
-    def forgotten(self, sink: str, keys: Collection[Key]) -> None:
-        """Note that a sink need never be told of these alerts.
+    def discard(self, sink: str, keys: Collection[Key]) -> None:
+        """Records that these alerts are never sent to a sink.
 
         Raises:
             LedgerError: the file cannot be written.
         """
-        self._append([Told(number=number, sink=sink, forgotten=True) for number in self._waiting(sink, keys)])
+        numbers = self._index.pending_numbers(sink, keys)
+        self._append([AlertDelivered(number=number, sink=sink, discarded=True) for number in numbers])
 
     def firing(self) -> Sequence[Alert]:
-        """The newest word on every alert that is not resolved, oldest first."""
-        return [self._shelf.alert(number) for number in sorted(self._shelf.firing_numbers())]
+        """Returns the newest transition of each alert that is firing, oldest first."""
+        return [record.alert for record in self._index.firing()]
 
     def history(self) -> Sequence[Alert]:
-        """Every transition that is remembered, oldest first."""
-        return tuple(self._shelf.alerts())
+        """Returns every transition in the ledger, oldest first."""
+        return tuple(record.alert for record in self._index.records())
 
     def close(self) -> None:
-        """Give the file back."""
+        """Closes the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1
@@ -156,26 +172,20 @@ class Ledger:
             content = self._path.read_bytes()
         except FileNotFoundError:
             return
-        bad = 0
+        damaged = 0
         for line in content.splitlines():
-            found = ledger_record.from_line(line)
-            if found is None:
-                bad += 1
+            record = ledger_record.from_line(line)
+            if record is None:
+                damaged += 1
             else:
-                self._shelf.take(found)
-        if bad:
-            _LOG.warning("%s had %d torn or damaged lines; they were passed over.", self._path, bad)
+                self._index.apply(record)
+        if damaged:
+            _LOG.warning("%s has %d torn or damaged lines; they are skipped.", self._path, damaged)
 
-    def _waiting(self, sink: str, keys: Collection[Key]) -> Sequence[int]:
-        """The numbers of those that the sink is still to be told."""
-        untold = self._shelf.untold(sink)
-        numbers = (self._shelf.number_of(key) for key in keys)
-        return [number for number in numbers if number is not None and number in untold]
-
-    def _append(self, entries: Sequence[Entry]) -> None:
-        if not entries:
+    def _append(self, records: Sequence[LedgerRecord]) -> None:
+        if not records:
             return
-        content = b"".join(ledger_record.to_line(each) for each in entries)
+        content = b"".join(ledger_record.to_line(each) for each in records)
         try:
             if self._torn:
                 self._rewrite()
@@ -183,39 +193,45 @@ class Ledger:
             append(self._descriptor, content, os.fstat(self._descriptor).st_size)
             self._torn = False
         except OSError as error:
-            raise self._failed(error) from error
-        self._lines += len(entries)
-        for each in entries:
-            self._shelf.take(each)
+            raise self._error(error) from error
+        self._lines += len(records)
+        for each in records:
+            self._index.apply(each)
 
-    def _forget(self, now_ms: Millis) -> None:
-        """Drop what is too old or too many; write the file anew when most of its lines are of no more use."""
-        excess = len(self._shelf) - self._keep_entries
+    def _drop_old(self, now_ms: Millis) -> None:
+        """Drops alerts that are too old or too many; rewrites the file when most of its lines are obsolete."""
+        excess = len(self._index) - self._keep_entries
         needed: set[int] | None = None
-        given_up, gone = 0, set[str]()
-        for at, (number, each) in enumerate(self._shelf.oldest()):
-            if at >= excess and each.recorded_at_ms >= now_ms - self._keep_ms:
+        undelivered, absent = 0, set[str]()
+        ended: set[tuple[str, Millis]] = set()
+        for position, record in enumerate(list(self._index.records())):
+            if position >= excess and record.line.recorded_at_ms >= now_ms - self._keep_ms:
                 break
-            needed = self._shelf.needed() if needed is None else needed
-            if number not in needed:
-                waiting = set(self._shelf.drop(number))
-                given_up += not waiting.isdisjoint(self._present)
-                gone |= waiting - self._present
-        self._append([Closed(sink=sink) for sink in sorted(gone)])
-        if given_up:
-            _LOG.warning("%d alerts could not be told for so long that they were given up.", given_up)
-        if self._lines > _REWRITE_FACTOR * len(self._shelf) * (1 + len(self._shelf.sinks)) + _REWRITE_SLACK:
+            needed = self._index.needed() if needed is None else needed
+            if record.number not in needed:
+                if self._index.is_newest(record):
+                    ended.add(record.alert_id)
+                pending = set(self._index.drop(record))
+                undelivered += not pending.isdisjoint(self._active_sinks)
+                absent |= pending - self._active_sinks
+        # A transition that was needed for the dropped end would make the alert fire again when the file is re-read.
+        for record in [each for each in self._index.records() if each.alert_id in ended] if ended else ():
+            self._index.drop(record)
+        self._append([SinkRemoved(sink=sink) for sink in sorted(absent)])
+        if undelivered:
+            _LOG.warning("%d alerts were dropped undelivered: they exceed what the ledger keeps.", undelivered)
+        if self._lines > _REWRITE_FACTOR * len(self._index) * (1 + len(self._index.sinks)) + _REWRITE_SLACK:
             try:
                 self._rewrite()
             except OSError as error:
-                raise self._failed(error) from error
+                raise self._error(error) from error
 
     def _rewrite(self) -> None:
-        """Replace the file by one that says the same in the fewest lines."""
-        entries = list(self._shelf.entries())
-        descriptor = replaced(self._path, b"".join(ledger_record.to_line(each) for each in entries))
+        """Replaces the file by the shortest one with the same content."""
+        records = list(self._index.minimal_records())
+        descriptor = open_replaced(self._path, b"".join(ledger_record.to_line(each) for each in records))
         self.close()
-        self._descriptor, self._lines, self._torn = descriptor, len(entries), False
+        self._descriptor, self._lines, self._torn = descriptor, len(records), False
 
-    def _failed(self, error: OSError) -> LedgerError:
-        return LedgerError(f"The ledger {self._path} cannot be used: {error.strerror}; mend that and start again.")
+    def _error(self, error: OSError) -> LedgerError:
+        return LedgerError(f"The ledger {self._path} cannot be used: {error.strerror}. Fix the cause and start again.")

@@ -1,182 +1,256 @@
-"""The shelf: what a ledger's lines come to, in memory: alerts by number, and where each sink stands with them."""
+"""LedgerIndex: the content of a ledger in memory, one `AlertRecord` for each transition."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
 
-from connectors.delivery.ledger_record import Closed, Entry, Heard, Opened, Recorded, Told
+from connectors.delivery.ledger_record import (
+    AlertDelivered,
+    AlertRecorded,
+    IncidentNotified,
+    LedgerRecord,
+    SinkAdded,
+    SinkRemoved,
+)
 from connectors.sinks.alert_json import Key
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
-from rules.notifications.alert_history import Filed
-from rules.notifications.incident import Incidents
+from rules.notifications.alert_history import TransitionStatus
+from rules.notifications.incident import IncidentGrouper
 
 
-class Shelf:
-    """Takes entries in, in their order, and says what stands."""
+class DeliveryStatus(Enum):
+    """How far the delivery of one transition to one sink is."""
+
+    PENDING = auto()
+    DELIVERED = auto()
+    """The sink accepted it or rejected it permanently."""
+    DISCARDED = auto()
+    """It is never sent to this sink, and does not count as delivered."""
+
+
+@dataclass(slots=True, eq=False)
+class AlertRecord:
+    """One transition and its delivery status for each known sink."""
+
+    line: AlertRecorded
+    status: dict[str, DeliveryStatus]
+    """By sink."""
+
+    @property
+    def number(self) -> int:
+        """The number of the transition in the ledger: a higher number is newer."""
+        return self.line.number
+
+    @property
+    def alert(self) -> Alert:
+        """The transition."""
+        return self.line.alert
+
+    @property
+    def firing(self) -> bool:
+        """Whether this transition is `firing`."""
+        return self.line.alert.state is AlertState.FIRING
+
+    @property
+    def alert_id(self) -> tuple[str, Millis]:
+        """The same for all transitions of one alert from firing to resolved."""
+        return self.line.alert.fingerprint, self.line.alert.started_at_ms
+
+
+@dataclass(slots=True)
+class _SinkState:
+    """What is pending for one sink, and when it was last notified."""
+
+    pending: dict[int, AlertRecord] = field(default_factory=dict)
+    """By number, oldest first."""
+    last_notified_ms: dict[str, Millis] = field(default_factory=dict)
+    """By incident."""
+
+
+class LedgerIndex:
+    """Applies ledger records in order and answers queries about the result."""
 
     def __init__(self) -> None:
-        self._incidents = Incidents(RULES)
+        self._grouper = IncidentGrouper(RULES)
+        self._records: dict[int, AlertRecord] = {}
+        """By number, oldest first: the other mappings refer to these records."""
+        self._by_key: dict[Key, AlertRecord] = {}
+        self._newest: dict[str, AlertRecord] = {}
+        """By fingerprint."""
+        self._firing: dict[int, AlertRecord] = {}
+        """By number: the newest transition of each alert that is firing."""
+        self._by_incident: dict[str, dict[int, AlertRecord]] = {}
+        self._sinks: dict[str, _SinkState] = {}
         self.next_number = 0
-        self.changes = 0
-        """How often something was taken in or dropped."""
-        self._alerts: dict[int, Recorded] = {}
-        self._number_of: dict[Key, int] = {}
-        self._newest_of: dict[str, int] = {}
-        self._members: dict[str, dict[int, None]] = {}
-        """The numbers of each incident."""
-        self._untold: dict[str, dict[int, None]] = {}
-        """By sink."""
-        self._forgotten: dict[str, set[int]] = {}
-        """By sink."""
-        self._heard: dict[str, dict[str, Millis]] = {}
-        """By sink and incident."""
+        self.change_count = 0
+        """How many changes were applied."""
 
     def __len__(self) -> int:
-        return len(self._alerts)
+        return len(self._records)
 
     def __contains__(self, key: Key) -> bool:
-        return key in self._number_of
+        return key in self._by_key
 
     @property
     def sinks(self) -> Collection[str]:
-        """Those that are known."""
-        return self._untold.keys()
+        """The names of the known sinks."""
+        return self._sinks.keys()
 
-    def take(self, entry: Entry) -> None:
-        """Take one entry in."""
-        self.changes += 1
-        match entry:
-            case Recorded(number=number, recorded_at_ms=at_ms, alert=alert, incident=incident):
-                self.next_number = max(self.next_number, number + 1)
-                self._alerts[number] = entry
-                self._number_of[alert.key] = number
-                self._newest_of[alert.fingerprint] = number
-                self._members.setdefault(incident, {})[number] = None
-                self._incidents.take(alert, incident, at_ms=at_ms)
-                for untold in self._untold.values():
-                    untold[number] = None
-            case Told(number=number, sink=sink, forgotten=forgotten):
-                self.next_number = max(self.next_number, number + 1)
-                self._untold.get(sink, {}).pop(number, None)
-                if forgotten:
-                    self._forgotten.setdefault(sink, set()).add(number)
-            case Heard(sink=sink, incident=incident, at_ms=at_ms):
-                self._heard.setdefault(sink, {})[incident] = at_ms
-            case Opened(sink=sink):
-                firing = self.firing_numbers()
-                self._untold[sink] = dict.fromkeys(sorted(firing))
-                # Not told, else the end of what it never heard of would be meant for it.
-                self._forgotten[sink] = self._alerts.keys() - firing
-            case Closed(sink=sink):
-                for known in (self._untold, self._forgotten, self._heard):
-                    known.pop(sink, None)
+    def apply(self, record: LedgerRecord) -> None:
+        """Applies one ledger record."""
+        self.change_count += 1
+        match record:
+            case AlertRecorded():
+                self._add_alert(record)
+            case AlertDelivered():
+                self._mark_delivered(record)
+            case IncidentNotified(sink=sink, incident=incident, at_ms=at_ms):
+                if sink in self._sinks:
+                    self._sinks[sink].last_notified_ms[incident] = at_ms
+            case SinkAdded(sink=sink):
+                self._add_sink(sink)
+            case SinkRemoved(sink=sink):
+                self._sinks.pop(sink, None)
+                for each in self._records.values():
+                    each.status.pop(sink, None)
 
-    def recordings(self, alerts: Sequence[Alert], at_ms: Millis) -> Sequence[Recorded]:
-        """The entries for alerts that are new, numbered and placed; they are not taken in yet."""
-        # Where one belongs may depend on the one before it.
-        trial = self._incidents.copy() if alerts else self._incidents
+    def _add_alert(self, line: AlertRecorded) -> None:
+        number, alert = line.number, line.alert
+        self.next_number = max(self.next_number, number + 1)
+        record = AlertRecord(line, dict.fromkeys(self._sinks, DeliveryStatus.PENDING))
+        self._records[number] = self._by_key[alert.key] = record
+        self._by_incident.setdefault(line.incident, {})[number] = record
+        for sink in self._sinks.values():
+            sink.pending[number] = record
+        before = self._newest.get(alert.fingerprint)
+        if before is not None:
+            self._firing.pop(before.number, None)
+        self._newest[alert.fingerprint] = record
+        if record.firing:
+            self._firing[number] = record
+        self._grouper.add(alert, line.incident, at_ms=line.recorded_at_ms)
+
+    def _mark_delivered(self, delivered: AlertDelivered) -> None:
+        # The line of the alert itself may be damaged: its number must not be used again.
+        self.next_number = max(self.next_number, delivered.number + 1)
+        sink, record = self._sinks.get(delivered.sink), self._records.get(delivered.number)
+        if sink is None or record is None:
+            return
+        sink.pending.pop(delivered.number, None)
+        status = DeliveryStatus.DISCARDED if delivered.discarded else DeliveryStatus.DELIVERED
+        record.status[delivered.sink] = status
+
+    def _add_sink(self, sink: str) -> None:
+        state = self._sinks.setdefault(sink, _SinkState())
+        state.pending = {number: self._firing[number] for number in sorted(self._firing)}
+        for number, record in self._records.items():
+            # Discarded, not delivered: else the sink would be notified that an alert it does not know resolved.
+            pending = number in state.pending
+            record.status[sink] = DeliveryStatus.PENDING if pending else DeliveryStatus.DISCARDED
+
+    def new_records(self, alerts: Sequence[Alert], at_ms: Millis) -> Sequence[AlertRecorded]:
+        """Returns ledger records for new alerts, with numbers and incidents; they are not applied yet."""
+        # The incident of an alert may depend on the alert before it.
+        grouper = self._grouper.copy() if alerts else self._grouper
         return [
-            Recorded(
-                number=self.next_number + at,
+            AlertRecorded(
+                number=self.next_number + index,
                 recorded_at_ms=at_ms,
-                incident=trial.place(alert, at_ms=at_ms),
+                incident=grouper.assign(alert, at_ms=at_ms),
                 alert=alert,
             )
-            for at, alert in enumerate(alerts)
+            for index, alert in enumerate(alerts)
         ]
 
-    def number_of(self, key: Key) -> int | None:
-        """The number of an alert that is kept."""
-        return self._number_of.get(key)
+    def pending(self, sink: str) -> Collection[AlertRecord]:
+        """Returns what is pending for a known sink, oldest first."""
+        return self._sinks[sink].pending.values()
 
-    def untold(self, sink: str) -> Collection[int]:
-        """The numbers of what a known sink is still to be told, oldest first."""
-        return self._untold[sink].keys()
+    def pending_numbers(self, sink: str, keys: Collection[Key]) -> Sequence[int]:
+        """Returns the numbers of those of these alerts that are pending for a known sink."""
+        pending = self._sinks[sink].pending
+        records = (self._by_key.get(key) for key in keys)
+        return [record.number for record in records if record is not None and record.number in pending]
 
-    def alert(self, number: int) -> Alert:
-        """The alert of a number that is kept."""
-        return self._alerts[number].alert
+    def records(self) -> Collection[AlertRecord]:
+        """Returns every record, oldest first."""
+        return self._records.values()
 
-    def alerts(self) -> Iterator[Alert]:
-        """Everything kept, oldest first."""
-        return (recorded.alert for recorded in self._alerts.values())
+    def firing(self) -> Sequence[AlertRecord]:
+        """Returns the newest transition of each alert that is firing, oldest first."""
+        return [self._firing[number] for number in sorted(self._firing)]
 
-    def firing_numbers(self) -> set[int]:
-        """The newest word on every alert that is not resolved."""
-        newest = self._newest_of.values()
-        return {number for number in newest if self._alerts[number].alert.state is AlertState.FIRING}
+    def incidents(self, sink: str) -> Mapping[str, Sequence[TransitionStatus]]:
+        """Returns the transitions of each incident that is firing or has a pending transition, for a known sink.
 
-    def filed(self, sink: str) -> Mapping[str, Sequence[Filed]]:
-        """Each incident that has something untold or firing, as this sink stands to it; what was forgotten left out."""
-        untold, forgotten = self._untold[sink], self._forgotten.get(sink, set())
-        live = {self._alerts[number].incident: None for number in sorted({*untold, *self.firing_numbers()})}
+        Discarded transitions are left out.
+        """
+        active = {**self._sinks[sink].pending, **self._firing}
+        incidents = {active[number].line.incident: None for number in sorted(active)}
         return {
             incident: [
-                Filed(alert=self._alerts[number].alert, told=number not in untold)
-                for number in self._members[incident]
-                if number not in forgotten
+                TransitionStatus(alert=record.alert, delivered=status is DeliveryStatus.DELIVERED)
+                for record in self._by_incident[incident].values()
+                if (status := record.status[sink]) is not DeliveryStatus.DISCARDED
             ]
-            for incident in live
+            for incident in incidents
         }
 
-    def heard(self, sink: str) -> Mapping[str, Millis]:
-        """When a sink was last told of each incident."""
-        return self._heard.get(sink, {})
-
-    def oldest(self) -> Iterator[tuple[int, Recorded]]:
-        """Everything kept, oldest first; it may be dropped meanwhile."""
-        return iter(list(self._alerts.items()))
+    def last_notified_ms(self, sink: str) -> Mapping[str, Millis]:
+        """Returns when a sink was last notified, by incident."""
+        state = self._sinks.get(sink)
+        return {} if state is None else state.last_notified_ms
 
     def needed(self) -> set[int]:
-        """What must not be dropped, however old it is.
+        """Returns the numbers of the records that must not be dropped, whatever their age.
 
-        The newest word on what fires; and of what has an end that a sink is still to be told, the word before that it
-        was told: by that it knows that it began.
+        These are the newest transition of each firing alert, and, for each alert with a pending transition, the
+        newest transition that was delivered to that sink: it says that the sink was notified of the alert.
         """
-        needed = self.firing_numbers()
-        for sink, untold in self._untold.items():
-            lives = {_life(self._alerts[number].alert) for number in untold}
-            unheard = untold.keys() | self._forgotten.get(sink, set())
-            before: dict[tuple[str, Millis], int] = {}
-            for number, recorded in self._alerts.items() if lives else ():
-                if (life := _life(recorded.alert)) in lives and number not in unheard:
-                    before[life] = number
-            needed.update(before.values())
+        needed = set(self._firing)
+        for sink, state in self._sinks.items():
+            pending = {record.alert_id for record in state.pending.values()}
+            last_delivered: dict[tuple[str, Millis], int] = {}
+            for number, record in self._records.items() if pending else ():
+                if record.alert_id in pending and record.status[sink] is DeliveryStatus.DELIVERED:
+                    last_delivered[record.alert_id] = number
+            needed.update(last_delivered.values())
         return needed
 
-    def drop(self, number: int) -> Collection[str]:
-        """Forget one alert altogether; the sinks that were still to be told."""
-        self.changes += 1
-        gone = self._alerts.pop(number)
-        del self._number_of[gone.alert.key]
-        if self._newest_of[gone.alert.fingerprint] == number:
-            del self._newest_of[gone.alert.fingerprint]
-        members = self._members[gone.incident]
+    def is_newest(self, record: AlertRecord) -> bool:
+        """Returns whether no newer transition with the same fingerprint was recorded."""
+        return self._newest.get(record.alert.fingerprint) is record
+
+    def drop(self, record: AlertRecord) -> Collection[str]:
+        """Removes one record and returns the sinks for which it was pending."""
+        self.change_count += 1
+        number, alert, incident = record.number, record.alert, record.line.incident
+        del self._records[number]
+        del self._by_key[alert.key]
+        self._firing.pop(number, None)
+        if self.is_newest(record):
+            del self._newest[alert.fingerprint]
+        members = self._by_incident[incident]
         del members[number]
         if not members:
-            del self._members[gone.incident]
-            for heard in self._heard.values():
-                heard.pop(gone.incident, None)
-        for forgotten in self._forgotten.values():
-            forgotten.discard(number)
-        waiting = [sink for sink, untold in self._untold.items() if number in untold]
-        for sink in waiting:
-            del self._untold[sink][number]
-        return waiting
+            del self._by_incident[incident]
+            for state in self._sinks.values():
+                state.last_notified_ms.pop(incident, None)
+        return [sink for sink, state in self._sinks.items() if state.pending.pop(number, None) is not None]
 
-    def entries(self) -> Iterator[Entry]:
-        """The fewest entries that say all this."""
-        # Sinks first, so that every alert after them is to be told to all, and what is told is said last.
-        yield from (Opened(sink=sink) for sink in self._untold)
-        yield from self._alerts.values()
-        for sink, untold in self._untold.items():
-            forgotten = self._forgotten.get(sink, set())
-            for number in self._alerts:
-                if number not in untold:
-                    yield Told(number=number, sink=sink, forgotten=number in forgotten)
-        for sink, heard in self._heard.items():
-            yield from (Heard(sink=sink, incident=incident, at_ms=at_ms) for incident, at_ms in heard.items())
-
-
-def _life(alert: Alert) -> tuple[str, Millis]:
-    return alert.fingerprint, alert.started_at_ms
+    def minimal_records(self) -> Iterator[LedgerRecord]:
+        """Yields the fewest ledger records that give this index when they are applied."""
+        # Sinks come first, so that every alert after them is pending for every sink until a later record changes it.
+        yield from (SinkAdded(sink=sink) for sink in self._sinks)
+        yield from (record.line for record in self._records.values())
+        for sink in self._sinks:
+            for number, record in self._records.items():
+                status = record.status[sink]
+                if status is not DeliveryStatus.PENDING:
+                    discarded = status is DeliveryStatus.DISCARDED
+                    yield AlertDelivered(number=number, sink=sink, discarded=discarded)
+        for sink, state in self._sinks.items():
+            for incident, at_ms in state.last_notified_ms.items():
+                yield IncidentNotified(sink=sink, incident=incident, at_ms=at_ms)

@@ -1,4 +1,4 @@
-"""An entry: one line of the ledger. It says by its CRC-32C whether it is whole, so a bad line costs only itself."""
+"""Ledger records: each is one line of the ledger. A CRC-32C in each line confines damage to that line."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from crc32c import crc32c
 
-from connectors.sinks.alert_json import sayable
+from connectors.sinks.alert_json import json_safe
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -16,29 +16,29 @@ _CHECKSUM_DIGITS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """An alert that is to be told, by its number."""
+class AlertRecorded:
+    """A transition of an alert, with its number in the ledger. It is pending for every known sink."""
 
     number: int
     recorded_at_ms: Millis
     incident: str
-    """The incident it belongs to (`rules.notifications.incident`)."""
+    """The id of the alert's incident (`rules.notifications.incident`)."""
     alert: Alert
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """A sink is done with an alert: it took it, or refused it for good, or need never be told."""
+class AlertDelivered:
+    """A sink is done with a transition: it was accepted, rejected permanently, or discarded."""
 
     number: int
     sink: str
-    forgotten: bool = False
-    """It was silenced from beginning to end."""
+    discarded: bool = False
+    """The transition was never sent: it was silenced from beginning to end, or does not match the sink's route."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """A sink was told of an incident, news or a repetition."""
+class IncidentNotified:
+    """A sink was notified of an incident: changes or a repetition."""
 
     sink: str
     incident: str
@@ -46,71 +46,72 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """A sink became known: it is told what was still firing at this line, and every alert after it."""
+class SinkAdded:
+    """A sink became known: what was firing at this line is pending for it, and every later transition."""
 
     sink: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Closed:
-    """A sink is known no more: it was gone for so long that what waited for it was given up."""
+class SinkRemoved:
+    """A sink is no longer known: it was absent for so long that its pending transitions were dropped."""
 
     sink: str
 
 
-Entry: TypeAlias = Recorded | Told | Heard | Opened | Closed
+LedgerRecord: TypeAlias = AlertRecorded | AlertDelivered | IncidentNotified | SinkAdded | SinkRemoved
 
 
-def to_line(entry: Entry) -> bytes:
-    """The entry as one line, its line feed included."""
-    # ASCII only: every string that Python can hold comes back as it was.
-    body = json.dumps(_plain(entry), allow_nan=False, separators=(",", ":")).encode("ascii")
+def to_line(record: LedgerRecord) -> bytes:
+    """Returns the record as one line, with its line feed."""
+    # ASCII only: every Python string is restored exactly.
+    body = json.dumps(_to_plain(record), allow_nan=False, separators=(",", ":")).encode("ascii")
     return b"%08x %s\n" % (crc32c(body), body)
 
 
-def from_line(line: bytes) -> Entry | None:
-    """What `to_line` made, without its line feed; None if the line is torn or damaged."""
+def from_line(line: bytes) -> LedgerRecord | None:
+    """Parses a line without its line feed; None if the line is torn or damaged."""
     checksum, _, body = line.partition(b" ")
     if len(checksum) != _CHECKSUM_DIGITS or checksum != b"%08x" % crc32c(body):
         return None
     try:
-        return _entry(json.loads(body))
+        return _from_plain(json.loads(body))
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
-    match entry:
-        case Recorded():
-            alert = _plain_alert(entry.alert)
-            return {"n": entry.number, "at": entry.recorded_at_ms, "incident": entry.incident, "alert": alert}
-        case Told(forgotten=forgotten):
-            return {"n": entry.number, "told": entry.sink, **({"forgotten": True} if forgotten else {})}
-        case Heard():
-            return {"heard": entry.sink, "incident": entry.incident, "at": entry.at_ms}
-        case Opened():
-            return {"opened": entry.sink}
-        case Closed():
-            return {"closed": entry.sink}
+def _to_plain(record: LedgerRecord) -> dict[str, Any]:
+    # The keys are a stored format: they must not change.
+    match record:
+        case AlertRecorded():
+            alert = _alert_to_plain(record.alert)
+            return {"n": record.number, "at": record.recorded_at_ms, "incident": record.incident, "alert": alert}
+        case AlertDelivered(discarded=discarded):
+            return {"n": record.number, "told": record.sink, **({"forgotten": True} if discarded else {})}
+        case IncidentNotified():
+            return {"heard": record.sink, "incident": record.incident, "at": record.at_ms}
+        case SinkAdded():
+            return {"opened": record.sink}
+        case SinkRemoved():
+            return {"closed": record.sink}
 
 
-def _entry(plain: Mapping[str, Any]) -> Entry:
+def _from_plain(plain: Mapping[str, Any]) -> LedgerRecord:
     if "alert" in plain:
-        alert = _alert(plain["alert"])
-        # A ledger of the first version knew no incidents: each alert is its own.
+        alert = _alert_from_plain(plain["alert"])
+        # The first version of the ledger had no incidents: each alert is its own incident.
         incident = plain.get("incident", alert.fingerprint)
-        return Recorded(number=plain["n"], recorded_at_ms=plain["at"], incident=incident, alert=alert)
+        return AlertRecorded(number=plain["n"], recorded_at_ms=plain["at"], incident=incident, alert=alert)
     if "told" in plain:
-        return Told(number=plain["n"], sink=plain["told"], forgotten=plain.get("forgotten", False))
+        return AlertDelivered(number=plain["n"], sink=plain["told"], discarded=plain.get("forgotten", False))
     if "heard" in plain:
-        return Heard(sink=plain["heard"], incident=plain["incident"], at_ms=plain["at"])
+        return IncidentNotified(sink=plain["heard"], incident=plain["incident"], at_ms=plain["at"])
     if "closed" in plain:
-        return Closed(sink=plain["closed"])
-    return Opened(sink=plain["opened"])
+        return SinkRemoved(sink=plain["closed"])
+    return SinkAdded(sink=plain["opened"])
 
 
-def _plain_alert(alert: Alert) -> dict[str, Any]:
+def _alert_to_plain(alert: Alert) -> dict[str, Any]:
     return {
         "cluster": alert.cluster,
         "cluster_id": alert.cluster_id,
@@ -119,7 +120,7 @@ def _plain_alert(alert: Alert) -> dict[str, Any]:
         "severity": alert.severity,
         "state": alert.state,
         "summary": alert.summary,
-        "evidence": sayable(alert.evidence),
+        "evidence": json_safe(alert.evidence),
         "remedy": alert.remedy,
         "started_at_ms": alert.started_at_ms,
         "due_at_ms": alert.due_at_ms,
@@ -128,7 +129,7 @@ def _plain_alert(alert: Alert) -> dict[str, Any]:
     }
 
 
-def _alert(plain: Mapping[str, Any]) -> Alert:
+def _alert_from_plain(plain: Mapping[str, Any]) -> Alert:
     typed = {
         "severity": Severity(plain["severity"]),
         "state": AlertState(plain["state"]),

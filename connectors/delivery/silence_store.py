@@ -1,6 +1,6 @@
-"""The silences of one job: a small file beside its ledger, changed by `kraftwatch silence`, read by the job.
+"""Stores the silences of one job: a small file beside its ledger, written by `kraftwatch silence`, read by the job.
 
-The file is replaced whole, so a reader always sees one that is complete; a lock beside it keeps two writers apart.
+The file is replaced atomically, so a reader always sees a complete file; a lock file serialises the writers.
 """
 
 import fcntl
@@ -22,82 +22,82 @@ from rules.notifications.silence import Silence
 
 _LOG = logging.getLogger(__name__)
 _VERSION = 1
-_KEPT_MS = 30 * 86_400_000
-"""A silence that ended is still listed for so long."""
+_KEEP_MS = 30 * 86_400_000
+"""How long a silence is still listed after its end."""
 
 
 class SilenceFile:
-    """The silences in a file; none while there is no file."""
+    """The silences in a file; there are none while the file does not exist."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._identity: tuple[int, int, int] | None = None
-        self._known: tuple[Silence, ...] = ()
+        self._current: tuple[Silence, ...] = ()
 
     def read(self) -> tuple[Silence, ...]:
-        """All that the file holds, in the order they were made.
+        """Returns all silences of the file, in the order of their creation.
 
         Raises:
-            UsageError: it cannot be read, or is not ours.
+            UsageError: the file cannot be read, is damaged, or was written by a newer version.
         """
         try:
             document = json.loads(self._path.read_bytes())
             if document["version"] > _VERSION:
-                raise UsageError(f"{self._path} was written by a newer kraftwatch: use that one for silences.")
+                raise UsageError(f"{self._path} was written by a newer version of kraftwatch: use that version.")
             return tuple(_silence(each) for each in document["silences"])
         except FileNotFoundError:
             return ()
         except OSError as problem:
             raise UsageError(f"{self._path} cannot be read: {(problem.strerror or 'unreadable').lower()}.") from None
         except (ValueError, TypeError, KeyError):
-            raise UsageError(f"{self._path} is damaged: remove it, and silence again what is to be silent.") from None
+            raise UsageError(f"{self._path} is damaged: remove it, then add the silences again.") from None
 
-    def newest(self) -> tuple[Silence, ...]:
-        """The same for a job that asks each second: read again when the file changed, and never a reason to stop."""
+    def current(self) -> tuple[Silence, ...]:
+        """Returns the silences for a job: re-reads the file only when it changed, and raises no error."""
         try:
             status = self._path.stat()
             identity = (status.st_ino, status.st_mtime_ns, status.st_size)
         except OSError:
-            self._identity, self._known = None, ()
+            self._identity, self._current = None, ()
             return ()
         if identity != self._identity:
             try:
-                self._known = self.read()
+                self._current = self.read()
             except UsageError as problem:
-                # What was silent stays silent: a damaged file must not wake everybody.
-                _LOG.warning("%s The silences that were known before go on.", problem)
-            # Only now: another thread that asks meanwhile reads it itself, and does not go by what was known before.
+                # The silences stay in force: a damaged file must not page people.
+                _LOG.warning("%s The silences that were read before stay in force.", problem)
+            # Only now: a thread that calls in the meantime reads the file itself instead of using the old silences.
             self._identity = identity
-        return self._known
+        return self._current
 
     def add(self, silence: Silence, *, now_ms: Millis) -> None:
-        """Add one.
+        """Adds a silence.
 
         Raises:
             UsageError: the file cannot be read or written.
         """
-        with self._held():
+        with self._locked():
             self._write((*self.read(), silence), now_ms)
 
     def end(self, name: str, *, now_ms: Millis) -> Silence:
-        """End one now, by its id; what it was.
+        """Ends the silence of an id now and returns it as it was.
 
         Raises:
-            UsageError: there is none of that id that has not ended yet, or the file cannot be read or written.
+            UsageError: no silence of that id is active or in the future, or the file cannot be read or written.
         """
-        with self._held():
+        with self._locked():
             silences = self.read()
             found = next((one for one in silences if one.id == name and one.ends_at_ms > now_ms), None)
             if found is None:
                 running = ", ".join(one.id for one in silences if one.ends_at_ms > now_ms) or "none"
-                raise UsageError(f"no silence '{name}' to end; those that have not ended: {running}")
-            # One that lay ahead never begins.
+                raise UsageError(f"no silence '{name}' to end; active or future silences: {running}")
+            # A silence in the future never begins.
             ended = replace(found, starts_at_ms=min(found.starts_at_ms, now_ms), ends_at_ms=now_ms)
             self._write(tuple(ended if one is found else one for one in silences), now_ms)
             return found
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         try:
             descriptor = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as problem:
@@ -109,8 +109,8 @@ class SilenceFile:
             os.close(descriptor)
 
     def _write(self, silences: Sequence[Silence], now_ms: Millis) -> None:
-        kept = [asdict(one) for one in silences if one.ends_at_ms > now_ms - _KEPT_MS]
-        content = json.dumps({"version": _VERSION, "silences": kept}, indent=2).encode() + b"\n"
+        stored = [asdict(one) for one in silences if one.ends_at_ms > now_ms - _KEEP_MS]
+        content = json.dumps({"version": _VERSION, "silences": stored}, indent=2).encode() + b"\n"
         try:
             replace_file(self._path, content)
         except OSError as problem:
@@ -120,8 +120,8 @@ class SilenceFile:
         return UsageError(f"{self._path} cannot be written: {(problem.strerror or 'unwritable').lower()}.")
 
 
-def shown(silence: Silence, now_ms: Millis) -> dict[str, Plain]:
-    """A silence as programs are shown it."""
+def silence_to_json(silence: Silence, now_ms: Millis) -> dict[str, Plain]:
+    """Returns a silence as the JSON object of `silence list --json` and the API."""
     return {
         "id": silence.id,
         "cluster": silence.cluster,

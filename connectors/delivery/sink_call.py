@@ -1,8 +1,7 @@
-"""Asking: one call to one sink, with a deadline that holds whatever the sink does.
+"""SinkCall: one call to one sink, with a deadline that is kept whatever the sink does.
 
-The call runs in a thread of its own, because no deadline reaches into a blocked write or a dead name service. A
-call that misses the deadline is left behind; its answer is taken when it comes, and the sink is not asked again
-before that.
+The call runs in its own thread, because a deadline cannot interrupt a blocked write or a hanging name lookup. A call
+that misses its deadline keeps running; its outcome is collected later, and the sink is not called again before that.
 """
 
 import time
@@ -12,31 +11,33 @@ from threading import Thread
 from connectors.sinks.error_redaction import redact
 from connectors.sinks.sink import Outcome, Retry, Sink
 from rules.model.identifiers import Millis
-from rules.notifications.notification import Notice
+from rules.notifications.notification import Notification
 
 
-class Asking:
-    """A call that has begun."""
+class SinkCall:
+    """A call that has been started."""
 
-    def __init__(self, sink: Sink, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> None:
-        """Begin it."""
-        self.notices = notices
+    def __init__(
+        self, sink: Sink, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
+    ) -> None:
+        """Starts the call."""
+        self.notifications = notifications
         self._sink = sink
         self._sent_at_ms = sent_at_ms
         self._deadline_s = deadline_s
         self._outcomes: Sequence[Outcome] = ()
         self._crash: BaseException | None = None
         self._overdue_at = time.monotonic() + deadline_s
-        self._thread = Thread(target=self._run, name=f"telling {sink.terms.name}", daemon=True)
+        self._thread = Thread(target=self._run, name=f"notify {sink.options.name}", daemon=True)
         self._thread.start()
 
     @property
     def overdue(self) -> bool:
-        """It has taken longer than its deadline."""
+        """Whether the deadline has passed."""
         return time.monotonic() >= self._overdue_at
 
-    def answer(self, timeout_s: float) -> Sequence[Outcome] | None:
-        """One outcome for each notice; None when the sink has not answered yet."""
+    def outcomes(self, timeout_s: float) -> Sequence[Outcome] | None:
+        """Waits at most `timeout_s`; returns one outcome per notification, or None while the call is in progress."""
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             return None
@@ -46,13 +47,13 @@ class Asking:
 
     def _run(self) -> None:
         try:
-            outcomes = self._sink.tell(self.notices, sent_at_ms=self._sent_at_ms, deadline_s=self._deadline_s)
-        except Exception as error:  # noqa: BLE001 - the fence around one sink: its fault is not the others'
-            outcomes = [Retry(reason=redact(f"{type(error).__name__}: {error}"))] * len(self.notices)
-        except BaseException as error:  # noqa: BLE001 - raised again where somebody waits
+            outcomes = self._sink.send(self.notifications, sent_at_ms=self._sent_at_ms, deadline_s=self._deadline_s)
+        except Exception as error:  # noqa: BLE001 - an error in one sink must not affect the other sinks
+            outcomes = [Retry(reason=redact(f"{type(error).__name__}: {error}"))] * len(self.notifications)
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that collects the outcomes
             self._crash = error
             return
-        if len(outcomes) != len(self.notices):
-            reason = f"the sink gave {len(outcomes)} answers to {len(self.notices)} notices"
-            outcomes = [Retry(reason=reason)] * len(self.notices)
+        if len(outcomes) != len(self.notifications):
+            reason = f"the sink returned {len(outcomes)} outcomes for {len(self.notifications)} notifications"
+            outcomes = [Retry(reason=reason)] * len(self.notifications)
         self._outcomes = outcomes

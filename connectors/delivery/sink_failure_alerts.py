@@ -1,4 +1,4 @@
-"""Outages: sinks that cannot be told for long, as alerts of their own, so that the other sinks tell of them."""
+"""SinkFailureAlerts: raises an alert when a sink fails for a long time, so that the other sinks report it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,90 +6,95 @@ from dataclasses import dataclass, replace
 from rules.alert import Alert, AlertState
 from rules.checks import monitor_blind
 from rules.finding import Severity
-from rules.formatting import spelled
+from rules.formatting import ms_text
 from rules.model.identifiers import Millis
-from rules.notifications.route import OWN
+from rules.notifications.route import JOB_CLUSTER_ID
 
 HOLD_MS = Millis(300_000)
-"""So long a sink may fail before the others tell of it."""
+"""How long a sink fails before the alert fires."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """Why a sink cannot be told, and what waits for it."""
+class SinkFailure:
+    """Why delivery to a sink fails, and how many transitions are pending for it."""
 
     reason: str
-    waiting: int
+    pending: int
 
 
-class Outages:
-    """What the ledger says is firing goes on over a restart; how long the rest failed begins anew with it."""
+class SinkFailureAlerts:
+    """Evaluates the failures of sinks. Firing alerts survive a restart (ledger); the hold time starts again."""
 
     def __init__(self, firing: Sequence[Alert]) -> None:
-        """`firing`: what the ledger holds."""
-        self._told = {alert.subject: alert for alert in firing if alert.cluster_id == OWN}
+        """`firing`: the firing alerts of the ledger."""
+        self._firing = {alert.subject: alert for alert in firing if alert.cluster_id == JOB_CLUSTER_ID}
         self._since_ms: dict[str, Millis] = {}
 
-    def alerts(self, troubles: Mapping[str, Trouble | None], now_ms: Millis) -> Sequence[Alert]:
-        """The transitions that are due.
+    def due(self, failures: Mapping[str, SinkFailure | None], now_ms: Millis) -> Sequence[Alert]:
+        """Returns the transitions that are due.
 
         Args:
-            troubles: by the name of each sink that is known to fail, or (None) to be well. A sink of which neither
-                is known is left out; one that is there no more is given as well.
+            failures: by sink name; None for a sink that works or was removed. A sink whose state is not known is
+                left out.
             now_ms: the wall clock.
         """
-        due = []
-        for name, trouble in troubles.items():
-            told = self._told.get(about(name))
-            if trouble is None:
+        transitions = []
+        for name, failure in failures.items():
+            firing = self._firing.get(subject_of(name))
+            if failure is None:
                 self._since_ms.pop(name, None)
-                if told is not None:
-                    due.append(_resolved(told, now_ms))
+                if firing is not None:
+                    transitions.append(_resolved_alert(firing, now_ms))
             else:
-                # A wall clock that was set back begins to count anew.
+                # If the wall clock was set back, the hold time starts again.
                 since_ms = min(self._since_ms.setdefault(name, now_ms), now_ms)
                 self._since_ms[name] = since_ms
-                if told is None and now_ms - since_ms >= HOLD_MS:
-                    due.append(_firing(name, trouble, since_ms, now_ms))
-        for alert in due:
+                if firing is None and now_ms - since_ms >= HOLD_MS:
+                    transitions.append(_firing_alert(name, failure, since_ms, now_ms))
+        for alert in transitions:
             if alert.state is AlertState.FIRING:
-                self._told[alert.subject] = alert
+                self._firing[alert.subject] = alert
             else:
-                del self._told[alert.subject]
-        return due
+                del self._firing[alert.subject]
+        return transitions
 
-    def gone(self, names: Sequence[str]) -> Mapping[str, None]:
-        """The sinks that alerts still speak of, and that are none of these any more."""
-        present = {about(name) for name in names}
-        return {subject.removeprefix(_ABOUT): None for subject in self._told if subject not in present}
-
-
-_ABOUT = "sink "
+    def removed_sinks(self, names: Sequence[str]) -> Mapping[str, None]:
+        """Returns the sinks that have a firing alert and are not among the configured `names`."""
+        configured = {subject_of(name) for name in names}
+        return {subject.removeprefix(_SUBJECT_PREFIX): None for subject in self._firing if subject not in configured}
 
 
-def about(name: str) -> str:
-    """The subject of an alert about a sink."""
-    return _ABOUT + name
+_SUBJECT_PREFIX = "sink "
+
+
+def subject_of(name: str) -> str:
+    """Returns the subject of an alert about a sink."""
+    return _SUBJECT_PREFIX + name
 
 
 def is_about(alert: Alert, name: str) -> bool:
-    """Whether an alert says that this sink fails."""
-    return alert.cluster_id == OWN and alert.subject == about(name)
+    """Returns whether an alert reports that this sink fails."""
+    return alert.cluster_id == JOB_CLUSTER_ID and alert.subject == subject_of(name)
 
 
-def _firing(name: str, trouble: Trouble, since_ms: Millis, now_ms: Millis) -> Alert:
+def _firing_alert(name: str, failure: SinkFailure, since_ms: Millis, now_ms: Millis) -> Alert:
     return Alert(
-        cluster=OWN,
-        cluster_id=OWN,
+        cluster=JOB_CLUSTER_ID,
+        cluster_id=JOB_CLUSTER_ID,
         rule=monitor_blind.ID,
-        subject=about(name),
+        subject=subject_of(name),
         severity=Severity.WARNING,
         state=AlertState.FIRING,
-        summary=f"The sink {name} could not be told for {spelled(now_ms - since_ms)}: {trouble.reason}.",
-        evidence={"sink": name, "reason": trouble.reason, "failing_since_at_ms": since_ms, "waiting": trouble.waiting},
+        summary=f"Delivery to the sink {name} has failed for {ms_text(now_ms - since_ms)}: {failure.reason}.",
+        evidence={
+            "sink": name,
+            "reason": failure.reason,
+            "failing_since_at_ms": since_ms,
+            "waiting": failure.pending,
+        },
         remedy=(
-            f"# Mend what keeps {name} from being told: what waits for it is told then, in order, nothing twice.",
-            "# Until then tell those who rely on it by other means.",
+            f"# Fix the cause of the failure of {name}: pending alerts are then delivered in order, each once.",
+            f"# Until then, inform the recipients of {name} by other means.",
         ),
         started_at_ms=since_ms,
         due_at_ms=Millis(since_ms + HOLD_MS),
@@ -98,11 +103,11 @@ def _firing(name: str, trouble: Trouble, since_ms: Millis, now_ms: Millis) -> Al
     )
 
 
-def _resolved(told: Alert, now_ms: Millis) -> Alert:
+def _resolved_alert(firing: Alert, now_ms: Millis) -> Alert:
     return replace(
-        told,
+        firing,
         state=AlertState.RESOLVED,
-        summary=f"resolved after {spelled(now_ms - told.started_at_ms)}: {told.summary}",
+        summary=f"resolved after {ms_text(now_ms - firing.started_at_ms)}: {firing.summary}",
         remedy=(),
         due_at_ms=now_ms,
         observed_at_ms=now_ms,

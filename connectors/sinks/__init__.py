@@ -1,1 +1,1 @@
-"""Where alerts are told: one contract (`sink`), a module for each kind, one place that opens them (`opening`)."""
+"""Sinks: the contract (`sink`), one module for each kind, and the table that opens them (`sink_factory`)."""

@@ -1,4 +1,4 @@
-"""A line: one alert as the JSON object that jsonl and every other machine-readable sink carries.
+"""The JSON object of one alert, which jsonl and every other machine-readable sink writes.
 
 Other programs rely on its fields: cluster, cluster_id, rule, subject, severity, state, summary, evidence, remedy,
 started_at, observed_at, sent_at, offset, fingerprint.
@@ -22,7 +22,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def to_object(alert: Alert, sent_at_ms: Millis) -> dict[str, Plain]:
-    """The object, its fields in their order."""
+    """Returns the object, its fields in the documented order."""
     return {
         "cluster": alert.cluster,
         "cluster_id": alert.cluster_id,
@@ -31,7 +31,7 @@ def to_object(alert: Alert, sent_at_ms: Millis) -> dict[str, Plain]:
         "severity": alert.severity.value,
         "state": alert.state.value,
         "summary": alert.summary,
-        "evidence": sayable(alert.evidence),
+        "evidence": json_safe(alert.evidence),
         "remedy": list(alert.remedy),
         "started_at": iso(alert.started_at_ms),
         "observed_at": iso(alert.observed_at_ms),
@@ -42,47 +42,47 @@ def to_object(alert: Alert, sent_at_ms: Millis) -> dict[str, Plain]:
 
 
 def to_line(alert: Alert, sent_at_ms: Millis) -> bytes:
-    """The object as one line of UTF-8, its line feed included."""
+    """Returns the object as one line of UTF-8, with its line feed."""
     text = json.dumps(to_object(alert, sent_at_ms), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # A character that UTF-8 cannot say becomes \udxxx, which is how JSON says it.
+    # A character that UTF-8 cannot encode becomes \udxxx, which is its JSON escape.
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def key_of(line: bytes) -> Key | None:
-    """`Alert.key` of the alert that a line tells; None if the line is no such object."""
+    """Returns `Alert.key` of the alert in a line; None if the line is not such an object."""
     try:
-        told = json.loads(line)
-        started_at_ms = from_iso(told["started_at"])
+        found = json.loads(line)
+        started_at_ms = from_iso(found["started_at"])
         return (
-            told["cluster_id"],
-            told["rule"],
-            told["subject"],
+            found["cluster_id"],
+            found["rule"],
+            found["subject"],
             started_at_ms,
-            told["state"],
-            told["severity"],
-            from_iso(told["observed_at"]),
+            found["state"],
+            found["severity"],
+            from_iso(found["observed_at"]),
         )
     except (ValueError, TypeError, KeyError):
         return None
 
 
 def iso(at_ms: Millis) -> str:
-    """ISO 8601 in UTC with milliseconds: `2026-11-20T05:01:02.345Z`."""
+    """Formats a time as ISO 8601 in UTC with milliseconds: `2026-11-20T05:01:02.345Z`."""
     return (_EPOCH + at_ms * _MILLISECOND).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def from_iso(text: str) -> Millis:
-    """What `iso` wrote.
+    """Parses a time that `iso` formatted.
 
     Raises:
-        ValueError: it is no time.
-        TypeError: it is no text, or it names no time zone.
+        ValueError: the text is not a time.
+        TypeError: the value is not a text, or the time has no time zone.
     """
     return Millis((datetime.fromisoformat(text) - _EPOCH) // _MILLISECOND)
 
 
-def sayable(evidence: Mapping[str, Plain]) -> dict[str, Plain]:
-    """Evidence as JSON can say it: an alert is not lost over a NaN or an infinity, which become null."""
+def json_safe(evidence: Mapping[str, Plain]) -> dict[str, Plain]:
+    """Returns evidence that JSON can represent: NaN and infinity become null, so that no alert is lost."""
     return {name: _finite(value) for name, value in evidence.items()}
 
 
@@ -93,6 +93,6 @@ def _finite(value: Plain) -> Plain:
         case list():
             return [_finite(each) for each in value]
         case dict():
-            return sayable(value)
+            return json_safe(value)
         case _:
             return value

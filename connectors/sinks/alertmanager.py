@@ -1,8 +1,8 @@
-"""Alertmanager, by the API that Prometheus tells it by: `POST /api/v2/alerts`.
+"""The Alertmanager sink: posts alerts by the API that Prometheus uses, `POST /api/v2/alerts`.
 
-It is told what fires, again and again: an alert that it has not heard of for `LASTS_S` is over to it, and one that
-was started again knows nothing until it is told. Grouping, silences and who is paged are its own business. Of
-several that are one cluster, each must be told: each is a sink by itself.
+Firing alerts are re-sent every `REPEAT_S`: Alertmanager considers an alert resolved at its `endsAt`, `LASTS_S` after
+the last notification, and a restarted Alertmanager has no alerts. Grouping, silences and routing are done there. Each
+member of an Alertmanager cluster must be notified: each is a separate sink.
 """
 
 import base64
@@ -12,102 +12,113 @@ from collections.abc import Iterator, Mapping, Sequence
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import written
-from connectors.sinks.http.request import submitted
-from connectors.sinks.links import Links
-from connectors.sinks.sequential_send import in_turn
-from connectors.sinks.sink import Delivered, Outcome, Retry, Terms
+from connectors.sinks.evidence_format import evidence_lines
+from connectors.sinks.http.request import post_for_outcome
+from connectors.sinks.links import MessageLinks
+from connectors.sinks.sequential_send import send_in_order
+from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
 from connectors.sinks.sink_config import Alertmanager
 from connectors.sinks.webhook import host_of
 from rules.alert import Alert, AlertState
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
-from rules.notifications.notification import Notice
+from rules.notifications.notification import Notification
 
 REPEAT_S = 60.0
-"""How often what stands is told again."""
+"""How often firing alerts are sent again."""
 LASTS_S = 300.0
-"""How long it stands there without a word of ours: several repetitions, and the longest pause after a failure."""
+"""How long an alert stays active there after the last notification: several repetitions and the longest retry delay."""
 _PATH = "/api/v2/alerts"
-_LONGEST = 2_000
-"""Characters of an annotation: it goes into mails and chats."""
+_MAX_ANNOTATION = 2_000
+"""Characters of an annotation: it becomes part of mails and chat messages."""
 
 
 class AlertmanagerSink:
     """Posts to one Alertmanager."""
 
-    def __init__(self, place: Alertmanager, *, terms: Terms, links: Links) -> None:
-        """Read the secrets once, so that one that is not there is told at the start.
+    def __init__(self, config: Alertmanager, *, options: DeliveryOptions, links: MessageLinks) -> None:
+        """Reads the secrets once, so that a missing one is reported at start-up.
 
         Raises:
-            UsageError: one cannot be read, or the address is none.
+            UsageError: a secret cannot be read, or the URL is invalid.
         """
-        self.terms = terms
-        self._place = place
+        self.options = options
+        self._config = config
         self._links = links
         self._severity: dict[tuple[str, str], Severity] = {}
-        """Under which severity a firing alert stands there, by incident and fingerprint.
+        """The severity that a firing alert has there, by incident and fingerprint.
 
-        A severity is a label, so another one is another alert there, and the one before it must be ended. After a
-        restart of ours that one ends by itself.
+        The severity is a label, so a changed severity is a different alert there, and the previous one must be ended.
+        After a restart of the job the previous one ends at its `endsAt`.
         """
-        host_of(place.url)
+        host_of(config.url)
         for secret in self._secrets():
             secret.read()
 
-    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
-        """Post the alerts of each notice: all that fire, and those whose end is news."""
-        return in_turn(notices, lambda notice, left_s: self._post(notice, sent_at_ms, left_s), deadline_s=deadline_s)
+    def send(
+        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
+    ) -> Sequence[Outcome]:
+        """Posts, for each notification, all firing alerts and the newly resolved ones."""
+        return send_in_order(
+            notifications,
+            lambda notification, left_s: self._post(notification, sent_at_ms, left_s),
+            deadline_s=deadline_s,
+        )
 
-    def _post(self, notice: Notice, sent_at_ms: Millis, left_s: float) -> Outcome:
-        body = json.dumps(list(self._alerts(notice, sent_at_ms)), allow_nan=False, separators=(",", ":")).encode()
+    def _post(self, notification: Notification, sent_at_ms: Millis, left_s: float) -> Outcome:
+        alerts = list(self._alerts(notification, sent_at_ms))
+        body = json.dumps(alerts, allow_nan=False, separators=(",", ":")).encode()
         try:
-            url = self._place.url.read().rstrip("/") + _PATH
-            headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch", **self._login()}
+            url = self._config.url.read().rstrip("/") + _PATH
+            headers = {"Content-Type": "application/json", "User-Agent": "kraftwatch", **self._authorization()}
             secrets = [secret.read() for secret in self._secrets()]
         except UsageError as problem:
             return Retry(reason=str(problem))
-        outcome = submitted(url, body, headers, seconds=left_s, ca_file=self._place.ca_file, secrets=secrets)
+        outcome = post_for_outcome(url, body, headers, seconds=left_s, ca_file=self._config.ca_file, secrets=secrets)
         if isinstance(outcome, Delivered):
-            self._note(notice)
+            self._store_severities(notification)
         return outcome
 
-    def _alerts(self, notice: Notice, sent_at_ms: Millis) -> Iterator[dict[str, Plain]]:
-        lasts_until_ms = Millis(sent_at_ms + round(LASTS_S * 1000))
-        news = {alert.fingerprint for alert in notice.news}
-        for alert in notice.alerts:
-            before = self._severity.get((notice.incident, alert.fingerprint), alert.severity)
+    def _alerts(self, notification: Notification, sent_at_ms: Millis) -> Iterator[dict[str, Plain]]:
+        active_until_ms = Millis(sent_at_ms + round(LASTS_S * 1000))
+        incident, links = notification.incident, self._links
+        new = {alert.fingerprint for alert in notification.new_transitions}
+        for alert in notification.alerts:
+            before = self._severity.get((incident, alert.fingerprint), alert.severity)
             if before is not alert.severity:
-                yield posted(alert, notice.incident, before, ends_at_ms=sent_at_ms, links=self._links)
+                yield postable_alert(alert, incident, before, ends_at_ms=sent_at_ms, links=links)
             if alert.state is AlertState.FIRING:
-                yield posted(alert, notice.incident, alert.severity, ends_at_ms=lasts_until_ms, links=self._links)
-            elif alert.fingerprint in news:
-                yield posted(alert, notice.incident, alert.severity, ends_at_ms=sent_at_ms, links=self._links)
+                yield postable_alert(alert, incident, alert.severity, ends_at_ms=active_until_ms, links=links)
+            elif alert.fingerprint in new:
+                yield postable_alert(alert, incident, alert.severity, ends_at_ms=sent_at_ms, links=links)
 
-    def _note(self, notice: Notice) -> None:
-        for alert in notice.alerts:
+    def _store_severities(self, notification: Notification) -> None:
+        for alert in notification.alerts:
             if alert.state is AlertState.FIRING:
-                self._severity[notice.incident, alert.fingerprint] = alert.severity
+                self._severity[notification.incident, alert.fingerprint] = alert.severity
             else:
-                self._severity.pop((notice.incident, alert.fingerprint), None)
+                self._severity.pop((notification.incident, alert.fingerprint), None)
 
     def _secrets(self) -> Sequence[Secret]:
-        return [secret for secret in (self._place.url, self._place.password, self._place.token) if secret is not None]
+        config = self._config
+        return [secret for secret in (config.url, config.password, config.token) if secret is not None]
 
-    def _login(self) -> Mapping[str, str]:
-        if self._place.token is not None:
-            return {"Authorization": f"Bearer {self._place.token.read()}"}
-        if self._place.password is not None:
-            login = f"{self._place.username}:{self._place.password.read()}".encode()
+    def _authorization(self) -> Mapping[str, str]:
+        if self._config.token is not None:
+            return {"Authorization": f"Bearer {self._config.token.read()}"}
+        if self._config.password is not None:
+            login = f"{self._config.username}:{self._config.password.read()}".encode()
             return {"Authorization": f"Basic {base64.b64encode(login).decode()}"}
         return {}
 
 
-def posted(alert: Alert, incident: str, severity: Severity, *, ends_at_ms: Millis, links: Links) -> dict[str, Plain]:
-    """One alert as the API takes it (`postableAlert` of its OpenAPI document). One that ended in the past is over."""
+def postable_alert(
+    alert: Alert, incident: str, severity: Severity, *, ends_at_ms: Millis, links: MessageLinks
+) -> dict[str, Plain]:
+    """Returns an alert as `postableAlert` of the API's OpenAPI document. An alert with a past end is resolved."""
     annotations = {
         "summary": alert.summary,
-        "evidence": "\n".join(f"{name}: {value}" for name, value in written(alert.evidence)),
+        "evidence": "\n".join(f"{name}: {value}" for name, value in evidence_lines(alert.evidence)),
         "remedy": "\n".join(alert.remedy),
         "docs": links.rule(alert.rule) or "",
     }
@@ -121,13 +132,13 @@ def posted(alert: Alert, incident: str, severity: Severity, *, ends_at_ms: Milli
             "severity": severity.value,
             "incident": incident,
         },
-        "annotations": {name: _bounded(text) for name, text in annotations.items() if text},
+        "annotations": {name: _truncated(text) for name, text in annotations.items() if text},
         "startsAt": iso(alert.started_at_ms),
-        # An end before the beginning is refused: the clocks of the two may differ.
+        # The API rejects an end before the start, and the two clocks may differ.
         "endsAt": iso(max(ends_at_ms, alert.started_at_ms)),
         **({} if page is None else {"generatorURL": page}),
     }
 
 
-def _bounded(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+def _truncated(text: str) -> str:
+    return text if len(text) <= _MAX_ANNOTATION else f"{text[: _MAX_ANNOTATION - 1]}…"

@@ -1,7 +1,7 @@
-"""The console sink: an alert as somebody reads it at three in the morning.
+"""The console sink: prints alerts for people.
 
-Nothing is wrapped by us, so that a command can be copied out of a terminal of any width. Nothing that came from
-outside is taken as markup or as a terminal's control code: names and details are data.
+Lines are not wrapped, so that a command can be copied from a terminal of any width. Text from outside (names,
+details) is never interpreted as markup or as terminal control codes.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from rich.console import Console
 from rich.text import Text
 
 from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import duration, visible, written
-from connectors.sinks.sink import Delivered, Outcome, Retry, Style, Terms
+from connectors.sinks.evidence_format import duration, evidence_lines, visible
+from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from rules.notifications.notification import Notice
+from rules.notifications.notification import Notification
 
-TERMS = Terms(name="console", style=Style.EACH)
-"""Every transition, as it comes."""
+OPTIONS = DeliveryOptions(name="console", mode=DeliveryMode.TRANSITIONS)
+"""Every transition, immediately."""
 _BADGE = {
     Severity.CRITICAL: "bold white on red",
     Severity.WARNING: "bold black on yellow",
@@ -31,31 +31,33 @@ _MARGIN = "  "
 
 
 class ConsoleSink:
-    """Writes alerts to a stream: styled on a terminal, plain text elsewhere."""
+    """Writes alerts to a stream: with styles on a terminal, otherwise as plain text."""
 
-    def __init__(self, stream: TextIO, *, terms: Terms = TERMS) -> None:
-        """`stream` is asked once whether it is a terminal; NO_COLOR and FORCE_COLOR are respected."""
-        self.terms = terms
+    def __init__(self, stream: TextIO, *, options: DeliveryOptions = OPTIONS) -> None:
+        """Checks once whether `stream` is a terminal; NO_COLOR and FORCE_COLOR are respected."""
+        self.options = options
         self._stream = stream
         self._terminal = Console(file=stream).is_terminal
 
-    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
-        """Write their news, one after the other; what the stream did not take is a Retry."""
+    def send(
+        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
+    ) -> Sequence[Outcome]:
+        """Writes the new transitions in order; what the stream did not accept is a Retry."""
         written = 0
         try:
-            for notice in notices:
-                for alert in notice.news:
+            for notification in notifications:
+                for alert in notification.new_transitions:
                     self._write(rendered(alert))
                 written += 1
         except (OSError, ValueError) as error:
-            # A closed stream is a ValueError.
+            # A closed stream raises ValueError.
             reason = error.strerror if isinstance(error, OSError) else str(error)
             retry = Retry(reason=f"the console cannot be written: {reason}")
-            return [Delivered()] * written + [retry] * (len(notices) - written)
+            return [Delivered()] * written + [retry] * (len(notifications) - written)
         return [Delivered()] * written
 
     def _write(self, text: Text) -> None:
-        # Rendered apart and written here: rich ends the whole process when a pipe is broken.
+        # Rendered into a buffer first: rich ends the whole process when a pipe is broken.
         styled = StringIO()
         Console(file=styled, force_terminal=self._terminal, highlight=False).print(text, soft_wrap=True)
         encoding = self._stream.encoding or "utf-8"
@@ -64,7 +66,7 @@ class ConsoleSink:
 
 
 def rendered(alert: Alert) -> Text:
-    """The alert as styled text that ends in an empty line."""
+    """Returns the alert as styled text that ends in an empty line."""
     match alert.state:
         case AlertState.FIRING:
             return _firing(alert)
@@ -73,13 +75,13 @@ def rendered(alert: Alert) -> Text:
 
 
 def _firing(alert: Alert) -> Text:
-    stood_ms = alert.observed_at_ms - alert.started_at_ms
+    age_ms = alert.observed_at_ms - alert.started_at_ms
     text = _headline(alert, alert.severity.upper(), _BADGE[alert.severity], "bold")
     text.append(f"{_MARGIN}{visible(alert.summary)}\n", "bold")
-    text.append(f"{_MARGIN}since {iso(alert.started_at_ms)}, {duration(stood_ms)} ago", "dim")
+    text.append(f"{_MARGIN}since {iso(alert.started_at_ms)}, {duration(age_ms)} ago", "dim")
     text.append("" if alert.offset is None else f", at offset {alert.offset}", "dim")
     text.append("\n")
-    rows = written(alert.evidence)
+    rows = evidence_lines(alert.evidence)
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
         text.append(f"{_MARGIN}{name:<{width}}  " if value else f"{_MARGIN}{name}", "cyan")
@@ -105,7 +107,7 @@ def _headline(alert: Alert, badge: str, badge_style: str, style: str) -> Text:
 
 
 def _append_step(text: Text, number: int, step: str) -> None:
-    """A sentence reads as one, a command stands whole on one line of its own, as it is to be pasted."""
+    """Appends a sentence without its `#`, or a command on its own line, as it is to be pasted."""
     text.append(f"{_MARGIN}{number:>2}. ", "dim")
     if step.startswith("#"):
         text.append(f"{visible(step.removeprefix('#').strip())}\n")

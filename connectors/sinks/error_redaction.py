@@ -1,4 +1,4 @@
-"""Redaction: what an error's text may say of the place it came from."""
+"""Error redaction: removes secrets from error texts."""
 
 import re
 
@@ -13,13 +13,13 @@ _HIDDEN = "***"
 
 
 def redact(text: str, *secrets: str) -> str:
-    """The text without user names, passwords, paths and queries of URLs, and without values named as secrets.
+    """Removes user names, passwords, paths and queries of URLs, and the values of names such as `password`.
 
-    The path goes too: that of a web hook is its password.
+    The path is removed because the path of a webhook URL is its secret.
 
     Args:
-        text: what is to be shown.
-        secrets: further texts that must not be.
+        text: the text to redact.
+        secrets: further texts to remove.
     """
     for secret in secrets:
         text = text.replace(secret, _HIDDEN) if secret else text
@@ -28,6 +28,6 @@ def redact(text: str, *secrets: str) -> str:
 
 
 def _host_only(url: re.Match[str]) -> str:
-    # Where an @ stands behind a / or ?, what seems to be the host may be half of a password, or of a query.
-    doubtful = "@" in url["rest"] or {"?", "#"} & set(url["login"] or "")
-    return f"{url['scheme']}{_HIDDEN if doubtful else url['host']}{'/' + _HIDDEN if url['rest'] else ''}"
+    # If an @ follows a / or ?, the apparent host may be part of a password or of a query.
+    ambiguous = "@" in url["rest"] or {"?", "#"} & set(url["login"] or "")
+    return f"{url['scheme']}{_HIDDEN if ambiguous else url['host']}{'/' + _HIDDEN if url['rest'] else ''}"

@@ -1,27 +1,27 @@
-"""Evidence for people: names and values in aligned lines, times and durations as people say them."""
+"""Formats evidence for people: names and values in lines, readable times and durations."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-from connectors.sinks.alert_json import iso, sayable
+from connectors.sinks.alert_json import iso, json_safe
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.model.identifiers import Millis
 
 _INDENT = "  "
-_LONGEST_INLINE = 96
+_MAX_INLINE = 96
 
 
-def written(evidence: Mapping[str, Plain]) -> list[tuple[str, str]]:
-    """Lines of (name, value); nested evidence is indented under its name, a list of alike objects is a table."""
+def evidence_lines(evidence: Mapping[str, Plain]) -> list[tuple[str, str]]:
+    """Returns lines of (name, value). Nested evidence is indented; a list of objects with equal fields is a table."""
     rows: list[tuple[str, str]] = []
-    for name, value in sayable(evidence).items():
+    for name, value in json_safe(evidence).items():
         rows.extend(_lines(visible(name), value))
     return rows
 
 
 def duration(ms: Millis | float) -> str:
-    """`0.4 s`, `42 s`, `3 min 5 s`, `2 h 10 min`, `9 d 4 h`."""
+    """Formats a duration: `0.4 s`, `42 s`, `3 min 5 s`, `2 h 10 min`, `9 d 4 h`."""
     seconds = ms / 1000
     if seconds < 10:
         return f"{seconds:.1f} s"
@@ -34,28 +34,28 @@ def duration(ms: Millis | float) -> str:
 
 
 def visible(text: str, keep: str = "") -> str:
-    """The text with every control and direction character written out (`\\x1b`), except those in `keep`."""
+    """Returns the text with control and direction characters escaped (`\\x1b`), except those in `keep`."""
     return "".join(
-        each if each in keep or unicodedata.category(each) not in _UNSEEN else each.encode("unicode_escape").decode()
+        each if each in keep or unicodedata.category(each) not in _INVISIBLE else each.encode("unicode_escape").decode()
         for each in text
     )
 
 
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-"""Control, format (direction overrides among them), surrogate, private, line and paragraph separators."""
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+"""Unicode categories: control, format (with direction overrides), surrogate, private use, separators."""
 
 
-def beside(alerts: Sequence[Alert], cluster: str, most: int) -> list[str]:
-    """What is told with a root cause of this cluster: a line for each of the first `most`, and how many more.
+def other_alert_lines(alerts: Sequence[Alert], cluster: str, limit: int) -> list[str]:
+    """Returns one line for each of the first `limit` alerts that are listed below a root cause, and how many follow.
 
-    Those of another cluster say so: a storm is one message of many clusters.
+    The line of an alert of another cluster than `cluster` names its cluster: a storm incident has many clusters.
     """
     lines = [
         f"{alert.state.value} {alert.severity.value} {'' if alert.cluster == cluster else alert.cluster + ' '}"
         f"{alert.rule} {alert.subject}: {alert.summary}"
-        for alert in alerts[:most]
+        for alert in alerts[:limit]
     ]
-    return [*lines, f"and {len(alerts) - most} more"] if len(alerts) > most else lines
+    return [*lines, f"and {len(alerts) - limit} more"] if len(alerts) > limit else lines
 
 
 def _lines(name: str, value: Plain) -> list[tuple[str, str]]:
@@ -73,11 +73,11 @@ def _lines(name: str, value: Plain) -> list[tuple[str, str]]:
 
 def _fits(value: "list[Plain] | dict[str, Plain]") -> bool:
     flat = all(not isinstance(each, list | dict) for each in (value.values() if isinstance(value, dict) else value))
-    return flat and len(_inline(value)) <= _LONGEST_INLINE
+    return flat and len(_inline(value)) <= _MAX_INLINE
 
 
 def _table(value: "list[Plain]") -> list[str] | None:
-    """Objects of the same flat fields, one a line under their names; None where they are no such thing."""
+    """Returns a header line and one line per object, or None unless all values are objects with equal fields."""
     rows = [each for each in value if isinstance(each, dict)]
     if not rows or len(rows) < len(value) or any(row.keys() != rows[0].keys() for row in rows) or not rows[0]:
         return None

@@ -1,11 +1,12 @@
-"""A Kafka topic: one message a transition, keyed by the alert's fingerprint, so that compaction keeps its newest word.
+"""The Kafka topic sink: one message for each transition, keyed by the alert's fingerprint.
 
-The message is the object that jsonl writes (docs/alert.schema.json), with the headers rule, severity and state.
+With that key, compaction keeps the newest transition of each alert. The message is the object that jsonl writes
+(docs/alert.schema.json), with the headers rule, severity and state.
 
-What was handed to librdkafka is its business until it is acknowledged, however long that takes: an idempotent
-producer writes it once and in its place, and whoever tells it again meanwhile waits for that same message. Only
-where this process ends in the midst, or another sink takes this one's place, may a transition be there twice, under
-the same key and in the same order.
+A message that was handed to librdkafka stays there until it is acknowledged, however long that takes: an idempotent
+producer writes it once and in order, and a repeated notification waits for the same message. A transition can be in
+the topic twice, with the same key and in the same order, only if this process ends in between or another sink
+replaces this one.
 """
 
 import logging
@@ -21,85 +22,89 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from connectors.errors import UsageError
 from connectors.sinks import librdkafka
 from connectors.sinks.alert_json import Key, to_line
-from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Terms
+from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry
 from connectors.sinks.sink_config import KafkaTopic
 from rules.alert import Alert
 from rules.model.identifiers import Millis
-from rules.notifications.notification import Notice
+from rules.notifications.notification import Notification
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.1
-_LOOK_S = 1.0
-_NEVER_TAKEN = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD}
+_METADATA_TIMEOUT_S = 1.0
+_PERMANENT = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD}
 
 
 class KafkaTopicSink:
-    """Produces to one topic. It is connected only while something is on its way."""
+    """Produces to one topic. It is connected only while messages are in flight."""
 
-    def __init__(self, place: KafkaTopic, *, terms: Terms) -> None:
-        """Try the settings once, without a connection.
+    def __init__(self, config: KafkaTopic, *, options: DeliveryOptions) -> None:
+        """Checks the settings, without a connection.
 
         Raises:
-            UsageError: a secret cannot be read, or librdkafka takes a setting amiss.
+            UsageError: a secret cannot be read, or librdkafka rejects a setting.
         """
-        self.terms = terms
-        self._place = place
+        self.options = options
+        self._config = config
         self._producer: Any = None
-        self._under_way: dict[Key, Outcome | None] = {}
-        """What the producer was given, and what came of it."""
-        self._trouble: KafkaError | None = None
-        """What librdkafka complains of in this call: the login before the connection."""
-        self._given_up = False
+        self._in_flight: dict[Key, Outcome | None] = {}
+        """What was handed to the producer, and its outcome; None until it is known."""
+        self._error: KafkaError | None = None
+        """The error that librdkafka reported in this call; an authentication error has precedence."""
+        self._give_up = False
         try:
-            Producer(librdkafka.settings(place))
+            Producer(librdkafka.settings(config))
         except KafkaException as problem:
-            why = librdkafka.reason(problem.args[0], place.topic)
-            raise UsageError(f"The sink {terms.name} cannot be: {why}.") from None
+            why = librdkafka.reason(problem.args[0], config.topic)
+            raise UsageError(f"The sink {options.name} cannot be opened: {why}.") from None
 
-    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
-        """Produce what is not on its way yet, and wait for all of it."""
+    def send(
+        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
+    ) -> Sequence[Outcome]:
+        """Produces what is not in flight yet, and waits for all of it."""
         until = time.monotonic() + deadline_s
-        self._trouble, self._given_up = None, False
-        alerts = [notice.root for notice in notices]
+        self._error, self._give_up = None, False
+        alerts = [notification.root for notification in notifications]
         try:
             if self._producer is None:
                 self._producer = self._connected(until)
             for alert in alerts:
                 self._produce(alert, sent_at_ms)
         except KafkaException as problem:
-            self._end()
-            return [self._retry(problem.args[0])] * len(notices)
+            self._close_producer()
+            return [self._retry(problem.args[0])] * len(notifications)
         except UsageError as problem:
-            return [Retry(reason=str(problem))] * len(notices)
-        while not self._given_up and None in self._under_way.values() and (left := until - time.monotonic()) > 0:
+            return [Retry(reason=str(problem))] * len(notifications)
+        while not self._give_up and None in self._in_flight.values() and (left := until - time.monotonic()) > 0:
             self._producer.poll(min(left, _POLL_S))
         outcomes = list(self._outcomes(alerts))
-        trouble = self._trouble
-        if not len(self._producer) or (trouble is not None and (trouble.fatal() or librdkafka.refused(trouble))):
-            self._end()
+        error = self._error
+        if not len(self._producer) or (
+            error is not None and (error.fatal() or librdkafka.authentication_failed(error))
+        ):
+            self._close_producer()
         return outcomes
 
     def _connected(self, until: float) -> Any:
-        given = librdkafka.settings(self._place)
+        settings = librdkafka.settings(self._config)
         producer = Producer(
             {
-                **given,
+                **settings,
                 "enable.idempotence": True,
                 "acks": "all",
-                # One after the other: a broker that does not lead the partition yet may refuse the first message, take
-                # the second as the producer's first, and then answer "duplicate" to the first, which is lost.
+                # One request at a time: a broker that does not lead the partition yet may reject the first message,
+                # accept the second as the producer's first, and then answer "duplicate" to the first, which is lost.
                 "max.in.flight.requests.per.connection": 1,
-                # Never given up: were a message to fail where a later one is taken, the older word would be the last.
+                # No timeout: if a message failed and a later one was accepted, the older state would be the last.
                 "message.timeout.ms": 0,
-                # A batch is refused as a whole: one alert that is too large would take others with it.
+                # A batch is rejected as a whole: one alert that is too large would take others with it.
                 "batch.num.messages": 1,
-                "error_cb": _while_there(self._complain),
+                "error_cb": _weak_callback(self._on_error),
             }
         )
         error = self._topic_error(producer, until)
-        if self._place.create and _missing(error):
-            self._create_topic(given, until)
-            # The controller has it at once, a broker a moment later.
+        if self._config.create and _missing(error):
+            self._create_topic(settings, until)
+            # The controller has the topic immediately, a broker a moment later.
             while _missing(error := self._topic_error(producer, until)) and time.monotonic() < until:
                 producer.poll(_POLL_S)
         if error is not None:
@@ -107,106 +112,112 @@ class KafkaTopicSink:
         return producer
 
     def _topic_error(self, producer: Any, until: float) -> KafkaError | None:
-        """What the brokers say of the topic: a producer would wait half a minute for one that is not there."""
-        topic = self._place.topic
+        """Returns the topic's error in the metadata: a producer waits half a minute for a missing topic."""
+        topic = self._config.topic
         while True:
             try:
-                seen: KafkaError | None = producer.list_topics(topic, timeout=_LOOK_S).topics[topic].error
+                metadata = producer.list_topics(topic, timeout=_METADATA_TIMEOUT_S)
             except KafkaException:
-                # Why it got no answer is told by poll alone.
+                # Only poll reports why there was no response.
                 producer.poll(0)
-                if self._given_up or time.monotonic() >= until:
+                if self._give_up or time.monotonic() >= until:
                     raise
             else:
-                return seen
+                error: KafkaError | None = metadata.topics[topic].error
+                return error
 
-    def _create_topic(self, given: dict[str, Any], until: float) -> None:
-        topic = self._place.topic
-        # -1: as many replicas as the cluster gives by default.
-        wanted = NewTopic(topic, num_partitions=1, replication_factor=-1, config={"cleanup.policy": "compact"})
-        admin = AdminClient(given)  # named, because its requests die with it
+    def _create_topic(self, settings: dict[str, Any], until: float) -> None:
+        topic = self._config.topic
+        # -1: the cluster's default replication factor.
+        new_topic = NewTopic(topic, num_partitions=1, replication_factor=-1, config={"cleanup.policy": "compact"})
+        admin = AdminClient(settings)  # a variable, because its requests end when the client is collected
         try:
-            admin.create_topics([wanted], operation_timeout=_left_s(until))[topic].result(_left_s(until))
+            admin.create_topics([new_topic], operation_timeout=_left_s(until))[topic].result(_left_s(until))
         except KafkaException as problem:
             if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-            return  # somebody else was faster
-        _LOG.info("%s: created the topic %s with cleanup.policy=compact.", self.terms.name, topic)
+            return  # another client created it first
+        _LOG.info("%s: created the topic %s with cleanup.policy=compact.", self.options.name, topic)
 
     def _produce(self, alert: Alert, sent_at_ms: Millis) -> None:
         key = alert.key
-        if key in self._under_way:
+        if key in self._in_flight:
             return
 
-        hear = _while_there(self._hear)
+        on_result = _weak_callback(self._on_result)
 
-        def heard(error: KafkaError | None, _: Message) -> None:
-            hear(key, error)
+        def on_delivery(error: KafkaError | None, _: Message) -> None:
+            on_result(key, error)
 
         headers = [("rule", alert.rule), ("severity", alert.severity.value), ("state", alert.state.value)]
-        self._under_way[key] = None
+        self._in_flight[key] = None
         try:
             value = to_line(alert, sent_at_ms).rstrip(b"\n")
-            self._producer.produce(self._place.topic, value, alert.fingerprint, on_delivery=heard, headers=headers)
+            topic = self._config.topic
+            self._producer.produce(topic, value, alert.fingerprint, on_delivery=on_delivery, headers=headers)
         except KafkaException as problem:
-            self._under_way[key] = self._outcome(problem.args[0])
+            self._in_flight[key] = self._outcome(problem.args[0])
 
-    def _hear(self, key: Key, error: KafkaError | None) -> None:
-        self._under_way[key] = self._outcome(error)
+    def _on_result(self, key: Key, error: KafkaError | None) -> None:
+        self._in_flight[key] = self._outcome(error)
 
     def _outcome(self, error: KafkaError | None) -> Outcome:
         if error is None:
             return Delivered()
-        if error.code() in _NEVER_TAKEN:
-            return Rejected(reason=librdkafka.reason(error, self._place.topic))
+        if error.code() in _PERMANENT:
+            return Rejected(reason=librdkafka.reason(error, self._config.topic))
         return self._retry(error)
 
     def _outcomes(self, alerts: Sequence[Alert]) -> Iterator[Outcome]:
-        waiting: set[str] = set()
-        """Fingerprints: what comes after a word that is to be told again is told again after it."""
+        retried: set[str] = set()
+        """Fingerprints: a transition after one that is sent again is also sent again, to keep the order."""
         for alert in alerts:
-            outcome = self._under_way[alert.key]
+            outcome = self._in_flight[alert.key]
             if outcome is None:
                 yield self._retry(None)
                 continue
-            del self._under_way[alert.key]
+            del self._in_flight[alert.key]
+            if alert.fingerprint in retried:
+                yield Retry(reason="an older transition of the same alert is pending")
+                continue
             if isinstance(outcome, Retry):
-                waiting.add(alert.fingerprint)
-            yield Retry(reason="an older word of it waits") if alert.fingerprint in waiting else outcome
+                retried.add(alert.fingerprint)
+            yield outcome
 
     def _retry(self, error: KafkaError | None) -> Retry:
-        told = self._trouble or error
-        if told is None:
-            return Retry(reason="it has not acknowledged in time")
-        return Retry(reason=librdkafka.reason(told, self._place.topic))
+        reported = self._error or error
+        if reported is None:
+            return Retry(reason="no acknowledgement in time")
+        return Retry(reason=librdkafka.reason(reported, self._config.topic))
 
-    def _complain(self, error: KafkaError) -> None:
-        if self._trouble is None or librdkafka.refused(error):
-            self._trouble = error
-        hopeless = error.fatal() or librdkafka.refused(error) or error.code() == KafkaError._ALL_BROKERS_DOWN
-        self._given_up = self._given_up or hopeless
+    def _on_error(self, error: KafkaError) -> None:
+        authentication_failed = librdkafka.authentication_failed(error)
+        if self._error is None or authentication_failed:
+            self._error = error
+        hopeless = error.fatal() or authentication_failed or error.code() == KafkaError._ALL_BROKERS_DOWN
+        self._give_up = self._give_up or hopeless
 
-    def _end(self) -> None:
-        """Let the producer go, and what it may still hold: that is told again."""
+    def _close_producer(self) -> None:
+        """Closes the producer and drops its unacknowledged messages: they are sent again."""
         if self._producer is not None:
             with suppress(KafkaException):
                 self._producer.purge()
             self._producer.poll(0)
             self._producer = None
-        self._under_way.clear()
+        self._in_flight.clear()
 
 
-def _while_there(method: Callable[..., None]) -> Callable[..., None]:
-    """A callback that does not keep its sink, so that the producer of one that was replaced ends, and what it holds.
+def _weak_callback(method: Callable[..., None]) -> Callable[..., None]:
+    """Returns a callback that does not keep its sink alive, so that a replaced sink's producer ends.
 
-    Else it would write that whenever it can: an older word than what its successor has told since.
+    Otherwise that producer would later write its messages: older transitions than those of the new sink.
     """
-    there = WeakMethod(method)
+    reference = WeakMethod(method)
 
-    def call(*said: object) -> None:
-        hears = there()
-        if hears is not None:
-            hears(*said)
+    def call(*arguments: object) -> None:
+        target = reference()
+        if target is not None:
+            target(*arguments)
 
     return call
 

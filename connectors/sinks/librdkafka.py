@@ -1,4 +1,4 @@
-"""librdkafka's side of a topic: its settings, its log, and its errors in our words."""
+"""librdkafka for the topic sink: its settings, its log, and readable reasons for its errors."""
 
 import logging
 import time
@@ -13,7 +13,7 @@ from connectors.sinks.sink_config import KafkaTopic
 
 _LOG = logging.getLogger(__name__)
 _TOKEN_LASTS_S = 300.0
-"""Then the file is read again, if a connection is still there."""
+"""After this time the token's file is read again, if a connection is still open."""
 _UNREACHABLE = {
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
@@ -21,72 +21,72 @@ _UNREACHABLE = {
     KafkaError._TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
 }
-_REFUSED = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
+_AUTHENTICATION = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
 
 
-def settings(place: KafkaTopic) -> dict[str, Any]:
-    """How any client of librdkafka reaches the brokers. Secrets are read anew.
+def settings(config: KafkaTopic) -> dict[str, Any]:
+    """Returns librdkafka's settings for the brokers. Secrets are read at each call.
 
     Raises:
-        UsageError: one cannot be read.
+        UsageError: a secret cannot be read.
     """
-    given: dict[str, Any] = {
-        "bootstrap.servers": ",".join(place.bootstrap),
+    required: dict[str, Any] = {
+        "bootstrap.servers": ",".join(config.bootstrap),
         "client.id": "kraftwatch",
-        "security.protocol": place.security_protocol,
-        "logger": _Quiet(),
-        # Else a broker that is so configured makes the topic, not compacted, while we ask whether it is there.
+        "security.protocol": config.security_protocol,
+        "logger": _DebugLog(),
+        # Otherwise a broker with auto-creation would create the topic, not compacted, when it is looked up.
         "allow.auto.create.topics": False,
-        # A login that is refused is not tried three times a second: directories lock accounts over that.
+        # A rejected login is not retried three times a second: directory services lock accounts for that.
         "reconnect.backoff.ms": 1_000,
     }
     optional = {
-        "ssl.ca.location": place.ca_file,
-        "ssl.certificate.location": place.certificate_file,
-        "ssl.key.location": place.key_file,
-        "ssl.crl.location": place.crl_file,
-        "ssl.key.password": place.key_password,
-        "ssl.endpoint.identification.algorithm": None if place.check_hostname else "none",
-        "sasl.mechanism": place.mechanism,
-        "sasl.username": place.username,
-        "sasl.password": place.password,
+        "ssl.ca.location": config.ca_file,
+        "ssl.certificate.location": config.certificate_file,
+        "ssl.key.location": config.key_file,
+        "ssl.crl.location": config.crl_file,
+        "ssl.key.password": config.key_password,
+        "ssl.endpoint.identification.algorithm": None if config.check_hostname else "none",
+        "sasl.mechanism": config.mechanism,
+        "sasl.username": config.username,
+        "sasl.password": config.password,
     }
-    token = place.token
+    token = config.token
     if token is not None:
         token.read()
-        given["oauth_cb"] = lambda _: (token.read(), time.time() + _TOKEN_LASTS_S)
+        required["oauth_cb"] = lambda _: (token.read(), time.time() + _TOKEN_LASTS_S)
     texts = {name: value.read() if isinstance(value, Secret) else value for name, value in optional.items()}
-    return {**given, **{name: str(value) for name, value in texts.items() if value is not None}}
+    return {**required, **{name: str(value) for name, value in texts.items() if value is not None}}
 
 
 def reason(error: KafkaError, topic: str) -> str:
-    """Why something could not be done, in a sentence without a secret."""
+    """Returns why something failed, one sentence without a secret."""
     code = error.code()
-    said = excerpt(error.str())
-    if code in _REFUSED:
-        return f"the brokers refuse us, or we them: {said}"
+    message = excerpt(error.str())
+    if code in _AUTHENTICATION:
+        return f"authentication or TLS failed: {message}"
     if code in _UNREACHABLE:
-        return f"no broker can be reached ({said})"
+        return f"no broker is reachable ({message})"
     match code:
         case KafkaError.UNKNOWN_TOPIC_OR_PART | KafkaError._UNKNOWN_TOPIC:
-            return f"there is no topic {topic}: create it with cleanup.policy=compact, or give create: true"
+            return f"the topic {topic} does not exist: create it with cleanup.policy=compact, or set create: true"
         case KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return f"the login may not write to the topic {topic}: it needs DESCRIBE and WRITE on it"
+            return f"missing permission on the topic {topic}: the login needs DESCRIBE and WRITE"
         case KafkaError.MSG_SIZE_TOO_LARGE:
-            return f"it is larger than the topic {topic} takes, or than 1 MB"
+            return f"the message is larger than the topic {topic} accepts, or than 1 MB"
         case _:
-            return said
+            return message
 
 
-def refused(error: KafkaError) -> bool:
-    """The login or a certificate is not accepted: a client reads them once, so the next try needs a new one."""
-    return error.code() in _REFUSED
+def authentication_failed(error: KafkaError) -> bool:
+    """Returns whether the login or a certificate was rejected: a client reads them once, so a new one is needed."""
+    return error.code() in _AUTHENTICATION
 
 
-class _Quiet:
-    """librdkafka's own log, which would go to stderr: it tells each broker that is away, again and again."""
+class _DebugLog:
+    """Receives librdkafka's own log, which would go to stderr: it repeats each unreachable broker."""
 
     def log(self, level: int, text: str, *values: object) -> None:
-        """As a logger's, one level for all: what matters comes as an error as well."""
+        """Logs everything at DEBUG: what matters is also reported as an error."""
         del level
         _LOG.debug("%s", redact(text % values))

@@ -1,30 +1,30 @@
-"""Links: where a message sends its reader for more."""
+"""MessageLinks: the links in messages to the documentation and to the job's page."""
 
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from rules.notifications.route import OWN
+from rules.notifications.route import JOB_CLUSTER_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Links:
-    """Addresses that hold for the whole job. Without one, messages do not link there."""
+class MessageLinks:
+    """Base URLs for the whole job. Without a URL, messages have no such link."""
 
     docs_url: str | None = None
-    """Where the documentation is served; its rules' pages are below it at `rules/ID/`."""
+    """The URL of the documentation; its rule pages are at `rules/ID/` below it."""
     page_url: str | None = None
-    """Where people reach the job's page; a cluster's is below it at `clusters/NAME`."""
+    """The URL of the job's page; a cluster's page is at `clusters/NAME` below it."""
 
     def rule(self, rule: str) -> str | None:
-        """The rule's page: in the documentation, or as the job serves it."""
+        """Returns the URL of the rule's page: in the documentation, or as the job serves it."""
         name = quote(rule, safe="")
         if self.docs_url is not None:
             return f"{self.docs_url.rstrip('/')}/rules/{name}/"
         return None if self.page_url is None else f"{self.page_url.rstrip('/')}/rules/{name}"
 
     def cluster(self, cluster: str) -> str | None:
-        """The cluster on the job's page; of what is about the job itself, the whole page."""
+        """Returns the URL of the cluster's page; for an alert about the job itself, of the overview."""
         if self.page_url is None:
             return None
         root = self.page_url.rstrip("/")
-        return f"{root}/" if cluster == OWN else f"{root}/clusters/{quote(cluster, safe='')}"
+        return f"{root}/" if cluster == JOB_CLUSTER_ID else f"{root}/clusters/{quote(cluster, safe='')}"

@@ -1,12 +1,12 @@
-"""The PagerDuty sink: one alert an incident, by the Events API v2.
+"""The PagerDuty sink: one PagerDuty alert for each incident, by the Events API v2.
 
-The incident is the `dedup_key`. So whatever is sent again is applied to the alert that is open: it pages nobody
-anew, least of all while somebody has acknowledged it, and it opens a new one where somebody closed by hand what
-still stands (https://developer.pagerduty.com/docs/events-api-v2-overview). Nothing here acknowledges: that is people's.
+The incident id is the `dedup_key`. An event that is sent again is applied to the open alert: it does not page again,
+also not after somebody acknowledged it. If somebody closed the alert while the incident is still open, the event opens
+a new one (https://developer.pagerduty.com/docs/events-api-v2-overview). The sink acknowledges nothing: people do.
 
-What came and went while PagerDuty could not be told is triggered as `info` and resolved at once. A resolve alone
-would be dropped without a trace, and what nobody heard of belongs in the history that is read in the morning; as
-`info` it need not wake anybody for what is over.
+An incident that fired and resolved while PagerDuty was unreachable is triggered as `info` and resolved immediately.
+A resolve alone would be dropped without a trace, and the incident belongs in the history; as `info` it need not page
+anybody for something that is over.
 """
 
 import json
@@ -18,84 +18,86 @@ from pagerduty import EventsApiV2Client
 from pagerduty.errors import Error
 
 from connectors.errors import UsageError
-from connectors.sinks.alert_json import iso, sayable
-from connectors.sinks.evidence_format import beside, visible
-from connectors.sinks.http.deadline import Cutoff
-from connectors.sinks.http.response_outcome import TOO_LATE, excerpt, failure, outcome
-from connectors.sinks.links import Links
-from connectors.sinks.sequential_send import in_turn
-from connectors.sinks.sink import Delivered, Outcome, Retry, Terms
+from connectors.sinks.alert_json import iso, json_safe
+from connectors.sinks.evidence_format import other_alert_lines, visible
+from connectors.sinks.http.deadline import CallDeadline
+from connectors.sinks.http.response_outcome import DEADLINE_EXCEEDED, excerpt, outcome_of_error, outcome_of_status
+from connectors.sinks.links import MessageLinks
+from connectors.sinks.sequential_send import send_in_order
+from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
 from connectors.sinks.sink_config import Pagerduty
 from rules.alert import AlertState
 from rules.finding import Plain
 from rules.model.identifiers import Millis
-from rules.notifications.notification import Notice
+from rules.notifications.notification import Notification
 
-_SUMMARY = 1_024
-_SHORT = 255
-_TEXT = 20_000
+_MAX_SUMMARY = 1_024
+_MAX_FIELD = 255
+_MAX_DETAIL = 20_000
 """Characters of one part of the details: an event may have 512 KB."""
-_OTHERS = 50
+_MAX_OTHER_ALERTS = 50
 
 
 class PagerdutySink:
-    """One integration of one service."""
+    """Sends to one integration of one service."""
 
-    def __init__(self, place: Pagerduty, *, terms: Terms, links: Links) -> None:
-        """Read the routing key once, so that one that is not there is told at the start.
+    def __init__(self, config: Pagerduty, *, options: DeliveryOptions, links: MessageLinks) -> None:
+        """Reads the routing key once, so that a missing one is reported at start-up.
 
         Raises:
-            UsageError: it cannot be read.
+            UsageError: the key cannot be read.
         """
-        self.terms = terms
-        self._place = place
+        self.options = options
+        self._config = config
         self._links = links
-        place.routing_key.read()
+        config.routing_key.read()
 
-    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
-        """Trigger or resolve each notice's incident."""
-        return in_turn(notices, self._told, deadline_s=deadline_s)
+    def send(
+        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
+    ) -> Sequence[Outcome]:
+        """Triggers or resolves the incident of each notification."""
+        return send_in_order(notifications, self._send_one, deadline_s=deadline_s)
 
-    def _told(self, notice: Notice, left_s: float) -> Outcome:
+    def _send_one(self, notification: Notification, left_s: float) -> Outcome:
         try:
-            key = self._place.routing_key.read()
+            key = self._config.routing_key.read()
         except UsageError as problem:
             return Retry(reason=str(problem))
-        with Cutoff(left_s) as cutoff:
+        with CallDeadline(left_s) as deadline:
             try:
-                with _Client(key, self._place, cutoff, left_s) as client:
-                    self._send(client, notice)
-            except _Refused as refusal:
-                return _meaning(refusal.response, key)
+                with _PagerdutyClient(key, self._config, deadline, left_s) as client:
+                    self._send_events(client, notification)
+            except _UnsuccessfulResponse as error:
+                return _outcome_of_response(error.response, key)
             except (Error, OSError) as problem:
-                return failure(problem, cutoff)
-            return TOO_LATE if cutoff.over else Delivered()
+                return outcome_of_error(problem, deadline)
+            return DEADLINE_EXCEEDED if deadline.exceeded else Delivered()
 
-    def _send(self, client: "_Client", notice: Notice) -> None:
-        over = notice.state is AlertState.RESOLVED
-        if not over or not notice.known:
-            client.send_event("trigger", dedup_key=notice.incident, **event(notice, self._links))
-        if over:
-            client.send_event("resolve", dedup_key=notice.incident)
+    def _send_events(self, client: "_PagerdutyClient", notification: Notification) -> None:
+        resolved = notification.state is AlertState.RESOLVED
+        if not resolved or not notification.previously_notified:
+            client.send_event("trigger", dedup_key=notification.incident, **event(notification, self._links))
+        if resolved:
+            client.send_event("resolve", dedup_key=notification.incident)
 
 
-def event(notice: Notice, links: Links) -> dict[str, Any]:
-    """What a trigger says besides its key, in PagerDuty's common event format."""
-    root = notice.root
-    over = notice.state is AlertState.RESOLVED
-    summary = f"{root.cluster}: {root.summary}{' It came and went while you could not be told.' if over else ''}"
+def event(notification: Notification, links: MessageLinks) -> dict[str, Any]:
+    """Returns the content of a trigger without its key, in PagerDuty's common event format."""
+    root = notification.root
+    resolved = notification.state is AlertState.RESOLVED
+    suffix = " It fired and resolved while PagerDuty was unreachable." if resolved else ""
     payload = {
-        "summary": _cut(summary, _SUMMARY),
-        "source": _cut(root.cluster, _SHORT),
-        "severity": "info" if over else notice.severity.value,
-        "timestamp": iso(notice.started_at_ms),
-        "component": _cut(root.subject, _SHORT),
-        "group": _cut(root.cluster, _SHORT),
+        "summary": _truncated(f"{root.cluster}: {root.summary}{suffix}", _MAX_SUMMARY),
+        "source": _truncated(root.cluster, _MAX_FIELD),
+        "severity": "info" if resolved else notification.severity.value,
+        "timestamp": iso(notification.started_at_ms),
+        "component": _truncated(root.subject, _MAX_FIELD),
+        "group": _truncated(root.cluster, _MAX_FIELD),
         "class": root.rule,
-        "custom_details": _details(notice),
+        "custom_details": _details(notification),
     }
     page = links.cluster(root.cluster)
-    hrefs = ((links.rule(root.rule), "What it means, and what to do"), (page, "The cluster now"))
+    hrefs = ((links.rule(root.rule), "What it means and what to do"), (page, "Cluster status"))
     return {
         "payload": payload,
         "links": [{"href": href, "text": text} for href, text in hrefs if href is not None],
@@ -104,66 +106,66 @@ def event(notice: Notice, links: Links) -> dict[str, Any]:
     }
 
 
-def _details(notice: Notice) -> dict[str, Plain]:
-    root = notice.root
-    others = beside(notice.alerts[1:], root.cluster, _OTHERS)
+def _details(notification: Notification) -> dict[str, Plain]:
+    root = notification.root
+    others = other_alert_lines(notification.alerts[1:], root.cluster, _MAX_OTHER_ALERTS)
     return {
-        "what to do": _cut("\n".join(root.remedy), _TEXT, keep="\n"),
-        "evidence": _bounded(sayable(root.evidence)),
-        "with it": _cut("\n".join(others), _TEXT, keep="\n") or "nothing else",
+        "what to do": _truncated("\n".join(root.remedy), _MAX_DETAIL, keep="\n"),
+        "evidence": _bounded(json_safe(root.evidence)),
+        "also in this incident": _truncated("\n".join(others), _MAX_DETAIL, keep="\n") or "no other alert",
         "metadata offset": root.offset,
-        "cluster id": _cut(root.cluster_id, _SHORT),
+        "cluster id": _truncated(root.cluster_id, _MAX_FIELD),
     }
 
 
 def _bounded(evidence: dict[str, Plain]) -> Plain:
     text = json.dumps(evidence)
-    # As an object PagerDuty shows it as a table.
-    return _shown(evidence) if len(text) <= _TEXT else _cut(text, _TEXT)
+    # PagerDuty shows an object as a table.
+    return _visible_texts(evidence) if len(text) <= _MAX_DETAIL else _truncated(text, _MAX_DETAIL)
 
 
-def _shown(value: Plain) -> Plain:
+def _visible_texts(value: Plain) -> Plain:
     match value:
         case str():
             return visible(value)
         case list():
-            return [_shown(each) for each in value]
+            return [_visible_texts(each) for each in value]
         case dict():
-            return {visible(name): _shown(each) for name, each in value.items()}
+            return {visible(name): _visible_texts(each) for name, each in value.items()}
         case _:
             return value
 
 
-def _cut(text: str, limit: int, keep: str = "") -> str:
-    shown = visible(text, keep=keep)
-    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+def _truncated(text: str, limit: int, keep: str = "") -> str:
+    escaped = visible(text, keep=keep)
+    return escaped if len(escaped) <= limit else f"{escaped[: limit - 1]}…"
 
 
-class _Refused(Exception):
-    """PagerDuty answered, and not with 202."""
+class _UnsuccessfulResponse(Exception):
+    """PagerDuty did not respond with 202."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(str(response.status_code))
         self.response = response
 
 
-class _Client(EventsApiV2Client):
-    """The SDK's client for one notice. The ledger tries again, in its own time: the client does not."""
+class _PagerdutyClient(EventsApiV2Client):
+    """The SDK's client for one notification, without its own retries: the ledger schedules retries."""
 
     max_network_attempts = 0
 
-    def __init__(self, key: str, place: Pagerduty, cutoff: Cutoff, seconds: float) -> None:
-        super().__init__(key, base_url=place.api_url, verify=cutoff.context(place.ca_file))
+    def __init__(self, key: str, config: Pagerduty, deadline: CallDeadline, seconds: float) -> None:
+        super().__init__(key, base_url=config.api_url, verify=deadline.context(config.ca_file))
         self.timeout = seconds  # type: ignore[assignment] # declared by its default, which is a whole number
 
     def postprocess(self, response: Response) -> None:
-        """Before the SDK waits and tries again, which it does without end at 429."""
+        """Raises before the SDK waits and retries, which it does without limit at 429."""
         if not response.is_success:
-            raise _Refused(response)
+            raise _UnsuccessfulResponse(response)
 
 
-def _meaning(response: Response, key: str) -> Outcome:
-    said = excerpt(response.text, key)
-    if response.status_code == 400 and "routing" in said.lower():
-        return Retry(reason=f"PagerDuty does not know the routing key ({said})")
-    return outcome(response.status_code, retry_after=response.headers.get("Retry-After"), said=said)
+def _outcome_of_response(response: Response, key: str) -> Outcome:
+    message = excerpt(response.text, key)
+    if response.status_code == 400 and "routing" in message.lower():
+        return Retry(reason=f"PagerDuty does not know the routing key ({message})")
+    return outcome_of_status(response.status_code, retry_after=response.headers.get("Retry-After"), message=message)

@@ -1,4 +1,4 @@
-"""The one contract of all sinks."""
+"""The contract of all sinks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,28 +6,28 @@ from enum import Enum
 from typing import Protocol, TypeAlias
 
 from rules.model.identifiers import Millis
-from rules.notifications.notification import Notice
+from rules.notifications.notification import Notification
 from rules.notifications.route import Route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """It is there, whatever happens to us now."""
+    """The notification was accepted: it is safe if this process ends now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """It is not there, and trying again can help."""
+    """The notification was not accepted; sending it again can succeed."""
 
     reason: str
     """One sentence without a secret."""
     after_s: float = 0.0
-    """How long the place asked to be left alone (Retry-After)."""
+    """How long the service asked to wait (Retry-After)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """It will never be taken as it is: trying again cannot help."""
+    """The notification was rejected permanently: sending it again cannot succeed."""
 
     reason: str
     """One sentence without a secret."""
@@ -36,42 +36,46 @@ class Rejected:
 Outcome: TypeAlias = Delivered | Retry | Rejected
 
 
-class Style(Enum):
-    """How a sink wants to be told."""
+class DeliveryMode(Enum):
+    """What one notification of a sink contains."""
 
-    EACH = "each"
-    """A record: every transition by itself, none left out, whatever is silenced."""
+    TRANSITIONS = "transitions"
+    """For a record: every transition separately, none left out, silenced or not."""
     INCIDENTS = "incidents"
-    """People: alerts of one root cause together, silences and the cap on sends respected, repeated in time."""
+    """For people: the alerts of one root cause together, with silences, a minimum interval and repetitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What holds between a sink and whoever tells it."""
+class DeliveryOptions:
+    """How the dispatcher delivers to a sink."""
 
     name: str
-    """Its identity in the ledger, the same after a restart, without a secret."""
-    style: Style
-    """How it wants to be told."""
+    """The identity in the ledger: the same after a restart, without a secret."""
+    mode: DeliveryMode
     repeat_s: float | None = None
-    """After how long an incident that stands is told again; None for never. A record is never told again."""
+    """After how long an open incident is sent again; None for never. Transitions are never repeated."""
     route: Route = field(default_factory=Route)
-    """What is meant for it; it need not be told the rest."""
+    """Which alerts are sent."""
 
 
 class Sink(Protocol):
-    """Tells notices to one place. It does not retry, wait or remember what was told: the ledger does that for all."""
+    """Sends notifications to one destination. It does not retry or wait, and keeps no delivery status: see the ledger.
+
+    A sink may keep state of its destination, for example which message belongs to an incident.
+    """
 
     @property
-    def terms(self) -> Terms:
-        """Its name, and what it is to be told when."""
+    def options(self) -> DeliveryOptions:
+        """Its name and how notifications are delivered."""
         ...
 
-    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
-        """Tell the notices in this order; one outcome for each, in the same order.
+    def send(
+        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
+    ) -> Sequence[Outcome]:
+        """Sends the notifications in this order; returns one outcome for each, in the same order.
 
-        A notice that the deadline left no time for is a Retry. Telling the same notice again must do no harm:
-        it carries the keys of its alerts (`Alert.key`) and of its incident. An exception is a fault of the
-        sink: it counts as a Retry of all.
+        A notification that could not be sent before the deadline is a Retry. Sending a notification twice must have
+        no side effect: it has the keys of its alerts (`Alert.key`) and of its incident. An exception is a bug of the
+        sink and counts as a Retry of all notifications.
         """
         ...

@@ -1,11 +1,11 @@
-"""A Place: which kind of sink, and where: the plain values that the configuration comes to."""
+"""Sink configs: the kind of a sink and its destination, as plain values that the configuration produces."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from connectors.secret import Secret
-from connectors.sinks.links import Links
+from connectors.sinks.links import MessageLinks
 from rules.notifications.route import Route
 
 
@@ -16,7 +16,7 @@ class Console:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jsonl:
-    """A file with one line a transition."""
+    """A file with one line for each transition."""
 
     path: Path
 
@@ -30,7 +30,7 @@ class Webhook:
     signing_key: Secret | None = None
     """Signs each document (HMAC-SHA-256)."""
     ca_file: Path | None = None
-    """Authorities to trust instead of the system's."""
+    """Certificate authorities to trust instead of the system's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +42,9 @@ class Alertmanager:
     username: str | None = None
     password: Secret | None = None
     token: Secret | None = None
-    """A bearer's."""
+    """A bearer token."""
     ca_file: Path | None = None
-    """Authorities to trust instead of the system's."""
+    """Certificate authorities to trust instead of the system's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class SlackBot:
     """A channel that a bot posts to."""
 
     channel: str
-    """Its id, or `#name`."""
+    """The channel's id, or `#name`."""
     token: Secret
     api_url: str = "https://slack.com/api/"
     ca_file: Path | None = None
@@ -77,20 +77,20 @@ class Pagerduty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apprise:
-    """Any service that Apprise knows, by its URL."""
+    """Any service that Apprise supports, by its URL."""
 
     url: Secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTopic:
-    """A topic of an ordinary Kafka cluster, reached at its brokers."""
+    """A topic of a Kafka cluster, reached through its brokers."""
 
     bootstrap: tuple[str, ...]
     """HOST:PORT of brokers."""
     topic: str
     create: bool = False
-    """Create the topic, compacted, where it is not there."""
+    """Whether a missing topic is created, with compaction."""
     security_protocol: str = "PLAINTEXT"
     ca_file: Path | None = None
     certificate_file: Path | None = None
@@ -102,21 +102,23 @@ class KafkaTopic:
     username: str | None = None
     password: Secret | None = None
     token: Secret | None = None
-    """OAUTHBEARER's."""
+    """For OAUTHBEARER."""
 
 
-Place: TypeAlias = Console | Jsonl | Webhook | Alertmanager | SlackBot | SlackWebhook | Pagerduty | Apprise | KafkaTopic
+SinkConfig: TypeAlias = (
+    Console | Jsonl | Webhook | Alertmanager | SlackBot | SlackWebhook | Pagerduty | Apprise | KafkaTopic
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """A place, and what every kind of sink has in common."""
+class SinkSpec:
+    """A sink config, and what all kinds of sinks have in common."""
 
-    place: Place
-    links: Links = field(default_factory=Links)
-    """Where messages send their reader."""
+    config: SinkConfig
+    links: MessageLinks = field(default_factory=MessageLinks)
+    """The links in its messages."""
     name: str | None = None
-    """Its identity in the ledger, if not the one its place gives it."""
+    """The identity in the ledger; None for the name that follows from the config."""
     route: Route = field(default_factory=Route)
     repeat_s: float | None = None
-    """For a sink that tells people; None for never."""
+    """The repeat interval of a sink that notifies people; None for never."""

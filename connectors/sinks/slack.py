@@ -1,9 +1,9 @@
-"""The Slack sinks: one message an incident, kept up to date, with what happens to it in its thread.
+"""The Slack sinks: one message for each incident, kept up to date, with its changes as replies in its thread.
 
-With a bot token (scope `chat:write`, and the app invited to the channel) a message is posted when an incident begins,
-and edited in place from then on. An edit notifies nobody, so news, repetitions and the end are replies in its thread,
-and what got worse or still stands is shown in the channel as well. With an incoming webhook nothing can be edited:
-each notice is a message of its own.
+With a bot token (scope `chat:write`, and the app invited to the channel) the message is posted when an incident
+begins, and edited afterwards. Slack sends no notification for an edit, so changes, repetitions and the end are also
+replies in the thread; a reply is also shown in the channel if the incident got worse or is repeated. With an incoming
+webhook nothing can be edited: each notification is a new message.
 """
 
 import hashlib
@@ -20,40 +20,46 @@ from slack_sdk.errors import SlackApiError
 
 from connectors.errors import UsageError
 from connectors.sinks import slack_blocks
-from connectors.sinks.http.request import post, submitted
-from connectors.sinks.http.response_outcome import excerpt, outcome
-from connectors.sinks.links import Links
-from connectors.sinks.sequential_send import in_turn
-from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Terms
+from connectors.sinks.http.request import post, post_for_outcome
+from connectors.sinks.http.response_outcome import excerpt, outcome_of_status
+from connectors.sinks.links import MessageLinks
+from connectors.sinks.sequential_send import send_in_order
+from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Rejected, Retry
 from connectors.sinks.sink_config import SlackBot, SlackWebhook
-from connectors.sinks.slack_message_store import Posted, Posting
+from connectors.sinks.slack_message_store import SlackMessageRecord, SlackMessageStore
 from connectors.sinks.webhook import host_of
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from rules.notifications.notification import WEIGHT, Notice, NotifyReason
+from rules.notifications.notification import SEVERITY_ORDER, Notification, NotifyReason
 
-_QUIET = logging.getLogger("kraftwatch.slack-sdk")
-"""For the SDK, which logs what it sends and each failure: our own outcome says it once, without secrets."""
-_QUIET.addHandler(logging.NullHandler())
-_QUIET.setLevel(logging.CRITICAL)
-_QUIET.propagate = False
+_SDK_LOG = logging.getLogger("kraftwatch.slack-sdk")
+"""Muted: the SDK logs what it sends and each failure; the outcome reports the failure once, without secrets."""
+_SDK_LOG.addHandler(logging.NullHandler())
+_SDK_LOG.setLevel(logging.CRITICAL)
+_SDK_LOG.propagate = False
 
-_GONE = {"message_not_found", "cant_update_message", "edit_window_closed", "channel_not_found", "is_archived"}
-"""This message cannot be edited any more: a new one is posted."""
-_UNFIT = {
+_NOT_EDITABLE = {
+    "message_not_found",
+    "cant_update_message",
+    "edit_window_closed",
+    "channel_not_found",
+    "is_archived",
+}
+"""This message can no longer be edited: a new one is posted."""
+_INVALID_MESSAGE = {
     *("invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "msg_too_long", "no_text"),
     *("too_many_attachments", "invalid_attachments", "attachment_payload_limit_exceeded"),
 }
-"""The message itself is refused."""
+"""Slack rejects the message itself."""
 _MEANING = {
-    "invalid_auth": "the token is not accepted",
-    "not_authed": "the token is not accepted",
+    "invalid_auth": "the token is invalid",
+    "not_authed": "the token is invalid",
     "token_revoked": "the token was revoked",
     "token_expired": "the token has expired",
     "account_inactive": "the app was removed from the workspace",
     "missing_scope": "the token lacks the scope chat:write",
-    "not_in_channel": "the app is not in the channel: invite it there",
-    "channel_not_found": "there is no such channel, or the app is not in it: invite it there",
+    "not_in_channel": "the app is not in the channel: invite it",
+    "channel_not_found": "the channel does not exist, or the app is not in it: invite it",
     "is_archived": "the channel is archived",
 }
 """https://docs.slack.dev/reference/methods/chat.postMessage#errors"""
@@ -62,163 +68,176 @@ _MEANING = {
 class SlackSink:
     """A bot in one channel."""
 
-    def __init__(self, place: SlackBot, *, terms: Terms, links: Links, memory: Path) -> None:
-        """Read the token once, so that one that is not there is told at the start.
+    def __init__(self, config: SlackBot, *, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> None:
+        """Reads the token once, so that a missing one is reported at start-up.
 
         Raises:
-            UsageError: it cannot be read.
+            UsageError: the token cannot be read.
         """
-        self.terms = terms
-        self._place = place
+        self.options = options
+        self._config = config
         self._links = links
-        self._posted = Posted(memory, terms.name)
-        place.token.read()
+        self._messages = SlackMessageStore(state_folder, options.name)
+        config.token.read()
 
-    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
-        """Bring the message of each notice's incident up to date, or post it."""
-        return in_turn(notices, self._told, deadline_s=deadline_s)
+    def send(
+        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
+    ) -> Sequence[Outcome]:
+        """Updates or posts the message of each notification's incident."""
+        return send_in_order(notifications, self._send_one, deadline_s=deadline_s)
 
-    def _told(self, notice: Notice, left_s: float) -> Outcome:
+    def _send_one(self, notification: Notification, left_s: float) -> Outcome:
         try:
-            token = self._place.token.read()
+            token = self._config.token.read()
         except UsageError as problem:
             return Retry(reason=str(problem))
-        slack = _Client(token, self._place, left_s)
+        client = _SlackClient(token, self._config, left_s)
         try:
-            self._tell(slack, notice)
-        except _NoAnswer as silence:
-            return silence.outcome
-        except SlackApiError as refusal:
-            return _meaning(refusal, token)
+            self._update_or_post(client, notification)
+        except _NoResponse as problem:
+            return problem.outcome
+        except SlackApiError as error:
+            return _outcome_of_error(error, token)
         return Delivered()
 
-    def _tell(self, slack: "_Client", notice: Notice) -> None:
-        known = self._posted.find(notice.incident)
-        now = _digest(notice)
-        if known is not None:
-            known = self._updated(slack, known, notice)
-        if known is None:
-            known = self._first(slack, notice, now)
-        elif known.told != now or notice.reason is NotifyReason.REPEATED:
-            worse = notice.firing and WEIGHT[notice.severity] > WEIGHT[Severity(known.severity)]
-            shown = bool(worse) or notice.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
-            slack.chat_postMessage(
-                channel=known.channel, thread_ts=known.ts, reply_broadcast=shown, **slack_blocks.reply(notice)
-            )
-        severity = notice.severity.value
-        self._posted.note(notice.incident, Posting(channel=known.channel, ts=known.ts, severity=severity, told=now))
+    def _update_or_post(self, client: "_SlackClient", notification: Notification) -> None:
+        message = self._messages.find(notification.incident)
+        digest = _digest(notification)
+        if message is not None:
+            message = self._updated(client, message, notification)
+        if message is None:
+            message = self._posted(client, notification, digest)
+        elif message.digest != digest or notification.reason is NotifyReason.REPEATED:
+            order = SEVERITY_ORDER
+            worse = notification.firing and order[notification.severity] > order[Severity(message.severity)]
+            broadcast = bool(worse) or notification.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
+            reply = slack_blocks.reply(notification)
+            client.chat_postMessage(channel=message.channel, thread_ts=message.ts, reply_broadcast=broadcast, **reply)
+        severity = notification.severity.value
+        self._messages.put(
+            notification.incident,
+            SlackMessageRecord(channel=message.channel, ts=message.ts, severity=severity, digest=digest),
+        )
 
-    def _first(self, slack: "_Client", notice: Notice, told: str) -> Posting:
+    def _posted(self, client: "_SlackClient", notification: Notification, digest: str) -> SlackMessageRecord:
+        channel = self._config.channel
         try:
-            answer = slack.chat_postMessage(channel=self._place.channel, **self._body(notice))
-        except SlackApiError as refusal:
-            if _code(refusal) not in _UNFIT:
+            response = client.chat_postMessage(channel=channel, **self._body(notification))
+        except SlackApiError as error:
+            if _code(error) not in _INVALID_MESSAGE:
                 raise
-            answer = slack.chat_postMessage(channel=self._place.channel, **slack_blocks.plain(notice, self._links))
-        # Noted at once: what fails after this must not post it a second time.
-        posting = Posting(channel=answer["channel"], ts=answer["ts"], severity=notice.severity.value, told=told)
-        self._posted.note(notice.incident, posting)
-        return posting
+            response = client.chat_postMessage(channel=channel, **slack_blocks.plain(notification, self._links))
+        # Stored immediately: a later failure must not post the message again.
+        severity = notification.severity.value
+        message = SlackMessageRecord(channel=response["channel"], ts=response["ts"], severity=severity, digest=digest)
+        self._messages.put(notification.incident, message)
+        return message
 
-    def _updated(self, slack: "_Client", known: Posting, notice: Notice) -> Posting | None:
-        """None where there is nothing left to update."""
+    def _updated(
+        self, client: "_SlackClient", message: SlackMessageRecord, notification: Notification
+    ) -> SlackMessageRecord | None:
+        """Edits the message; returns None if it can no longer be edited."""
         try:
-            slack.chat_update(channel=known.channel, ts=known.ts, **self._body(notice))
-        except SlackApiError as refusal:
-            if _code(refusal) in _GONE:
+            client.chat_update(channel=message.channel, ts=message.ts, **self._body(notification))
+        except SlackApiError as error:
+            if _code(error) in _NOT_EDITABLE:
                 return None
-            if _code(refusal) not in _UNFIT:
+            if _code(error) not in _INVALID_MESSAGE:
                 raise
-            slack.chat_update(channel=known.channel, ts=known.ts, **slack_blocks.plain(notice, self._links))
-        return known
+            plain = slack_blocks.plain(notification, self._links)
+            client.chat_update(channel=message.channel, ts=message.ts, **plain)
+        return message
 
-    def _body(self, notice: Notice) -> dict[str, Any]:
-        return slack_blocks.message(notice, self._links).body()
+    def _body(self, notification: Notification) -> dict[str, Any]:
+        return slack_blocks.message(notification, self._links).body()
 
 
 class SlackWebhookSink:
-    """An incoming webhook: it posts, and that is all it can do."""
+    """An incoming webhook: it can only post."""
 
-    def __init__(self, place: SlackWebhook, *, terms: Terms, links: Links) -> None:
-        """Read the address once, so that one that is not there is told at the start.
+    def __init__(self, config: SlackWebhook, *, options: DeliveryOptions, links: MessageLinks) -> None:
+        """Reads the URL once, so that an invalid one is reported at start-up.
 
         Raises:
-            UsageError: it cannot be read, or is none.
+            UsageError: the URL cannot be read, or is invalid.
         """
-        self.terms = terms
-        self._place = place
+        self.options = options
+        self._config = config
         self._links = links
-        host_of(place.url)
+        host_of(config.url)
 
-    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
-        """Post each notice."""
-        return in_turn(notices, self._told, deadline_s=deadline_s)
+    def send(
+        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
+    ) -> Sequence[Outcome]:
+        """Posts each notification."""
+        return send_in_order(notifications, self._send_one, deadline_s=deadline_s)
 
-    def _told(self, notice: Notice, left_s: float) -> Outcome:
+    def _send_one(self, notification: Notification, left_s: float) -> Outcome:
         until = time.monotonic() + left_s
-        told = self._post(slack_blocks.message(notice, self._links).body(), until)
-        if isinstance(told, Rejected):
-            return self._post(slack_blocks.plain(notice, self._links), until)
-        return told
+        outcome = self._post(slack_blocks.message(notification, self._links).body(), until)
+        if isinstance(outcome, Rejected):
+            return self._post(slack_blocks.plain(notification, self._links), until)
+        return outcome
 
     def _post(self, body: dict[str, Any], until: float) -> Outcome:
         try:
-            url = self._place.url.read()
+            url = self._config.url.read()
         except UsageError as problem:
             return Retry(reason=str(problem))
-        return submitted(
+        return post_for_outcome(
             url,
             json.dumps(body).encode(),
             {"Content-Type": "application/json", "User-Agent": "kraftwatch"},
             seconds=max(0.0, until - time.monotonic()),
-            ca_file=self._place.ca_file,
+            ca_file=self._config.ca_file,
             secrets=[url],
         )
 
 
-class _NoAnswer(Exception):
-    """Nothing that Slack said."""
+class _NoResponse(Exception):
+    """The request failed before Slack responded."""
 
     def __init__(self, outcome: Retry) -> None:
         super().__init__(outcome.reason)
         self.outcome = outcome
 
 
-class _Client(WebClient):
-    """Slack's client for one notice, with our own transport below it: see `connectors.sinks.http.request`."""
+class _SlackClient(WebClient):
+    """Slack's client for one notification, with the transport of `connectors.sinks.http.request`."""
 
-    def __init__(self, token: str, place: SlackBot, seconds: float) -> None:
-        super().__init__(token=token, base_url=place.api_url, logger=_QUIET, retry_handlers=[])
+    def __init__(self, token: str, config: SlackBot, seconds: float) -> None:
+        super().__init__(token=token, base_url=config.api_url, logger=_SDK_LOG, retry_handlers=[])
         self._until = time.monotonic() + seconds
-        self._ca_file = place.ca_file
+        self._ca_file = config.ca_file
 
     def _perform_urllib_http_request_internal(self, url: str, req: Request) -> dict[str, Any]:
         body = req.data if isinstance(req.data, bytes) else b""
         left_s = max(0.0, self._until - time.monotonic())
-        answer = post(url, body, dict(req.header_items()), seconds=left_s, ca_file=self._ca_file)
-        if isinstance(answer, Retry):
-            raise _NoAnswer(answer)
-        return {"status": answer.status, "headers": answer.headers, "body": answer.text}
+        response = post(url, body, dict(req.header_items()), seconds=left_s, ca_file=self._ca_file)
+        if isinstance(response, Retry):
+            raise _NoResponse(response)
+        return {"status": response.status, "headers": response.headers, "body": response.text}
 
 
-def _meaning(refusal: SlackApiError, token: str) -> Outcome:
-    response = refusal.response
+def _outcome_of_error(error: SlackApiError, token: str) -> Outcome:
+    response = error.response
     headers = {name.lower(): value for name, value in response.headers.items()}
-    code = _code(refusal)
+    code = _code(error)
     if response.status_code != 200:
-        said = excerpt(code, token)
-        return outcome(response.status_code, retry_after=headers.get("retry-after"), said=said)
-    said = _MEANING.get(code) or excerpt(code.replace("_", " "), token)
-    if code in _UNFIT:
-        return Rejected(reason=f"Slack refuses the message: {said}")
-    return Retry(reason=f"Slack refuses: {said}")
+        message = excerpt(code, token)
+        return outcome_of_status(response.status_code, retry_after=headers.get("retry-after"), message=message)
+    meaning = _MEANING.get(code) or excerpt(code.replace("_", " "), token)
+    if code in _INVALID_MESSAGE:
+        return Rejected(reason=f"Slack rejected the message: {meaning}")
+    return Retry(reason=f"Slack error: {meaning}")
 
 
-def _code(refusal: SlackApiError) -> str:
-    return str(refusal.response.get("error") or "no error code")
+def _code(error: SlackApiError) -> str:
+    return str(error.response.get("error") or "no error code")
 
 
-def _digest(notice: Notice) -> str:
-    """Of what this notice says; all repetitions say the same."""
-    news = [tuple(map(str, alert.key)) for alert in notice.news]
-    return hashlib.sha256(repr((notice.reason.value, news)).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+def _digest(notification: Notification) -> str:
+    """Identifies the content of a notification; all repetitions have the same digest."""
+    transitions = [tuple(map(str, alert.key)) for alert in notification.new_transitions]
+    text = repr((notification.reason.value, transitions))
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]

@@ -1,76 +1,90 @@
-"""Posted: which message stands for which incident in a chat, over restarts: a small file beside the ledger."""
+"""SlackMessageStore: remembers which Slack message belongs to which incident, in a small file beside the ledger."""
 
 import hashlib
 import json
 import logging
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from connectors.durable_file import replace_file
 
 _LOG = logging.getLogger(__name__)
-_KEPT = 1_000
+_MAX_MESSAGES = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Posting:
+class SlackMessageRecord:
     """One message."""
 
     channel: str
     ts: str
-    """Slack's name for it within the channel."""
+    """Slack's id of the message within the channel."""
     severity: str
-    """What it showed last."""
-    told: str
-    """Which notice it was told last, all of it."""
+    """The severity that the message shows."""
+    digest: str
+    """Identifies the notification that was sent last, completely. Stored under the key `told`."""
 
 
-class Posted:
-    """The newest thousand, by incident. Losing the file costs a second message for what is firing, nothing more."""
+class SlackMessageStore:
+    """The newest thousand messages, by incident. If the file is lost, firing incidents get a second message."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        """`name` of the sink; `folder` need not be there yet."""
+        """`name` is the sink's; `folder` need not exist yet."""
         digest = hashlib.sha256(name.encode()).hexdigest()[:8]
         self._path = folder / f"sink-{re.sub('[^A-Za-z0-9]+', '-', name).strip('-')[:40]}-{digest}.json"
-        self._postings: dict[str, Posting] | None = None
+        self._messages: dict[str, SlackMessageRecord] | None = None
         self._failed = False
 
-    def find(self, incident: str) -> Posting | None:
-        """The message of an incident."""
+    def find(self, incident: str) -> SlackMessageRecord | None:
+        """Returns the message of an incident."""
         return self._read().get(incident)
 
-    def note(self, incident: str, posting: Posting) -> None:
-        """Remember it, on the disk if that is possible."""
-        postings = self._read()
-        if postings.get(incident) == posting:
+    def put(self, incident: str, message: SlackMessageRecord) -> None:
+        """Stores the message of an incident, on disk if possible."""
+        messages = self._read()
+        if messages.get(incident) == message:
             return
-        postings.pop(incident, None)
-        postings[incident] = posting
-        for oldest in list(postings)[:-_KEPT]:
-            del postings[oldest]
-        self._write(postings)
+        messages.pop(incident, None)
+        messages[incident] = message
+        for oldest in list(messages)[:-_MAX_MESSAGES]:
+            del messages[oldest]
+        self._write(messages)
 
-    def _read(self) -> dict[str, Posting]:
-        if self._postings is None:
-            self._postings = {}
+    def _read(self) -> dict[str, SlackMessageRecord]:
+        if self._messages is None:
+            self._messages = {}
             try:
                 document = json.loads(self._path.read_bytes())
-                self._postings = {incident: Posting(**plain) for incident, plain in document["messages"].items()}
+                self._messages = {incident: _from_plain(**plain) for incident, plain in document["messages"].items()}
             except FileNotFoundError:
                 pass
             except (OSError, ValueError, TypeError, KeyError, AttributeError):
-                _LOG.warning("%s cannot be read: what is firing is posted anew.", self._path)
-        return self._postings
+                _LOG.warning("%s cannot be read: firing incidents are posted again.", self._path)
+        return self._messages
 
-    def _write(self, postings: dict[str, Posting]) -> None:
-        content = json.dumps({"version": 1, "messages": {key: asdict(each) for key, each in postings.items()}}).encode()
+    def _write(self, messages: dict[str, SlackMessageRecord]) -> None:
+        plain = {incident: _to_plain(message) for incident, message in messages.items()}
+        content = json.dumps({"version": 1, "messages": plain}).encode()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self._path, content)
             self._failed = False
         except OSError as problem:
-            # The alert was told: it must not be told again because of this.
+            # The notification was delivered: this failure must not cause another delivery.
             if not self._failed:
-                _LOG.warning("%s cannot be written: %s; a restart posts anew.", self._path, problem.strerror)
+                reason = problem.strerror
+                _LOG.warning(
+                    "%s cannot be written: %s; after a restart, incidents are posted again.", self._path, reason
+                )
             self._failed = True
+
+
+def _to_plain(message: SlackMessageRecord) -> dict[str, str]:
+    # The keys are a stored format: they must not change.
+    return {"channel": message.channel, "ts": message.ts, "severity": message.severity, "told": message.digest}
+
+
+def _from_plain(*, channel: Any, ts: Any, severity: Any, told: Any) -> SlackMessageRecord:
+    return SlackMessageRecord(channel=channel, ts=ts, severity=severity, digest=told)

@@ -1,10 +1,10 @@
-"""The generic webhook: one JSON document a notice, by POST.
+"""The generic webhook sink: one JSON document for each notification, by POST.
 
 `{"version": 1, "notice", "incident", "reason", "state", "severity", "cluster", "summary", "started_at", "sent_at",
-"links", "alerts", "news"}`: `alerts` and `news` hold the objects that jsonl writes. `notice` is the same when the
-same notice is sent again, which happens where an answer got lost: a receiver may drop it by that.
+"links", "alerts", "news"}`: `alerts` and `news` hold the objects that jsonl writes. `notice` is the notification's id:
+it is the same when a notification is sent again because the response was lost, so a receiver can drop duplicates.
 
-Incidents and not transitions: a receiver that wants each transition reads a jsonl file or a topic.
+Documents are sent per incident; a receiver that needs each transition reads a jsonl file or a topic.
 """
 
 import hashlib
@@ -16,101 +16,109 @@ from urllib.parse import urlsplit
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from connectors.sinks.alert_json import iso, to_object
-from connectors.sinks.http.request import submitted
-from connectors.sinks.links import Links
-from connectors.sinks.sequential_send import in_turn
-from connectors.sinks.sink import Outcome, Retry, Terms
+from connectors.sinks.http.request import post_for_outcome
+from connectors.sinks.links import MessageLinks
+from connectors.sinks.sequential_send import send_in_order
+from connectors.sinks.sink import DeliveryOptions, Outcome, Retry
 from connectors.sinks.sink_config import Webhook
 from rules.finding import Plain
 from rules.model.identifiers import Millis
-from rules.notifications.notification import Notice
+from rules.notifications.notification import Notification
 
 SIGNATURE = "X-Kraftwatch-Signature"
 """`t=SECONDS,v1=HEX`: HMAC-SHA-256 over `SECONDS.BODY` with the signing key."""
 
 
 class WebhookSink:
-    """Posts documents to one address. The ledger tries again; nothing is tried twice in one call."""
+    """Posts documents to one URL. It does not retry within a call: the dispatcher schedules retries."""
 
-    def __init__(self, place: Webhook, *, terms: Terms, links: Links) -> None:
-        """Read the secrets once, so that one that is not there is told at the start.
+    def __init__(self, config: Webhook, *, options: DeliveryOptions, links: MessageLinks) -> None:
+        """Reads the secrets once, so that a missing one is reported at start-up.
 
         Raises:
-            UsageError: one cannot be read, or the address is none.
+            UsageError: a secret cannot be read, or the URL is invalid.
         """
-        self.terms = terms
-        self._place = place
+        self.options = options
+        self._config = config
         self._links = links
-        host_of(place.url)
+        host_of(config.url)
         for secret in self._secrets():
             secret.read()
 
-    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
-        """Post each notice."""
-        return in_turn(notices, lambda notice, left_s: self._post(notice, sent_at_ms, left_s), deadline_s=deadline_s)
+    def send(
+        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
+    ) -> Sequence[Outcome]:
+        """Posts each notification."""
+        return send_in_order(
+            notifications,
+            lambda notification, left_s: self._post(notification, sent_at_ms, left_s),
+            deadline_s=deadline_s,
+        )
 
-    def _post(self, notice: Notice, sent_at_ms: Millis, left_s: float) -> Outcome:
-        body = json.dumps(document(notice, sent_at_ms, self._links), allow_nan=False, separators=(",", ":")).encode()
+    def _post(self, notification: Notification, sent_at_ms: Millis, left_s: float) -> Outcome:
+        content = document(notification, sent_at_ms, self._links)
+        body = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
         try:
             secrets = [secret.read() for secret in self._secrets()]
             headers = self._headers(body, sent_at_ms)
-            url = self._place.url.read()
+            url = self._config.url.read()
         except UsageError as problem:
             return Retry(reason=str(problem))
-        return submitted(url, body, headers, seconds=left_s, ca_file=self._place.ca_file, secrets=secrets)
+        return post_for_outcome(url, body, headers, seconds=left_s, ca_file=self._config.ca_file, secrets=secrets)
 
     def _secrets(self) -> Sequence[Secret]:
-        signing = [self._place.signing_key] if self._place.signing_key else []
-        return [self._place.url, *(value for _, value in self._place.headers), *signing]
+        signing = [self._config.signing_key] if self._config.signing_key else []
+        return [self._config.url, *(value for _, value in self._config.headers), *signing]
 
     def _headers(self, body: bytes, sent_at_ms: Millis) -> Mapping[str, str]:
         own = {"Content-Type": "application/json", "User-Agent": "kraftwatch"}
-        given = {name: secret.read() for name, secret in self._place.headers}
-        if self._place.signing_key is None:
-            return {**own, **given}
+        configured = {name: secret.read() for name, secret in self._config.headers}
+        if self._config.signing_key is None:
+            return {**own, **configured}
         seconds = sent_at_ms // 1000
-        signed = hmac.new(self._place.signing_key.read().encode(), b"%d.%s" % (seconds, body), hashlib.sha256)
-        return {**own, **given, SIGNATURE: f"t={seconds},v1={signed.hexdigest()}"}
+        key = self._config.signing_key.read().encode()
+        signature = hmac.new(key, b"%d.%s" % (seconds, body), hashlib.sha256).hexdigest()
+        return {**own, **configured, SIGNATURE: f"t={seconds},v1={signature}"}
 
 
-def document(notice: Notice, sent_at_ms: Millis, links: Links) -> dict[str, Plain]:
-    """The JSON document of one notice."""
-    root = notice.root
+def document(notification: Notification, sent_at_ms: Millis, links: MessageLinks) -> dict[str, Plain]:
+    """Returns the JSON document of one notification. Its field names are an interface: they must not change."""
+    root = notification.root
     return {
         "version": 1,
-        "notice": _identity(notice, sent_at_ms),
-        "incident": notice.incident,
-        "reason": notice.reason.value,
-        "state": notice.state.value,
-        "severity": notice.severity.value,
+        "notice": _notification_id(notification, sent_at_ms),
+        "incident": notification.incident,
+        "reason": notification.reason.value,
+        "state": notification.state.value,
+        "severity": notification.severity.value,
         "cluster": root.cluster,
         "summary": root.summary,
-        "started_at": iso(notice.started_at_ms),
+        "started_at": iso(notification.started_at_ms),
         "sent_at": iso(sent_at_ms),
         "links": {"rule": links.rule(root.rule), "cluster": links.cluster(root.cluster)},
-        "alerts": [to_object(alert, sent_at_ms) for alert in notice.alerts],
-        "news": [to_object(alert, sent_at_ms) for alert in notice.news],
+        "alerts": [to_object(alert, sent_at_ms) for alert in notification.alerts],
+        "news": [to_object(alert, sent_at_ms) for alert in notification.new_transitions],
     }
 
 
 def host_of(url: Secret) -> str:
-    """The host and port that a URL names: what may be shown of it.
+    """Returns the host and port of a URL: the part that is not secret.
 
     Raises:
-        UsageError: it is no http URL, or cannot be read.
+        UsageError: the text is not an http URL, or cannot be read.
     """
     try:
         parts = urlsplit(url.read())
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
-        raise UsageError("the url is no address: write https://HOST/PATH") from None
+        raise UsageError("invalid url: write https://HOST/PATH") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError("the url is no address: write https://HOST/PATH")
+        raise UsageError("invalid url: write https://HOST/PATH")
     return f"{parts.hostname}{port}"
 
 
-def _identity(notice: Notice, sent_at_ms: Millis) -> str:
-    """The same for the same news; each repetition is a notice of its own."""
-    news = [tuple(map(str, alert.key)) for alert in notice.news]
-    text = repr([notice.incident, notice.reason.value, news or sent_at_ms])
+def _notification_id(notification: Notification, sent_at_ms: Millis) -> str:
+    """Returns the same id for the same new transitions; each repetition has its own id."""
+    transitions = [tuple(map(str, alert.key)) for alert in notification.new_transitions]
+    text = repr([notification.incident, notification.reason.value, transitions or sent_at_ms])
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]

@@ -1,1 +1,4 @@
-"""Who is told what, and when: alerts become incidents, incidents become notices. Pure; `now` comes from outside."""
+"""What each sink is notified of, and when: alerts are grouped into incidents, incidents become notifications.
+
+Pure: the caller passes the clock as `now`.
+"""

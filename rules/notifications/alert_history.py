@@ -1,4 +1,4 @@
-"""A Life: one alert from firing to resolved, as one sink stands to it."""
+"""AlertHistory: the transitions of one alert, from firing to resolved, with their delivery status for one sink."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,55 +8,56 @@ from rules.model.identifiers import Millis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filed:
-    """One recorded transition, as one sink stands to it."""
+class TransitionStatus:
+    """One recorded transition of an alert and its delivery status for one sink."""
 
     alert: Alert
-    told: bool
-    asked: bool = False
-    """It was sent and no answer came that it was taken; it may have been."""
+    delivered: bool
+    """The sink accepted the transition or rejected it permanently."""
+    maybe_delivered: bool = False
+    """The transition was sent, but the sink's acceptance was not confirmed: the sink may have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
-    """Its transitions in order, never none; those that the sink need never be told are left out."""
+class AlertHistory:
+    """The transitions of one alert, oldest first. Never empty; discarded transitions are left out."""
 
-    filed: tuple[Filed, ...]
+    transitions: tuple[TransitionStatus, ...]
 
     @property
     def newest(self) -> Alert:
-        """The newest word on it."""
-        return self.filed[-1].alert
+        """The newest transition."""
+        return self.transitions[-1].alert
 
     @property
-    def over(self) -> bool:
-        """It is resolved."""
+    def resolved(self) -> bool:
+        """Whether the newest transition is `resolved`."""
         return self.newest.state is AlertState.RESOLVED
 
     @property
-    def begun(self) -> bool:
-        """The sink knows of it."""
-        return any(each.told for each in self.filed)
+    def notified(self) -> bool:
+        """Whether at least one transition was delivered to the sink."""
+        return any(each.delivered for each in self.transitions)
 
     @property
-    def asked(self) -> bool:
-        """The sink may know of it."""
-        return any(each.asked for each in self.filed)
+    def maybe_notified(self) -> bool:
+        """Whether the sink may have a transition whose acceptance was not confirmed."""
+        return any(each.maybe_delivered for each in self.transitions)
 
     @property
-    def told(self) -> tuple[Alert, ...]:
-        """What the sink was told of it."""
-        return tuple(each.alert for each in self.filed if each.told)
+    def delivered(self) -> tuple[Alert, ...]:
+        """The transitions that were delivered to the sink."""
+        return tuple(each.alert for each in self.transitions if each.delivered)
 
     @property
-    def untold(self) -> tuple[Alert, ...]:
-        """What it was not."""
-        return tuple(each.alert for each in self.filed if not each.told)
+    def pending(self) -> tuple[Alert, ...]:
+        """The transitions that were not delivered yet."""
+        return tuple(each.alert for each in self.transitions if not each.delivered)
 
 
-def lives(filed: Iterable[Filed]) -> Sequence[Life]:
-    """The lives that these transitions, oldest first, belong to, in the order in which they began."""
-    by_life: dict[tuple[str, Millis], list[Filed]] = {}
-    for each in filed:
-        by_life.setdefault((each.alert.fingerprint, each.alert.started_at_ms), []).append(each)
-    return [Life(filed=tuple(one)) for one in by_life.values()]
+def alert_histories(transitions: Iterable[TransitionStatus]) -> Sequence[AlertHistory]:
+    """Groups transitions (oldest first) by fingerprint and start time, in the order of the first transition."""
+    by_alert: dict[tuple[str, Millis], list[TransitionStatus]] = {}
+    for each in transitions:
+        by_alert.setdefault((each.alert.fingerprint, each.alert.started_at_ms), []).append(each)
+    return [AlertHistory(transitions=tuple(group)) for group in by_alert.values()]

@@ -1,7 +1,7 @@
-"""A Notice: what a sink is told at once, about one incident.
+"""Notification: one message to one sink about one incident.
 
-An incident is what one person has to do with at a time: see `rules.notifications.incident`. A sink that keeps a record
-(a file, a topic) is told each transition as an incident of its own.
+An incident is a group of alerts with one root cause: see `rules.notifications.incident`. A sink that keeps a record
+(a file, a topic) gets one notification for each transition, as an incident of one alert.
 """
 
 from dataclasses import dataclass
@@ -11,39 +11,41 @@ from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 
-WEIGHT = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
-"""The heavier, the worse."""
+"""A higher number is a worse severity."""
 
 
 class NotifyReason(StrEnum):
-    """Why a sink is told now."""
+    """Why a notification is sent."""
 
     FIRING = "firing"
-    """The incident began."""
+    """The incident is new to the sink."""
     CHANGED = "changed"
-    """It goes on: an alert joined it, one of its alerts resolved, or a severity changed."""
+    """The incident is still open: an alert joined it, one of its alerts resolved, or a severity changed."""
     RESOLVED = "resolved"
-    """All its alerts are over."""
+    """All alerts of the incident are resolved."""
     REPEATED = "repeated"
-    """Nothing is new, and it has stood for another repeat interval."""
+    """Nothing changed, and another repeat interval has passed while the incident is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
-    """One message. Telling the same notice again must do no harm: `incident` is the key sinks update by."""
+class Notification:
+    """One message. Sending it twice must have no side effect: sinks update by the key `incident`."""
 
     incident: str
-    """Identity over the incident's whole life, 16 hex digits: for a record's sink, the alert's fingerprint."""
+    """The id of the incident, 16 hex digits; for a sink that keeps a record, the alert's fingerprint."""
     reason: NotifyReason
     alerts: tuple[Alert, ...]
-    """The newest word on each alert of the incident, never empty, its root cause first.
+    """The newest transition of each alert of the incident, the root cause first. Never empty.
 
-    What resolved stays until the incident is over.
+    A resolved alert is listed until the whole incident is resolved.
     """
-    news: tuple[Alert, ...]
-    """The transitions that this notice tells, oldest first; none when it is repeated."""
-    known: bool = True
-    """The sink was told of it before. One that is over and was not came and went while it could not be told."""
+    new_transitions: tuple[Alert, ...]
+    """The transitions that this notification reports, oldest first; empty for a repeated notification."""
+    previously_notified: bool = True
+    """Whether the sink was notified of this incident before.
+
+    False for a resolved incident means: it fired and resolved while the sink could not be reached.
+    """
 
     @property
     def root(self) -> Alert:
@@ -52,26 +54,26 @@ class Notice:
 
     @property
     def firing(self) -> tuple[Alert, ...]:
-        """Those that are not over."""
+        """The alerts that are firing."""
         return tuple(alert for alert in self.alerts if alert.state is AlertState.FIRING)
 
     @property
     def state(self) -> AlertState:
-        """Firing as long as one of its alerts is."""
+        """Firing while at least one alert is firing."""
         return AlertState.FIRING if self.firing else AlertState.RESOLVED
 
     @property
     def severity(self) -> Severity:
-        """The worst of those that are firing; once it is over, of all."""
-        return max((alert.severity for alert in self.firing or self.alerts), key=WEIGHT.__getitem__)
+        """The worst severity of the firing alerts; of a resolved incident, of all alerts."""
+        return max((alert.severity for alert in self.firing or self.alerts), key=lambda severity: severity.rank)
 
     @property
     def started_at_ms(self) -> Millis:
-        """When the first of its alerts began."""
+        """The start of the first alert."""
         return min(alert.started_at_ms for alert in self.alerts)
 
 
-def each(alert: Alert) -> Notice:
-    """A transition told by itself: an incident of one alert."""
+def single_alert_notification(alert: Alert) -> Notification:
+    """Returns the notification of one transition: an incident of one alert."""
     reason = NotifyReason.FIRING if alert.state is AlertState.FIRING else NotifyReason.RESOLVED
-    return Notice(incident=alert.fingerprint, reason=reason, alerts=(alert,), news=(alert,))
+    return Notification(incident=alert.fingerprint, reason=reason, alerts=(alert,), new_transitions=(alert,))

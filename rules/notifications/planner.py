@@ -1,13 +1,16 @@
-"""The desk: what one sink for people is to be told now. Pure: the same records and the same now give the same plan.
+"""The notification planner decides which notifications one sink for people gets now.
 
-- An incident is told when it begins, when it gets worse, and when it is over, at once; its lesser news (another
-  alert joined, one of several resolved, it got milder) at most once an interval, together.
-- A silenced alert waits: told when the silence ends before it does, forgotten when it is over first. Its end is told
-  where its beginning was, silence or not: nobody is left with an incident that never closes.
-- A consequence waits while its cause fires: it is told if it outlives the cause.
-- What stands is told again after each repeat interval.
-- What a sink could not be told in time is told later, all of it: an incident that came and went meanwhile is one
-  notice that it is over.
+Pure: the same records and the same `now` give the same plan.
+
+- A sink is notified immediately when an incident begins, gets worse or is resolved. Other changes (another alert
+  joined, one of several resolved, the severity decreased) are collected and sent at most once per interval.
+- A silenced alert is held back: it is sent if it is still firing when the silence ends, and discarded if it resolves
+  before. If the sink was notified that an alert fires, it is also notified that it resolved, silenced or not: no
+  incident stays open in the sink for ever.
+- A consequence is held back while its cause is firing, and sent if it is still firing after the cause resolved.
+- An open incident is sent again after each repeat interval.
+- Notifications that failed are sent later, none is lost. An incident that began and ended while the sink was
+  unreachable becomes one `resolved` notification.
 """
 
 from collections import Counter
@@ -17,150 +20,161 @@ from dataclasses import dataclass
 from rules.alert import Alert, AlertState
 from rules.finding import Rule
 from rules.model.identifiers import Millis
-from rules.notifications.alert_history import Filed, Life, lives
-from rules.notifications.notification import WEIGHT, Notice, NotifyReason
+from rules.notifications.alert_history import AlertHistory, TransitionStatus, alert_histories
+from rules.notifications.notification import Notification, NotifyReason
 from rules.notifications.silence import Silence
 
-INTERVAL_MS = Millis(60_000)
-"""How often an incident's lesser news are told at most."""
+UPDATE_INTERVAL_MS = Millis(60_000)
+"""The shortest time between two notifications of minor changes of one incident."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What to tell now, worst first, and what need never be told."""
+class NotificationPlan:
+    """What to send now, and what never has to be sent."""
 
-    notices: tuple[Notice, ...] = ()
-    forgotten: tuple[Alert, ...] = ()
-    """Silenced from beginning to end."""
+    notifications: tuple[Notification, ...] = ()
+    """The worst severity first."""
+    discarded: tuple[Alert, ...] = ()
+    """Transitions of alerts that were suppressed from beginning to end."""
     silenced: int = 0
-    """Alerts that fire and wait behind a silence."""
-    due_ms: Millis | None = None
-    """When time alone makes another plan of the same records; None for never."""
+    """Number of firing alerts that a silence holds back."""
+    valid_until_ms: Millis | None = None
+    """The time from which the same records can give another plan; None if time alone changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
-    """A life, and whether it may be spoken of."""
+class _AlertDecision:
+    """One alert and whether it may be sent now."""
 
-    life: Life
+    history: AlertHistory
     silenced: bool
-    hushed: bool
+    suppressed: bool
     """Silenced, or inhibited by its cause."""
 
     @property
-    def waits(self) -> bool:
-        return self.hushed and not self.life.over
+    def held_back(self) -> bool:
+        return self.suppressed and not self.history.resolved
 
     @property
-    def forgotten(self) -> bool:
-        return self.hushed and self.life.over and not self.life.begun and not self.life.asked
+    def discarded(self) -> bool:
+        history = self.history
+        return self.suppressed and history.resolved and not history.notified and not history.maybe_notified
 
     @property
-    def speaks(self) -> bool:
-        return not self.waits and not self.forgotten
+    def sendable(self) -> bool:
+        return not self.held_back and not self.discarded
 
 
-class Desk:
-    """Decides for one sink. Holds no state: what was told is in the records."""
+class NotificationPlanner:
+    """Plans the notifications of one sink. It has no state: the records say what was delivered."""
 
     def __init__(self, rules: Mapping[str, Rule], *, repeat_ms: Millis | None) -> None:
-        """Prepare.
+        """Stores the rules and the repeat interval.
 
         Args:
-            rules: by id: what silences what.
-            repeat_ms: after how long what stands is told again; None for never.
+            rules: by id; they say which rule inhibits which.
+            repeat_ms: after how long an open incident is sent again; None for never.
         """
         self._rules = rules
         self._repeat_ms = repeat_ms
 
     def plan(
         self,
-        incidents: Mapping[str, Sequence[Filed]],
+        incidents: Mapping[str, Sequence[TransitionStatus]],
         *,
-        told_at_ms: Mapping[str, Millis],
+        last_notified_ms: Mapping[str, Millis],
         silences: Iterable[Silence],
         now_ms: Millis,
-    ) -> Plan:
-        """What to tell now.
+    ) -> NotificationPlan:
+        """Returns what to send now.
 
         Args:
-            incidents: by id, the recorded transitions of those that have something untold or firing, oldest first;
-                without those that were forgotten.
-            told_at_ms: when this sink was last told of an incident.
-            silences: all that are known; those that are not active do nothing.
+            incidents: by id, the transitions (oldest first) of each incident that has a pending transition or is
+                firing; without discarded transitions.
+            last_notified_ms: by incident, when the sink was last notified.
+            silences: all known silences, active or not.
             now_ms: the wall clock.
         """
-        known = tuple(silences)
-        active = [silence for silence in known if silence.active(now_ms)]
-        moments = [moment for silence in known for moment in (silence.starts_at_ms, silence.ends_at_ms)]
-        notices: list[Notice] = []
-        forgotten: list[Alert] = []
+        all_silences = tuple(silences)
+        active = [silence for silence in all_silences if silence.active(now_ms)]
+        changes_ms = [at_ms for silence in all_silences for at_ms in (silence.starts_at_ms, silence.ends_at_ms)]
+        notifications: list[Notification] = []
+        discarded: list[Alert] = []
         silenced = 0
-        for incident, filed in incidents.items():
-            cases = self._cases(lives(filed), active)
-            forgotten += [alert for case in cases if case.forgotten for alert in case.life.untold]
-            silenced += sum(case.silenced and not case.life.over for case in cases)
-            told_ms = told_at_ms.get(incident)
-            notice = self._notice(incident, cases, told_ms, now_ms)
-            notices += [notice] if notice else []
-            if told_ms is not None:
-                moments += [Millis(told_ms + after_ms) for after_ms in (INTERVAL_MS, self._repeat_ms) if after_ms]
-        notices.sort(key=lambda notice: -WEIGHT[notice.severity])
-        due_ms = min((moment for moment in moments if moment > now_ms), default=None)
-        return Plan(notices=tuple(notices), forgotten=tuple(forgotten), silenced=silenced, due_ms=due_ms)
+        for incident, transitions in incidents.items():
+            decisions = self._decisions(alert_histories(transitions), active)
+            discarded += [alert for one in decisions if one.discarded for alert in one.history.pending]
+            silenced += sum(one.silenced and not one.history.resolved for one in decisions)
+            last_ms = last_notified_ms.get(incident)
+            notification = self._notification(incident, decisions, last_ms, now_ms)
+            notifications += [notification] if notification else []
+            if last_ms is not None:
+                changes_ms += [Millis(last_ms + after) for after in (UPDATE_INTERVAL_MS, self._repeat_ms) if after]
+        notifications.sort(key=lambda notification: -notification.severity.rank)
+        valid_until_ms = min((at_ms for at_ms in changes_ms if at_ms > now_ms), default=None)
+        return NotificationPlan(
+            notifications=tuple(notifications),
+            discarded=tuple(discarded),
+            silenced=silenced,
+            valid_until_ms=valid_until_ms,
+        )
 
-    def _cases(self, all_lives: Sequence[Life], active: Sequence[Silence]) -> Sequence[_Case]:
-        firing = {(life.newest.cluster_id, life.newest.rule) for life in all_lives if not life.over}
-        cases = []
-        for life in all_lives:
-            alert = life.newest
-            silenced = any(silence.covers(alert) for silence in active)
+    def _decisions(self, histories: Sequence[AlertHistory], active: Sequence[Silence]) -> Sequence[_AlertDecision]:
+        firing = {(history.newest.cluster_id, history.newest.rule) for history in histories if not history.resolved}
+        decisions = []
+        for history in histories:
+            alert = history.newest
+            silenced = any(silence.matches(alert) for silence in active)
             rule = self._rules.get(alert.rule)
             inhibited = any((alert.cluster_id, cause) in firing for cause in (rule.inhibited_by if rule else ()))
-            cases.append(_Case(life=life, hushed=silenced or inhibited, silenced=silenced))
-        return cases
+            decisions.append(_AlertDecision(history=history, suppressed=silenced or inhibited, silenced=silenced))
+        return decisions
 
-    def _notice(
-        self, incident: str, cases: Sequence[_Case], told_at_ms: Millis | None, now_ms: Millis
-    ) -> Notice | None:
-        news = tuple(alert for case in cases if case.speaks for alert in case.life.untold)
-        # What waits behind a silence is still shown where the sink knows of it.
-        shown = [case for case in cases if case.speaks or case.life.begun]
-        newest = {case.life.newest.fingerprint: case.life.newest for case in shown}
+    def _notification(
+        self, incident: str, decisions: Sequence[_AlertDecision], last_notified_ms: Millis | None, now_ms: Millis
+    ) -> Notification | None:
+        new = tuple(alert for one in decisions if one.sendable for alert in one.history.pending)
+        # An alert that is held back stays listed if the sink was already notified of it.
+        listed = [one for one in decisions if one.sendable or one.history.notified]
+        newest = {one.history.newest.fingerprint: one.history.newest for one in listed}
         if not newest:
             return None
-        reason = self._reason([case.life for case in shown], news, told_at_ms, now_ms)
-        if reason is None or (reason is NotifyReason.REPEATED and all(case.hushed for case in shown)):
+        reason = self._reason([one.history for one in listed], new, last_notified_ms, now_ms)
+        if reason is None or (reason is NotifyReason.REPEATED and all(one.suppressed for one in listed)):
             return None
         firing = [alert for alert in newest.values() if alert.state is AlertState.FIRING]
         rules = Counter(alert.rule for alert in firing or newest.values())
-        ordered = sorted(newest.values(), key=lambda alert: self._rank(alert, rules))
-        known = any(case.life.begun for case in cases)
-        return Notice(incident=incident, reason=reason, alerts=tuple(ordered), news=news, known=known)
+        return Notification(
+            incident=incident,
+            reason=reason,
+            alerts=tuple(sorted(newest.values(), key=lambda alert: self._root_cause_order(alert, rules))),
+            new_transitions=new,
+            previously_notified=any(one.history.notified for one in decisions),
+        )
 
     def _reason(
-        self, shown: Sequence[Life], news: Sequence[Alert], told_at_ms: Millis | None, now_ms: Millis
+        self, listed: Sequence[AlertHistory], new: Sequence[Alert], last_notified_ms: Millis | None, now_ms: Millis
     ) -> NotifyReason | None:
-        if not news:
-            if self._repeat_ms is None or told_at_ms is None or all(life.over for life in shown):
+        if not new:
+            if self._repeat_ms is None or last_notified_ms is None or all(history.resolved for history in listed):
                 return None
-            # Nor does a wall clock that was set back hold this up.
-            return None if 0 <= now_ms - told_at_ms < self._repeat_ms else NotifyReason.REPEATED
-        if all(life.over for life in shown):
+            # A wall clock that was set back must not delay the repetition.
+            return None if 0 <= now_ms - last_notified_ms < self._repeat_ms else NotifyReason.REPEATED
+        if all(history.resolved for history in listed):
             return NotifyReason.RESOLVED
-        heard = [life.told[-1] for life in shown if life.begun and not life.over]
-        if not heard:
+        last_delivered = [history.delivered[-1] for history in listed if history.notified and not history.resolved]
+        if not last_delivered:
             return NotifyReason.FIRING
-        worst_heard = max(WEIGHT[alert.severity] for alert in heard)
-        worse = any(WEIGHT[each.severity] > worst_heard for each in news if each.state is AlertState.FIRING)
-        # A wall clock that was set back does not hold news up.
-        rested = told_at_ms is None or not 0 <= now_ms - told_at_ms < INTERVAL_MS
-        return NotifyReason.CHANGED if worse or rested else None
+        worst_delivered = max(alert.severity.rank for alert in last_delivered)
+        worse = any(alert.severity.rank > worst_delivered for alert in new if alert.state is AlertState.FIRING)
+        # A wall clock that was set back must not delay an update.
+        interval_passed = last_notified_ms is None or not 0 <= now_ms - last_notified_ms < UPDATE_INTERVAL_MS
+        return NotifyReason.CHANGED if worse or interval_passed else None
 
-    def _rank(self, alert: Alert, rules: Counter[str]) -> tuple[bool, int, int, Millis]:
-        """The root cause first: what fires, what is explained by fewest of the others, the worst, the oldest."""
+    def _root_cause_order(self, alert: Alert, rules: Counter[str]) -> tuple[bool, int, int, Millis]:
+        """Sorts firing before resolved, then by number of explaining alerts, then the worst, then the oldest."""
         rule = self._rules.get(alert.rule)
         causes = (*rule.inhibited_by, *rule.grouped_with) if rule else ()
-        explained = sum(rules[cause] for cause in set(causes))
-        over = alert.state is AlertState.RESOLVED
-        return over, explained, -WEIGHT[alert.severity], alert.started_at_ms
+        explained_by = sum(rules[cause] for cause in set(causes))
+        resolved = alert.state is AlertState.RESOLVED
+        return resolved, explained_by, -alert.severity.rank, alert.started_at_ms

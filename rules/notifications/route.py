@@ -1,30 +1,34 @@
-"""A Route: which alerts are meant for a sink."""
+"""Route: selects the alerts that are sent to a sink."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from rules.alert import Alert
 from rules.finding import Severity
-from rules.notifications.alert_history import Life
-from rules.notifications.notification import WEIGHT
+from rules.notifications.alert_history import AlertHistory
 
-OWN = "kraftwatch"
-"""The cluster id of what is about the job itself: of no cluster, and for everybody. No cluster of Kafka has it."""
+JOB_CLUSTER_ID = "kraftwatch"
+"""The cluster id of alerts about the job itself. They match every cluster pattern. No Kafka cluster has this id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """By severity and by the name of the cluster."""
+    """Selects alerts by severity and by cluster name."""
 
     min_severity: Severity = Severity.INFO
     clusters: tuple[str, ...] = ("*",)
-    """Patterns (`*`, `?`, `[abc]`); one of them matches."""
+    """Patterns (`*`, `?`, `[abc]`); one of them must match the cluster's name."""
 
-    def takes(self, alert: Alert) -> bool:
-        """Whether this transition by itself is meant for the sink."""
-        named = alert.cluster_id == OWN or any(fnmatchcase(alert.cluster, pattern) for pattern in self.clusters)
-        return named and WEIGHT[alert.severity] >= WEIGHT[self.min_severity]
+    def matches(self, alert: Alert) -> bool:
+        """Returns whether this single transition matches the route."""
+        cluster_matches = alert.cluster_id == JOB_CLUSTER_ID or any(
+            fnmatchcase(alert.cluster, pattern) for pattern in self.clusters
+        )
+        return cluster_matches and alert.severity.rank >= self.min_severity.rank
 
-    def meant(self, life: Life) -> bool:
-        """Whether an alert is: what the sink was told once, it is told the end of, however mild it became."""
-        return life.begun or any(self.takes(alert) for alert in life.untold)
+    def matches_history(self, history: AlertHistory) -> bool:
+        """Returns whether the sink receives this alert.
+
+        If the sink was notified of the alert once, it also receives every later transition, whatever the severity.
+        """
+        return history.notified or any(self.matches(alert) for alert in history.pending)

@@ -1,4 +1,4 @@
-"""A Silence: what people need not be told for a while, who said so, and why. Records are written all the same."""
+"""Silence: suppresses notifications to people for a limited time. Sinks that keep a record are not affected."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -9,7 +9,7 @@ from rules.model.identifiers import Millis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """Matches alerts by patterns (`*`, `?`, `[abc]`) for a span of time. It always ends."""
+    """Matches alerts by patterns (`*`, `?`, `[abc]`) from its start to its end. It always has an end."""
 
     id: str
     cluster: str = "*"
@@ -23,11 +23,11 @@ class Silence:
     comment: str
 
     def active(self, now_ms: Millis) -> bool:
-        """Whether it holds now."""
+        """Returns whether the silence is in force at `now_ms`."""
         return self.starts_at_ms <= now_ms < self.ends_at_ms
 
-    def covers(self, alert: Alert) -> bool:
-        """Whether it speaks of this alert."""
+    def matches(self, alert: Alert) -> bool:
+        """Returns whether the silence applies to this alert."""
         return (
             fnmatchcase(alert.cluster, self.cluster)
             and fnmatchcase(alert.rule, self.rule)

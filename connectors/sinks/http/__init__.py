@@ -1,1 +1,1 @@
-"""What all sinks that speak HTTP share: one request, its end when its time is up, and what its answer comes to."""
+"""HTTP for all sinks that use it: one request with a deadline, and the outcome of its response."""

@@ -1,7 +1,7 @@
-"""A Cutoff: the end of a call's connections when its time is up.
+"""CallDeadline: ends the connections of a call when its time is up.
 
-The timeouts of HTTP libraries are for each wait by itself: a server that sends a byte now and then holds a call
-for ever. This one is for the whole call, whichever library makes it: they all take an SSL context.
+The timeouts of HTTP libraries apply to each wait separately: a server that sends one byte now and then blocks a call
+without limit. This deadline applies to the whole call, for every library that accepts an SSL context.
 """
 
 import os
@@ -17,40 +17,43 @@ from typing import Any
 from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 
-class Cutoff:
+class CallDeadline:
     """For one call; use it as a context manager."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
         self._lock = Lock()
-        self._watched: list[socket.socket] = []
-        self._timer = Timer(seconds, self._cut)
+        self._connections: list[socket.socket] = []
+        self._timer = Timer(seconds, self._shut_down)
         self._timer.daemon = True
 
-    def __enter__(self) -> "Cutoff":
-        """Time runs."""
+    def __enter__(self) -> "CallDeadline":
+        """Starts the timer."""
         self._timer.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """The call is over; its connections are left as they are."""
+        """Ends the supervision; the call's own connections stay open."""
         self._timer.cancel()
         with self._lock:
-            for each in self._watched:
+            for each in self._connections:
                 each.close()
-            self._watched.clear()
+            self._connections.clear()
 
     @property
-    def over(self) -> bool:
-        """The time is up."""
+    def exceeded(self) -> bool:
+        """Whether the time is up."""
         return time.monotonic() >= self._until
 
     def context(self, ca_file: Path | None = None) -> ssl.SSLContext:
-        """An SSL context whose connections end with the time; it trusts `ca_file`, or the public authorities."""
-        context = _WatchedContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.cutoff = self
+        """Returns an SSL context whose connections end at the deadline.
+
+        It trusts the authorities in `ca_file`, or the public ones.
+        """
+        context = _SupervisedContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.deadline = self
         if ca_file is not None:
             context.load_verify_locations(ca_file)
         else:
@@ -58,26 +61,26 @@ class Cutoff:
             context.load_verify_locations(DEFAULT_CA_BUNDLE_PATH)
         return context
 
-    def watch(self, connection: socket.socket) -> None:
-        """End this one too. Its owner closes it as ever."""
-        # A descriptor of our own: the owner's may be closed, and its number given to another, at any moment.
+    def supervise(self, connection: socket.socket) -> None:
+        """Shuts down this connection too at the deadline. Its owner still closes it."""
+        # A duplicate descriptor: the owner may close its own at any time, and the number may be reused.
         copy = socket.socket(fileno=os.dup(connection.fileno()))
         with self._lock:
-            self._watched.append(copy)
-        if self.over:
-            self._cut()
+            self._connections.append(copy)
+        if self.exceeded:
+            self._shut_down()
 
-    def _cut(self) -> None:
+    def _shut_down(self) -> None:
         with self._lock:
-            for each in self._watched:
+            for each in self._connections:
                 with suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
 
 
-class _WatchedContext(ssl.SSLContext):
-    cutoff: Cutoff
+class _SupervisedContext(ssl.SSLContext):
+    deadline: CallDeadline
 
     def wrap_socket(self, sock: socket.socket, *args: Any, **options: Any) -> ssl.SSLSocket:
-        """From here on: a handshake can hang as well."""
-        self.cutoff.watch(sock)
+        """Supervises the connection before the handshake, which can also block."""
+        self.deadline.supervise(sock)
         return super().wrap_socket(sock, *args, **options)

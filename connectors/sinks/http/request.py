@@ -1,7 +1,7 @@
-"""A post: one HTTP request, made once, with a deadline for the whole of it, that follows no redirection.
+"""One HTTP POST request without retries or redirects, with one deadline for the whole request.
 
-The official clients of Slack send through this as well: their own transport follows redirections with the token in
-hand, and waits for ever on a server that sends a byte now and then.
+The official Slack client also uses this transport: its own one follows redirects with the token, and waits without
+limit for a server that sends one byte now and then.
 """
 
 import re
@@ -17,47 +17,47 @@ from urllib3.connection import HTTPConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
 
-from connectors.sinks.http.deadline import Cutoff
-from connectors.sinks.http.response_outcome import TOO_LATE, excerpt, failure, outcome
+from connectors.sinks.http.deadline import CallDeadline
+from connectors.sinks.http.response_outcome import DEADLINE_EXCEEDED, excerpt, outcome_of_error, outcome_of_status
 from connectors.sinks.sink import Outcome, Retry
 
-_LONGEST_BYTES = 1 << 20
-_SECRET_CHARACTERS = 8
-"""A shorter part of a URL is a word."""
+_MAX_RESPONSE_BYTES = 1 << 20
+_MIN_SECRET_CHARACTERS = 8
+"""A shorter part of a URL is an ordinary word, not a secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """What the server said."""
+class HttpResponse:
+    """The response of a server."""
 
     status: int
     headers: Mapping[str, str]
-    """Found whatever the case of their names."""
+    """Names are matched without regard to case."""
     text: str
-    """The body's first MiB."""
+    """The first MiB of the body."""
 
 
 def post(
     url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, ca_file: Path | None = None
-) -> Answered | Retry:
-    """POST a body; what was answered, or why nothing was.
+) -> HttpResponse | Retry:
+    """Sends a POST request; returns the response, or why there is none.
 
     Args:
-        url: with a login in it or without.
-        body: as it is sent.
-        headers: all that are to be sent.
+        url: may contain a user name and password.
+        body: sent unchanged.
+        headers: all headers to send.
         seconds: the deadline.
-        ca_file: authorities to trust instead of the public ones.
+        ca_file: certificate authorities to trust instead of the public ones.
     """
-    with Cutoff(seconds) as cutoff, requests.Session() as session:
-        in_url = get_auth_from_url(url)
-        # Without any, requests would look for a login in ~/.netrc, which is not meant for this.
-        session.auth = in_url if any(in_url) else _as_given
+    with CallDeadline(seconds) as deadline, requests.Session() as session:
+        credentials = get_auth_from_url(url)
+        # Without any, requests would use credentials from ~/.netrc, which are not meant for this.
+        session.auth = credentials if any(credentials) else _unchanged
         secure = url.lower().startswith("https:")
-        # By the scheme: what is sent may be spelled otherwise than what was given (`https://host?key` gets its /).
-        session.mount("https://" if secure else "http://", _Adapter(cutoff, ca_file, secure=secure))
+        # By scheme: the URL that is sent may be spelled differently (`https://host?key` gets a /).
+        session.mount("https://" if secure else "http://", _Adapter(deadline, ca_file, secure=secure))
         try:
-            answer = session.post(
+            response = session.post(
                 url,
                 data=body,
                 headers=headers,
@@ -66,14 +66,16 @@ def post(
                 stream=True,
                 verify=True if ca_file is None else str(ca_file),
             )
-            text = answer.raw.read(_LONGEST_BYTES, decode_content=True).decode(errors="replace")
+            text = response.raw.read(_MAX_RESPONSE_BYTES, decode_content=True).decode(errors="replace")
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
-            return failure(error, cutoff)
-        # Cut in the middle, an answer may look whole.
-        return TOO_LATE if cutoff.over else Answered(status=answer.status_code, headers=answer.headers, text=text)
+            return outcome_of_error(error, deadline)
+        # A response that was cut off by the deadline may look complete.
+        if deadline.exceeded:
+            return DEADLINE_EXCEEDED
+        return HttpResponse(status=response.status_code, headers=response.headers, text=text)
 
 
-def submitted(
+def post_for_outcome(
     url: str,
     body: bytes,
     headers: Mapping[str, str],
@@ -82,54 +84,54 @@ def submitted(
     ca_file: Path | None = None,
     secrets: Sequence[str] = (),
 ) -> Outcome:
-    """`post` for a place that answers by its status alone; no secret is shown, should it repeat one.
+    """Sends a POST request to a server whose status decides the outcome; removes secrets from its reason.
 
     Args:
-        url: any part of which may be a secret.
-        body: as it is sent.
-        headers: all that are to be sent.
+        url: any part of it may be secret.
+        body: sent unchanged.
+        headers: all headers to send.
         seconds: the deadline.
-        ca_file: authorities to trust instead of the public ones.
-        secrets: those in headers.
+        ca_file: certificate authorities to trust instead of the public ones.
+        secrets: the secrets in the headers.
     """
-    answer = post(url, body, headers, seconds=seconds, ca_file=ca_file)
-    if isinstance(answer, Retry):
-        return answer
-    parts = [part for part in re.split(r"[/?&=:@]", url) if len(part) >= _SECRET_CHARACTERS]
-    said = "" if answer.status < 300 else excerpt(answer.text, *secrets, url, *parts)
-    return outcome(answer.status, retry_after=answer.headers.get("Retry-After"), said=said)
+    response = post(url, body, headers, seconds=seconds, ca_file=ca_file)
+    if isinstance(response, Retry):
+        return response
+    url_parts = [part for part in re.split(r"[/?&=:@]", url) if len(part) >= _MIN_SECRET_CHARACTERS]
+    message = "" if response.status < 300 else excerpt(response.text, *secrets, url, *url_parts)
+    return outcome_of_status(response.status, retry_after=response.headers.get("Retry-After"), message=message)
 
 
-def _as_given(request: requests.PreparedRequest) -> requests.PreparedRequest:
+def _unchanged(request: requests.PreparedRequest) -> requests.PreparedRequest:
     return request
 
 
 class _Adapter(HTTPAdapter):
-    """Connections that end with the cutoff, none of them tried twice."""
+    """Connections that end at the deadline, without retries."""
 
-    def __init__(self, cutoff: Cutoff, ca_file: Path | None, *, secure: bool) -> None:
-        self._cutoff = cutoff
+    def __init__(self, deadline: CallDeadline, ca_file: Path | None, *, secure: bool) -> None:
+        self._deadline = deadline
         self._ca_file = ca_file
         self._secure = secure
         super().__init__(max_retries=0)
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        cutoff = self._cutoff
+        deadline = self._deadline
 
         class Connection(HTTPConnection):
             def connect(self) -> None:
                 super().connect()
                 if self.sock is not None:
-                    cutoff.watch(self.sock)
+                    deadline.supervise(self.sock)
 
         class Pool(HTTPConnectionPool):
             ConnectionCls = Connection
 
         if self._secure:
-            # Reading all authorities takes longer than a request on a local network.
-            options["ssl_context"] = cutoff.context(self._ca_file)
+            # Only here: loading all authorities takes longer than a request on a local network.
+            options["ssl_context"] = deadline.context(self._ca_file)
         super().init_poolmanager(*args, **options)
         self.poolmanager.pool_classes_by_scheme = {"http": Pool, "https": HTTPSConnectionPool}
 
     def proxy_manager_for(self, proxy: str, **options: Any) -> Any:
-        return super().proxy_manager_for(proxy, ssl_context=self._cutoff.context(self._ca_file), **options)
+        return super().proxy_manager_for(proxy, ssl_context=self._deadline.context(self._ca_file), **options)

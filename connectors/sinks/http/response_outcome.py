@@ -1,4 +1,4 @@
-"""An answer: what comes of an HTTP request, whichever library made it, as an outcome."""
+"""Translates the result of an HTTP request, of any library, to an outcome."""
 
 import ssl
 import time
@@ -7,49 +7,49 @@ from email.utils import parsedate_to_datetime
 
 from connectors.sinks.error_redaction import redact
 from connectors.sinks.evidence_format import visible
-from connectors.sinks.http.deadline import Cutoff
+from connectors.sinks.http.deadline import CallDeadline
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry
 
-_NEVER_TAKEN = {400, 413, 422}
-"""The document itself is refused. All else below 500 is the address or the login: mended, it takes what waits."""
-TOO_LATE = Retry(reason="it has not answered in time")
-_LONGEST_SAID = 120
+_PERMANENT = {400, 413, 422}
+"""The document itself is rejected. Other errors below 500 concern the URL or the credentials, which can be fixed."""
+DEADLINE_EXCEEDED = Retry(reason="no response in time")
+_MAX_MESSAGE = 120
 _STATUS = {
-    401: "the login is not accepted",
-    403: "the login is not allowed to",
-    404: "there is no such address",
-    405: "that address takes no POST",
-    407: "the proxy wants a login",
-    410: "that address is gone for good",
+    401: "the credentials are not accepted",
+    403: "permission denied",
+    404: "the URL does not exist",
+    405: "the URL does not accept POST",
+    407: "the proxy requires credentials",
+    410: "the URL was removed",
     413: "the document is too large",
     429: "too many requests",
 }
 
 
-def outcome(status: int, *, retry_after: str | None = None, said: str = "") -> Outcome:
-    """What a status means.
+def outcome_of_status(status: int, *, retry_after: str | None = None, message: str = "") -> Outcome:
+    """Returns the outcome of a response.
 
     Args:
-        status: of the answer.
-        retry_after: that header.
-        said: what the place says about it, redacted.
+        status: the response's status.
+        retry_after: the header of that name.
+        message: what the server says about it, redacted.
     """
     if 200 <= status < 300:
         return Delivered()
     reason = f"HTTP {status}"
     if 300 <= status < 400:
-        reason += ": it sends us to another address, where secrets do not follow: give the final one"
+        reason += ": redirects are not followed, because they would receive the secrets: configure the final URL"
     elif meaning := _STATUS.get(status):
         reason += f": {meaning}"
-    if said:
-        reason += f" ({said})"
-    if status in _NEVER_TAKEN:
+    if message:
+        reason += f" ({message})"
+    if status in _PERMANENT:
         return Rejected(reason=reason)
     return Retry(reason=reason, after_s=seconds_of(retry_after))
 
 
 def seconds_of(retry_after: str | None) -> float:
-    """A Retry-After header, seconds or a date, from now; 0 for none, and for one that makes no sense."""
+    """Returns the seconds from now of a Retry-After header (seconds or a date); 0 for none or an invalid one."""
     text = (retry_after or "").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
@@ -60,43 +60,43 @@ def seconds_of(retry_after: str | None) -> float:
 
 
 def excerpt(text: str, *secrets: str) -> str:
-    """The beginning of what a place said, on one line, redacted, nothing in it a control code."""
+    """Returns the beginning of a server's message on one line, redacted and without control characters."""
     line = visible(" ".join(redact(text, *secrets).split()))
-    return line if len(line) <= _LONGEST_SAID else f"{line[: _LONGEST_SAID - 1]}…"
+    return line if len(line) <= _MAX_MESSAGE else f"{line[: _MAX_MESSAGE - 1]}…"
 
 
-def failure(error: Exception, cutoff: Cutoff) -> Retry:
-    """No answer at all: why, without the address, which may be a secret."""
-    if cutoff.over:
-        return TOO_LATE
+def outcome_of_error(error: Exception, deadline: CallDeadline) -> Retry:
+    """Returns why there is no response, without the URL, which may be secret."""
+    if deadline.exceeded:
+        return DEADLINE_EXCEEDED
     causes = list(_causes(error))
     verification = next((each for each in causes if isinstance(each, ssl.SSLCertVerificationError)), None)
     if verification is not None:
-        return Retry(reason=f"its certificate is not trusted: {verification.verify_message}")
+        return Retry(reason=f"the server's certificate is not trusted: {verification.verify_message}")
     for each in causes:
         match each:
             case TimeoutError():
-                return TOO_LATE
+                return DEADLINE_EXCEEDED
             case ssl.SSLError():
                 return Retry(reason=f"TLS failed: {(each.reason or 'closed').replace('_', ' ').lower()}")
             case ConnectionRefusedError():
-                return Retry(reason="the connection is refused")
+                return Retry(reason="connection refused")
             case ConnectionError():
-                return Retry(reason="the connection broke before it answered")
+                return Retry(reason="the connection was closed before the response")
             case OSError(strerror=str(why)) if why:
-                return Retry(reason=f"it cannot be reached: {why.lower()}")
+                return Retry(reason=f"unreachable: {why.lower()}")
             case _:
                 pass
-    return Retry(reason=f"it cannot be reached: {type(causes[-1]).__name__}")
+    return Retry(reason=f"unreachable: {type(causes[-1]).__name__}")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The innermost first: it says most, and least of the address."""
-    seen: list[BaseException] = []
-    waiting: list[object] = [error]
-    while waiting:
-        each = waiting.pop(0)
-        if isinstance(each, BaseException) and each not in seen:
-            seen.append(each)
-            waiting += [each.__cause__, each.__context__, getattr(each, "reason", None), *each.args]
-    yield from reversed(seen)
+    """Yields the causes, the innermost first: it is the most specific and contains the least of the URL."""
+    found: list[BaseException] = []
+    queue: list[object] = [error]
+    while queue:
+        each = queue.pop(0)
+        if isinstance(each, BaseException) and each not in found:
+            found.append(each)
+            queue += [each.__cause__, each.__context__, getattr(each, "reason", None), *each.args]
+    yield from reversed(found)

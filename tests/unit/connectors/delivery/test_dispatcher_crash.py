@@ -1,7 +1,7 @@
-"""A crash at any step of delivery, any number of times: the jsonl file holds each transition once, in order.
+"""Crashes at any step of a delivery, any number of times: the jsonl file holds each transition once, in order.
 
-The process dies at the n-th call that changes a file: before it, after it, or, where bytes are written, after
-some of them. Then everything is opened again and the batch comes again, as Spark sends it.
+The process ends at the n-th call that changes a file: before it, after it, or, for a write, after some of the bytes.
+Then everything is opened again and the batch is delivered again, as Spark does.
 """
 
 import os
@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.delivery.dispatcher import Delivery
+from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.alert_json import key_of
 from connectors.sinks.jsonl import JsonlSink
-from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
 BATCHES = [
     [alert("one"), alert("two")],
@@ -32,24 +32,24 @@ EXPECTED = [each.key for batch in BATCHES for each in batch]
 
 
 class Crash(BaseException):
-    """The process is gone: nothing may catch it."""
+    """The process ends: nothing may catch this."""
 
 
 @dataclass(frozen=True)
-class Point:
-    """Where it dies."""
+class CrashPoint:
+    """Where the process ends."""
 
     call: int
     after: bool
     part: float
-    """How much of a write is done before it dies."""
+    """The part of a write that is done before the crash."""
 
 
-points = st.builds(Point, call=st.integers(0, 30), after=st.booleans(), part=st.floats(0, 1))
+crash_points = st.builds(CrashPoint, call=st.integers(0, 30), after=st.booleans(), part=st.floats(0, 1))
 
 
 @contextmanager
-def dying_at(point: Point) -> Iterator[None]:
+def crashing_at(point: CrashPoint) -> Iterator[None]:
     calls = 0
 
     def counted(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,12 +77,14 @@ def dying_at(point: Point) -> Iterator[None]:
 
 
 def run(directory: Path, done: int) -> Iterator[int]:
-    """Deliver the batches from `done` on; yields how many are committed."""
+    """Delivers the batches from `done` on; yields how many are committed."""
     ledger = Ledger(directory / "ledger")
     try:
-        telling = Delivery(ledger, [JsonlSink(directory / "alerts.jsonl"), Recording()], deadline_s=60, patience_s=60)
+        dispatcher = Dispatcher(
+            ledger, [JsonlSink(directory / "alerts.jsonl"), RecordingSink()], deadline_s=60, patience_s=60
+        )
         for batch in BATCHES[done:]:
-            telling.deliver(batch, NOON_MS)
+            dispatcher.deliver(batch, NOON_MS)
             done += 1
             yield done
     finally:
@@ -90,18 +92,18 @@ def run(directory: Path, done: int) -> Iterator[int]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(points, min_size=1, max_size=5), st.booleans())
-def test_each_transition_stands_once_and_in_order(crashes: list[Point], new_checkpoint: bool) -> None:
+@given(st.lists(crash_points, min_size=1, max_size=5), st.booleans())
+def test_each_transition_is_in_the_file_once_and_in_order(crashes: list[CrashPoint], new_checkpoint: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
         done = 0
         for point in crashes:
             try:
-                with dying_at(point):
+                with crashing_at(point):
                     for committed in run(directory, done):
                         done = committed
             except Crash:
-                # A crash between delivery and Spark's commit: the batch comes again.
+                # A crash between delivery and Spark's commit: Spark repeats the batch.
                 done = max(0, done - 1)
         if new_checkpoint:
             (directory / "ledger").unlink(missing_ok=True)

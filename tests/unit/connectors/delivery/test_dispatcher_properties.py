@@ -1,4 +1,4 @@
-"""Whatever happens to alerts, silences, sinks and the job: nothing is lost, nothing told twice, all ends are told."""
+"""Properties of delivery: nothing is lost, nothing is sent twice, and every alert that was sent is also resolved."""
 
 import tempfile
 from collections import Counter
@@ -11,142 +11,144 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.delivery.dispatcher import Delivery
+from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.sinks.sink import Outcome, Retry, Style
+from connectors.sinks.sink import DeliveryMode, Outcome, Retry
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from rules.notifications.notification import Notice, NotifyReason
+from rules.notifications.notification import Notification, NotifyReason
 from rules.notifications.route import Route
 from rules.notifications.silence import Silence
-from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
-THINGS = (
-    # The first silences the second and explains the third; the others stand alone.
+ALERTS = (
+    # The first inhibits the second and is grouped with the third; the others are unrelated.
     ("alpha", "no-leader", "one"),
     ("alpha", "broker-fenced", "one"),
     ("alpha", "stale-voter-endpoint", "two"),
     ("alpha", "version-drift", "two"),
     ("beta", "version-drift", "two"),
 )
-"""Few, so that much happens to each: its cluster, rule and subject."""
-CLUSTERS = {cluster for cluster, _, _ in THINGS}
-RULE_IDS = {rule for _, rule, _ in THINGS}
+"""The alerts, few so that each changes often: cluster, rule and subject."""
+CLUSTERS = {cluster for cluster, _, _ in ALERTS}
+RULE_IDS = {rule for _, rule, _ in ALERTS}
 PATTERNS = sorted(RULE_IDS | {"one", "two"})
 SECOND = 1_000
 LONG_MS = 3_600 * SECOND
 
 
 @dataclass(frozen=True)
-class Turn:
+class AlertChange:
     """An alert begins, changes its severity, or ends; `severity` None for the end."""
 
-    thing: tuple[str, str, str]
+    alert_id: tuple[str, str, str]
     severity: Severity | None
 
 
 @dataclass(frozen=True)
-class Wait:
+class TimePasses:
     seconds: int
 
 
 @dataclass(frozen=True)
-class Hush:
-    """A silence on whatever has this subject, or this rule."""
+class SilenceAdded:
+    """Adds a silence for a subject or a rule."""
 
     pattern: str
     seconds: int
 
 
 @dataclass(frozen=True)
-class Outage:
-    """The sinks are away, or back."""
+class SinkOutage:
+    """The sinks become unreachable or reachable."""
 
-    away: bool
+    unreachable: bool
 
 
 @dataclass(frozen=True)
-class Restart:
-    """The job ends, and goes on from what the ledger's file says."""
+class JobRestart:
+    """The job ends and starts again with the ledger's file."""
 
 
-Step: TypeAlias = Turn | Wait | Hush | Outage | Restart
+Step: TypeAlias = AlertChange | TimePasses | SilenceAdded | SinkOutage | JobRestart
 
-TURNS = st.builds(Turn, st.sampled_from(THINGS), st.sampled_from([*Severity, None, None]))
-WAITS = st.builds(Wait, st.sampled_from([1, 2, 10, 59, 61, 600, 4_000]))
-HUSHES = st.builds(Hush, st.sampled_from(PATTERNS), st.sampled_from([5, 100, 5_000]))
-OUTAGES = st.builds(Outage, st.booleans())
-
-
-def scripts(*kinds: "st.SearchStrategy[Step]") -> "st.SearchStrategy[list[Step]]":
-    return st.lists(st.one_of(TURNS, *kinds), min_size=20, max_size=60)
+ALERT_CHANGES = st.builds(AlertChange, st.sampled_from(ALERTS), st.sampled_from([*Severity, None, None]))
+TIME_PASSES = st.builds(TimePasses, st.sampled_from([1, 2, 10, 59, 61, 600, 4_000]))
+SILENCES = st.builds(SilenceAdded, st.sampled_from(PATTERNS), st.sampled_from([5, 100, 5_000]))
+SINK_OUTAGES = st.builds(SinkOutage, st.booleans())
 
 
-@dataclass
-class Moody(Recording):
-    """Takes nothing while it is away; `loses` takes it, and its answer is lost."""
-
-    loses: bool = False
-
-    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
-        outcomes = super().tell(notices, sent_at_ms=sent_at_ms, deadline_s=deadline_s)
-        return [Retry(reason="lost")] * len(outcomes) if self.loses else outcomes
+def step_lists(*kinds: "st.SearchStrategy[Step]") -> "st.SearchStrategy[list[Step]]":
+    return st.lists(st.one_of(ALERT_CHANGES, *kinds), min_size=20, max_size=60)
 
 
 @dataclass
-class World:
-    """The job, what became of every alert, and the sinks; a script plays in it."""
+class UnreliableSink(RecordingSink):
+    """Accepts nothing while `unreachable`; with `loses_responses`, accepts everything and returns Retry."""
+
+    loses_responses: bool = False
+
+    def send(
+        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
+    ) -> Sequence[Outcome]:
+        outcomes = super().send(notifications, sent_at_ms=sent_at_ms, deadline_s=deadline_s)
+        return [Retry(reason="response lost")] * len(outcomes) if self.loses_responses else outcomes
+
+
+@dataclass
+class Simulation:
+    """The job, the state of every alert and the sinks; it executes a list of steps."""
 
     folder: Path
     restarts: bool = True
     now_ms: int = NOON_MS
     firing: dict[tuple[str, str, str], Alert] = field(default_factory=dict)
-    made: list[Alert] = field(default_factory=list)
+    recorded: list[Alert] = field(default_factory=list)
     silences: list[Silence] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.people = Moody("people", style=Style.INCIDENTS, repeat_s=900)
-        self.record = Moody("record")
-        self.pager = Moody("pager", style=Style.INCIDENTS, route=Route(min_severity=Severity.CRITICAL))
-        self.archive = Moody("archive", route=Route(min_severity=Severity.CRITICAL, clusters=("al*",)))
+        self.people = UnreliableSink("people", mode=DeliveryMode.INCIDENTS, repeat_s=900)
+        self.record = UnreliableSink("record")
+        self.pager = UnreliableSink("pager", mode=DeliveryMode.INCIDENTS, route=Route(min_severity=Severity.CRITICAL))
+        self.archive = UnreliableSink("archive", route=Route(min_severity=Severity.CRITICAL, clusters=("al*",)))
         self.sinks = (self.people, self.record, self.pager, self.archive)
         self._start()
 
     def _start(self) -> None:
         self.ledger = Ledger(self.folder / "ledger")
-        self.delivery = Delivery(
+        self.dispatcher = Dispatcher(
             self.ledger, self.sinks, silences=lambda _: self.silences, deadline_s=60, patience_s=60
         )
 
-    def play(self, steps: Iterable[Step]) -> "World":
+    def execute(self, steps: Iterable[Step]) -> "Simulation":
         for step in steps:
             match step:
-                case Turn():
-                    self._turn(step)
-                case Wait(seconds=seconds):
+                case AlertChange():
+                    self._change(step)
+                case TimePasses(seconds=seconds):
                     self.now_ms += seconds * SECOND
                     self.deliver()
-                case Hush(pattern=pattern, seconds=seconds):
+                case SilenceAdded(pattern=pattern, seconds=seconds):
                     where = {"rule" if pattern in RULE_IDS else "subject": pattern}
                     until = Millis(self.now_ms + seconds * SECOND)
                     span = {"starts_at_ms": Millis(self.now_ms), "ends_at_ms": until}
                     self.silences.append(Silence(id="s", author="eva", comment="", **where, **span))  # type: ignore[arg-type]
-                case Outage(away=away):
+                case SinkOutage(unreachable=unreachable):
                     for sink in self.sinks:
-                        sink.away = away
-                case Restart() if self.restarts:
+                        sink.unreachable = unreachable
+                case JobRestart() if self.restarts:
                     self.ledger.close()
                     self._start()
-                case Restart():
+                case JobRestart():
                     pass
         return self
 
-    def settle(self) -> "World":
-        """The sinks are back, the silences are over, and time passes."""
+    def settle(self) -> "Simulation":
+        """Makes the sinks reachable, lets the silences end and delivers what is pending."""
         for sink in self.sinks:
-            sink.away = sink.loses = False
+            sink.unreachable = sink.loses_responses = False
         self.now_ms += 2 * LONG_MS
         for _ in range(4):
             self.deliver()
@@ -154,166 +156,187 @@ class World:
         return self
 
     def deliver(self, *alerts: Alert) -> None:
-        self.delivery.deliver(alerts, Millis(self.now_ms))
+        self.dispatcher.deliver(alerts, Millis(self.now_ms))
 
-    def _turn(self, turn: Turn) -> None:
-        cluster, rule, subject = turn.thing
-        before = self.firing.pop(turn.thing, None)
+    def _change(self, change: AlertChange) -> None:
+        cluster, rule, subject = change.alert_id
+        before = self.firing.pop(change.alert_id, None)
         self.now_ms += 1
-        if turn.severity is None:
+        if change.severity is None:
             if before is None:
                 return
-            made = replace(before, state=AlertState.RESOLVED, observed_at_ms=Millis(self.now_ms))
+            recorded = replace(before, state=AlertState.RESOLVED, observed_at_ms=Millis(self.now_ms))
         else:
-            if before is not None and before.severity is turn.severity:
-                self.firing[turn.thing] = before
+            if before is not None and before.severity is change.severity:
+                self.firing[change.alert_id] = before
                 return
-            began = NOON_MS if before is None else before.started_at_ms
-            made = alert(
+            started_at_ms = NOON_MS if before is None else before.started_at_ms
+            recorded = alert(
                 subject,
                 rule=rule,
                 cluster=cluster,
                 cluster_id=cluster,
-                severity=turn.severity,
-                started_at_ms=self.now_ms if before is None else began,
+                severity=change.severity,
+                started_at_ms=self.now_ms if before is None else started_at_ms,
                 observed_at_ms=Millis(self.now_ms),
             )
-            self.firing[turn.thing] = made
-        self.made.append(made)
-        self.deliver(made)
+            self.firing[change.alert_id] = recorded
+        self.recorded.append(recorded)
+        self.deliver(recorded)
 
-    def lives(self) -> dict[tuple[str, int], list[Alert]]:
-        """Everything that was made, by the life it belongs to."""
+    def alert_histories(self) -> dict[tuple[str, int], list[Alert]]:
+        """Returns all recorded transitions by alert, from firing to resolved."""
         found: dict[tuple[str, int], list[Alert]] = {}
-        for each in self.made:
+        for each in self.recorded:
             found.setdefault((each.fingerprint, each.started_at_ms), []).append(each)
         return found
 
 
-def played(steps: Sequence[Step], *, restarts: bool = True) -> World:
-    # That it reaches the disk is shown elsewhere, and takes its time.
+def simulated(steps: Sequence[Step], *, restarts: bool = True) -> Simulation:
+    # Other tests check that the ledger is synced; here it would only cost time.
     with tempfile.TemporaryDirectory() as folder, patch("os.fsync"):
-        world = World(Path(folder), restarts=restarts).play(steps).settle()
-        world.ledger.close()
-        return world
+        simulation = Simulation(Path(folder), restarts=restarts).execute(steps).settle()
+        simulation.ledger.close()
+        return simulation
 
 
-def ours(told: Iterable[Alert]) -> list[Alert]:
-    """Without what the job tells of its own sinks."""
-    return [each for each in told if each.cluster in CLUSTERS]
+def about_clusters(transitions: Iterable[Alert]) -> list[Alert]:
+    """Leaves out alerts about the job's own sinks."""
+    return [each for each in transitions if each.cluster in CLUSTERS]
 
 
-def twice(told: Iterable[Alert]) -> list[object]:
-    return [key for key, count in Counter(each.key for each in told).items() if count > 1]
+def duplicates(transitions: Iterable[Alert]) -> list[object]:
+    return [key for key, count in Counter(each.key for each in transitions).items() if count > 1]
 
 
-def inhibited(world: World, one: Alert) -> bool:
-    """A cause of it fires still."""
+def inhibited(simulation: Simulation, one: Alert) -> bool:
+    """Returns whether a cause of the alert is still firing."""
     causes = RULES[one.rule].inhibited_by
-    return any(each.rule in causes and each.cluster == one.cluster for each in world.firing.values())
+    return any(each.rule in causes and each.cluster == one.cluster for each in simulation.firing.values())
 
 
-@given(scripts(WAITS, HUSHES, OUTAGES, st.builds(Restart)))
+@given(step_lists(TIME_PASSES, SILENCES, SINK_OUTAGES, st.builds(JobRestart)))
 @settings(max_examples=25)
 def test_a_record_holds_every_transition_once_and_in_order(steps: list[Step]) -> None:
-    world = played(steps)
-    assert ours(world.record.told) == world.made
+    simulation = simulated(steps)
+    assert about_clusters(simulation.record.transitions) == simulation.recorded
 
 
-@given(scripts(WAITS, HUSHES, OUTAGES, st.builds(Restart)))
+@given(step_lists(TIME_PASSES, SILENCES, SINK_OUTAGES, st.builds(JobRestart)))
 @settings(max_examples=25)
-def test_nobody_is_told_twice_and_every_beginning_that_was_told_has_its_end(steps: list[Step]) -> None:
-    world = played(steps)
-    for sink in (world.people, world.pager, world.archive):
-        assert twice(sink.told) == []
-        told = {each.key for each in sink.told}
-        for life in world.lives().values():
-            if life[-1].state is AlertState.RESOLVED and any(each.key in told for each in life[:-1]):
-                assert life[-1].key in told
+def test_nothing_is_sent_twice_and_every_alert_that_was_sent_is_resolved(steps: list[Step]) -> None:
+    simulation = simulated(steps)
+    for sink in (simulation.people, simulation.pager, simulation.archive):
+        assert duplicates(sink.transitions) == []
+        sent = {each.key for each in sink.transitions}
+        for history in simulation.alert_histories().values():
+            if history[-1].state is AlertState.RESOLVED and any(each.key in sent for each in history[:-1]):
+                assert history[-1].key in sent
 
 
-@given(scripts(WAITS, OUTAGES, st.builds(Restart)))
+@given(step_lists(TIME_PASSES, SINK_OUTAGES, st.builds(JobRestart)))
 @settings(max_examples=25)
-def test_what_nobody_silences_and_nothing_explains_is_told(steps: list[Step]) -> None:
-    world = played([step for step in steps if not (isinstance(step, Turn) and step.thing == THINGS[0])])
-    told = {each.key for each in world.people.told}
-    assert [each for each in world.made if each.key not in told] == []
+def test_what_is_neither_silenced_nor_inhibited_is_sent(steps: list[Step]) -> None:
+    simulation = simulated(
+        [step for step in steps if not (isinstance(step, AlertChange) and step.alert_id == ALERTS[0])]
+    )
+    sent = {each.key for each in simulation.people.transitions}
+    assert [each for each in simulation.recorded if each.key not in sent] == []
 
 
-@given(scripts(WAITS, HUSHES, OUTAGES, st.builds(Restart)))
+@given(step_lists(TIME_PASSES, SILENCES, SINK_OUTAGES, st.builds(JobRestart)))
 @settings(max_examples=25)
-def test_what_still_fires_in_the_end_was_told(steps: list[Step]) -> None:
-    world = played(steps)
-    told = {each.key for each in world.people.told}
-    assert [one for one in world.firing.values() if one.key not in told and not inhibited(world, one)] == []
-    paged = {each.key for each in world.pager.told}
-    worst = [one for one in world.firing.values() if one.severity is Severity.CRITICAL]
-    assert [one for one in worst if one.key not in paged and not inhibited(world, one)] == []
+def test_what_is_firing_at_the_end_was_sent(steps: list[Step]) -> None:
+    simulation = simulated(steps)
+    sent = {each.key for each in simulation.people.transitions}
+    assert [one for one in simulation.firing.values() if one.key not in sent and not inhibited(simulation, one)] == []
+    paged = {each.key for each in simulation.pager.transitions}
+    worst = [one for one in simulation.firing.values() if one.severity is Severity.CRITICAL]
+    assert [one for one in worst if one.key not in paged and not inhibited(simulation, one)] == []
 
 
-@given(scripts(WAITS, OUTAGES, st.builds(Restart)))
+@given(step_lists(TIME_PASSES, SINK_OUTAGES, st.builds(JobRestart)))
 @settings(max_examples=25)
-def test_a_sink_hears_only_what_is_meant_for_it(steps: list[Step]) -> None:
-    world = played(steps)
-    told = [each.key for each in ours(world.archive.told)]
+def test_a_sink_receives_only_what_matches_its_route(steps: list[Step]) -> None:
+    simulation = simulated(steps)
+    sent = [each.key for each in about_clusters(simulation.archive.transitions)]
     expected = []
-    for life in world.lives().values():
-        route = world.archive.route
-        first = next((at for at, each in enumerate(life) if route.takes(each)), len(life))
-        expected += [each.key for each in life[first:]]
-    # What came before it got bad enough may be told with it, when all of it waited.
-    assert set(expected) <= set(told)
-    meant = {(each.fingerprint, each.started_at_ms) for each in world.made if each.key in set(expected)}
-    assert {(each.fingerprint, each.started_at_ms) for each in ours(world.archive.told)} == meant
+    for history in simulation.alert_histories().values():
+        route = simulation.archive.route
+        first = next((at for at, each in enumerate(history) if route.matches(each)), len(history))
+        expected += [each.key for each in history[first:]]
+    # Milder transitions before the first match may be sent with it, if all were pending.
+    assert set(expected) <= set(sent)
+    expected_alerts = {
+        (each.fingerprint, each.started_at_ms) for each in simulation.recorded if each.key in set(expected)
+    }
+    assert {
+        (each.fingerprint, each.started_at_ms) for each in about_clusters(simulation.archive.transitions)
+    } == expected_alerts
 
 
-@given(scripts(WAITS, HUSHES, OUTAGES, st.builds(Restart)))
+@given(step_lists(TIME_PASSES, SILENCES, SINK_OUTAGES, st.builds(JobRestart)))
 @settings(max_examples=25)
-def test_the_notices_of_an_incident_make_sense_in_their_order(steps: list[Step]) -> None:
-    world = played(steps)
-    heard: dict[str, list[Notice]] = {}
-    for notice in world.people.notices:
-        assert len({each.fingerprint for each in notice.alerts}) == len(notice.alerts)
-        assert {each.fingerprint for each in notice.news} <= {each.fingerprint for each in notice.alerts}
-        assert (notice.reason is NotifyReason.RESOLVED) == (notice.state is AlertState.RESOLVED)
-        assert bool(notice.news) == (notice.reason is not NotifyReason.REPEATED)
-        before = heard.setdefault(notice.incident, [])
-        assert notice.known == bool(before)
+def test_the_notifications_of_an_incident_are_consistent_in_their_order(steps: list[Step]) -> None:
+    simulation = simulated(steps)
+    by_incident: dict[str, list[Notification]] = {}
+    for notification in simulation.people.notifications:
+        assert len({each.fingerprint for each in notification.alerts}) == len(notification.alerts)
+        assert {each.fingerprint for each in notification.new_transitions} <= {
+            each.fingerprint for each in notification.alerts
+        }
+        assert (notification.reason is NotifyReason.RESOLVED) == (notification.state is AlertState.RESOLVED)
+        assert bool(notification.new_transitions) == (notification.reason is not NotifyReason.REPEATED)
+        before = by_incident.setdefault(notification.incident, [])
+        assert notification.previously_notified == bool(before)
         if not before:
-            assert notice.reason in (NotifyReason.FIRING, NotifyReason.RESOLVED)
-        before.append(notice)
-    for notices in heard.values():
-        root = notices[-1].root
-        if not any(each.fingerprint == root.fingerprint for each in world.firing.values()):
-            assert notices[-1].state is AlertState.RESOLVED or notices[-1].firing
+            assert notification.reason in (NotifyReason.FIRING, NotifyReason.RESOLVED)
+        before.append(notification)
+    for notifications in by_incident.values():
+        root = notifications[-1].root
+        if not any(each.fingerprint == root.fingerprint for each in simulation.firing.values()):
+            assert notifications[-1].state is AlertState.RESOLVED or notifications[-1].firing
 
 
-@given(scripts(WAITS, HUSHES))
+@given(step_lists(TIME_PASSES, SILENCES))
 @settings(max_examples=15)
-def test_the_same_happenings_are_told_the_same_and_a_restart_changes_nothing(steps: list[Step]) -> None:
-    with_restarts = [each for step in steps for each in (step, Restart())]
-    told = [
-        [(notice.incident, notice.reason, notice.alerts, notice.news) for notice in world.people.notices]
-        for world in (played(steps), played(steps), played(with_restarts))
+def test_the_same_steps_give_the_same_notifications_also_with_restarts(steps: list[Step]) -> None:
+    with_restarts = [each for step in steps for each in (step, JobRestart())]
+    sent = [
+        [
+            (notification.incident, notification.reason, notification.alerts, notification.new_transitions)
+            for notification in simulation.people.notifications
+        ]
+        for simulation in (simulated(steps), simulated(steps), simulated(with_restarts))
     ]
-    assert told[0] == told[1] == told[2]
+    assert sent[0] == sent[1] == sent[2]
 
 
-@given(scripts(WAITS, HUSHES), st.integers(0, 60))
+@given(step_lists(TIME_PASSES, SILENCES), st.integers(0, 60))
 @settings(max_examples=15)
-def test_lost_answers_repeat_and_lose_nothing(steps: list[Step], at: int) -> None:
+def test_lost_responses_lose_no_transition(steps: list[Step], at: int) -> None:
     with tempfile.TemporaryDirectory() as folder, patch("os.fsync"):
-        world = World(Path(folder)).play(steps[:at])
-        world.people.loses = True
-        world.play(steps[at:]).settle()
-        told = {each.key for each in world.people.told}
-        for life in world.lives().values():
-            if life[-1].state is AlertState.RESOLVED and any(each.key in told for each in life[:-1]):
-                assert life[-1].key in told
-        world.ledger.close()
+        simulation = Simulation(Path(folder)).execute(steps[:at])
+        simulation.people.loses_responses = True
+        simulation.execute(steps[at:]).settle()
+        sent = {each.key for each in simulation.people.transitions}
+        for history in simulation.alert_histories().values():
+            if history[-1].state is AlertState.RESOLVED and any(each.key in sent for each in history[:-1]):
+                assert history[-1].key in sent
+        simulation.ledger.close()
 
 
-def test_the_strategies_mean_what_they_say() -> None:
-    turn = Turn(THINGS[4], Severity.CRITICAL)
-    world = played([Outage(away=True), turn, Wait(1), Outage(away=False), replace(turn, severity=None)])
-    assert [(notice.reason, notice.known) for notice in world.people.notices] == [("resolved", False)]
+def test_the_steps_do_what_their_names_say() -> None:
+    change = AlertChange(ALERTS[4], Severity.CRITICAL)
+    simulation = simulated(
+        [
+            SinkOutage(unreachable=True),
+            change,
+            TimePasses(1),
+            SinkOutage(unreachable=False),
+            replace(change, severity=None),
+        ]
+    )
+    assert [
+        (notification.reason, notification.previously_notified) for notification in simulation.people.notifications
+    ] == [("resolved", False)]

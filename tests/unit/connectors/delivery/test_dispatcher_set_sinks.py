@@ -1,4 +1,4 @@
-"""Sinks come and go while the job runs: what was told is not told again, what is new hears what stands."""
+"""Sinks are added and removed while the job runs: nothing is sent twice, and a new sink receives what is firing."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,73 +6,75 @@ from threading import Event
 
 import pytest
 
-from connectors.delivery.dispatcher import Delivery
+from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.errors import UsageError
 from connectors.sinks.sink import Delivered, Outcome
 from rules.model.identifiers import Millis
-from rules.notifications.notification import Notice
+from rules.notifications.notification import Notification
 from tests.eventually import eventually
-from tests.unit.connectors.sinks.sink_alerts import NOON_MS, Recording, alert
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, RecordingSink, alert
 
 FIRST, SECOND = alert("one"), alert("two")
 
 
-class Slow(Recording):
-    """Takes what it is told, and answers once it is let."""
+class SlowSink(RecordingSink):
+    """Accepts what it is sent, and returns when the test sets `release`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.let = Event()
+        self.release = Event()
 
-    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
-        self.told += [each for notice in notices for each in notice.news]
-        assert self.let.wait(30)
-        return [Delivered()] * len(notices)
-
-
-def delivery(path: Path, *sinks: Recording, patience_s: float = 30) -> Delivery:
-    return Delivery(Ledger(path / "ledger"), sinks, deadline_s=30, patience_s=patience_s)
+    def send(
+        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
+    ) -> Sequence[Outcome]:
+        self.transitions += [each for notification in notifications for each in notification.new_transitions]
+        assert self.release.wait(30)
+        return [Delivered()] * len(notifications)
 
 
-def test_a_sink_that_stays_goes_on_and_one_that_comes_hears_what_stands(tmp_path: Path) -> None:
-    stays, goes, comes = Recording("stays"), Recording("goes"), Recording("comes")
-    telling = delivery(tmp_path, stays, goes)
-    telling.deliver([FIRST], NOON_MS)
-
-    telling.tell_these([stays, comes])
-    telling.deliver([SECOND], NOON_MS)
-
-    assert stays.told == comes.told == [FIRST, SECOND]
-    assert goes.told == [FIRST]
+def dispatcher_with(path: Path, *sinks: RecordingSink, patience_s: float = 30) -> Dispatcher:
+    return Dispatcher(Ledger(path / "ledger"), sinks, deadline_s=30, patience_s=patience_s)
 
 
-def test_what_a_sink_was_asked_when_it_was_replaced_is_not_asked_of_its_successor(tmp_path: Path) -> None:
-    slow, successor = Slow("sink"), Recording("sink")
-    telling = delivery(tmp_path, slow, patience_s=0.05)
+def test_a_kept_sink_continues_and_a_new_sink_receives_what_is_firing(tmp_path: Path) -> None:
+    kept, removed, added = RecordingSink("kept"), RecordingSink("removed"), RecordingSink("added")
+    dispatcher = dispatcher_with(tmp_path, kept, removed)
+    dispatcher.deliver([FIRST], NOON_MS)
 
-    def all_is_told() -> bool:
-        return not telling.deliver([], NOON_MS).sinks["sink"].pending
+    dispatcher.set_sinks([kept, added])
+    dispatcher.deliver([SECOND], NOON_MS)
 
-    assert telling.deliver([FIRST], NOON_MS).sinks["sink"].pending == 1
-
-    telling.tell_these([successor])
-    telling.deliver([], NOON_MS)
-    assert successor.told == []
-    slow.let.set()
-    eventually(all_is_told, within_s=30)
-    telling.deliver([SECOND], NOON_MS)
-    eventually(all_is_told, within_s=30)
-
-    assert (slow.told, successor.told) == ([FIRST], [SECOND])
+    assert kept.transitions == added.transitions == [FIRST, SECOND]
+    assert removed.transitions == [FIRST]
 
 
-def test_two_of_one_name_change_nothing(tmp_path: Path) -> None:
-    before = Recording("before")
-    telling = delivery(tmp_path, before)
+def test_a_call_in_progress_is_not_repeated_by_the_sinks_successor(tmp_path: Path) -> None:
+    slow, successor = SlowSink("sink"), RecordingSink("sink")
+    dispatcher = dispatcher_with(tmp_path, slow, patience_s=0.05)
 
-    with pytest.raises(UsageError, match="The sink twice was given twice"):
-        telling.tell_these([Recording("twice"), Recording("twice")])
+    def nothing_is_pending() -> bool:
+        return not dispatcher.deliver([], NOON_MS).sinks["sink"].pending
 
-    telling.deliver([FIRST], NOON_MS)
-    assert before.told == [FIRST]
+    assert dispatcher.deliver([FIRST], NOON_MS).sinks["sink"].pending == 1
+
+    dispatcher.set_sinks([successor])
+    dispatcher.deliver([], NOON_MS)
+    assert successor.transitions == []
+    slow.release.set()
+    eventually(nothing_is_pending, within_s=30)
+    dispatcher.deliver([SECOND], NOON_MS)
+    eventually(nothing_is_pending, within_s=30)
+
+    assert (slow.transitions, successor.transitions) == ([FIRST], [SECOND])
+
+
+def test_two_sinks_with_the_same_name_change_nothing(tmp_path: Path) -> None:
+    before = RecordingSink("before")
+    dispatcher = dispatcher_with(tmp_path, before)
+
+    with pytest.raises(UsageError, match="The sink twice is configured twice"):
+        dispatcher.set_sinks([RecordingSink("twice"), RecordingSink("twice")])
+
+    dispatcher.deliver([FIRST], NOON_MS)
+    assert before.transitions == [FIRST]

@@ -1,4 +1,4 @@
-"""What was told and what is still to be told, across crashes."""
+"""The ledger: what was delivered and what is pending, across crashes."""
 
 import errno
 import os
@@ -10,25 +10,25 @@ from hypothesis import strategies as st
 
 from connectors.delivery import ledger_record
 from connectors.delivery.ledger import Ledger
-from connectors.delivery.ledger_record import Closed, Heard, Opened, Recorded, Told
+from connectors.delivery.ledger_record import AlertDelivered, AlertRecorded, IncidentNotified, SinkAdded, SinkRemoved
 from connectors.errors import LedgerError
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
-FIRST, SECOND, OVER = alert("one"), alert("two"), alert("one", resolved=True)
+FIRST, SECOND, RESOLVED = alert("one"), alert("two"), alert("one", resolved=True)
 DAY_MS = 86_400_000
 
 
 def opened(path: Path, *sinks: str, keep_entries: int = 10_000) -> Ledger:
     ledger = Ledger(path, keep_entries=keep_entries)
     for sink in sinks:
-        ledger.open_sink(sink)
+        ledger.add_sink(sink)
     return ledger
 
 
-def reread(path: Path) -> bytes:
-    """What the ledger would say if it were opened now."""
+def rewritten(path: Path) -> bytes:
+    """Returns the content of the file after a ledger opened and rewrote it."""
     copy = path.with_name("copy")
     copy.write_bytes(path.read_bytes())
     Ledger(copy).close()
@@ -36,17 +36,17 @@ def reread(path: Path) -> bytes:
 
 
 @given(st.text(), st.floats(allow_nan=False, allow_infinity=False), st.none() | st.integers(0, 2**63))
-def test_an_entry_reads_back_as_it_was(text: str, number: float, offset: int | None) -> None:
+def test_a_record_is_parsed_as_it_was_written(text: str, number: float, offset: int | None) -> None:
     of = alert(text, summary=text, evidence={text: [number, {"in": text}]}, remedy=(text,), offset=offset)
-    entries = (
-        Recorded(number=3, recorded_at_ms=NOON_MS, incident=text, alert=of),
-        Told(number=3, sink=text),
-        Told(number=3, sink=text, forgotten=True),
-        Heard(sink=text, incident=text, at_ms=NOON_MS),
-        Opened(sink=text),
-        Closed(sink=text),
+    records = (
+        AlertRecorded(number=3, recorded_at_ms=NOON_MS, incident=text, alert=of),
+        AlertDelivered(number=3, sink=text),
+        AlertDelivered(number=3, sink=text, discarded=True),
+        IncidentNotified(sink=text, incident=text, at_ms=NOON_MS),
+        SinkAdded(sink=text),
+        SinkRemoved(sink=text),
     )
-    for each in entries:
+    for each in records:
         line = ledger_record.to_line(each)
         assert line.count(b"\n") == 1
         assert ledger_record.from_line(line[:-1]) == each
@@ -54,41 +54,41 @@ def test_an_entry_reads_back_as_it_was(text: str, number: float, offset: int | N
             assert ledger_record.from_line(line[:cut]) is None
 
 
-def test_every_sink_is_told_in_order_and_once(tmp_path: Path) -> None:
+def test_each_sink_has_its_pending_transitions_in_order_and_once(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "ledger", "a", "b")
     assert ledger.record([FIRST, SECOND, FIRST], NOON_MS) == (FIRST, SECOND)
-    assert ledger.record([SECOND, OVER], NOON_MS) == (OVER,)
-    ledger.told("a", [FIRST.key, OVER.key])
+    assert ledger.record([SECOND, RESOLVED], NOON_MS) == (RESOLVED,)
+    ledger.mark_delivered("a", [FIRST.key, RESOLVED.key])
     assert ledger.pending("a") == [SECOND]
-    assert ledger.pending("b") == [FIRST, SECOND, OVER]
+    assert ledger.pending("b") == [FIRST, SECOND, RESOLVED]
     ledger.close()
     again = opened(tmp_path / "ledger", "a", "b")
     assert again.pending("a") == [SECOND]
-    assert again.pending("b") == [FIRST, SECOND, OVER]
-    assert again.record([FIRST, SECOND, OVER], NOON_MS) == ()
+    assert again.pending("b") == [FIRST, SECOND, RESOLVED]
+    assert again.record([FIRST, SECOND, RESOLVED], NOON_MS) == ()
     assert again.firing() == [SECOND]
 
 
-def test_a_change_of_severity_is_a_telling_of_its_own(tmp_path: Path) -> None:
+def test_a_change_of_severity_is_a_separate_transition(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "ledger", "a")
     worse = alert("one", severity=Severity.WARNING)
     assert ledger.record([FIRST, worse], NOON_MS) == (FIRST, worse)
 
 
-def test_a_new_sink_is_told_what_is_still_firing_and_not_the_past(tmp_path: Path) -> None:
+def test_only_what_is_firing_is_pending_for_a_new_sink(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "ledger", "a")
-    ledger.record([FIRST, SECOND, OVER], NOON_MS)
-    ledger.open_sink("b")
-    ledger.open_sink("a")
+    ledger.record([FIRST, SECOND, RESOLVED], NOON_MS)
+    ledger.add_sink("b")
+    ledger.add_sink("a")
     third = alert("three")
     ledger.record([third], NOON_MS)
     assert ledger.pending("b") == [SECOND, third]
-    assert ledger.pending("a") == [FIRST, SECOND, OVER, third]
+    assert ledger.pending("a") == [FIRST, SECOND, RESOLVED, third]
     ledger.close()
     assert opened(tmp_path / "ledger").pending("b") == [SECOND, third]
 
 
-def test_a_ledger_cut_at_any_byte_loses_only_what_was_not_finished(tmp_path: Path) -> None:
+def test_a_ledger_truncated_at_any_byte_loses_only_the_unfinished_line(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     ledger = opened(path, "a")
     ledger.record([FIRST], NOON_MS)
@@ -110,90 +110,110 @@ def test_a_damaged_line_costs_only_itself(tmp_path: Path, caplog: pytest.LogCapt
     path = tmp_path / "ledger"
     ledger = opened(path, "a")
     ledger.record([FIRST, SECOND], NOON_MS)
-    ledger.told("a", [FIRST.key, SECOND.key])
+    ledger.mark_delivered("a", [FIRST.key, SECOND.key])
     ledger.close()
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([lines[0], b"\x00" * 50 + b"\n", *lines[2:]]))
     again = opened(path, "a")
     assert "1 torn or damaged lines" in caplog.text
-    # It comes again with its batch, and does not take the number of the one that was told.
+    # Its batch records it again, and its number is not that of the delivered one.
     assert again.record([FIRST, SECOND], NOON_MS) == (FIRST,)
     assert again.pending("a") == [FIRST]
 
 
-def test_old_and_excess_alerts_are_forgotten_but_never_what_is_firing(tmp_path: Path) -> None:
+def test_old_and_excess_alerts_are_dropped_but_never_what_is_firing(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     ledger = opened(path, "a", keep_entries=10)
     ledger.record([FIRST], NOON_MS)
     for at in range(600):
         past = [alert(f"past {at}"), alert(f"past {at}", resolved=True)]
         ledger.record(past, NOON_MS)
-        ledger.told("a", [each.key for each in past])
+        ledger.mark_delivered("a", [each.key for each in past])
         assert len(path.read_bytes().splitlines()) < 1_100
     assert ledger.firing() == [FIRST]
     assert ledger.pending("a") == [FIRST]
     assert ledger.record([FIRST, alert("past 599")], NOON_MS) == ()
-    # By age the others go too, and with them the memory of having told them.
+    # The others are dropped by age too, with their delivery status.
     ledger.record([SECOND], Millis(NOON_MS + 31 * DAY_MS))
     assert ledger.record([FIRST, SECOND, alert("past 599")], NOON_MS) == (alert("past 599"),)
 
 
-def test_giving_up_on_what_a_dead_sink_was_never_told_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_dropping_undelivered_alerts_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     ledger = opened(tmp_path / "ledger", "dead", keep_entries=2)
     ledger.record([alert("one"), alert("one", resolved=True), SECOND, alert("two", resolved=True)], NOON_MS)
-    assert "2 alerts could not be told for so long that they were given up" in caplog.text
+    assert "2 alerts were dropped undelivered: they exceed what the ledger keeps" in caplog.text
     assert len(ledger.pending("dead")) == 2
 
 
-def test_a_sink_that_is_never_told_does_not_keep_what_another_was_told(tmp_path: Path) -> None:
+def test_a_failing_sink_does_not_keep_what_was_delivered_to_another(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     ledger = opened(path, "well", "dead", keep_entries=10)
     for at in range(200):
         for each in (alert(f"past {at}"), alert(f"past {at}", resolved=True)):
             ledger.record([each], NOON_MS)
-            ledger.told("well", [each.key])
+            ledger.mark_delivered("well", [each.key])
     assert len(ledger.history()) == len(ledger.pending("dead")) == 10
 
 
-def test_the_word_before_an_end_is_kept_for_the_sink_that_is_still_to_be_told_the_end(tmp_path: Path) -> None:
+def test_the_delivered_transition_is_kept_while_its_end_is_pending(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "ledger", "well", "late", keep_entries=3)
     ledger.record([FIRST], NOON_MS)
     for sink in ("well", "late"):
-        ledger.told(sink, [FIRST.key])
-    ledger.record([SECOND, alert("two", resolved=True), OVER], NOON_MS)
-    ledger.told("well", [OVER.key])
+        ledger.mark_delivered(sink, [FIRST.key])
+    ledger.record([SECOND, alert("two", resolved=True), RESOLVED], NOON_MS)
+    ledger.mark_delivered("well", [RESOLVED.key])
     ledger.record([], NOON_MS)
-    (filed,) = ledger.incidents("late").values()
-    assert [(each.alert, each.told) for each in filed if each.alert.subject == "one"] == [(FIRST, True), (OVER, False)]
+    (transitions,) = ledger.incidents("late").values()
+    assert [(each.alert, each.delivered) for each in transitions if each.alert.subject == "one"] == [
+        (FIRST, True),
+        (RESOLVED, False),
+    ]
 
 
-def test_a_sink_that_is_no_more_is_forgotten_when_what_waits_for_it_is(
+def test_a_dropped_end_takes_its_beginning_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    ledger = opened(path, "failing")
+    ledger.record([FIRST], NOON_MS)
+    ledger.mark_delivered("failing", [FIRST.key])
+    ledger.record([RESOLVED], NOON_MS)
+    # The end is pending for longer than the ledger keeps it; the beginning was needed only for that end.
+    for later_ms in (0, 1_000):
+        assert ledger.record([], Millis(NOON_MS + 31 * DAY_MS + later_ms)) == ()
+        assert (ledger.history(), ledger.firing()) == ((), [])
+    ledger.close()
+    path.write_bytes(rewritten(path))
+    assert opened(path, "failing").firing() == []
+
+
+def test_a_deactivated_sink_is_removed_when_its_pending_transitions_are_dropped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "ledger"
     opened(path, "stays", "goes", "went").close()
     ledger = opened(path, "stays", "goes", keep_entries=2)
-    ledger.leave_sink("goes")
+    ledger.deactivate_sink("goes")
     past = [alert("past"), alert("past", resolved=True)]
     ledger.record([FIRST], NOON_MS)
-    ledger.told("stays", [FIRST.key])
-    # Until then it can come back, and is told what it missed.
-    ledger.open_sink("goes")
+    ledger.mark_delivered("stays", [FIRST.key])
+    # Until then it can be added again and receives what it missed.
+    ledger.add_sink("goes")
     assert ledger.pending("goes") == [FIRST]
-    ledger.leave_sink("goes")
+    ledger.deactivate_sink("goes")
     ledger.record(past, NOON_MS)
-    ledger.told("stays", [each.key for each in past])
+    ledger.mark_delivered("stays", [each.key for each in past])
     ledger.record([SECOND], NOON_MS)
     assert caplog.text == ""
-    assert b'"opened":"goes"' not in reread(path)
-    assert b'"opened":"went"' not in reread(path)
+    assert b'"opened":"goes"' not in rewritten(path)
+    assert b'"opened":"went"' not in rewritten(path)
     ledger.close()
     again = opened(path, "goes", "stays")
     assert again.pending("goes") == [FIRST, SECOND]
     assert again.pending("stays") == [SECOND]
 
 
-def test_half_a_line_that_could_not_be_cut_off_spoils_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_line_that_could_not_be_truncated_damages_no_other_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "ledger"
     ledger, real = opened(path, "a"), os.write
 
@@ -215,19 +235,19 @@ def test_half_a_line_that_could_not_be_cut_off_spoils_no_other(tmp_path: Path, m
     assert opened(path, "a").pending("a") == [FIRST, SECOND]
 
 
-def test_rewriting_says_the_same(tmp_path: Path) -> None:
+def test_rewriting_keeps_the_content(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     ledger = opened(path, "a", "b")
-    ledger.record([FIRST, SECOND, OVER], NOON_MS)
-    ledger.told("b", [SECOND.key])
+    ledger.record([FIRST, SECOND, RESOLVED], NOON_MS)
+    ledger.mark_delivered("b", [SECOND.key])
     for _ in range(3):
         again = opened(path)
-        assert (again.pending("a"), again.pending("b")) == ([FIRST, SECOND, OVER], [FIRST, OVER])
+        assert (again.pending("a"), again.pending("b")) == ([FIRST, SECOND, RESOLVED], [FIRST, RESOLVED])
         assert again.firing() == [SECOND]
         again.close()
 
 
-def test_a_ledger_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
+def test_a_ledger_that_cannot_be_used_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(LedgerError, match="file/ledger cannot be used: "):
         Ledger(tmp_path / "file" / "ledger")

@@ -1,4 +1,4 @@
-"""The file of silences: what is added is read, by the same process and by others, and damage wakes nobody."""
+"""The silence file: what one process adds, every process reads; a damaged file keeps the silences in force."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,63 +22,63 @@ def silence(name: str = "one", *, from_ms: int = 0, for_ms: int = HOUR_MS) -> Si
     )
 
 
-def test_what_is_added_is_read_again(tmp_path: Path) -> None:
+def test_added_silences_are_read_by_every_process(tmp_path: Path) -> None:
     assert SilenceFile(tmp_path / "silences.json").read() == ()
     SilenceFile(tmp_path / "silences.json").add(silence("one"), now_ms=NOON_MS)
     SilenceFile(tmp_path / "silences.json").add(silence("two"), now_ms=NOON_MS)
     assert SilenceFile(tmp_path / "silences.json").read() == (silence("one"), silence("two"))
 
 
-def test_a_job_sees_a_change_at_its_next_look(tmp_path: Path) -> None:
+def test_a_job_reads_a_change_at_its_next_call(tmp_path: Path) -> None:
     job, person = SilenceFile(tmp_path / "silences.json"), SilenceFile(tmp_path / "silences.json")
-    assert job.newest() == ()
+    assert job.current() == ()
     person.add(silence(), now_ms=NOON_MS)
-    assert job.newest() == (silence(),)
+    assert job.current() == (silence(),)
     person.end("one", now_ms=Millis(NOON_MS + 60_000))
-    assert not job.newest()[0].active(Millis(NOON_MS + 60_000))
+    assert not job.current()[0].active(Millis(NOON_MS + 60_000))
 
 
-def test_a_thread_that_asks_while_another_reads_hears_of_the_change_too(tmp_path: Path) -> None:
-    heard: list[tuple[Silence, ...]] = []
+def test_a_thread_that_calls_during_a_read_also_gets_the_change(tmp_path: Path) -> None:
+    nested: list[tuple[Silence, ...]] = []
 
-    class Asked(SilenceFile):
-        """Is asked once more while it reads."""
+    class ReentrantSilenceFile(SilenceFile):
+        """Is called again while it reads."""
 
         def read(self) -> tuple[Silence, ...]:
-            if not heard:
-                heard.append(())
-                heard[0] = self.newest()
+            if not nested:
+                nested.append(())
+                nested[0] = self.current()
             return super().read()
 
     SilenceFile(tmp_path / "silences.json").add(silence(), now_ms=NOON_MS)
-    assert Asked(tmp_path / "silences.json").newest() == (silence(),)
-    assert heard == [(silence(),)]
+    assert ReentrantSilenceFile(tmp_path / "silences.json").current() == (silence(),)
+    assert nested == [(silence(),)]
 
 
-def test_one_that_lay_ahead_is_ended_before_it_begins(tmp_path: Path) -> None:
+def test_a_future_silence_is_ended_before_it_begins(tmp_path: Path) -> None:
     file = SilenceFile(tmp_path / "silences.json")
     file.add(silence(from_ms=HOUR_MS), now_ms=NOON_MS)
     file.end("one", now_ms=NOON_MS)
     assert not file.read()[0].active(Millis(NOON_MS + HOUR_MS))
 
 
-def test_ending_what_there_is_not_names_what_there_is(tmp_path: Path) -> None:
+def test_ending_an_unknown_silence_names_the_existing_ones(tmp_path: Path) -> None:
     file = SilenceFile(tmp_path / "silences.json")
     file.add(silence("over", from_ms=-2 * HOUR_MS), now_ms=NOON_MS)
     file.add(silence("runs"), now_ms=NOON_MS)
     for name in ("other", "over"):
-        with pytest.raises(UsageError, match=f"no silence '{name}' to end; those that have not ended: runs"):
+        with pytest.raises(UsageError, match=f"no silence '{name}' to end; active or future silences: runs"):
             file.end(name, now_ms=NOON_MS)
 
 
-def test_one_that_ended_long_ago_is_dropped(tmp_path: Path) -> None:
+def test_a_silence_that_ended_long_ago_is_dropped(tmp_path: Path) -> None:
     file = SilenceFile(tmp_path / "silences.json")
     file.add(silence("old"), now_ms=NOON_MS)
     file.add(silence("new", from_ms=40 * DAY_MS), now_ms=Millis(NOON_MS + 40 * DAY_MS))
     assert [one.id for one in file.read()] == ["new"]
 
 
-def test_many_at_once_are_all_kept(tmp_path: Path) -> None:
+def test_concurrent_additions_are_all_kept(tmp_path: Path) -> None:
     path = tmp_path / "silences.json"
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda at: SilenceFile(path).add(silence(f"s{at}"), now_ms=NOON_MS), range(24)))
@@ -89,25 +89,25 @@ def test_many_at_once_are_all_kept(tmp_path: Path) -> None:
     "content",
     [
         *("", "[]", "{", '{"version": 1, "silences": [{"id": "x"}]}', '{"silences": []}'),
-        # As somebody may write it by hand: no alert could be held against it.
+        # Possibly written by hand: no alert could be matched.
         '{"version": 1, "silences": [{"id": "x", "rule": null, "starts_at_ms": 0, "ends_at_ms": 1, "author": "eva", '
         '"comment": ""}]}',
     ],
 )
-def test_a_damaged_file_is_one_sentence_for_people_and_changes_nothing_for_the_job(
+def test_a_damaged_file_is_reported_in_one_sentence_and_changes_nothing_for_the_job(
     tmp_path: Path, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = SilenceFile(tmp_path / "silences.json")
     file.add(silence(), now_ms=NOON_MS)
-    known = file.newest()
+    known = file.current()
     (tmp_path / "silences.json").write_text(content)
-    assert file.newest() == known
-    assert "The silences that were known before go on." in caplog.text
+    assert file.current() == known
+    assert "The silences that were read before stay in force." in caplog.text
     with pytest.raises(UsageError, match=r"silences\.json is damaged: remove it"):
         file.read()
 
 
-def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_of_a_newer_version_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "silences.json").write_text('{"version": 2, "silences": []}')
-    with pytest.raises(UsageError, match="written by a newer kraftwatch"):
+    with pytest.raises(UsageError, match="written by a newer version of kraftwatch"):
         SilenceFile(tmp_path / "silences.json").add(silence(), now_ms=NOON_MS)

@@ -1,14 +1,14 @@
-"""Alerts for the sinks' tests."""
+"""Alerts and a recording sink for tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from connectors.sinks.sink import Delivered, Outcome, Retry, Style, Terms
+from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis, Offset
-from rules.notifications.notification import Notice
+from rules.notifications.notification import Notification
 from rules.notifications.route import Route
 
 NOON_MS = Millis(1_795_150_862_345)
@@ -16,7 +16,7 @@ NOON_MS = Millis(1_795_150_862_345)
 
 
 def alert(subject: str = "voter 2", *, started_at_ms: int = NOON_MS, resolved: bool = False, **changed: Any) -> Alert:
-    stated: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "cluster": "alpha",
         "cluster_id": "kP1x",
         "rule": "no-leader",
@@ -31,36 +31,38 @@ def alert(subject: str = "voter 2", *, started_at_ms: int = NOON_MS, resolved: b
         "observed_at_ms": Millis(started_at_ms + 5_000),
         "offset": Offset(991),
     }
-    return Alert(**{**stated, **changed})
+    return Alert(**{**fields, **changed})
 
 
 @dataclass
-class Recording:
-    """A sink that keeps what it is told, and answers as it is told to."""
+class RecordingSink:
+    """A sink that stores what it is sent, and returns the configured outcomes."""
 
     name: str = "recording"
-    style: Style = Style.EACH
+    mode: DeliveryMode = DeliveryMode.TRANSITIONS
     repeat_s: float | None = None
-    answers: list[Outcome] = field(default_factory=list)
-    """The answers to come, one for each notice; Delivered after them."""
-    notices: list[Notice] = field(default_factory=list)
-    """What it took."""
-    told: list[Alert] = field(default_factory=list)
-    """The news of what it took."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    """The next outcomes, one for each notification; Delivered after them."""
+    notifications: list[Notification] = field(default_factory=list)
+    """What it accepted."""
+    transitions: list[Alert] = field(default_factory=list)
+    """The new transitions of what it accepted."""
     calls: int = 0
-    away: bool = False
+    unreachable: bool = False
     route: Route = field(default_factory=Route)
 
     @property
-    def terms(self) -> Terms:
-        return Terms(name=self.name, style=self.style, repeat_s=self.repeat_s, route=self.route)
+    def options(self) -> DeliveryOptions:
+        return DeliveryOptions(name=self.name, mode=self.mode, repeat_s=self.repeat_s, route=self.route)
 
-    def tell(self, notices: Sequence[Notice], *, sent_at_ms: Millis, deadline_s: float) -> Sequence[Outcome]:
+    def send(
+        self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float
+    ) -> Sequence[Outcome]:
         self.calls += 1
-        if self.away:
-            return [Retry(reason="away")] * len(notices)
-        outcomes = [self.answers.pop(0) if self.answers else Delivered() for _ in notices]
-        taken = [one for one, outcome in zip(notices, outcomes, strict=True) if isinstance(outcome, Delivered)]
-        self.notices += taken
-        self.told += [each for notice in taken for each in notice.news]
-        return outcomes
+        if self.unreachable:
+            return [Retry(reason="unreachable")] * len(notifications)
+        results = [self.outcomes.pop(0) if self.outcomes else Delivered() for _ in notifications]
+        accepted = [one for one, outcome in zip(notifications, results, strict=True) if isinstance(outcome, Delivered)]
+        self.notifications += accepted
+        self.transitions += [each for notification in accepted for each in notification.new_transitions]
+        return results

@@ -1,4 +1,4 @@
-"""The jsonl object is a contract: other programs rely on it."""
+"""The jsonl object: other programs rely on its exact format."""
 
 import json
 
@@ -11,7 +11,7 @@ from rules.model.identifiers import Millis
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 
-def test_the_object_is_exactly_this() -> None:
+def test_the_object_has_exactly_these_fields_in_this_order() -> None:
     assert to_line(alert(), Millis(NOON_MS + 6_000)).decode() == (
         '{"cluster":"alpha","cluster_id":"kP1x","rule":"no-leader","subject":"voter 2","severity":"critical",'
         '"state":"firing","summary":"Nobody leads.","evidence":{"leader_epoch":7,"asked":["c1:9093","c2:9093"]},'
@@ -22,26 +22,26 @@ def test_the_object_is_exactly_this() -> None:
 
 
 @given(st.text(), st.text(), st.integers(0, 4_000_000_000_000), st.booleans())
-def test_a_line_is_one_line_and_tells_its_alert_by_key(subject: str, rule: str, at_ms: int, over: bool) -> None:
-    told = alert(subject, rule=rule, started_at_ms=at_ms, resolved=over)
-    line = to_line(told, NOON_MS)
+def test_a_line_has_one_line_feed_and_the_key_of_its_alert(subject: str, rule: str, at_ms: int, resolved: bool) -> None:
+    expected = alert(subject, rule=rule, started_at_ms=at_ms, resolved=resolved)
+    line = to_line(expected, NOON_MS)
     assert line.count(b"\n") == 1
-    assert key_of(line) == told.key
+    assert key_of(line) == expected.key
 
 
 @pytest.mark.parametrize("line", [b"", b"{}", b"[]", b"null", b'{"cluster":"alpha"', b'{"started_at":3}', b"\xff"])
-def test_what_is_no_line_of_ours_has_no_key(line: bytes) -> None:
+def test_another_line_has_no_key(line: bytes) -> None:
     assert key_of(line) is None
 
 
-def test_a_lone_surrogate_and_a_number_that_json_cannot_say_do_not_lose_the_alert() -> None:
-    told = alert(
+def test_a_lone_surrogate_and_nan_do_not_lose_the_alert() -> None:
+    expected = alert(
         summary="broken \udc80 name", evidence={"age_s": float("nan"), "deep": [{"x": float("inf")}], "ok": 1.5}
     )
-    line = json.loads(to_line(told, NOON_MS))
+    line = json.loads(to_line(expected, NOON_MS))
     assert line["evidence"] == {"age_s": None, "deep": [{"x": None}], "ok": 1.5}
     assert line["summary"] == "broken \udc80 name"
-    assert key_of(to_line(told, NOON_MS)) == told.key
+    assert key_of(to_line(expected, NOON_MS)) == expected.key
 
 
 @given(st.integers(0, 100_000_000_000_000))

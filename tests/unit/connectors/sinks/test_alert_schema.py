@@ -1,4 +1,4 @@
-"""docs/alert.schema.json: what every line is held to by those who read it. It takes all that we write, and no more."""
+"""docs/alert.schema.json accepts every line that kraftwatch writes, and nothing else."""
 
 import json
 from dataclasses import replace
@@ -20,13 +20,13 @@ SCHEMA = Draft202012Validator(PUBLISHED)
 LINE = to_object(alert(), NOON_MS)
 
 
-def test_it_is_a_schema() -> None:
+def test_the_schema_is_valid() -> None:
     Draft202012Validator.check_schema(PUBLISHED)
 
 
 @pytest.mark.parametrize("state", AlertState)
 @pytest.mark.parametrize("case", CASES)
-def test_it_takes_every_line_that_a_rule_makes(case: str, state: AlertState) -> None:
+def test_the_schema_accepts_every_line_of_every_rule(case: str, state: AlertState) -> None:
     SCHEMA.validate(json.loads(to_line(replace(the_alert(case), state=state), NOON_MS)))
 
 
@@ -40,12 +40,12 @@ def test_it_takes_every_line_that_a_rule_makes(case: str, state: AlertState) -> 
         {"summary": "broken \udc80 name"},
     ],
 )
-def test_it_takes_what_is_rare(changed: dict[str, Any]) -> None:
+def test_the_schema_accepts_rare_values(changed: dict[str, Any]) -> None:
     SCHEMA.validate(json.loads(to_line(alert(**changed), NOON_MS)))
 
 
 @pytest.mark.parametrize("field", LINE)
-def test_no_field_may_be_missing_or_of_another_kind(field: str) -> None:
+def test_the_schema_rejects_a_missing_field_or_another_type(field: str) -> None:
     assert not SCHEMA.is_valid({name: value for name, value in LINE.items() if name != field})
     assert not SCHEMA.is_valid({**LINE, field: 1.5})
     assert list(PUBLISHED["properties"]) == list(PUBLISHED["required"]) == list(LINE)
@@ -66,5 +66,5 @@ def test_no_field_may_be_missing_or_of_another_kind(field: str) -> None:
         {"evidence": None},
     ],
 )
-def test_it_takes_nothing_else(changed: dict[str, Any]) -> None:
+def test_the_schema_rejects_other_values(changed: dict[str, Any]) -> None:
     assert not SCHEMA.is_valid({**LINE, **changed})

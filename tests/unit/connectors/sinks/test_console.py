@@ -1,4 +1,4 @@
-"""What somebody reads at three in the morning."""
+"""The console sink: texts, styles and errors."""
 
 import errno
 import io
@@ -10,7 +10,7 @@ from connectors.sinks.console import ConsoleSink
 from connectors.sinks.sink import Delivered, Retry
 from rules.alert import Alert
 from rules.finding import Severity
-from rules.notifications.notification import each
+from rules.notifications.notification import single_alert_notification
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 LONG_COMMAND = "bin/kafka-metadata-quorum.sh --bootstrap-controller c1:9093 " + "--controller-id 2 " * 20
@@ -31,17 +31,17 @@ EVIDENCE: dict[str, Any] = {
 }
 
 
-def seen(*alerts: Alert, **stream: Any) -> str:
+def printed(*alerts: Alert, **stream: Any) -> str:
     target = io.StringIO(**stream)
-    assert ConsoleSink(target).tell([each(told) for told in alerts], sent_at_ms=NOON_MS, deadline_s=1) == [
-        Delivered()
-    ] * len(alerts)
+    assert ConsoleSink(target).send(
+        [single_alert_notification(one) for one in alerts], sent_at_ms=NOON_MS, deadline_s=1
+    ) == [Delivered()] * len(alerts)
     return target.getvalue()
 
 
-def test_a_firing_alert() -> None:
-    told = alert(evidence=EVIDENCE, remedy=("# Put the name c2.kafka back:", LONG_COMMAND))
-    assert seen(told) == (
+def test_a_firing_alert_is_printed_with_evidence_and_remedy() -> None:
+    one = alert(evidence=EVIDENCE, remedy=("# Put the name c2.kafka back:", LONG_COMMAND))
+    assert printed(one) == (
         " CRITICAL  alpha  no-leader  voter 2  2026-11-20T05:01:07.345Z\n"
         "  Nobody leads.\n"
         "  since 2026-11-20T05:01:02.345Z, 5.0 s ago, at offset 991\n"
@@ -67,9 +67,9 @@ def test_a_firing_alert() -> None:
     )
 
 
-def test_a_resolved_alert_is_short() -> None:
-    told = alert(evidence=EVIDENCE, resolved=True, offset=None)
-    assert seen(told) == (" RESOLVED  alpha  no-leader  voter 2  2026-11-20T05:01:07.345Z\n  Nobody leads.\n\n")
+def test_a_resolved_alert_is_printed_in_two_lines() -> None:
+    one = alert(evidence=EVIDENCE, resolved=True, offset=None)
+    assert printed(one) == (" RESOLVED  alpha  no-leader  voter 2  2026-11-20T05:01:07.345Z\n  Nobody leads.\n\n")
 
 
 class Terminal(io.StringIO):
@@ -86,24 +86,24 @@ class Terminal(io.StringIO):
         (Severity.CRITICAL, True, "\x1b[1;30;42m RESOLVED \x1b[0m"),
     ],
 )
-def test_a_terminal_gets_colours_and_no_line_of_ours_is_wrapped(
+def test_a_terminal_gets_colours_and_no_line_is_wrapped(
     monkeypatch: pytest.MonkeyPatch, severity: Severity, resolved: bool, style: str
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.delenv("NO_COLOR", raising=False)
     terminal = Terminal()
-    told = alert(severity=severity, resolved=resolved, remedy=(LONG_COMMAND,))
-    ConsoleSink(terminal).tell([each(told)], sent_at_ms=NOON_MS, deadline_s=1)
+    one = alert(severity=severity, resolved=resolved, remedy=(LONG_COMMAND,))
+    ConsoleSink(terminal).send([single_alert_notification(one)], sent_at_ms=NOON_MS, deadline_s=1)
     assert terminal.getvalue().startswith(style)
     if not resolved:
         assert LONG_COMMAND in terminal.getvalue()
 
 
-def test_names_from_outside_are_neither_markup_nor_control_codes() -> None:
+def test_text_from_outside_is_neither_markup_nor_control_codes() -> None:
     hostile = "[bold red]x[/] :fire: \x1b[2J\x07\r\n\u202egnp\u200b"
-    shown = "[bold red]x[/] :fire: \\x1b[2J\\x07\\r\\n\\u202egnp\\u200b"
-    told = alert(
+    escaped = "[bold red]x[/] :fire: \\x1b[2J\\x07\\r\\n\\u202egnp\\u200b"
+    one = alert(
         hostile,
         cluster=hostile,
         rule=hostile,
@@ -111,36 +111,40 @@ def test_names_from_outside_are_neither_markup_nor_control_codes() -> None:
         evidence={hostile: hostile, "deep": {hostile: {hostile: "x" * 100}}, "table": [{hostile: hostile}]},
         remedy=("# " + hostile, "echo " + hostile.replace("\n", "")),
     )
-    text = seen(told)
+    text = printed(one)
     assert not set(text) & {"\x1b", "\x07", "\r", "\u202e", "\u200b"}
     # Headline 3, summary, name and value, nested twice, a table's column and cell, the first step.
-    assert text.count(shown) == 11
-    assert "[bold red]x[/] :fire: " in seen(alert(summary=hostile, resolved=True))
+    assert text.count(escaped) == 11
+    assert "[bold red]x[/] :fire: " in printed(alert(summary=hostile, resolved=True))
 
 
-def test_a_command_of_several_lines_keeps_them() -> None:
-    assert "   1. cat <<END\nhello\nEND\n" in seen(alert(remedy=("cat <<END\nhello\nEND",)))
+def test_a_command_of_several_lines_keeps_its_line_feeds() -> None:
+    assert "   1. cat <<END\nhello\nEND\n" in printed(alert(remedy=("cat <<END\nhello\nEND",)))
 
 
-def test_a_stream_that_cannot_say_a_character_says_a_question_mark() -> None:
+def test_a_character_that_the_stream_cannot_encode_becomes_a_question_mark() -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
-    ConsoleSink(stream).tell([each(alert(summary="weg – für immer"))], sent_at_ms=NOON_MS, deadline_s=1)
+    ConsoleSink(stream).send(
+        [single_alert_notification(alert(summary="weg – für immer"))], sent_at_ms=NOON_MS, deadline_s=1
+    )
     assert b"  weg ? f?r immer\n" in raw.getvalue()
 
 
 class BrokenPipe(io.StringIO):
-    taken = 0
+    writes = 0
 
     def write(self, text: str) -> int:
-        if self.taken:
+        if self.writes:
             raise BrokenPipeError(errno.EPIPE, "Broken pipe")
-        self.taken += 1
+        self.writes += 1
         return len(text)
 
 
 def test_a_broken_pipe_is_a_retry_of_what_was_not_written() -> None:
-    outcomes = ConsoleSink(BrokenPipe()).tell([each(alert())] * 3, sent_at_ms=NOON_MS, deadline_s=1)
+    outcomes = ConsoleSink(BrokenPipe()).send(
+        [single_alert_notification(alert())] * 3, sent_at_ms=NOON_MS, deadline_s=1
+    )
     assert outcomes == [Delivered(), *[Retry(reason="the console cannot be written: Broken pipe")] * 2]
 
 
@@ -148,4 +152,6 @@ def test_a_closed_stream_is_a_retry() -> None:
     stream = io.StringIO()
     sink = ConsoleSink(stream)
     stream.close()
-    assert [type(outcome) for outcome in sink.tell([each(alert())], sent_at_ms=NOON_MS, deadline_s=1)] == [Retry]
+    assert [
+        type(outcome) for outcome in sink.send([single_alert_notification(alert())], sent_at_ms=NOON_MS, deadline_s=1)
+    ] == [Retry]

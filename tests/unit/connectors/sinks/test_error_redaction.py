@@ -1,4 +1,4 @@
-"""What an error may say of where it came from."""
+"""Error redaction removes secrets."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from connectors.sinks.error_redaction import redact
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "redacted"),
     [
         ("POST https://hooks.slack.com/services/T0/B1/xyz: 500", "POST https://hooks.slack.com/*** 500"),
         ("https://me:pw@host:8443/path?key=1", "https://host:8443/***"),
@@ -21,5 +21,5 @@ from connectors.sinks.error_redaction import redact
         ("connection refused by c1:9093", "connection refused by c1:9093"),
     ],
 )
-def test_secrets_are_not_repeated(text: str, said: str) -> None:
-    assert redact(text) == said
+def test_secrets_are_removed(text: str, redacted: str) -> None:
+    assert redact(text) == redacted

@@ -1,12 +1,12 @@
-"""Numbers as people say them."""
+"""Formatting of evidence: durations, tables and empty values."""
 
 import pytest
 
-from connectors.sinks.evidence_format import duration, written
+from connectors.sinks.evidence_format import duration, evidence_lines
 
 
 @pytest.mark.parametrize(
-    ("ms", "said"),
+    ("ms", "text"),
     [
         (0, "0.0 s"),
         (400, "0.4 s"),
@@ -19,16 +19,16 @@ from connectors.sinks.evidence_format import duration, written
         (792_000_000, "9 d 4 h"),
     ],
 )
-def test_durations(ms: int, said: str) -> None:
-    assert duration(ms) == said
+def test_durations_are_readable(ms: int, text: str) -> None:
+    assert duration(ms) == text
 
 
-def test_objects_that_are_not_alike_stand_one_a_line() -> None:
-    assert written({"seen": [{"id": 1}, {"node": 2}, 3]}) == [("seen", "id=1"), ("", "node=2"), ("", "3")]
+def test_objects_with_different_fields_get_one_line_each() -> None:
+    assert evidence_lines({"seen": [{"id": 1}, {"node": 2}, 3]}) == [("seen", "id=1"), ("", "node=2"), ("", "3")]
 
 
-def test_empty_and_odd_values_say_so() -> None:
-    assert written({"a": {}, "b": "", "c": True, "d_at_ms": 10**18, "e": {"x": 1, "y_ms": 2_000}}) == [
+def test_empty_and_extreme_values_have_a_text() -> None:
+    assert evidence_lines({"a": {}, "b": "", "c": True, "d_at_ms": 10**18, "e": {"x": 1, "y_ms": 2_000}}) == [
         ("a", "none"),
         ("b", "(empty)"),
         ("c", "yes"),

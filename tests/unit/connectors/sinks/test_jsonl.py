@@ -1,4 +1,4 @@
-"""One line a transition, whatever happened to the last one."""
+"""The jsonl sink: one line for each transition, also after a torn last line."""
 
 import errno
 import fcntl
@@ -12,33 +12,33 @@ from connectors.sinks.alert_json import key_of, to_line
 from connectors.sinks.jsonl import JsonlSink
 from connectors.sinks.sink import Delivered, Outcome, Retry
 from rules.alert import Alert
-from rules.notifications.notification import each
+from rules.notifications.notification import single_alert_notification
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 FIRST, SECOND, THIRD = alert("one"), alert("two"), alert("one", resolved=True)
 
 
-def told(path: Path) -> list[object]:
+def keys_in(path: Path) -> list[object]:
     return [key_of(line) for line in path.read_bytes().splitlines()]
 
 
-def tell(sink: JsonlSink, *alerts: Alert) -> list[Outcome]:
-    return list(sink.tell([each(alert) for alert in alerts], sent_at_ms=NOON_MS, deadline_s=5))
+def send(sink: JsonlSink, *alerts: Alert) -> list[Outcome]:
+    return list(sink.send([single_alert_notification(alert) for alert in alerts], sent_at_ms=NOON_MS, deadline_s=5))
 
 
-def test_lines_come_in_order_and_once(tmp_path: Path) -> None:
+def test_lines_are_written_in_order_and_once(tmp_path: Path) -> None:
     path = tmp_path / "alerts.jsonl"
     sink = JsonlSink(path)
-    assert tell(sink, FIRST, SECOND, FIRST) == [Delivered()] * 3
-    assert tell(sink, SECOND, THIRD) == [Delivered()] * 2
-    assert told(path) == [FIRST.key, SECOND.key, THIRD.key]
+    assert send(sink, FIRST, SECOND, FIRST) == [Delivered()] * 3
+    assert send(sink, SECOND, THIRD) == [Delivered()] * 2
+    assert keys_in(path) == [FIRST.key, SECOND.key, THIRD.key]
 
 
-def test_a_restarted_sink_knows_what_its_file_holds(tmp_path: Path) -> None:
+def test_a_restarted_sink_reads_what_its_file_contains(tmp_path: Path) -> None:
     path = tmp_path / "alerts.jsonl"
-    tell(JsonlSink(path), FIRST, SECOND)
-    tell(JsonlSink(path), FIRST, SECOND, THIRD)
-    assert told(path) == [FIRST.key, SECOND.key, THIRD.key]
+    send(JsonlSink(path), FIRST, SECOND)
+    send(JsonlSink(path), FIRST, SECOND, THIRD)
+    assert keys_in(path) == [FIRST.key, SECOND.key, THIRD.key]
 
 
 def test_a_last_line_torn_at_any_byte_is_repaired(tmp_path: Path) -> None:
@@ -47,28 +47,28 @@ def test_a_last_line_torn_at_any_byte_is_repaired(tmp_path: Path) -> None:
     for cut in range(len(second)):
         path.write_bytes(first + second[:cut])
         sink = JsonlSink(path)
-        # Only its line feed missing: the line is there.
-        assert told(path) == ([FIRST.key, SECOND.key] if cut == len(second) - 1 else [FIRST.key])
-        tell(sink, FIRST, SECOND, THIRD)
-        assert told(path) == [FIRST.key, SECOND.key, THIRD.key]
+        # If only the line feed is missing, the line is complete.
+        assert keys_in(path) == ([FIRST.key, SECOND.key] if cut == len(second) - 1 else [FIRST.key])
+        send(sink, FIRST, SECOND, THIRD)
+        assert keys_in(path) == [FIRST.key, SECOND.key, THIRD.key]
 
 
-def test_a_file_rotated_away_is_begun_anew_without_repeating(tmp_path: Path) -> None:
+def test_a_rotated_file_is_created_again_without_repeating_lines(tmp_path: Path) -> None:
     path = tmp_path / "alerts.jsonl"
     sink = JsonlSink(path)
-    tell(sink, FIRST)
+    send(sink, FIRST)
     path.rename(tmp_path / "alerts.jsonl.1")
-    tell(sink, FIRST, SECOND)
-    assert told(path) == [SECOND.key]
+    send(sink, FIRST, SECOND)
+    assert keys_in(path) == [SECOND.key]
     path.write_bytes(b"")
-    tell(sink, THIRD)
-    assert told(path) == [THIRD.key]
+    send(sink, THIRD)
+    assert keys_in(path) == [THIRD.key]
 
 
 def test_a_full_disk_is_a_retry_and_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "alerts.jsonl"
     sink, real = JsonlSink(path), os.write
-    tell(sink, FIRST)
+    send(sink, FIRST)
 
     def full(descriptor: int, data: bytes) -> int:
         if len(data) < 100:
@@ -76,55 +76,53 @@ def test_a_full_disk_is_a_retry_and_leaves_no_half_line(tmp_path: Path, monkeypa
         return real(descriptor, data[: len(data) // 2])
 
     monkeypatch.setattr(os, "write", full)
-    assert tell(sink, SECOND, THIRD) == [Retry(reason=f"{path} cannot be written: No space left on device")] * 2
+    assert send(sink, SECOND, THIRD) == [Retry(reason=f"{path} cannot be written: No space left on device")] * 2
     monkeypatch.undo()
-    assert told(path) == [FIRST.key]
-    assert tell(sink, SECOND, THIRD) == [Delivered()] * 2
-    assert told(path) == [FIRST.key, SECOND.key, THIRD.key]
+    assert keys_in(path) == [FIRST.key]
+    assert send(sink, SECOND, THIRD) == [Delivered()] * 2
+    assert keys_in(path) == [FIRST.key, SECOND.key, THIRD.key]
 
 
-def test_a_file_emptied_under_us_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncated_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "alerts.jsonl"
     sink, real = JsonlSink(path), os.write
-    tell(sink, FIRST)
+    send(sink, FIRST)
     os.truncate(path, 0)
     monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:9]) and 1 // 0)
     with pytest.raises(ZeroDivisionError):
-        tell(sink, SECOND)
+        send(sink, SECOND)
     monkeypatch.undo()
-    # The half line that a fault of ours left behind is cut off as one that a crash left.
-    tell(sink, SECOND)
-    assert told(path) == [SECOND.key]
+    # The half line after an exception is truncated like one after a crash.
+    send(sink, SECOND)
+    assert keys_in(path) == [SECOND.key]
 
 
-def test_half_a_line_that_could_not_even_be_cut_off_is_cut_off_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_whose_sync_and_truncation_failed_is_kept_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "alerts.jsonl"
     sink, real = JsonlSink(path), os.fsync
-    tell(sink, FIRST)
+    send(sink, FIRST)
 
     def broken(*_: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(os, "fsync", broken)
     monkeypatch.setattr(os, "ftruncate", broken)
-    assert tell(sink, SECOND) == [Retry(reason=f"{path} cannot be written: Input/output error")]
+    assert send(sink, SECOND) == [Retry(reason=f"{path} cannot be written: Input/output error")]
     monkeypatch.setattr(os, "fsync", real)
     monkeypatch.undo()
-    # The line came to stand there after all.
-    assert tell(sink, SECOND, THIRD) == [Delivered()] * 2
-    assert told(path) == [FIRST.key, SECOND.key, THIRD.key]
+    # The line was written although its sync failed.
+    assert send(sink, SECOND, THIRD) == [Delivered()] * 2
+    assert keys_in(path) == [FIRST.key, SECOND.key, THIRD.key]
 
 
-def test_lines_of_others_stay_where_they_are(tmp_path: Path) -> None:
+def test_foreign_lines_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "alerts.jsonl"
     path.write_bytes(b"# a comment\n")
-    tell(JsonlSink(path), FIRST)
+    send(JsonlSink(path), FIRST)
     assert path.read_bytes() == b"# a comment\n" + to_line(FIRST, NOON_MS)
 
 
-def test_a_place_that_will_not_do_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_an_unusable_path_is_reported_in_one_sentence(tmp_path: Path) -> None:
     foreign = tmp_path / "passwd"
     foreign.write_bytes(b"root:x:0:0")
     with pytest.raises(UsageError, match="passwd ends in a line that kraftwatch did not write"):
@@ -132,17 +130,19 @@ def test_a_place_that_will_not_do_is_refused_in_one_sentence(tmp_path: Path) -> 
     assert foreign.read_bytes() == b"root:x:0:0"
     with pytest.raises(UsageError, match="cannot be written: Is a directory"):
         JsonlSink(tmp_path)
-    with pytest.raises(UsageError, match="cannot be written: No such file or directory; name a file in a folder"):
+    with pytest.raises(
+        UsageError, match="cannot be written: No such file or directory; configure a file in an existing folder"
+    ):
         JsonlSink(tmp_path / "no" / "alerts.jsonl")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="is no regular file"):
+    with pytest.raises(UsageError, match="is not a regular file"):
         JsonlSink(tmp_path / "pipe")
 
 
-def test_a_file_that_another_process_writes_is_not_written(tmp_path: Path) -> None:
+def test_a_file_locked_by_another_process_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "alerts.jsonl"
     sink = JsonlSink(path)
     with path.open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        assert tell(sink, FIRST) == [Retry(reason=f"{path} is being written by another process: give each job a file.")]
-    assert tell(sink, FIRST) == [Delivered()]
+        assert send(sink, FIRST) == [Retry(reason=f"{path} is in use by another process: give each job its own file.")]
+    assert send(sink, FIRST) == [Delivered()]

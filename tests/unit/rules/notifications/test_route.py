@@ -1,11 +1,11 @@
-"""Which alerts are meant for a sink."""
+"""Which alerts a route selects."""
 
 import pytest
 
 from rules.alert import Alert
 from rules.finding import Severity
-from rules.notifications.alert_history import Filed, Life
-from rules.notifications.route import OWN, Route
+from rules.notifications.alert_history import AlertHistory, TransitionStatus
+from rules.notifications.route import JOB_CLUSTER_ID, Route
 from tests.unit.connectors.sinks.sink_alerts import alert
 
 SERIOUS = Route(min_severity=Severity.WARNING)
@@ -13,7 +13,7 @@ MILD, GRAVE = alert(severity=Severity.INFO), alert(severity=Severity.WARNING)
 
 
 @pytest.mark.parametrize(
-    ("route", "told", "taken"),
+    ("route", "one", "matches"),
     [
         (Route(), MILD, True),
         (SERIOUS, MILD, False),
@@ -22,25 +22,25 @@ MILD, GRAVE = alert(severity=Severity.INFO), alert(severity=Severity.WARNING)
         (Route(clusters=("prod-*", "al?ha")), GRAVE, True),
         (Route(clusters=("prod-*",)), GRAVE, False),
         (Route(clusters=("Alpha",)), GRAVE, False),
-        # About the job itself: of no cluster, and for everybody who is told of such severity.
-        (Route(clusters=("prod-*",)), alert(cluster="kraftwatch", cluster_id=OWN), True),
+        # About the job itself: it matches every cluster pattern, but not every severity.
+        (Route(clusters=("prod-*",)), alert(cluster="kraftwatch", cluster_id=JOB_CLUSTER_ID), True),
         (Route(clusters=("prod-*",)), alert(cluster="kraftwatch"), False),
-        (SERIOUS, alert(cluster="kraftwatch", cluster_id=OWN, severity=Severity.INFO), False),
+        (SERIOUS, alert(cluster="kraftwatch", cluster_id=JOB_CLUSTER_ID, severity=Severity.INFO), False),
     ],
 )
-def test_a_transition_by_itself(route: Route, told: Alert, taken: bool) -> None:
-    assert route.takes(told) is taken
+def test_matching_of_a_single_transition(route: Route, one: Alert, matches: bool) -> None:
+    assert route.matches(one) is matches
 
 
 @pytest.mark.parametrize(
-    ("life", "meant"),
+    ("transitions", "matches"),
     [
-        ([Filed(alert=MILD, told=False)], False),
-        # It was worse once, and nobody has been told of that yet.
-        ([Filed(alert=GRAVE, told=False), Filed(alert=MILD, told=False)], True),
-        # What was told once is told to the end, however mild it became.
-        ([Filed(alert=GRAVE, told=True), Filed(alert=MILD, told=False)], True),
+        ([TransitionStatus(alert=MILD, delivered=False)], False),
+        # It was worse before, and that transition is still pending.
+        ([TransitionStatus(alert=GRAVE, delivered=False), TransitionStatus(alert=MILD, delivered=False)], True),
+        # An alert that was delivered once is sent until it resolves, whatever its severity.
+        ([TransitionStatus(alert=GRAVE, delivered=True), TransitionStatus(alert=MILD, delivered=False)], True),
     ],
 )
-def test_a_whole_life(life: list[Filed], meant: bool) -> None:
-    assert SERIOUS.meant(Life(filed=tuple(life))) is meant
+def test_matching_of_an_alert_history(transitions: list[TransitionStatus], matches: bool) -> None:
+    assert SERIOUS.matches_history(AlertHistory(transitions=tuple(transitions))) is matches

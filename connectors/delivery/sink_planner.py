@@ -1,0 +1,105 @@
+"""SinkPlanner: turns what the ledger holds for one sink into the notifications to send now."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from connectors.delivery.ledger import Ledger
+from connectors.delivery.sink_failure_alerts import is_about
+from connectors.sinks.alert_json import Key
+from connectors.sinks.sink import DeliveryMode, DeliveryOptions
+from rules.evaluate import RULES
+from rules.model.identifiers import Millis
+from rules.notifications.alert_history import TransitionStatus, alert_histories
+from rules.notifications.notification import Notification, single_alert_notification
+from rules.notifications.planner import NotificationPlanner
+from rules.notifications.silence import Silence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EmptyPlan:
+    """Remembers that there is nothing to send: thousands of alerts may fire for hours."""
+
+    inputs: tuple[object, ...]
+    from_ms: Millis
+    valid_until_ms: Millis | None
+
+    def still_valid(self, inputs: tuple[object, ...], now_ms: Millis) -> bool:
+        expired = self.valid_until_ms is not None and now_ms >= self.valid_until_ms
+        return inputs == self.inputs and self.from_ms <= now_ms and not expired
+
+
+class SinkPlanner:
+    """Routes and plans for one sink."""
+
+    def __init__(self, ledger: Ledger, options: DeliveryOptions) -> None:
+        """`options` are the sink's; the sink is known to the ledger when a plan is made."""
+        self._ledger = ledger
+        self._sink = options.name
+        self._route = options.route
+        repeat_ms = None if options.repeat_s is None else Millis(round(options.repeat_s * 1000))
+        per_transition = options.mode is DeliveryMode.TRANSITIONS
+        self._planner = None if per_transition else NotificationPlanner(RULES, repeat_ms=repeat_ms)
+        self._empty_plan: _EmptyPlan | None = None
+        self._maybe_delivered: set[Key] = set()
+        """Transitions whose acceptance was not confirmed: the end of their alerts is sent, silenced or not."""
+        self.silenced = 0
+        """Firing alerts that a silence held back in the newest plan."""
+
+    def plan(self, silences: Sequence[Silence], now_ms: Millis) -> Sequence[Notification]:
+        """Returns what to send now; records in the ledger what is never sent to this sink.
+
+        Raises:
+            LedgerError: the ledger cannot be written.
+        """
+        inputs = (self._ledger.change_count, *silences)
+        if self._empty_plan is not None and self._empty_plan.still_valid(inputs, now_ms):
+            return ()
+        self._discard_unrouted()
+        if self._planner is None:
+            return [single_alert_notification(alert) for alert in self._ledger.pending(self._sink)]
+        plan = self._planner.plan(
+            self._incidents(),
+            last_notified_ms=self._ledger.last_notified_ms(self._sink),
+            silences=silences,
+            now_ms=now_ms,
+        )
+        self.silenced = plan.silenced
+        empty = _EmptyPlan(inputs=inputs, from_ms=now_ms, valid_until_ms=plan.valid_until_ms)
+        self._empty_plan = None if plan.notifications else empty
+        self._ledger.discard(self._sink, [alert.key for alert in plan.discarded])
+        return plan.notifications
+
+    def notified_incidents(self, delivered: Sequence[Notification], now_ms: Millis) -> Mapping[str, Millis]:
+        """Returns the incidents to record as notified; none for a sink that gets each transition."""
+        return {} if self._planner is None else {notification.incident: now_ms for notification in delivered}
+
+    def confirmed(self, keys: Collection[Key]) -> None:
+        """The sink accepted or rejected these transitions."""
+        self._maybe_delivered.difference_update(keys)
+
+    def unconfirmed(self, keys: Collection[Key]) -> None:
+        """The sink may have received these transitions, but did not confirm it."""
+        self._maybe_delivered.update(keys)
+
+    def _incidents(self) -> Mapping[str, Sequence[TransitionStatus]]:
+        incidents = self._ledger.incidents(self._sink)
+        if not self._maybe_delivered:
+            return incidents
+        return {
+            incident: [replace(each, maybe_delivered=each.alert.key in self._maybe_delivered) for each in transitions]
+            for incident, transitions in incidents.items()
+        }
+
+    def _discard_unrouted(self) -> None:
+        """Discards what does not match the route, and alerts about the failure of this sink itself."""
+        pending = self._ledger.pending(self._sink)
+        if all(self._route.matches(alert) and not is_about(alert, self._sink) for alert in pending):
+            return
+        unrouted = [
+            alert.key
+            for transitions in self._ledger.incidents(self._sink).values()
+            for history in alert_histories(transitions)
+            if is_about(history.newest, self._sink) or not self._route.matches_history(history)
+            for alert in history.pending
+        ]
+        self._ledger.discard(self._sink, unrouted)

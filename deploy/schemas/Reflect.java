@@ -20,7 +20,7 @@ import org.apache.kafka.common.protocol.types.TaggedFields;
 import org.apache.kafka.common.utils.AppInfoParser;
 
 /**
- * Writes, as JSON on standard output, how every metadata record and every KRaft control record is laid out, read by
+ * Prints the schema of every metadata record and every KRaft control record as JSON on standard output, read by
  * reflection from the Kafka on the class path.
  *
  * <p>Field order, types and tags are those of each generated class's SCHEMAS; defaults are the values of a new instance.
@@ -78,7 +78,7 @@ public final class Reflect {
         return (Schema[]) javaClass.getField("SCHEMAS").get(null);
     }
 
-    /** What a new instance holds: the values of fields that a version or a writer leaves out. */
+    /** The values of a new instance: the defaults of fields that a version or a writer omits. */
     private static ObjectNode defaults(Class<?> javaClass) throws Exception {
         ObjectNode node = JSON.createObjectNode();
         Object fresh = javaClass.getDeclaredConstructor().newInstance();
@@ -101,7 +101,7 @@ public final class Reflect {
             return value;
         }
         if (value instanceof Uuid || value instanceof byte[]) {
-            // Only the zero UUID and no bytes occur as defaults: absent.
+            // Only the zero UUID and empty bytes occur as defaults; both mean absent.
             return null;
         }
         if (value instanceof Collection<?> collection && collection.isEmpty()) {
@@ -125,7 +125,7 @@ public final class Reflect {
 
     /**
      * The fields of a struct as its class declares them, which is the order in which Kafka prints them; without the
-     * tagged ones it is the order of the wire. What is absent goes into `defaults` under the struct's path.
+     * tagged ones it is the order on the wire. Default values go into `defaults` under the struct's path.
      */
     private static ArrayNode struct(Schema schema, Class<?> javaClass, String path, ObjectNode defaults)
             throws Exception {
@@ -158,7 +158,7 @@ public final class Reflect {
         return list;
     }
 
-    /** The tagged fields by tag; before Kafka 3.7 there is no way to ask for them. */
+    /** The tagged fields by tag; before Kafka 3.7 they have no public accessor. */
     @SuppressWarnings("unchecked")
     private static Map<Integer, Field> tagged(TaggedFields tagged) throws Exception {
         java.lang.reflect.Field fields = TaggedFields.class.getDeclaredField("fields");
@@ -219,7 +219,7 @@ public final class Reflect {
         return found;
     }
 
-    /** What a member, and so the key in Kafka's JSON, is called unless told otherwise. */
+    /** The usual name of a member, and so of its key in Kafka's JSON. */
     private static String camel(String snake) {
         StringBuilder name = new StringBuilder();
         for (String part : snake.split("_")) {

@@ -1,5 +1,5 @@
-"""How Kafka's metadata records are laid out, read by reflection from Kafka's own jars.
+"""Generates the schemas of Kafka's metadata records by reflection on Kafka's own jars.
 
 `make schemas` (`python -m deploy.schemas`) writes `connectors/metadata/schemas/records.json`: every record and
-version that any of the Kafkas named in `reflection` knows. Their jars are fetched as the lab fetches them.
+version that any of the Kafka versions listed in `reflection` knows. The jars are downloaded as for the lab.
 """

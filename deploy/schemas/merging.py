@@ -1,72 +1,74 @@
-"""One file of what every Kafka's jars say: each record type and version once, with the Kafkas that know it.
+"""Merges the schemas of several Kafka versions: each record version once, with the Kafka versions that know it.
 
-A new Kafka adds its name to the first line and a line for each version of a record that is new or laid out anew;
-what it no longer knows gets an `until`. So the difference that a new Kafka makes is what a reader sees.
+A new Kafka version adds its name to the first line, and one line for each record version that is new or has a
+different encoding. A record version that it no longer knows gets an `until`. So the file's diff shows what changed.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Described = dict[str, Any]
-"""What Reflect.java says of one Kafka, one record, or one of its versions."""
+Description = dict[str, Any]
+"""Output of Reflect.java for one Kafka version, one record, or one record version."""
 
 
 class ContradictionError(Exception):
-    """Two Kafkas disagree in what this form cannot tell apart."""
+    """Two Kafka versions differ in a way that the merged form cannot represent."""
 
 
-def merged(kafkas: Sequence[Described]) -> Described:
-    """What several Kafkas say, in one.
+def merge_kafka_versions(kafkas: Sequence[Description]) -> Description:
+    """Returns the merged schemas.
 
     Args:
-        kafkas: what Reflect.java said of each, oldest first.
+        kafkas: the output of Reflect.java for each Kafka version, oldest first.
 
     Raises:
-        ContradictionError: a field that is absent means one thing to one Kafka, another to the next.
+        ContradictionError: an absent field has different defaults in two Kafka versions.
     """
     names = [kafka["kafka"] for kafka in kafkas]
-    whole: Described = {"kafka": names}
+    document: Description = {"kafka": names}
     for kind in ("records", "control"):
-        records: dict[tuple[int, str], Described] = {}
-        for place, kafka in enumerate(kafkas):
+        records: dict[tuple[int, str], Description] = {}
+        for index, kafka in enumerate(kafkas):
             for record in kafka[kind]:
-                _add(records, record, place, names)
-        whole[kind] = [_finished(records[key], names) for key in sorted(records)]
-    return whole
+                _add(records, record, index, names)
+        document[kind] = [_with_range(records[key], names) for key in sorted(records)]
+    return document
 
 
-def known_to(whole: Described, kafka: str) -> Described:
-    """What one of the Kafkas says, as `merged` gives it for that Kafka alone; its defaults may say more."""
-    place = whole["kafka"].index(kafka)
-    alone: Described = {"kafka": [kafka]}
+def schemas_known_to(document: Description, kafka: str) -> Description:
+    """Returns the schemas that one Kafka version knows, in the merged form; defaults may include other fields."""
+    index = document["kafka"].index(kafka)
+    single: Description = {"kafka": [kafka]}
     for kind in ("records", "control"):
-        alone[kind] = []
-        for record in whole[kind]:
+        single[kind] = []
+        for record in document[kind]:
             versions = [
                 {"version": line["version"], "since": kafka, "fields": line["fields"]}
                 for line in record["versions"]
-                if _place(whole, line["since"]) <= place <= _place(whole, line.get("until", whole["kafka"][-1]))
+                if _index(document, line["since"])
+                <= index
+                <= _index(document, line.get("until", document["kafka"][-1]))
             ]
             if versions:
-                alone[kind].append({**record, "versions": versions})
-    return alone
+                single[kind].append({**record, "versions": versions})
+    return single
 
 
-def text(whole: Described) -> str:
-    """The file: JSON with one version of a record a line."""
+def document_text(document: Description) -> str:
+    """Returns the content of the file: JSON with one record version per line."""
     kinds = (
-        f'"{kind}": [\n' + ",\n".join(_record_text(record) for record in whole[kind]) + "\n]"
+        f'"{kind}": [\n' + ",\n".join(_record_text(record) for record in document[kind]) + "\n]"
         for kind in ("records", "control")
     )
-    return "{" + ",\n".join((f'"kafka": {json.dumps(whole["kafka"])}', *kinds)) + "}\n"
+    return "{" + ",\n".join((f'"kafka": {json.dumps(document["kafka"])}', *kinds)) + "}\n"
 
 
-def _add(records: dict[tuple[int, str], Described], record: Described, place: int, names: Sequence[str]) -> None:
-    """One Kafka's record to what the older ones say of it."""
-    said: Described = {key: record[key] for key in ("type", "constant", "name") if key in record}
-    fresh: Described = {**said, "defaults": {}, "versions": []}
-    known = records.setdefault((record["type"], record["name"]), fresh)
+def _add(records: dict[tuple[int, str], Description], record: Description, index: int, names: Sequence[str]) -> None:
+    """Adds one Kafka version's record to the record of the older versions."""
+    identity: Description = {key: record[key] for key in ("type", "constant", "name") if key in record}
+    new: Description = {**identity, "defaults": {}, "versions": []}
+    known = records.setdefault((record["type"], record["name"]), new)
     for path, defaults in record["defaults"].items():
         old = known["defaults"].setdefault(path, {})
         for field, value in defaults.items():
@@ -74,19 +76,19 @@ def _add(records: dict[tuple[int, str], Described], record: Described, place: in
                 raise ContradictionError(f"{record['name']} {path} {field} is {old[field]} or {value} when absent")
         known["defaults"][path] = dict(sorted(old.items()))
     for version, fields in record["versions"].items():
-        _extend(known["versions"], int(version), fields, place)
+        _extend(known["versions"], int(version), fields, index)
 
 
-def _extend(lines: list[Described], version: int, fields: object, place: int) -> None:
-    """One version of a record: the line of the Kafka before goes on, or there is a new one."""
+def _extend(lines: list[Description], version: int, fields: object, index: int) -> None:
+    """Extends the line of the Kafka version before, or adds a line if the fields differ."""
     for line in lines:
-        if line["version"] == version and line["fields"] == fields and line["last"] == place - 1:
-            line["last"] = place
+        if line["version"] == version and line["fields"] == fields and line["last"] == index - 1:
+            line["last"] = index
             return
-    lines.append({"version": version, "first": place, "last": place, "fields": fields})
+    lines.append({"version": version, "first": index, "last": index, "fields": fields})
 
 
-def _finished(record: Mapping[str, Any], names: Sequence[str]) -> Described:
+def _with_range(record: Mapping[str, Any], names: Sequence[str]) -> Description:
     versions = []
     for line in sorted(record["versions"], key=lambda line: (line["version"], line["first"])):
         until = {} if line["last"] == len(names) - 1 else {"until": names[line["last"]]}
@@ -94,9 +96,9 @@ def _finished(record: Mapping[str, Any], names: Sequence[str]) -> Described:
     return {**record, "versions": versions}
 
 
-def _place(whole: Described, kafka: str) -> int:
-    place: int = whole["kafka"].index(kafka)
-    return place
+def _index(document: Description, kafka: str) -> int:
+    index: int = document["kafka"].index(kafka)
+    return index
 
 
 def _record_text(record: Mapping[str, Any]) -> str:

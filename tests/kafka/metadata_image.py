@@ -1,8 +1,8 @@
-"""The image: what our replay makes of a metadata log, held against Kafka's own MetadataImage, field by field.
+"""Compares the state that our replay builds from a metadata log with Kafka's own MetadataImage, field by field.
 
-A case is files in order: perhaps a snapshot, then logs, which are read from the snapshot's end on. Of each both sides
-tell facts: every VotersRecord and LeaderChangeMessage as it came, and at the end every topic, partition, registration
-and version. `make parity` compares a million records (`main`).
+A case is a list of files in order: optionally a snapshot, then logs, which are read from the snapshot's end on. Both
+sides report facts: every VotersRecord and LeaderChangeMessage in order, and at the end every topic, partition,
+registration and version. `make parity` compares a million records (`main`).
 """
 
 import json
@@ -15,84 +15,86 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from deploy.lab.jars import KAFKA_VERSION, kafka_jars
-from tests.kafka.replay_output import Case, Fact, facts
+from tests.kafka.replay_output import Fact, ReplayCase, replay_facts
 
 HERE = Path(__file__).parent
 Key: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(kw_only=True)
-class Compared:
-    """What a comparison came to."""
+class ImageComparison:
+    """The result of a comparison: the number of facts and the differences."""
 
     facts: int
     differences: list[str]
 
 
-def compare(cases: Sequence[Case]) -> Compared:
-    """Replay each case with Kafka's classes and with ours."""
-    compared = Compared(facts=0, differences=[])
-    for case, theirs in zip(cases, kafkas(cases), strict=True):
+def compare(cases: Sequence[ReplayCase]) -> ImageComparison:
+    """Replays each case with Kafka's classes and with ours."""
+    compared = ImageComparison(facts=0, differences=[])
+    for case, theirs in zip(cases, kafka_facts(cases), strict=True):
         compared.facts += len(theirs)
-        compared.differences += [f"{case}: {each}" for each in differences(by_key(theirs), by_key(facts(case)))]
+        compared.differences += [
+            f"{case}: {each}" for each in differences(facts_by_key(theirs), facts_by_key(replay_facts(case)))
+        ]
     return compared
 
 
-def kafkas(cases: Sequence[Case]) -> list[list[Fact]]:
-    """What Kafka says of each case; a case may need what it wrote in an earlier one."""
-    told: list[list[Fact]] = []
-    said: list[str] = []
+def kafka_facts(cases: Sequence[ReplayCase]) -> list[list[Fact]]:
+    """Returns Kafka's facts of each case. A case may need a snapshot that Kafka wrote in an earlier case."""
+    found: list[list[Fact]] = []
+    replayed: list[str] = []
     for line in _java("Image", *map(str, cases)):
         fact = json.loads(line)
         if "case" in fact:
-            said.append(fact["case"])
-            told.append([])
+            replayed.append(fact["case"])
+            found.append([])
         else:
-            told[-1].append(fact)
-    assert said == [*map(str, cases)], "Kafka did not replay every case"
-    return told
+            found[-1].append(fact)
+    assert replayed == [*map(str, cases)], "Kafka did not replay every case"
+    return found
 
 
-def history(path: Path, *, seed: int, records: int) -> dict[str, int]:
-    """Have Kafka's classes write a random history; how many records of each type it holds."""
+def write_history(path: Path, *, seed: int, records: int) -> dict[str, int]:
+    """Writes a random history with Kafka's classes; returns the number of records of each type."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    said = next(line for line in _java("History", str(path), str(seed), str(records)) if line.startswith("{"))
-    return {name: int(count) for name, _, count in (each.partition("=") for each in said.strip("{}").split(", "))}
+    counts = next(line for line in _java("History", str(path), str(seed), str(records)) if line.startswith("{"))
+    return {name: int(count) for name, _, count in (each.partition("=") for each in counts.strip("{}").split(", "))}
 
 
-def differences(kafkas: Mapping[Key, Fact], ours: Mapping[Key, Fact]) -> Iterator[str]:
-    """One sentence a field that is not the same on both sides, or a fact that only one side has."""
-    for key, fact in kafkas.items():
+def differences(theirs: Mapping[Key, Fact], ours: Mapping[Key, Fact]) -> Iterator[str]:
+    """Yields one sentence for each field that differs, and for each fact that only one side has."""
+    for key, fact in theirs.items():
         our = ours.get(key)
         if our is None:
-            yield f"{_named(key)} is known to Kafka and not to us"
+            yield f"{_key_text(key)} is known to Kafka and not to us"
             continue
         for name in fact.keys() | our.keys():
             if fact.get(name) != our.get(name):
-                yield f"{_named(key)}: {name} is {fact.get(name)} for Kafka, {our.get(name)} for us"
-    yield from (f"{_named(key)} is known to us and not to Kafka" for key in ours if key not in kafkas)
+                yield f"{_key_text(key)}: {name} is {fact.get(name)} for Kafka, {our.get(name)} for us"
+    yield from (f"{_key_text(key)} is known to us and not to Kafka" for key in ours if key not in theirs)
 
 
 _IDENTITY = ("offset", "topic_id", "id", "partition")
-"""What tells facts of one kind apart."""
+"""The fields that identify a fact of one kind."""
 
 
-def by_key(facts_: Iterable[Fact]) -> dict[Key, Fact]:
-    """Facts by what they are about, of which there must be one each."""
+def facts_by_key(facts_: Iterable[Fact]) -> dict[Key, Fact]:
+    """Returns the facts by their identity. Each identity must occur once."""
     found: dict[Key, Fact] = {}
     for fact in facts_:
         key = (fact["fact"], *(fact[name] for name in _IDENTITY if name in fact))
-        assert key not in found, f"{_named(key)} is told twice"
+        assert key not in found, f"{_key_text(key)} is reported twice"
         found[key] = fact
     return found
 
 
-def _named(key: Key) -> str:
+def _key_text(key: Key) -> str:
     return " ".join(map(str, key))
 
 
 def _java(source: str, *arguments: str) -> list[str]:
-    """The lines that one of the Java programs beside this file prints."""
+    """Runs one of the Java programs beside this file and returns the lines that it prints."""
     command = ["java", "-Xmx4g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
     command += ["-cp", f"{kafka_jars(KAFKA_VERSION)}/*", str(HERE / f"{source}.java"), *arguments]
     ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
@@ -100,19 +102,19 @@ def _java(source: str, *arguments: str) -> list[str]:
     return ran.stdout.splitlines()
 
 
-def big(folder: Path, *, seed: int, records: int) -> Compared:
-    """A random history: its log as a whole, then Kafka's snapshot in the middle of it and the log from there on."""
+def compare_large_history(folder: Path, *, seed: int, records: int) -> ImageComparison:
+    """Compares a random history: the whole log, and Kafka's snapshot from its middle with the log after it."""
     log, snapshots = folder / "00000000000000000000.log", folder / "snapshots"
-    history(log, seed=seed, records=records)
+    write_history(log, seed=seed, records=records)
     snapshots.mkdir()
-    return compare([Case(paths=(log,), snapshot=(snapshots, records // 2)), Case(paths=(snapshots, log))])
+    return compare([ReplayCase(paths=(log,), snapshot=(snapshots, records // 2)), ReplayCase(paths=(snapshots, log))])
 
 
 def main() -> int:
-    """Compare a million records, or as many as asked; the exit code says whether all is the same."""
+    """Compares a million records, or the given number; returns 1 if there are differences."""
     records = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory(prefix="kraftwatch-image-") as folder:
-        compared = big(Path(folder), seed=1, records=records)
+        compared = compare_large_history(Path(folder), seed=1, records=records)
     for difference in compared.differences[:20]:
         sys.stdout.write(f"{difference}\n")
     sys.stdout.write(

@@ -1,9 +1,9 @@
-"""Parity: `kraftwatch decode` against kafka-dump-log, record by record; then replay against Kafka's MetadataImage.
+"""Parity: compares `kraftwatch decode` with kafka-dump-log, record by record, then replay with Kafka's MetadataImage.
 
-`make parity` has each Kafka write everything it can, prints how many records were compared and how many differ, and
-ends with 1 if any does; then the same for the image (`tests.kafka.metadata_image`). Two records are the same if offset,
-epoch, timestamp, type, version and the text of the data are: the order of its keys, floats and integers, and the sign
-of zero included.
+`make parity` lets each Kafka version write every record it can, prints how many records were compared and how many
+differ, and exits with 1 if any differs; then it does the same for the image (`tests.kafka.metadata_image`). Two
+records are equal if offset, epoch, timestamp, type, version and the text of the data are equal, including the order of
+keys, floats versus integers, and the sign of zero.
 """
 
 import json
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.lab.jars import KAFKA_VERSION, kafka_jars
-from deploy.schemas.reflection import KAFKAS
+from deploy.schemas.reflection import KAFKA_VERSIONS
 from tests.kafka import metadata_image
 
 EVERYTHING = Path(__file__).with_name("Everything.java")
@@ -32,18 +32,18 @@ _BATCH = re.compile(r"baseOffset: .* partitionLeaderEpoch: (?P<epoch>\d+) .* isv
 _OTHER = re.compile(r"Dumping |Log starting offset: |Snapshot end offset: |KRaft bootstrap snapshot|converted: |$")
 
 Record = tuple[int, int, int, str, int | None, str | None]
-"""Offset, epoch, timestamp, type, version, data; the last two are None where an old Kafka does not print them."""
+"""Offset, epoch, timestamp, type, version, data; the last two are None if an old Kafka does not print them."""
 
 
 @dataclass(kw_only=True)
-class Compared:
-    """What a comparison came to."""
+class DumpComparison:
+    """The result of a comparison: the number of records and the differences."""
 
     records: int = 0
     differences: list[str] = field(default_factory=list)
 
     def add(self, what: str, kafkas: Sequence[Record], ours: Sequence[Record]) -> None:
-        """Compare the records of one file."""
+        """Compares the records of one file."""
         self.records += len(kafkas)
         if len(kafkas) != len(ours):
             self.differences.append(f"{what}: {len(kafkas)} records for Kafka, {len(ours)} for us")
@@ -52,44 +52,47 @@ class Compared:
                 self.differences.append(f"{what}:\n  Kafka {theirs}\n  ours  {our}")
 
 
-def everything(kafka: str, folder: Path, *more: Path) -> Compared:
-    """Have one Kafka write all it can; compare what it and we make of that, and of further files of its own."""
+def compare_everything(kafka: str, folder: Path, *others: Path) -> DumpComparison:
+    """Lets one Kafka write every record it can; compares both decodings of these and of further files."""
     log, control = (folder / kafka / name / SEGMENT for name in ("printable", "control"))
     for path in (log, control):
         path.parent.mkdir(parents=True)
-    said = _java(kafka, str(EVERYTHING), log, control, *more)
-    compared = _files(kafka, said, (log, *more))
-    converted = [_text(json.loads(line[11:])) for line in said.split("\n") if line.startswith("converted: ")]
-    ours = decoded(control, kafka)
+    output = _java(kafka, str(EVERYTHING), log, control, *others)
+    compared = _compare_dump(kafka, output, (log, *others))
+    converted = [_text(json.loads(line[11:])) for line in output.split("\n") if line.startswith("converted: ")]
+    ours = decode_file(control, kafka)
     theirs = [(*record[:5], text) for record, text in zip(ours, converted, strict=True)]
     compared.add(f"Kafka {kafka}, control records", theirs, ours)
-    if kafka != KAFKAS[-1]:
-        # Who looks at a file need not know which Kafka wrote it; the one key that was renamed has its new name then.
-        known = [
-            (*record[:5], (record[5] or "").replace("lastKnownELR", "lastKnownElr")) for record in decoded(log, kafka)
+    if kafka != KAFKA_VERSIONS[-1]:
+        # Decoding works without the Kafka version. The one key that Kafka renamed then has its new name.
+        expected = [
+            (*record[:5], (record[5] or "").replace("lastKnownELR", "lastKnownElr"))
+            for record in decode_file(log, kafka)
         ]
-        compared.add(f"Kafka {kafka}, not told that it is that one", known, decoded(log))
+        compared.add(f"Kafka {kafka}, decoded without its version", expected, decode_file(log))
     return compared
 
 
-def files(kafka: str, *paths: Path) -> Compared:
-    """Compare what a Kafka and we make of its files."""
+def compare_files(kafka: str, *paths: Path) -> DumpComparison:
+    """Compares the output of one Kafka's kafka-dump-log with ours."""
     tool = "org.apache.kafka.tools.DumpLogSegments"
-    return _files(kafka, _java(kafka, tool, "--cluster-metadata-decoder", "--files", ",".join(map(str, paths))), paths)
+    return _compare_dump(
+        kafka, _java(kafka, tool, "--cluster-metadata-decoder", "--files", ",".join(map(str, paths))), paths
+    )
 
 
-def _files(kafka: str, said: str, paths: Sequence[Path]) -> Compared:
-    compared = Compared()
-    dumped = list(_dumped(said))
+def _compare_dump(kafka: str, output: str, paths: Sequence[Path]) -> DumpComparison:
+    compared = DumpComparison()
+    dumped = list(_parse_dump(output))
     assert [name for name, _ in dumped] == list(map(str, paths)), "Kafka did not print every file"
     for name, records in dumped:
-        compared.add(f"Kafka {kafka}, {name}", records, decoded(Path(name), kafka))
+        compared.add(f"Kafka {kafka}, {name}", records, decode_file(Path(name), kafka))
     return compared
 
 
-def decoded(path: Path, kafka: str | None = None) -> list[Record]:
-    """What `kraftwatch decode --json --show-secrets` says of a file, all of which it must be able to read."""
-    as_kafka = [] if kafka is None or kafka == KAFKAS[-1] else ["--kafka", kafka]
+def decode_file(path: Path, kafka: str | None = None) -> list[Record]:
+    """Returns the records that `kraftwatch decode --json --show-secrets` prints. It must read the whole file."""
+    as_kafka = [] if kafka is None or kafka == KAFKA_VERSIONS[-1] else ["--kafka", kafka]
     command = [sys.executable, "-m", "streaming", "decode", str(path), "--json", "--show-secrets", *as_kafka]
     ran = subprocess.run(command, capture_output=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, b""), ran.stderr.decode()
@@ -100,8 +103,8 @@ def decoded(path: Path, kafka: str | None = None) -> list[Record]:
     ]
 
 
-def made_files(folder: Path) -> list[Path]:
-    """The committed files that a seeded generator made with Kafka's own classes, under the names Kafka wants."""
+def generated_files(folder: Path) -> list[Path]:
+    """Returns the committed files, generated with Kafka's own classes, unpacked under the names that Kafka expects."""
     paths = []
     for packed in sorted(DATA.glob("*.xz")):
         name = json.loads(packed.with_suffix(".json").read_text())["file"]
@@ -120,25 +123,25 @@ def _java(kafka: str, main: str, *arguments: str | Path) -> str:
     return ran.stdout
 
 
-def _dumped(said: str) -> Iterator[tuple[str, list[Record]]]:
-    """What kafka-dump-log printed, file by file. Every line must be one that is understood."""
+def _parse_dump(output: str) -> Iterator[tuple[str, list[Record]]]:
+    """Parses the output of kafka-dump-log, file by file. Every line must match a known form."""
     records: list[Record] = []
     epoch = 0
-    # Not splitlines: a string in a record may hold other separators of lines.
-    for line in said.split("\n"):
+    # Not splitlines: a string in a record may hold other line separators.
+    for line in output.split("\n"):
         if line.startswith("Dumping "):
             records = []
             yield line.removeprefix("Dumping "), records
         elif batch := _BATCH.fullmatch(line):
             epoch = int(batch["epoch"])
         elif record := _RECORD.fullmatch(line):
-            records.append((int(record["offset"]), epoch, int(record["timestamp"]), *_said(record)))
+            records.append((int(record["offset"]), epoch, int(record["timestamp"]), *_record_fields(record)))
         else:
-            assert _OTHER.match(line), f"kafka-dump-log said {line!r}"
+            assert _OTHER.match(line), f"unknown line of kafka-dump-log: {line!r}"
 
 
-def _said(record: re.Match[str]) -> tuple[str, int | None, str | None]:
-    """Type, version and data of a line."""
+def _record_fields(record: re.Match[str]) -> tuple[str, int | None, str | None]:
+    """Returns type, version and data of a line."""
     if record["kind"]:
         return record["kind"].title().replace("_", ""), None, None
     if record["name"]:
@@ -153,22 +156,22 @@ def _text(data: object) -> str:
 
 
 def main() -> int:
-    """Compare on every Kafka; the exit code says whether all is the same."""
-    whole = Compared()
+    """Compares with every Kafka version; returns 1 if there are differences."""
+    total = DumpComparison()
     with tempfile.TemporaryDirectory(prefix="kraftwatch-parity-") as name:
         folder = Path(name)
-        for kafka in KAFKAS:
-            more = made_files(folder) if kafka == KAFKA_VERSION else []
-            compared = everything(kafka, folder, *more)
+        for kafka in KAFKA_VERSIONS:
+            others = generated_files(folder) if kafka == KAFKA_VERSION else []
+            compared = compare_everything(kafka, folder, *others)
             sys.stdout.write(f"Kafka {kafka}: {compared.records} records, {len(compared.differences)} differences\n")
             sys.stdout.flush()
-            whole.records += compared.records
-            whole.differences += compared.differences
-    for difference in whole.differences[:20]:
+            total.records += compared.records
+            total.differences += compared.differences
+    for difference in total.differences[:20]:
         sys.stdout.write(f"{difference}\n")
-    sys.stdout.write(f"parity: {whole.records} records compared, {len(whole.differences)} differences\n")
+    sys.stdout.write(f"parity: {total.records} records compared, {len(total.differences)} differences\n")
     sys.stdout.flush()
-    return max(1 if whole.differences else 0, metadata_image.main())
+    return max(1 if total.differences else 0, metadata_image.main())
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""What our replay says of a case: files of a metadata log, read as the gatherer would hand them on."""
+"""The facts that our replay reports of a case: files of a metadata log, split into observations as by the gatherer."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from connectors.event_columns import events_from_columns
+from connectors.event_columns import EventColumns
 from connectors.metadata.batches import RecordBatch, scan
+from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from rules.model.identifiers import Endpoint, Millis, TopicId
 from rules.model.monitoring import Vantage
 from rules.model.registration import FeatureRange
@@ -15,33 +16,33 @@ from streaming.replay.machine import Machine
 from streaming.replay.topic_codec import Assignment
 
 PIECE_BYTES = 1 << 20
-"""How much of a log one observation holds here at most; a batch of Raft's own records is one by itself."""
+"""The maximal size of one observation here; a control batch is an observation of its own."""
 
 Fact: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """Files to replay, in order; with `snapshot`, Kafka writes one of its image there, at that offset or soon after."""
+class ReplayCase:
+    """Files to replay, in order. With `snapshot`, Kafka writes its image to that folder at or after that offset."""
 
     paths: tuple[Path, ...]
     snapshot: tuple[Path, int] | None = None
 
     def __str__(self) -> str:
-        """As Image.java takes it."""
+        """Returns the case as the argument of Image.java."""
         paths = ",".join(map(str, self.paths))
         return paths if self.snapshot is None else f"{paths}>{self.snapshot[0]}@{self.snapshot[1]}"
 
 
-def facts(case: Case) -> list[Fact]:
-    """What our replay says of a case."""
+def replay_facts(case: ReplayCase) -> list[Fact]:
+    """Returns the facts of our replay of a case."""
     machine = Machine("image", None, (), Vantage.INSIDE)
-    told: list[Fact] = []
+    found: list[Fact] = []
     for path in map(_only, case.paths):
-        told += _snapshot(machine, path) if path.suffix == ".checkpoint" else _log(machine, path)
+        found += _snapshot(machine, path) if path.suffix == ".checkpoint" else _log(machine, path)
     assert machine.undecodable == 0
     assert not machine.behind
-    return told + list(_image(machine))
+    return found + list(_image(machine))
 
 
 def _only(path: Path) -> Path:
@@ -50,14 +51,14 @@ def _only(path: Path) -> Path:
 
 def _snapshot(machine: Machine, path: Path) -> Iterator[Fact]:
     end_offset, epoch = map(int, path.stem.split("-"))
-    _observe(machine, path.read_bytes(), kind="snapshot", base_offset=end_offset, last_offset=None, epoch=epoch)
+    _apply(machine, decode_snapshot_piece(path.read_bytes(), end_offset=end_offset, epoch=epoch))
     committed = machine.log.image.committed
     if committed is not None:
         yield _voters(committed)
 
 
 def _log(machine: Machine, path: Path) -> Iterator[Fact]:
-    """Observation by observation, so that each of Raft's own records is seen as it takes effect."""
+    """Replays the log observation by observation, so that the state is visible after each control record."""
     payload, start = path.read_bytes(), 0
     piece: list[RecordBatch] = []
     for batch in [*_batches(payload), None]:
@@ -65,14 +66,15 @@ def _log(machine: Machine, path: Path) -> Iterator[Fact]:
             before = machine.log.image
             end = start + _size(piece)
             if piece[-1].last_offset > machine.log.position:
-                _observe(
-                    machine,
+                last_offset = piece[-1].last_offset
+                events = decode_records(
                     payload[start:end],
-                    kind="records",
                     base_offset=piece[0].base_offset,
-                    last_offset=piece[-1].last_offset,
-                    epoch=piece[-1].leader_epoch,
+                    last_offset=last_offset,
+                    leader_epoch=piece[-1].leader_epoch,
+                    high_watermark=last_offset + 1,
                 )
+                _apply(machine, events)
             after = machine.log.image
             if after.committed is not None and after.committed != before.committed:
                 yield _voters(after.committed)
@@ -100,20 +102,9 @@ def _batches(payload: bytes) -> Iterator[RecordBatch]:
         yield batch
 
 
-def _observe(
-    machine: Machine, payload: bytes, *, kind: str, base_offset: int, last_offset: int | None, epoch: int
-) -> None:
-    high_watermark = None if last_offset is None else last_offset + 1
-    table = decode(
-        payload,
-        kind=kind,
-        base_offset=base_offset,
-        last_offset=last_offset,
-        leader_epoch=epoch,
-        high_watermark=high_watermark,
-    )
+def _apply(machine: Machine, events: EventColumns) -> None:
     sequence = machine.sequence + 1
-    machine.apply(events_from_columns(table.columns()), sequence=sequence, observed_at_ms=Millis(sequence))
+    machine.apply(events.events(), sequence=sequence, observed_at_ms=Millis(sequence))
 
 
 def _image(machine: Machine) -> Iterator[Fact]:

@@ -1,6 +1,6 @@
-"""Our replay against Kafka's own MetadataImage, field by field: of histories that Kafka's classes wrote.
+"""Compares our replay with Kafka's own MetadataImage, field by field.
 
-And of the log and the snapshots that a real quorum wrote itself, after it was hurt.
+The input is histories that Kafka's classes wrote, and the log and snapshots of a real quorum after injected faults.
 """
 
 import re
@@ -18,9 +18,9 @@ from streaming.replay import registrations, voters
 from streaming.replay.log import Log
 from streaming.replay.partitions import Partitions
 from tests.kafka.conftest import MakeLab
-from tests.kafka.metadata_image import big, by_key, differences, history, kafkas
-from tests.kafka.parity import made_files
-from tests.kafka.replay_output import Case, Fact, facts
+from tests.kafka.metadata_image import compare_large_history, differences, facts_by_key, kafka_facts, write_history
+from tests.kafka.parity import generated_files
+from tests.kafka.replay_output import Fact, ReplayCase, replay_facts
 from tests.kips.test_thresholds import BACKOFF_MAX_MS, DEFAULTS, ELECTION_TIMEOUT_MS, FETCH_TIMEOUT_MS
 
 RECORDS = 8_000
@@ -46,45 +46,47 @@ WRITTEN = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """A history, whole and from a snapshot on, and what Kafka says of each."""
+class KafkaReplays:
+    """Kafka's facts of a history, of the same history from a snapshot on, and of generated files."""
 
     written: dict[str, int]
-    whole: tuple[Case, list[Fact]]
-    resumed: tuple[Case, list[Fact]]
-    made: list[tuple[Case, list[Fact]]]
+    whole: tuple[ReplayCase, list[Fact]]
+    resumed: tuple[ReplayCase, list[Fact]]
+    generated: list[tuple[ReplayCase, list[Fact]]]
 
 
 @pytest.fixture(scope="module")
-def told(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def kafka_replays(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> KafkaReplays:
     folder = tmp_path_factory.mktemp("image")
     log, snapshots = folder / "00000000000000000000.log", folder / "snapshots"
     snapshots.mkdir()
-    written = history(log, seed=20, records=RECORDS)
-    cases = [Case(paths=(log,), snapshot=(snapshots, RECORDS // 2)), Case(paths=(snapshots, log))]
-    made = [Case(paths=(path,)) for path in made_files(folder)]
-    whole, resumed, *others = zip(cases + made, kafkas(cases + made), strict=True)
-    return Told(written=written, whole=whole, resumed=resumed, made=others)
+    written = write_history(log, seed=20, records=RECORDS)
+    cases = [ReplayCase(paths=(log,), snapshot=(snapshots, RECORDS // 2)), ReplayCase(paths=(snapshots, log))]
+    generated = [ReplayCase(paths=(path,)) for path in generated_files(folder)]
+    whole, resumed, *others = zip(cases + generated, kafka_facts(cases + generated), strict=True)
+    return KafkaReplays(written=written, whole=whole, resumed=resumed, generated=others)
 
 
-def state(told: list[Fact]) -> list[Fact]:
-    """What holds at the end, without how it came about."""
-    return [fact for fact in told if fact["fact"] not in {"voters", "leader"}]
-
-
-@pytest.mark.lab
-def test_a_log_and_its_snapshot_with_the_tail_come_to_kafkas_image(told: Told) -> None:
-    for case, kafka in (told.whole, told.resumed, *told.made):
-        assert [*differences(by_key(kafka), by_key(facts(case)))] == []
-
-    whole, resumed = facts(told.whole[0]), facts(told.resumed[0])
-    assert [*differences(by_key(state(whole)), by_key(state(resumed)))] == [], "and they come to the same"
+def end_state(found: list[Fact]) -> list[Fact]:
+    """Returns the facts of the end state, without the events that led to it."""
+    return [fact for fact in found if fact["fact"] not in {"voters", "leader"}]
 
 
 @pytest.mark.lab
-def test_the_history_holds_all_that_can_go_wrong_in_replay(told: Told) -> None:
-    assert told.written.keys() == WRITTEN
-    case, kafka = told.whole
+def test_replaying_a_log_or_its_snapshot_with_the_rest_gives_kafkas_image(kafka_replays: KafkaReplays) -> None:
+    for case, kafka in (kafka_replays.whole, kafka_replays.resumed, *kafka_replays.generated):
+        assert [*differences(facts_by_key(kafka), facts_by_key(replay_facts(case)))] == []
+
+    whole, resumed = replay_facts(kafka_replays.whole[0]), replay_facts(kafka_replays.resumed[0])
+    assert [*differences(facts_by_key(end_state(whole)), facts_by_key(end_state(resumed)))] == [], (
+        "both replays end in the same state"
+    )
+
+
+@pytest.mark.lab
+def test_the_history_holds_every_record_type_and_state_that_replay_must_handle(kafka_replays: KafkaReplays) -> None:
+    assert kafka_replays.written.keys() == WRITTEN
+    case, kafka = kafka_replays.whole
     kinds = Counter(fact["fact"] for fact in kafka)
     assert kinds.keys() == {
         "end", "kraft.version", "features", "topic", "partition", "broker", "controller", "voters", "leader",
@@ -95,7 +97,7 @@ def test_the_history_holds_all_that_can_go_wrong_in_replay(told: Told) -> None:
     for some in ("recovering", "elr", "last_known_elr", "leader_epoch", "partition_epoch"):
         assert sum(bool(fact[some]) for fact in partitions) > 10, some
     assert sum(fact["leader"] is None for fact in partitions) > 10
-    assert len(facts(case)) == len(kafka)
+    assert len(replay_facts(case)) == len(kafka)
 
 
 VOTER_SET = voters.voter_set
@@ -116,49 +118,49 @@ FAULTS: list[tuple[object, str, Any, str]] = [
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize(("where", "name", "fault", "said"), FAULTS, ids=[f"{fault[1]}" for fault in FAULTS])
-def test_a_fault_planted_in_replay_is_a_difference(
-    told: Told, monkeypatch: pytest.MonkeyPatch, where: object, name: str, fault: Any, said: str
+@pytest.mark.parametrize(("target", "name", "fault", "difference"), FAULTS, ids=[f"{fault[1]}" for fault in FAULTS])
+def test_an_injected_replay_bug_is_reported_as_a_difference(
+    kafka_replays: KafkaReplays, monkeypatch: pytest.MonkeyPatch, target: object, name: str, fault: Any, difference: str
 ) -> None:
-    case, kafka = told.whole
-    monkeypatch.setattr(where, name, fault)
+    case, kafka = kafka_replays.whole
+    monkeypatch.setattr(target, name, fault)
 
-    found = [*differences(by_key(kafka), by_key(facts(case)))]
+    found = [*differences(facts_by_key(kafka), facts_by_key(replay_facts(case)))]
 
-    assert any(said in each for each in found), found[:5]
+    assert any(difference in each for each in found), found[:5]
 
 
 @pytest.mark.lab
-def test_a_fault_planted_in_any_field_of_any_fact_is_a_difference(told: Told) -> None:
-    case, kafka = told.whole
-    ours = by_key(facts(case))
+def test_a_changed_field_or_missing_fact_is_reported_as_a_difference(kafka_replays: KafkaReplays) -> None:
+    case, kafka = kafka_replays.whole
+    ours = facts_by_key(replay_facts(case))
     for kind in {fact["fact"] for fact in kafka}:
         key = next(key for key in ours if key[0] == kind)
         for name in ours[key].keys() - {"fact", "offset", "id", "topic_id"}:
             changed = {**ours, key: {**ours[key], name: "planted"}}
-            (found,) = differences(by_key(kafka), changed)
+            (found,) = differences(facts_by_key(kafka), changed)
             assert found.startswith(" ".join(map(str, key)))
             assert f": {name} is " in found
             assert found.endswith(" for Kafka, planted for us")
-        (missing,) = differences(by_key(kafka), {each: ours[each] for each in ours if each != key})
+        (missing,) = differences(facts_by_key(kafka), {each: ours[each] for each in ours if each != key})
         assert missing.endswith("is known to Kafka and not to us")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hurt:
-    """A real quorum's own files after a topic was removed, brokers died, and its only controller was restarted."""
+class FaultedQuorum:
+    """The files of a real quorum after a topic was removed, brokers were killed and its only controller restarted."""
 
     node_ids: list[int]
-    written: Path
-    """The snapshot it was formatted with, and its newest one, lie beside its log."""
+    log_dir: Path
+    """The log, the snapshot from formatting, and the newest snapshot."""
     served: set[int]
     """The API keys that its controller serves."""
     timers_ms: dict[str, int]
-    """What its nodes take for controller.quorum.*.ms, of which this quorum sets none."""
+    """The values of controller.quorum.*.ms on its nodes; the quorum sets none, so these are the defaults."""
 
 
 @pytest.fixture(scope="module")
-def hurt(shared_lab: MakeLab) -> Hurt:
+def faulted_quorum(shared_lab: MakeLab) -> FaultedQuorum:
     properties = {"broker.session.timeout.ms": "6000", "metadata.log.max.record.bytes.between.snapshots": "3000"}
     quorum = shared_lab(controllers=1, brokers=2, properties=properties)
     quorum.create_topic("gone", partitions=3, replication=2)
@@ -169,12 +171,12 @@ def hurt(shared_lab: MakeLab) -> Hurt:
     quorum.strand_recovering("orders", partitions=2)
     quorum.stop(*quorum.controllers)
     quorum.start(*quorum.controllers)
-    # It takes connections before it leads, and is killed next: its second election is to be on its disk.
+    # It accepts connections before it leads. Wait until its second election is on disk, because it is killed next.
     quorum.await_state(lambda state: state.high_watermark >= 0, what="a commit of the second epoch")
     served = api_keys(quorum.bootstrap[0])
     quorum.kill(*quorum.controllers)
     (controller,) = quorum.controllers
-    return Hurt(
+    return FaultedQuorum(
         node_ids=quorum.controllers,
         written=quorum.node(controller).metadata_log,
         served=served,
@@ -185,52 +187,54 @@ def hurt(shared_lab: MakeLab) -> Hurt:
 
 
 def api_keys(address: str) -> set[int]:
-    """What a node says to ApiVersions version 0."""
+    """Returns the API keys in a node's response to ApiVersions version 0."""
     host, _, port = address.rpartition(":")
-    asked = struct.pack(">hhih", 18, 0, 1, -1)
+    request = struct.pack(">hhih", 18, 0, 1, -1)
     with socket.create_connection((host, int(port)), timeout=10) as connection:
-        connection.sendall(struct.pack(">i", len(asked)) + asked)
-        with connection.makefile("rb") as answer:
-            (size,) = struct.unpack(">i", answer.read(4))
-            said = answer.read(size)
-    _, error, count = struct.unpack_from(">ihi", said)
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        with connection.makefile("rb") as stream:
+            (size,) = struct.unpack(">i", stream.read(4))
+            response = stream.read(size)
+    _, error, count = struct.unpack_from(">ihi", response)
     assert error == 0
-    return {struct.unpack_from(">h", said, 10 + 6 * number)[0] for number in range(count)}
+    return {struct.unpack_from(">h", response, 10 + 6 * number)[0] for number in range(count)}
 
 
 @pytest.mark.lab
 @pytest.mark.kip("D014")
-def test_a_quorums_own_log_and_snapshots_come_to_kafkas_image(hurt: Hurt) -> None:
-    logs = sorted(hurt.written.glob("0*.log"))
-    formatted, *_, newest = sorted(hurt.written.glob("0*.checkpoint"))
-    cases = [Case(paths=(formatted, *logs)), Case(paths=(newest, *logs))]
+def test_replaying_a_real_quorums_log_and_snapshots_gives_kafkas_image(faulted_quorum: FaultedQuorum) -> None:
+    logs = sorted(faulted_quorum.log_dir.glob("0*.log"))
+    formatted, *_, newest = sorted(faulted_quorum.written.glob("0*.checkpoint"))
+    cases = [ReplayCase(paths=(formatted, *logs)), ReplayCase(paths=(newest, *logs))]
 
-    for case, kafka in zip(cases, kafkas(cases), strict=True):
-        assert [*differences(by_key(kafka), by_key(facts(case)))] == []
+    for case, kafka in zip(cases, kafka_facts(cases), strict=True):
+        assert [*differences(facts_by_key(kafka), facts_by_key(replay_facts(case)))] == []
 
-    told = facts(cases[0])
-    assert {fact["name"] for fact in told if fact["fact"] == "topic"} == {"orders"}, "and the other was removed"
-    assert sum(fact["fact"] == "leader" for fact in told) == 2
-    assert {fact["fenced"] for fact in told if fact["fact"] == "broker"} == {True, False}
-    partitions = [fact for fact in told if fact["fact"] == "partition"]
+    found = replay_facts(cases[0])
+    assert {fact["name"] for fact in found if fact["fact"] == "topic"} == {"orders"}, "the other topic was removed"
+    assert sum(fact["fact"] == "leader" for fact in found) == 2
+    assert {fact["fenced"] for fact in found if fact["fact"] == "broker"} == {True, False}
+    partitions = [fact for fact in found if fact["fact"] == "partition"]
     assert [fact["recovering"] for fact in partitions] == [True, True]
     assert all(fact["partition_epoch"] > fact["leader_epoch"] > 0 for fact in partitions)
-    *_, voters = (fact["voters"] for fact in told if fact["fact"] == "voters")
-    assert [voter["id"] for voter in voters] == hurt.node_ids, "the node id is the voter id"
+    *_, voters = (fact["voters"] for fact in found if fact["fact"] == "voters")
+    assert [voter["id"] for voter in voters] == faulted_quorum.node_ids, "the node id is the voter id"
 
 
 @pytest.mark.lab
 @pytest.mark.kip("D029")
-def test_a_controller_serves_the_four_requests_of_raft(hurt: Hurt) -> None:
+def test_a_controller_serves_the_four_raft_requests(faulted_quorum: FaultedQuorum) -> None:
     fetch, vote, begin_quorum_epoch, end_quorum_epoch = 1, 52, 53, 54
 
-    assert {fetch, vote, begin_quorum_epoch, end_quorum_epoch} <= hurt.served
+    assert {fetch, vote, begin_quorum_epoch, end_quorum_epoch} <= faulted_quorum.served
 
 
 @pytest.mark.lab
 @pytest.mark.kip("D011", "D012", "K035")
-def test_a_request_of_raft_that_fails_and_its_repetition_take_less_than_what_we_call_silence(hurt: Hurt) -> None:
-    timers = hurt.timers_ms
+def test_a_failed_raft_request_and_its_retry_take_less_than_the_thresholds(
+    faulted_quorum: FaultedQuorum,
+) -> None:
+    timers = faulted_quorum.timers_ms
     request_ms, retry_ms = timers["controller.quorum.request.timeout.ms"], timers["controller.quorum.retry.backoff.ms"]
 
     assert (request_ms, retry_ms) == (2_000, 20)
@@ -244,8 +248,8 @@ def test_a_request_of_raft_that_fails_and_its_repetition_take_less_than_what_we_
 @pytest.mark.lab
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-def test_a_million_records(kafka_jars: Path, tmp_path: Path) -> None:
-    compared = big(tmp_path, seed=1, records=1_000_000)
+def test_a_history_of_a_million_records_gives_kafkas_image(kafka_jars: Path, tmp_path: Path) -> None:
+    compared = compare_large_history(tmp_path, seed=1, records=1_000_000)
 
     assert compared.differences == []
     assert compared.facts > 100_000

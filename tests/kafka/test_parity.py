@@ -1,6 +1,6 @@
-"""`kraftwatch decode` says what kafka-dump-log says, of everything that the newest Kafka can write.
+"""`kraftwatch decode` prints what kafka-dump-log prints, for every record that the newest Kafka can write.
 
-The other Kafkas' turn is `make parity`.
+`make parity` checks the other Kafka versions.
 """
 
 import json
@@ -23,10 +23,18 @@ from confluent_kafka.admin import (
 )
 
 from connectors.metadata.dump_log import CONTROL_NAMES
-from connectors.metadata.record_schemas import layouts
+from connectors.metadata.record_schemas import record_schemas
 from deploy.lab.jars import KAFKA_VERSION
 from tests.kafka.conftest import MakeLab
-from tests.kafka.parity import SEGMENT, Compared, Record, decoded, everything, files, made_files
+from tests.kafka.parity import (
+    SEGMENT,
+    DumpComparison,
+    Record,
+    compare_everything,
+    compare_files,
+    decode_file,
+    generated_files,
+)
 
 PASSWORD = "planted-keystore-password"
 
@@ -37,23 +45,23 @@ def decode(path: Path, *options: str) -> str:
 
 
 @pytest.mark.lab
-def test_every_record_that_the_newest_kafka_can_write_and_what_a_generator_wrote(
+def test_every_record_of_the_newest_kafka_and_generated_files_decode_as_by_kafka(
     kafka_jars: Path, tmp_path: Path
 ) -> None:
-    compared = everything(KAFKA_VERSION, tmp_path, *made_files(tmp_path))
+    compared = compare_everything(KAFKA_VERSION, tmp_path, *generated_files(tmp_path))
 
     assert compared.differences == []
     assert compared.records > 29_000
     written = tmp_path / KAFKA_VERSION
-    assert_whole([record for path in sorted(written.rglob(SEGMENT)) for record in decoded(path)])
+    assert_complete([record for path in sorted(written.rglob(SEGMENT)) for record in decode_file(path)])
 
 
-def assert_whole(records: Sequence[Record]) -> None:
-    """Every record in every version is among them, with each of its tagged fields and without."""
-    known = layouts(KAFKA_VERSION)
-    for layout in (*known.records.values(), *known.control.values()):
-        for version, fields in layout.versions.items():
-            name = layout.constant or CONTROL_NAMES[layout.name]
+def assert_complete(records: Sequence[Record]) -> None:
+    """Asserts that every record version is among them, with each of its tagged fields and without."""
+    known = record_schemas(KAFKA_VERSION)
+    for schema in (*known.records.values(), *known.control.values()):
+        for version, fields in schema.versions.items():
+            name = schema.constant or CONTROL_NAMES[schema.name]
             written = [json.loads(record[5] or "") for record in records if record[3:5] == (name, version)]
             assert len(written) >= 7, f"{name} version {version}"
             for field in fields.fields:
@@ -63,29 +71,29 @@ def assert_whole(records: Sequence[Record]) -> None:
 
 
 @pytest.mark.lab
-def test_a_quorums_own_log_and_snapshots_and_no_password_unless_asked_for(lab: MakeLab, tmp_path: Path) -> None:
+def test_files_of_a_real_quorum_decode_as_by_kafka_and_passwords_are_blanked(lab: MakeLab, tmp_path: Path) -> None:
     quorum = lab(controllers=0, brokers=0, combined=1)
     quorum.create_topic("orders", partitions=3)
-    plant_secrets(quorum.broker_bootstrap[0], str(quorum.brokers[0]))
+    write_secrets(quorum.broker_bootstrap[0], str(quorum.brokers[0]))
     quorum.kill(*quorum.controllers)
     source = quorum.node(quorum.controllers[0]).metadata_log
-    own = [tmp_path / path.name for path in sorted(source.iterdir()) if path.suffix in {".log", ".checkpoint"}]
-    for path in own:
+    copies = [tmp_path / path.name for path in sorted(source.iterdir()) if path.suffix in {".log", ".checkpoint"}]
+    for path in copies:
         shutil.copy(source / path.name, path)
 
-    compared = files(KAFKA_VERSION, *own)
+    compared = compare_files(KAFKA_VERSION, *copies)
 
     assert compared.differences == []
-    assert {path.suffix for path in own} == {".log", ".checkpoint"}
-    (log,) = (path for path in own if path.suffix == ".log")
+    assert {path.suffix for path in copies} == {".log", ".checkpoint"}
+    (log,) = (path for path in copies if path.suffix == ".log")
     assert PASSWORD in decode(log, "--show-secrets")
-    for shown in (decode(log), decode(log, "--json")):
-        assert PASSWORD not in shown
-        assert "my.custom.password" in shown, "the record itself is there"
-        assert "(blanked)" in shown
+    for output in (decode(log), decode(log, "--json")):
+        assert PASSWORD not in output
+        assert "my.custom.password" in output, "the record itself is printed"
+        assert "(blanked)" in output
 
 
-def plant_secrets(bootstrap: str, broker: str) -> None:
+def write_secrets(bootstrap: str, broker: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     secret = ConfigEntry("my.custom.password", PASSWORD, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, broker, incremental_configs=[secret])
@@ -97,8 +105,8 @@ def plant_secrets(bootstrap: str, broker: str) -> None:
         done.result(timeout=30)
 
 
-def test_a_difference_is_told() -> None:
-    compared = Compared()
+def test_differences_are_reported() -> None:
+    compared = DumpComparison()
     record = (7, 1, 1_790_000_000_000, "NO_OP_RECORD", 0, "{}")
 
     compared.add("same", [record], [record])

@@ -1,4 +1,4 @@
-"""The committed layouts are those of Kafka's jars, read again."""
+"""The committed record schemas match Kafka's jars."""
 
 import json
 import subprocess
@@ -8,33 +8,33 @@ from pathlib import Path
 import pytest
 
 from deploy.lab.jars import kafka_jars
-from deploy.schemas.merging import known_to, merged, text
-from deploy.schemas.reflection import KAFKAS, reflected
+from deploy.schemas.merging import document_text, merge_kafka_versions, schemas_known_to
+from deploy.schemas.reflection import KAFKA_VERSIONS, reflect_schemas
 
 COMMITTED = Path(__file__).parents[2] / "connectors" / "metadata" / "schemas" / "records.json"
 
 
 @pytest.mark.lab
-def test_the_committed_layouts_are_what_the_newest_kafkas_jars_say() -> None:
-    newest = merged([reflected(kafka_jars(KAFKAS[-1]))])
-    committed = known_to(json.loads(COMMITTED.read_text()), KAFKAS[-1])
+def test_the_committed_schemas_match_the_newest_kafkas_jars() -> None:
+    newest = merge_kafka_versions([reflect_schemas(kafka_jars(KAFKA_VERSIONS[-1]))])
+    committed = schemas_known_to(json.loads(COMMITTED.read_text()), KAFKA_VERSIONS[-1])
 
     for kind in ("records", "control"):
-        for said, kept in zip(newest[kind], committed[kind], strict=True):
-            assert {**said, "defaults": None} == {**kept, "defaults": None}
-            # What is kept may know fields that only older Kafkas had.
-            for path, defaults in said["defaults"].items():
-                assert kept["defaults"][path].items() >= defaults.items()
+        for current, stored in zip(newest[kind], committed[kind], strict=True):
+            assert {**current, "defaults": None} == {**stored, "defaults": None}
+            # The stored defaults may include fields that only older Kafka versions have.
+            for path, defaults in current["defaults"].items():
+                assert stored["defaults"][path].items() >= defaults.items()
 
 
-def test_the_committed_file_is_in_the_form_that_is_written() -> None:
+def test_the_committed_file_has_the_form_that_make_schemas_writes() -> None:
     committed = COMMITTED.read_text()
 
-    assert text(json.loads(committed)) == committed
-    assert tuple(json.loads(committed)["kafka"]) == KAFKAS
+    assert document_text(json.loads(committed)) == committed
+    assert tuple(json.loads(committed)["kafka"]) == KAFKA_VERSIONS
 
 
-def test_a_folder_without_kafka_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_without_kafka_jars_is_reported_in_one_sentence(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "deploy.schemas", "--jars", str(tmp_path)], capture_output=True, text=True, check=False
     )

@@ -1,62 +1,70 @@
-"""One file of every Kafka's layouts: a new Kafka is a difference that can be read."""
+"""Merging the schemas of several Kafka versions into one file with readable differences."""
 
 from typing import Any
 
 import pytest
 
-from deploy.schemas.merging import ContradictionError, known_to, merged, text
+from deploy.schemas.merging import ContradictionError, document_text, merge_kafka_versions, schemas_known_to
 
 
-def a_kafka(name: str, absent: int = 0, **versions: list[str]) -> dict[str, Any]:
+def kafka_schemas(name: str, absent: int = 0, **versions: list[str]) -> dict[str, Any]:
     fields = {version[1:]: [{"name": field, "type": "int32"} for field in names] for version, names in versions.items()}
     record = {"type": 7, "constant": "A_RECORD", "name": "ARecord", "defaults": {"": {"a": absent}}, "versions": fields}
     return {"kafka": name, "records": [record] if versions else [], "control": []}
 
 
-def spans(whole: dict[str, Any]) -> list[tuple[int, str, str | None]]:
-    (record,) = whole["records"]
+def ranges(document: dict[str, Any]) -> list[tuple[int, str, str | None]]:
+    (record,) = document["records"]
     return [(line["version"], line["since"], line.get("until")) for line in record["versions"]]
 
 
-def test_a_version_that_every_kafka_knows_is_said_once() -> None:
-    assert spans(merged([a_kafka("1", v0=["a"]), a_kafka("2", v0=["a"])])) == [(0, "1", None)]
+def test_a_version_that_every_kafka_knows_has_one_line() -> None:
+    assert ranges(merge_kafka_versions([kafka_schemas("1", v0=["a"]), kafka_schemas("2", v0=["a"])])) == [
+        (0, "1", None)
+    ]
 
 
-def test_a_version_that_came_later_says_since_when() -> None:
-    assert spans(merged([a_kafka("1", v0=["a"]), a_kafka("2", v0=["a"], v1=["a", "b"])])) == [
+def test_a_later_version_has_the_kafka_that_introduced_it() -> None:
+    assert ranges(
+        merge_kafka_versions([kafka_schemas("1", v0=["a"]), kafka_schemas("2", v0=["a"], v1=["a", "b"])])
+    ) == [
         (0, "1", None),
         (1, "2", None),
     ]
 
 
-def test_a_version_that_was_laid_out_anew_is_said_twice() -> None:
-    assert spans(merged([a_kafka("1", v0=["a"]), a_kafka("2", v0=["b"]), a_kafka("3", v0=["b"])])) == [
+def test_a_version_with_changed_fields_has_two_lines() -> None:
+    assert ranges(
+        merge_kafka_versions([kafka_schemas("1", v0=["a"]), kafka_schemas("2", v0=["b"]), kafka_schemas("3", v0=["b"])])
+    ) == [
         (0, "1", "1"),
         (0, "2", None),
     ]
 
 
-def test_a_version_that_was_gone_for_a_while_is_said_twice() -> None:
-    assert spans(merged([a_kafka("1", v0=["a"]), a_kafka("2"), a_kafka("3", v0=["a"])])) == [
+def test_a_version_that_one_kafka_lacks_has_two_lines() -> None:
+    assert ranges(
+        merge_kafka_versions([kafka_schemas("1", v0=["a"]), kafka_schemas("2"), kafka_schemas("3", v0=["a"])])
+    ) == [
         (0, "1", "1"),
         (0, "3", None),
     ]
 
 
-def test_a_new_kafka_that_changes_nothing_changes_one_line() -> None:
-    old = text(merged([a_kafka("1", v0=["a"])])).splitlines()
-    new = text(merged([a_kafka("1", v0=["a"]), a_kafka("2", v0=["a"])])).splitlines()
+def test_a_new_kafka_without_changes_changes_one_line() -> None:
+    old = document_text(merge_kafka_versions([kafka_schemas("1", v0=["a"])])).splitlines()
+    new = document_text(merge_kafka_versions([kafka_schemas("1", v0=["a"]), kafka_schemas("2", v0=["a"])])).splitlines()
 
     assert [line for line in new if line not in old] == ['{"kafka": ["1", "2"],']
 
 
-def test_one_kafkas_part_is_what_that_kafka_says() -> None:
-    both = merged([a_kafka("1", v0=["a"]), a_kafka("2", v0=["b"], v1=["a"])])
+def test_the_schemas_known_to_one_kafka_are_those_of_that_kafka() -> None:
+    both = merge_kafka_versions([kafka_schemas("1", v0=["a"]), kafka_schemas("2", v0=["b"], v1=["a"])])
 
-    assert known_to(both, "1") == merged([a_kafka("1", v0=["a"])])
-    assert known_to(both, "2") == merged([a_kafka("2", v0=["b"], v1=["a"])])
+    assert schemas_known_to(both, "1") == merge_kafka_versions([kafka_schemas("1", v0=["a"])])
+    assert schemas_known_to(both, "2") == merge_kafka_versions([kafka_schemas("2", v0=["b"], v1=["a"])])
 
 
-def test_a_default_that_changed_is_no_matter_to_pass_over() -> None:
+def test_a_changed_default_is_refused() -> None:
     with pytest.raises(ContradictionError, match="ARecord  a is 0 or 1 when absent"):
-        merged([a_kafka("1", v0=["a"]), a_kafka("2", absent=1, v0=["a"])])
+        merge_kafka_versions([kafka_schemas("1", v0=["a"]), kafka_schemas("2", absent=1, v0=["a"])])

@@ -1,4 +1,4 @@
-"""An Alert: one transition of a finding's life, as people and programs are told it."""
+"""An Alert: one transition of a condition to firing or resolved, as sinks send it."""
 
 import hashlib
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from rules.model.identifiers import Millis, Offset
 
 
 class AlertState(StrEnum):
-    """What is told: it began (or changed severity), or it is over."""
+    """The state after the transition: the condition began (or changed its severity), or it is over."""
 
     FIRING = "firing"
     RESOLVED = "resolved"
@@ -19,7 +19,7 @@ class AlertState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One line told. A change of severity is a new firing line with the same fingerprint and started_at."""
+    """One transition. A change of severity is a new firing alert with the same fingerprint and started_at."""
 
     cluster: str
     cluster_id: str
@@ -31,12 +31,13 @@ class Alert:
     evidence: Mapping[str, Plain]
     remedy: tuple[str, ...]
     started_at_ms: Millis
-    """observed_at of the row that first showed the condition."""
+    """observed_at of the first row with the condition."""
     due_at_ms: Millis
-    """When it could be told at the earliest.
+    """The earliest time at which the alert could be sent.
 
-    Firing: first sight plus hold, less what it had stood by its evidence's own clock. Resolved: the first row
-    without it plus clear. A change of severity: the row that showed it (less severe: that row plus clear).
+    Firing: the first row plus hold, less the condition's age by its evidence's own clock. Resolved: the first row
+    without the condition plus clear. A change of severity: the row with the new severity (if lower: that row plus
+    clear).
     """
     observed_at_ms: Millis
     """observed_at of the row that made this transition."""
@@ -45,14 +46,14 @@ class Alert:
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the alert over its whole life: of (cluster id, rule, subject), 16 hex digits."""
+        """Identity of the alert until it resolves: of (cluster id, rule, subject), 16 hex digits."""
         return fingerprint(self.cluster_id, self.rule, self.subject)
 
     @property
     def key(self) -> tuple[str, str, str, Millis, str, str, Millis]:
-        """Identity of this transition: what makes telling it twice the same telling.
+        """Identity of this transition: alerts with the same key are the same notification sent twice.
 
-        The row that made it is part of it: warning, critical and warning again are three transitions.
+        The row that made the transition is part of it: warning, critical and warning again are three transitions.
         """
         transition = (self.started_at_ms, self.state, self.severity, self.observed_at_ms)
         return (self.cluster_id, self.rule, self.subject, *transition)
@@ -60,6 +61,6 @@ class Alert:
 
 @lru_cache(maxsize=20_000)
 def fingerprint(cluster_id: str, rule: str, subject: str) -> str:
-    """The alert's identity as 16 hex digits of SHA-256 over its three parts."""
+    """Returns the alert's identity: 16 hex digits of the SHA-256 of its three parts."""
     joined = "\x00".join((cluster_id, rule, subject)).encode("utf-8", "backslashreplace")
     return hashlib.sha256(joined).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Words for people: durations, lists, and an alert as plain text."""
+"""Text for people: durations, lists, counts, and an alert as plain text."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,36 +12,36 @@ _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
 
 
-def spelled(duration: Millis | int) -> str:
-    """A duration as people say it: `850 ms`, `75 s`, `12 min`, `5 h`, `3 days`."""
+def ms_text(duration: Millis | int) -> str:
+    """Returns a duration as text: `850 ms`, `75 s`, `12 min`, `5 h`, `3 days`."""
     for unit, name, enough in ((_DAY, "days", 2), (_HOUR, "h", 2), (_MINUTE, "min", 2), (_SECOND, "s", 1)):
         if duration >= enough * unit:
             return f"{duration // unit} {name}"
     return f"{max(0, duration)} ms"
 
 
-def listed(items: Iterable[object], most: int = 8) -> str:
-    """`a`, `a and b`, `a, b and c`; beyond `most` the rest is counted: `a, b and 7 more`."""
+def and_join(items: Iterable[object], most: int = 8) -> str:
+    """Returns `a`, `a and b` or `a, b and c`; if there are more than `most` items: `a, b and 7 more`."""
     words = [str(item) for item in items]
     if len(words) > most:
         words = [*words[:most], f"{len(words) - most} more"]
     return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part) if words else "none"
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 partition`, `2 partitions`."""
+def plural(number: int, noun: str) -> str:
+    """Returns the number with its noun: `1 partition`, `2 partitions`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def rendered(alert: Alert) -> str:
-    """An alert as plain text: headline, summary, how long, evidence, remedy with its steps numbered."""
-    word = alert.severity.upper() if alert.state is AlertState.FIRING else "RESOLVED"
-    stood = spelled(alert.observed_at_ms - alert.started_at_ms)
-    where = "unknown" if alert.offset is None else str(alert.offset)
+def alert_text(alert: Alert) -> str:
+    """Returns an alert as plain text: headline, summary, start, evidence, and the numbered steps of the remedy."""
+    state = alert.severity.upper() if alert.state is AlertState.FIRING else "RESOLVED"
+    age = ms_text(alert.observed_at_ms - alert.started_at_ms)
+    offset = "unknown" if alert.offset is None else str(alert.offset)
     lines = [
-        f"{word} {alert.rule} · {alert.subject} · {alert.cluster}",
+        f"{state} {alert.rule} · {alert.subject} · {alert.cluster}",
         alert.summary,
-        f"first seen {stood} before this, at metadata offset {where}; fingerprint {alert.fingerprint}",
+        f"started {age} ago, metadata offset {offset}, fingerprint {alert.fingerprint}",
         "Evidence",
         *(f"  {line}" for line in _evidence(alert.evidence)),
     ]
@@ -60,34 +60,34 @@ def _steps(remedy: Iterable[str]) -> list[str]:
 def _evidence(evidence: Mapping[str, Plain]) -> list[str]:
     lines: list[str] = []
     for name, value in evidence.items():
-        lines += _named(name.replace("_", " "), value)
+        lines += _entry(name.replace("_", " "), value)
     return lines
 
 
-def _named(name: str, value: Plain) -> list[str]:
+def _entry(name: str, value: Plain) -> list[str]:
     if isinstance(value, dict):
-        inner = [line for key, each in value.items() for line in _named(key.replace("_", " "), each)]
+        inner = [line for key, each in value.items() for line in _entry(key.replace("_", " "), each)]
         return [f"{name}:", *(f"  {line}" for line in inner)] if inner else [f"{name}: none"]
     if isinstance(value, list) and any(isinstance(each, dict) for each in value):
-        return [f"{name}:", *(f"  - {_flat(each)}" for each in value)]
-    return [f"{name}: {_flat(value)}"]
+        return [f"{name}:", *(f"  - {_text(each)}" for each in value)]
+    return [f"{name}: {_text(value)}"]
 
 
-def _flat(value: Plain) -> str:
+def _text(value: Plain) -> str:
     match value:
         case None:
             return "unknown"
         case bool():
             return "yes" if value else "no"
         case dict():
-            pairs = (f"{key.replace('_', ' ')} {_inner(each)}" for key, each in value.items())
+            pairs = (f"{key.replace('_', ' ')} {_nested(each)}" for key, each in value.items())
             return ", ".join(pairs) if value else "none"
         case list():
-            return ", ".join(_inner(each) for each in value) if value else "none"
+            return ", ".join(_nested(each) for each in value) if value else "none"
         case _:
             return str(value)
 
 
-def _inner(value: Plain) -> str:
-    """Within another list: bracketed, so that its commas stay its own."""
-    return f"({_flat(value)})" if isinstance(value, dict | list) else _flat(value)
+def _nested(value: Plain) -> str:
+    """Returns a value inside another list: in parentheses if it has commas of its own."""
+    return f"({_text(value)})" if isinstance(value, dict | list) else _text(value)

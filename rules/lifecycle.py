@@ -20,7 +20,7 @@ from typing import Any
 
 from rules.alert import Alert, AlertState
 from rules.finding import CLEAR, HOLD, Evaluation, Finding, Plain, Severity, Thresholds
-from rules.formatting import spelled
+from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 
@@ -215,7 +215,7 @@ def _without_finding(
         subject=condition.subject,
         severity=condition.notified_severity,
         state=AlertState.RESOLVED,
-        summary=f"resolved after {spelled(since - condition.started_at_ms)}: {condition.summary}",
+        summary=f"resolved after {ms_text(since - condition.started_at_ms)}: {condition.summary}",
         evidence=condition.evidence,
         remedy=(),
         started_at_ms=condition.started_at_ms,

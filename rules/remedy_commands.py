@@ -1,9 +1,9 @@
-"""The lines of a remedy: Kafka's own commands, filled in for this cluster.
+"""Kafka's own commands for the lines of a remedy, filled in for this cluster.
 
-Each line is one shell command, or one sentence that begins with `#`. `$BOOTSTRAP` appears only where no
-endpoint is known that could answer; `$NODE_PROPERTIES` is the configuration file of the node named, or of any node
-where none is: at a secured listener every command takes its login from there. Whatever comes from the cluster is
-quoted for the shell: people will paste these lines.
+Each line is one shell command, or one sentence that begins with `#`. `$BOOTSTRAP` appears only if no endpoint is known
+that could answer. `$NODE_PROPERTIES` is the configuration file of the named node, or of any node if none is named: at a
+secured listener every command takes its login from there. Values that come from the cluster are quoted for the shell,
+because operators paste these lines.
 """
 
 import shlex
@@ -32,39 +32,39 @@ LEGEND = (
     "# $NODE_PROPERTIES: a node's own configuration file, with an administrator's security.protocol, sasl.* and ssl.* "
     "in it"
 )
-"""Goes with the commands for a secured cluster: what nodes read as listener.name.*, the tools do not."""
-_LOGIN = "--command-config $NODE_PROPERTIES"
-_REACH_CONTROLLERS = 15
-"""The first metadata.version of Kafka 3.7, since which the tools know --bootstrap-controller (KIP-919)."""
+"""The last line of a remedy for a secured cluster: the tools do not read the listener.name.* keys of a node."""
+_LOGIN_OPTION = "--command-config $NODE_PROPERTIES"
+_TOOLS_REACH_CONTROLLERS = 15
+"""The first metadata.version of Kafka 3.7, whose tools were the first with --bootstrap-controller (KIP-919)."""
 _ACLS_REACH_CONTROLLERS = 22
-"""The first one of Kafka 4.0: only there does kafka-acls know it."""
-_WITHOUT_US = (*NO_LEADER_REASONS, Reason.DENIED, Reason.NOT_AUTHENTICATED)
-"""A node that says this does answer; that it has nothing for us says nothing of an administrator."""
+"""The first metadata.version of Kafka 4.0, whose kafka-acls was the first with --bootstrap-controller."""
+_ANSWERING_REASONS = (*NO_LEADER_REASONS, Reason.DENIED, Reason.NOT_AUTHENTICATED)
+"""Failures of a node that answers: an administrator, who has other permissions, may still use that node."""
 
 
 def remove_controller(quorum: Quorum, key: ReplicaKey) -> str:
-    """The command that takes one (id, directory id) out of the voter set (KIP-853)."""
+    """Returns the command that removes one (id, directory id) from the voter set (KIP-853)."""
     return (
-        f"{QUORUM_TOOL} {_reached(quorum, besides=key.id)} remove-controller "
+        f"{QUORUM_TOOL} {_connection(quorum, excluding=key.id)} remove-controller "
         f"--controller-id {key.id} --controller-directory-id {shlex.quote(str(key.directory_id))}"
     )
 
 
 def add_controller(quorum: Quorum, node: NodeId) -> tuple[str, str]:
-    """Where to run it, and the command that makes a running controller a voter (KIP-853)."""
+    """Returns where to run the command, and the command that makes a running controller a voter (KIP-853)."""
     return (
         f"# On controller {node}'s host, with its own configuration file as $NODE_PROPERTIES",
-        f"{QUORUM_TOOL} {' '.join(_bootstrap(quorum, besides=node))} {_LOGIN} add-controller",
+        f"{QUORUM_TOOL} {' '.join(_bootstrap(quorum, excluding=node))} {_LOGIN_OPTION} add-controller",
     )
 
 
-def describe_status(quorum: Quorum, besides: NodeId | None = None) -> str:
-    """The command that shows leader, voters and their endpoints."""
-    return f"{QUORUM_TOOL} {_reached(quorum, besides=besides)} describe --status"
+def describe_status(quorum: Quorum, excluding: NodeId | None = None) -> str:
+    """Returns the command that shows the leader, the voters and their endpoints."""
+    return f"{QUORUM_TOOL} {_connection(quorum, excluding=excluding)} describe --status"
 
 
-def against_raft(quorum: Quorum) -> tuple[str, ...]:
-    """What to do where controllers contradict each other as Raft rules out."""
+def contradiction_steps(quorum: Quorum) -> tuple[str, ...]:
+    """Returns the steps for controllers that contradict each other in a way that Raft excludes."""
     return (
         "# Copy the metadata directory of every controller before anything is restarted",
         "# Find out whether a controller's disk was restored or copied, or a second quorum answers at these addresses",
@@ -73,107 +73,111 @@ def against_raft(quorum: Quorum) -> tuple[str, ...]:
 
 
 def describe_topic(quorum: Quorum, topic: str, leaders: Iterable[NodeId]) -> str:
-    """The command that shows a topic's partitions, asked of a leader if one lives."""
+    """Returns the command that shows a topic's partitions, sent to one of its leaders if one is alive."""
     where = _with_login(quorum, "--bootstrap-server", broker_bootstrap(quorum, leaders))
     return f"kafka-topics.sh {where} --describe --topic {shlex.quote(topic)}"
 
 
 def allow(quorum: Quorum, operations: Iterable[str]) -> tuple[str, ...]:
-    """The command that allows the monitor's principal these operations on CLUSTER; none where only Kafka knows it."""
+    """Returns the command that allows the monitor's principal these operations on CLUSTER; none if it is unknown."""
     principal = quorum.access.principal
     if principal is None:
         return ()
     allowed = " ".join(f"--operation {operation}" for operation in operations)
-    whom = f"--add --allow-principal {shlex.quote(principal)}"
-    return (f"kafka-acls.sh {_reached(quorum, since=_ACLS_REACH_CONTROLLERS)} {whom} {allowed} --cluster",)
+    grantee = f"--add --allow-principal {shlex.quote(principal)}"
+    return (f"kafka-acls.sh {_connection(quorum, since=_ACLS_REACH_CONTROLLERS)} {grantee} {allowed} --cluster",)
 
 
 def with_legend(quorum: Quorum, remedy: tuple[str, ...]) -> tuple[str, ...]:
-    """The remedy, and what its placeholder has to hold where a listener is secured."""
-    logins = [line for line in remedy if _LOGIN in line]
-    # An open quorum's add-controller names the file only for the node's own id, disk and listeners.
-    asked = any(quorum.access.secured or not line.endswith("add-controller") for line in logins)
-    return (*remedy, LEGEND) if asked else remedy
+    """Returns the remedy, with the line that explains `$NODE_PROPERTIES` if a listener is secured."""
+    logins = [line for line in remedy if _LOGIN_OPTION in line]
+    # Without security add-controller needs the file only for the node's own id, directory and listeners.
+    needed = any(quorum.access.secured or not line.endswith("add-controller") for line in logins)
+    return (*remedy, LEGEND) if needed else remedy
 
 
-def _reached(quorum: Quorum, besides: NodeId | None = None, since: int = _REACH_CONTROLLERS) -> str:
-    return _with_login(quorum, *_bootstrap(quorum, besides=besides, since=since))
+def _connection(quorum: Quorum, excluding: NodeId | None = None, since: int = _TOOLS_REACH_CONTROLLERS) -> str:
+    return _with_login(quorum, *_bootstrap(quorum, excluding=excluding, since=since))
 
 
 def _with_login(quorum: Quorum, option: str, address: str) -> str:
-    return f"{option} {address} {_LOGIN}" if _secured(quorum, address) else f"{option} {address}"
+    return f"{option} {address} {_LOGIN_OPTION}" if _secured(quorum, address) else f"{option} {address}"
 
 
 def _secured(quorum: Quorum, address: str) -> bool:
-    """Whether that listener wants TLS or a login: by its registration, else as the listener that we come in by."""
+    """Returns whether a listener requires TLS or a login: by its registration, else like the monitor's own listener."""
     registered = [each for one in quorum.controllers.values() for each in one.endpoints]
     registered += [each for one in quorum.brokers.values() for each in one.endpoints]
-    told = {_dialled(str(each)): each.protocol for each in registered if each.protocol}
-    return told.get(address, "SSL" if quorum.access.secured else "PLAINTEXT") != "PLAINTEXT"
+    protocols = {_quoted(str(each)): each.protocol for each in registered if each.protocol}
+    return protocols.get(address, "SSL" if quorum.access.secured else "PLAINTEXT") != "PLAINTEXT"
 
 
-def _bootstrap(quorum: Quorum, *, besides: NodeId | None, since: int = _REACH_CONTROLLERS) -> tuple[str, str]:
-    """The option that leads a tool to the quorum: by a controller, or by a broker where only those can be reached.
+def _bootstrap(quorum: Quorum, *, excluding: NodeId | None, since: int = _TOOLS_REACH_CONTROLLERS) -> tuple[str, str]:
+    """Returns the tool's bootstrap option: a controller, or a broker if only brokers can be reached.
 
     Args:
         quorum: what is known.
-        besides: the controller that is being mended.
+        excluding: the controller that the remedy is about; its endpoint is not used.
         since: the metadata.version of the first Kafka whose tool reaches controllers.
     """
     brokers = _answering_brokers(quorum)
-    if brokers and next(_promising(quorum, besides), None) is None:
-        return "--bootstrap-server", _dialled(brokers[0])
-    broker = broker_bootstrap(quorum, sorted(quorum.brokers.keys() - {besides}))
+    if brokers and next(_usable_controllers(quorum, excluding), None) is None:
+        return "--bootstrap-server", _quoted(brokers[0])
+    broker = broker_bootstrap(quorum, sorted(quorum.brokers.keys() - {excluding}))
     if quorum.metadata_version is not None and quorum.metadata_version < since and broker != UNKNOWN_BOOTSTRAP:
         return "--bootstrap-server", broker
-    return "--bootstrap-controller", controller_bootstrap(quorum, besides=besides)
+    return "--bootstrap-controller", controller_bootstrap(quorum, excluding=excluding)
 
 
 def describe_features(quorum: Quorum) -> str:
-    """The command that shows which level each feature is finalized at, and what the active controller supports."""
-    return f"{FEATURES_TOOL} {_reached(quorum)} describe"
+    """Returns the command that shows each feature's finalized level and the levels the active controller supports."""
+    return f"{FEATURES_TOOL} {_connection(quorum)} describe"
 
 
 def upgrade_feature(quorum: Quorum, name: str, level: int) -> str:
-    """The command that finalizes a feature at a higher level (KIP-584)."""
-    return f"{FEATURES_TOOL} {_reached(quorum)} upgrade --feature {shlex.quote(name)}={level}"
+    """Returns the command that finalizes a feature at a higher level (KIP-584)."""
+    return f"{FEATURES_TOOL} {_connection(quorum)} upgrade --feature {shlex.quote(name)}={level}"
 
 
-def controller_bootstrap(quorum: Quorum, *, besides: NodeId | None = None) -> str:
-    """HOST:PORT of a controller that answers as far as is known; the leader's if that is one of them.
+def controller_bootstrap(quorum: Quorum, *, excluding: NodeId | None = None) -> str:
+    """Returns HOST:PORT of a controller that probably answers; the leader's if it is one of them.
 
-    Where every name is gone, the address a name last resolved to stands in for it; where everything refuses, the
-    recorded endpoint is named, because that is where a controller will answer when it is back.
+    If no name resolves, the address that a name last resolved to is used. If all endpoints refuse, a recorded endpoint
+    is used, because a controller will answer there when it is back.
     """
-    named = [(node, endpoint) for node, endpoint in _controllers(quorum) if node != besides]
-    for address in (*_promising(quorum, besides), *_stand_ins(quorum, named)):
-        return _dialled(address)
+    named = [(node, endpoint) for node, endpoint in _controllers(quorum) if node != excluding]
+    for address in (*_usable_controllers(quorum, excluding), *_last_addresses(quorum, named)):
+        return _quoted(address)
     configured = [address for address in quorum.bootstrap if address not in _brokers(quorum)]
-    return _dialled(str(named[0][1]) if named else configured[0]) if named or configured else UNKNOWN_BOOTSTRAP
+    return _quoted(str(named[0][1]) if named else configured[0]) if named or configured else UNKNOWN_BOOTSTRAP
 
 
-def _promising(quorum: Quorum, besides: NodeId | None) -> Iterator[str]:
-    """Where a controller answers, or nothing is known that speaks against it: the best first."""
+def _usable_controllers(quorum: Quorum, excluding: NodeId | None) -> Iterator[str]:
+    """Yields where a controller answers or may answer, the best first."""
     known = _controllers(quorum)
-    named = [(node, endpoint) for node, endpoint in known if node != besides]
-    answering = [str(endpoint) for node, endpoint in named if _known(quorum, node, endpoint) is _Known.ANSWERS]
-    untried = [str(endpoint) for node, endpoint in named if _known(quorum, node, endpoint) is _Known.UNTRIED]
-    yield from (*answering, *_leaderless(quorum), *untried)
+    named = [(node, endpoint) for node, endpoint in known if node != excluding]
+    answering = [
+        str(endpoint) for node, endpoint in named if _reachability(quorum, node, endpoint) is _Reachability.ANSWERS
+    ]
+    untried = [
+        str(endpoint) for node, endpoint in named if _reachability(quorum, node, endpoint) is _Reachability.UNTRIED
+    ]
+    yield from (*answering, *_reporting_no_leader(quorum), *untried)
     yield from _configured(quorum, {str(endpoint) for _, endpoint in known})
 
 
 def _answering_brokers(quorum: Quorum) -> list[str]:
-    """The configured addresses that serve no log, as brokers do, and do answer polls, be it by turning us away."""
-    silent = {
+    """Returns the configured addresses of brokers (they serve no log) that answer polls, even with a denial."""
+    unanswered = {
         each.endpoint
         for each in quorum.failures
-        if each.source is ObservationSource.QUORUM and each.reason not in _WITHOUT_US
+        if each.source is ObservationSource.QUORUM and each.reason not in _ANSWERING_REASONS
     }
-    return [address for address in quorum.bootstrap if address in _logless(quorum) - silent]
+    return [address for address in quorum.bootstrap if address in _log_unsupported(quorum) - unanswered]
 
 
-def _logless(quorum: Quorum) -> set[str]:
-    """Where the metadata log is not served: a controller would."""
+def _log_unsupported(quorum: Quorum) -> set[str]:
+    """Returns where the metadata log is not served: these nodes are brokers."""
     return {
         each.endpoint
         for each in quorum.failures
@@ -182,17 +186,17 @@ def _logless(quorum: Quorum) -> set[str]:
 
 
 def broker_bootstrap(quorum: Quorum, preferred: Iterable[NodeId] = ()) -> str:
-    """HOST:PORT of a broker that is alive by the log: one of `preferred` if any of them is."""
+    """Returns HOST:PORT of a broker that is alive by the log: one of `preferred` if any of them is."""
     order = [*preferred, *sorted(quorum.brokers)]
     for node in order:
         broker = quorum.brokers.get(node)
         if broker and broker.alive and broker.endpoints:
-            return _dialled(str(broker.endpoints[0]))
+            return _quoted(str(broker.endpoints[0]))
     return UNKNOWN_BOOTSTRAP
 
 
-class _Known(Enum):
-    """What is known of an endpoint, before a command is sent there."""
+class _Reachability(Enum):
+    """Whether a command sent to an endpoint would probably be answered."""
 
     ANSWERS = "answers"
     UNTRIED = "untried"
@@ -200,7 +204,7 @@ class _Known(Enum):
 
 
 def _controllers(quorum: Quorum) -> list[tuple[NodeId, Endpoint]]:
-    """Every endpoint a controller is known by: the leader's first, then by node id; recorded, polled, registered."""
+    """Returns every known controller endpoint: the leader's first, then by node id; recorded, polled, registered."""
     known: dict[tuple[NodeId, Endpoint], None] = {}
     for voter in quorum.committed.voters if quorum.committed else ():
         known.update({(voter.key.id, endpoint): None for endpoint in voter.endpoints[:1]})
@@ -213,67 +217,69 @@ def _controllers(quorum: Quorum) -> list[tuple[NodeId, Endpoint]]:
 
 
 def _controller_listener(quorum: Quorum, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
-    """Of a registration's listeners those that voters are dialled at."""
+    """Returns those endpoints of a registration whose listener is the one that voters dial."""
     voters = quorum.committed.voters if quorum.committed else ()
     names = {endpoint.listener for voter in voters for endpoint in voter.endpoints[:1]}
     return [endpoint for endpoint in endpoints if endpoint.listener in names]
 
 
-def _known(quorum: Quorum, node: NodeId, endpoint: Endpoint) -> _Known:
+def _reachability(quorum: Quorum, node: NodeId, endpoint: Endpoint) -> _Reachability:
     probe = quorum.probes.get(probe_key(node, endpoint))
     if probe is not None:
-        return _by(probe)
-    gone = any(each.resolution is Resolution.NAME_NOT_FOUND for each in _probes_of(quorum, endpoint.host))
-    return _Known.BAD if gone or str(endpoint) in _failing(quorum) else _Known.UNTRIED
+        return _by_probe(probe)
+    unresolved = any(each.resolution is Resolution.NAME_NOT_FOUND for each in _probes_of(quorum, endpoint.host))
+    return _Reachability.BAD if unresolved or str(endpoint) in _failing(quorum) else _Reachability.UNTRIED
 
 
 def _failing(quorum: Quorum) -> set[str]:
-    """Where looks fail now. A node that says it knows no leader does answer."""
-    return {failure.endpoint for failure in quorum.failures if failure.reason not in _WITHOUT_US}
+    """Returns where attempts fail now. A node that reports no leader does answer."""
+    return {failure.endpoint for failure in quorum.failures if failure.reason not in _ANSWERING_REASONS}
 
 
-def _by(probe: Probe) -> _Known:
+def _by_probe(probe: Probe) -> _Reachability:
     if (
         probe.connection is Connection.ACCEPTED
         and other_responder(probe) is None
         and probe.answer is not Answer.NO_ANSWER
     ):
-        return _Known.ANSWERS
-    return _Known.BAD
+        return _Reachability.ANSWERS
+    return _Reachability.BAD
 
 
 def _probes_of(quorum: Quorum, host: str) -> list[Probe]:
     return [probe for probe in quorum.probes.values() if probe.endpoint.host == host]
 
 
-def _leaderless(quorum: Quorum) -> list[str]:
-    """Where somebody answers that no leader is known, unless the name is gone since: no broker says that."""
-    gone = _gone(quorum)
+def _reporting_no_leader(quorum: Quorum) -> list[str]:
+    """Returns the controllers that report no leader, unless their name no longer resolves. Brokers never report it."""
+    unresolved = _unresolved_hosts(quorum)
     answers = {each.endpoint for each in quorum.failures if each.reason in NO_LEADER_REASONS and each.endpoint}
-    return sorted(address for address in answers if host_of(address) not in gone)
+    return sorted(address for address in answers if host_of(address) not in unresolved)
 
 
-def _gone(quorum: Quorum) -> set[str]:
-    """Hosts whose names no longer exist."""
+def _unresolved_hosts(quorum: Quorum) -> set[str]:
+    """Returns the hosts whose names do not resolve (NXDOMAIN)."""
     return {probe.endpoint.host for probe in quorum.probes.values() if probe.resolution is Resolution.NAME_NOT_FOUND}
 
 
-def _configured(quorum: Quorum, judged: set[str]) -> list[str]:
-    """The configured addresses that nothing speaks against: not failing, no broker's, and not judged already."""
-    gone = _gone(quorum)
+def _configured(quorum: Quorum, known: set[str]) -> list[str]:
+    """Returns the configured addresses that do not fail, are no broker's, and are not among the known ones."""
+    unresolved = _unresolved_hosts(quorum)
     return [
         address
         for address in quorum.bootstrap
-        if address not in judged | _brokers(quorum) | _failing(quorum) and host_of(address) not in gone
+        if address not in known | _brokers(quorum) | _failing(quorum) and host_of(address) not in unresolved
     ]
 
 
 def _brokers(quorum: Quorum) -> set[str]:
-    return {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints} | _logless(quorum)
+    return {str(endpoint) for broker in quorum.brokers.values() for endpoint in broker.endpoints} | _log_unsupported(
+        quorum
+    )
 
 
-def _stand_ins(quorum: Quorum, named: Iterable[tuple[NodeId, Endpoint]]) -> list[str]:
-    """The addresses that vanished names had."""
+def _last_addresses(quorum: Quorum, named: Iterable[tuple[NodeId, Endpoint]]) -> list[str]:
+    """Returns the addresses that names resolved to before they stopped to resolve."""
     return [
         host_and_port(quorum.addresses[endpoint.host][0], endpoint.port)
         for _, endpoint in named
@@ -282,6 +288,6 @@ def _stand_ins(quorum: Quorum, named: Iterable[tuple[NodeId, Endpoint]]) -> list
     ]
 
 
-def _dialled(address: str) -> str:
-    """As one word of a shell's, which would take the brackets of an IPv6 address for a pattern."""
+def _quoted(address: str) -> str:
+    """Returns the address quoted for the shell, which would take the brackets of an IPv6 address for a pattern."""
     return shlex.quote(address)

@@ -1,10 +1,10 @@
-"""A rule's page for the operator: what its docstring says first, and what stands under each of its headings."""
+"""A rule's page for the operator, from its docstring: the lead sentence, and the text under each heading."""
 
 import textwrap
 from dataclasses import dataclass
 
 from rules.finding import CLEAR, HOLD, Rule, Threshold
-from rules.formatting import spelled
+from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 
 
@@ -18,7 +18,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What `kraftwatch explain` prints and what a file of `docs/rules` is made of."""
+    """What `kraftwatch explain` prints and what a file of `docs/rules` contains."""
 
     lead: str
     """The one sentence before the first heading."""
@@ -27,7 +27,7 @@ class Page:
 
 
 def page_of(rule: Rule) -> Page:
-    """Take a rule's docstring apart: a line that is not indented, after the first paragraph, is a heading."""
+    """Parses a rule's docstring: a line without indentation after the first paragraph is a heading."""
     lead, _, rest = rule.text.strip().partition("\n\n")
     found: list[tuple[str, list[str]]] = []
     for line in rest.splitlines():
@@ -44,22 +44,22 @@ def page_of(rule: Rule) -> Page:
 
 
 def times_of(rule: Rule) -> str:
-    """When it is told and when it is taken back by default: one sentence."""
+    """Returns one sentence: when the alert fires and when it resolves by default."""
     seconds = {each.name: each.default for each in rule.thresholds}
-    held, gone = (spelled(Millis(round(seconds[name] * 1000))) for name in (HOLD, CLEAR))
-    told = f"once it has stood for {held}" if seconds[HOLD] else "at once"
-    return f"Told {told}; resolved once it has been gone for {gone}."
+    hold, clear = (ms_text(Millis(round(seconds[name] * 1000))) for name in (HOLD, CLEAR))
+    fires = f"after the condition has been active for {hold}" if seconds[HOLD] else "at once"
+    return f"Fires {fires}; resolves after the condition has been over for {clear}."
 
 
-def silence_of(rule: Rule) -> str | None:
-    """Which other alerts keep it quiet: one sentence, or None."""
+def inhibition_of(rule: Rule) -> str | None:
+    """Returns one sentence: which other alerts inhibit the rule; None if none do."""
     if not rule.inhibited_by:
         return None
     *others, last = (f"`{each}`" for each in rule.inhibited_by)
     causes = f"{', '.join(others)} or {last}" if others else last
-    return f"While {causes} stands, this rule cannot tell, and what it told before stays as it is."
+    return f"While {causes} is active, the result of this rule is unknown and its firing alerts keep firing."
 
 
 def default_of(threshold: Threshold) -> str:
-    """Its default with its unit, as it is written: `30 s`."""
+    """Returns a threshold's default with its unit: `30 s`."""
     return f"{threshold.default:g} {threshold.unit}"

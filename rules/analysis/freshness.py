@@ -4,7 +4,7 @@ Functions that end in `_problem` return one sentence that says why a data source
 """
 
 from rules.finding import Threshold, Thresholds
-from rules.formatting import spelled
+from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.model.monitoring import LeaderView, Probe
 from rules.model.poll import Poll
@@ -63,7 +63,7 @@ def poll_problem(quorum: Quorum) -> str:
     """Returns why the newest poll cannot be used; call it only if that is so."""
     if quorum.poll is None:
         return "DescribeQuorum has not been answered yet"
-    age = spelled(quorum.now_ms - quorum.poll.observed_at_ms)
+    age = ms_text(quorum.now_ms - quorum.poll.observed_at_ms)
     missing = "" if quorum.poll.leader else ", without a row of the leader, to whose clock the other rows are compared"
     return f"DescribeQuorum was last answered {age} ago{missing}"
 
@@ -89,7 +89,7 @@ def log_age_problem(quorum: Quorum, thresholds: Thresholds) -> str | None:
     served = quorum.log_seen_at_ms
     if served is not None and quorum.now_ms - served <= thresholds.ms(SEEN_AGE.name):
         return None
-    ago = "never" if served is None else f"{spelled(quorum.now_ms - served)} ago"
+    ago = "never" if served is None else f"{ms_text(quorum.now_ms - served)} ago"
     return f"the metadata log was last answered {ago}"
 
 

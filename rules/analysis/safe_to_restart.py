@@ -16,7 +16,7 @@ from rules.analysis.freshness import POLLS_ONLY, fresh_poll, log_read_problem, p
 from rules.analysis.leadership import leaderless
 from rules.analysis.replica_lag import Liveness, lag_ms, liveness, replica_row
 from rules.finding import Thresholds
-from rules.formatting import counted, listed, spelled
+from rules.formatting import and_join, ms_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
@@ -90,7 +90,7 @@ def _obstacle(quorum: Quorum, thresholds: Thresholds) -> str | None:
     """Returns why the restart cannot be evaluated at all; None if it can."""
     no_leader = leaderless(quorum)
     if no_leader is not None:
-        reported = f"reported by {listed(no_leader.answered, 3)}" if no_leader.answered else "all refuse connections"
+        reported = f"reported by {and_join(no_leader.answered, 3)}" if no_leader.answered else "all refuse connections"
         return f"no controller leads the quorum ({reported}): fix that first"
     problem = log_read_problem(quorum) if quorum.access.log else POLLS_ONLY
     if problem is None and fresh_poll(quorum, thresholds) is None:
@@ -114,7 +114,7 @@ def _not_in_sync(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thresh
     lag = lag_ms(poll, row) if row else None
     if lag is None:
         return "is not known to have caught up"
-    return None if lag <= CAUGHT_UP_MS else f"is {spelled(lag)} behind the leader"
+    return None if lag <= CAUGHT_UP_MS else f"is {ms_text(lag)} behind the leader"
 
 
 def _too_few_voters(
@@ -134,7 +134,7 @@ def _too_few_voters(
             why = _not_in_sync(quorum, poll, key, thresholds) or "refuses connections at its recorded endpoint"
             yield f"controller {key.id} {why}: bring it back first"
     if len(remaining) < needed:
-        left = counted(len(remaining), "voter")
+        left = plural(len(remaining), "voter")
         yield f"without it {left} of {len(voters)} would remain, caught up and reachable, and {needed} are needed"
 
 
@@ -168,7 +168,7 @@ def _unfinished_changes(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> I
     latest = {row.key for row in poll.voters}
     if latest != committed.keys and None not in {key.directory_id for key in latest}:
         changed = sorted(latest ^ committed.keys)
-        yield f"a change of the voter set is in progress ({listed(changed)}): wait until it is committed"
+        yield f"a change of the voter set is in progress ({and_join(changed)}): wait until it is committed"
 
 
 def _unelectable(

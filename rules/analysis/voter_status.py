@@ -13,7 +13,7 @@ from rules.analysis.replica_lag import (
     since_last_fetch_ms,
 )
 from rules.finding import Threshold, Thresholds
-from rules.formatting import spelled
+from rules.formatting import ms_text
 from rules.model.identifiers import Millis, Offset, ReplicaKey
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
@@ -57,10 +57,10 @@ class VoterStatus:
             case VoterActivity.IN_SYNC:
                 return "in sync"
             case VoterActivity.LAGGING:
-                return "lagging, lag unknown" if self.lag_ms is None else f"lagging by {spelled(self.lag_ms)}"
+                return "lagging, lag unknown" if self.lag_ms is None else f"lagging by {ms_text(self.lag_ms)}"
             case VoterActivity.NOT_FETCHING:
                 age = self.since_last_fetch_ms
-                return f"not fetching, {'no fetch known' if age is None else f'last fetch {spelled(age)} ago'}"
+                return f"not fetching, {'no fetch known' if age is None else f'last fetch {ms_text(age)} ago'}"
 
 
 def voter_statuses(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> tuple[VoterStatus, ...]:

@@ -49,7 +49,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         rule=ID,
         subject="metadata log",
         severity=Severity.CRITICAL,
-        summary=f"Committed metadata was lost: {newest.detail}{_reported_by(newest)}. "
+        summary=f"Committed metadata was lost: {newest.detail}{_reporter(newest)}. "
         "Topics, configurations and ACLs may be missing.",
         evidence={
             "losses": [
@@ -80,7 +80,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     )
 
 
-def _reported_by(failure: FailedObservation) -> str:
+def _reporter(failure: FailedObservation) -> str:
     return f" (reported by {failure.endpoint})" if failure.endpoint else ""
 
 

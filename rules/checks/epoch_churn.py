@@ -87,8 +87,8 @@ def _finding(
         rule=ID,
         subject="quorum",
         severity=Severity.WARNING,
-        summary=f"Too many leader elections: {len(elections)} within {ms_text(window)}. {_explained(quorum, starts)}. "
-        f"Won: {winners}. Nothing is committed during an election.",
+        summary=f"Too many leader elections: {len(elections)} within {ms_text(window)}. "
+        f"{_restarts_sentence(quorum, starts)}. Won: {winners}. Nothing is committed during an election.",
         evidence={
             "elections": [
                 {
@@ -117,7 +117,7 @@ def _finding(
     )
 
 
-def _explained(quorum: Quorum, starts: list[ControllerStart]) -> str:
+def _restarts_sentence(quorum: Quorum, starts: list[ControllerStart]) -> str:
     if quorum.controllers:
         return f"Restarts of controllers explain {plural(len(starts), 'election')}"
     return f"A restart of all {_voter_count(quorum)} voters, which this log does not record, does not explain them"

@@ -72,7 +72,7 @@ def _finding(
         subject="quorum",
         severity=Severity.WARNING if spare == 0 else Severity.CRITICAL,
         summary=f"{problem}: {in_sync} of {len(statuses)} voters are in sync; {needed} are needed.{consequence} "
-        + _named(missing),
+        + _voter_sentences(missing),
         evidence={
             "voters": {str(status.key): str(status) for status in statuses},
             "voters_in_sync": in_sync,
@@ -86,7 +86,7 @@ def _finding(
     )
 
 
-def _named(missing: list[VoterStatus], most: int = 3) -> str:
+def _voter_sentences(missing: list[VoterStatus], most: int = 3) -> str:
     sentences = [f"Voter {status.key.id} is {status}." for status in missing[:most]]
     if len(missing) > most:
         sentences.append(f"{len(missing) - most} more voters are not in sync.")

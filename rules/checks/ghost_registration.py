@@ -103,7 +103,7 @@ def _finding(
             "version, as an observer: it registers again with what it supports",
             "# From Kafka 4.4 on, you can unregister it instead",
             "# Check which nodes are voters",
-            describe_status(quorum, besides=node),
+            describe_status(quorum, excluding=node),
         ),
     )
 

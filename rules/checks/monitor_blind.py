@@ -113,7 +113,7 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         rule=ID,
         subject="quorum",
         severity=Severity.CRITICAL if critical else Severity.WARNING,
-        summary=_summary(ages, stale, failures) + _reported_leader(unreachable),
+        summary=_summary(ages, stale, failures) + _leader_sentence(unreachable),
         evidence={
             "vantage": quorum.vantage.value,
             **(
@@ -139,7 +139,9 @@ def _gatherer_just_restarted(quorum: Quorum) -> bool:
 
 def _summary(ages: dict[str, Millis | None], stale: list[str], failures: list[FailedObservation]) -> str:
     sources = and_join(f"{name} (last answer {_ago(ages[name])})" for name in stale)
-    reasons = and_join([_described(reason, failures) for reason in sorted({each.reason for each in failures})], 4)
+    reasons = and_join(
+        [_reason_with_endpoints(reason, failures) for reason in sorted({each.reason for each in failures})], 4
+    )
     if len(stale) == len(ages):
         problem, consequence = "The state of the quorum is unknown", ""
     else:
@@ -148,13 +150,13 @@ def _summary(ages: dict[str, Millis | None], stale: list[str], failures: list[Fa
     return f"{problem}: no current answer from {sources}.{consequence} {cause}"
 
 
-def _reported_leader(leader: UnreachableLeader | None) -> str:
+def _leader_sentence(leader: UnreachableLeader | None) -> str:
     if leader is None:
         return ""
     return f" Controller {leader.id} does not answer here, but {and_join(leader.followers, 4)} report it as leader."
 
 
-def _described(reason: Reason, failures: list[FailedObservation]) -> str:
+def _reason_with_endpoints(reason: Reason, failures: list[FailedObservation]) -> str:
     """Returns a reason with its endpoints, and with the failures' detail if all of them have the same."""
     matching = [each for each in failures if each.reason is reason]
     details = {each.detail for each in matching}

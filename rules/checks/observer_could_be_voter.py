@@ -190,7 +190,7 @@ def _before_adding(
     if state in (Readiness.CATCHING_UP, Readiness.LAGGING):
         yield f"# Wait until controller {row.key.id} has caught up: it is {state.value}"
     if not_fetching:
-        yield f"# Before you add this observer, start or remove each voter that does not fetch: {and_join(not_fetching)}"
+        yield f"# Before you add this observer, start or remove the voters that do not fetch: {and_join(not_fetching)}"
     elif tolerated_failures(n + 1) <= tolerated_failures(n):
         partner = f"controller {and_join(others)}" if others else "another one"
         yield (

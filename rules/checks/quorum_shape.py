@@ -32,7 +32,7 @@ from dataclasses import dataclass
 
 from rules.analysis.freshness import POLL_AGE, fresh_poll, poll_problem
 from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
-from rules.formatting import counted, listed
+from rules.formatting import and_join, plural
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.model.voter_set import majority, tolerated_failures
@@ -111,7 +111,7 @@ def _finding(quorum: Quorum, voters: list[NodeId], advice: _Advice) -> Finding:
         rule=ID,
         subject="quorum",
         severity=advice.severity,
-        summary=f"The quorum has {counted(n, 'voter')} and tolerates {_failures(tolerated_failures(n))}. "
+        summary=f"The quorum has {plural(n, 'voter')} and tolerates {_failures(tolerated_failures(n))}. "
         f"{advice.consequence}",
         evidence={
             "voters": [*voters],
@@ -125,16 +125,16 @@ def _finding(quorum: Quorum, voters: list[NodeId], advice: _Advice) -> Finding:
         remedy=(
             advice.action,
             "# Change the voters of a static quorum in controller.quorum.voters on every node, or after an upgrade of "
-            f"kraft.version to 1 (the voters are {listed(voters)} now)"
+            f"kraft.version to 1 (the voters are {and_join(voters)} now)"
             if quorum.committed is None
-            else f"# Before you change anything, check that every voter ({listed(voters)}) is caught up",
+            else f"# Before you change anything, check that every voter ({and_join(voters)}) is caught up",
             describe_status(quorum),
         ),
     )
 
 
 def _failures(number: int) -> str:
-    return counted(number, "failure") if number else "no failure"
+    return plural(number, "failure") if number else "no failure"
 
 
 RULE = Rule(

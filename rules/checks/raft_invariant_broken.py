@@ -32,10 +32,10 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
-from rules.formatting import spelled
+from rules.formatting import ms_text
 from rules.model.monitoring import Invariant, InvariantViolation, Reason
 from rules.model.quorum import Quorum
-from rules.remedy_commands import against_raft
+from rules.remedy_commands import contradiction_steps
 
 ID = "raft-invariant-broken"
 EXPLAINED = Threshold(
@@ -79,7 +79,7 @@ def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolati
         "records are committed.",
         evidence={
             "violations": [
-                {"violation": each.detail, "observed": f"{spelled(quorum.now_ms - each.observed_at_ms)} ago"}
+                {"violation": each.detail, "observed": f"{ms_text(quorum.now_ms - each.observed_at_ms)} ago"}
                 for each in broken
             ],
             "epoch": newest.epoch,
@@ -88,7 +88,7 @@ def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolati
             "high_watermark_now": quorum.high_watermark,
             "last_committed_offset": quorum.last_offset,
         },
-        remedy=against_raft(quorum),
+        remedy=contradiction_steps(quorum),
     )
 
 

@@ -35,7 +35,7 @@ from itertools import groupby
 
 from rules.analysis.freshness import SEEN_AGE
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
-from rules.formatting import counted, listed
+from rules.formatting import and_join, plural
 from rules.model.history import ElectedRecovered, Recovery
 from rules.model.identifiers import NodeId, Offset, TopicId
 from rules.model.quorum import Quorum
@@ -83,7 +83,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 def _while_recovering(recovery: Recovery) -> Iterator[_RecoveryViolation]:
     """Returns the violations of a recovery in progress. No leader, and an empty ISR (KIP-966), are allowed."""
     if len(recovery.isr) > 1 or (recovery.leader is not None and recovery.isr != (recovery.leader,)):
-        isr = listed(recovery.isr, 6) if recovery.isr else "empty"
+        isr = and_join(recovery.isr, 6) if recovery.isr else "empty"
         leader = "no leader" if recovery.leader is None else f"leader {recovery.leader}"
         yield _violation(
             recovery, f"is RECOVERING with {leader} and ISR {isr}: a replica that lacks records may count as in sync"
@@ -124,12 +124,12 @@ def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
     first, name = violations[0], _name(violations[0])
     leaders = sorted({each.leader for each in violations if each.leader is not None})
     partitions = len({each.partition for each in violations})
-    keep = f"broker {listed(leaders)}" if leaders else "the brokers that hold them"
+    keep = f"broker {and_join(leaders)}" if leaders else "the brokers that hold them"
     return Finding(
         rule=ID,
         subject=f"topic {name}",
         severity=Severity.CRITICAL,
-        summary=f"{counted(partitions, 'partition')} of topic {name} violate{'s' * (partitions == 1)} KIP-704 during "
+        summary=f"{plural(partitions, 'partition')} of topic {name} violate{'s' * (partitions == 1)} KIP-704 during "
         f"recovery. Partition {first.partition} {first.problem}.",
         evidence={
             "topic": first.topic,

@@ -45,7 +45,7 @@ from rules.finding import (
     clear,
     hold,
 )
-from rules.formatting import counted, spelled
+from rules.formatting import ms_text, plural
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import LeaderLog, LeaderView
 from rules.model.quorum import Quorum
@@ -115,14 +115,14 @@ def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis, limi
         rule=ID,
         subject=SUBJECT,
         severity=Severity.WARNING,
-        summary=f"{leader.capitalize()} has taken no metadata snapshot for {spelled(age)}. {newest}; "
-        f"{counted(records, 'record')} since.",
+        summary=f"{leader.capitalize()} has taken no metadata snapshot for {ms_text(age)}. {newest}; "
+        f"{plural(records, 'record')} since.",
         evidence={
             "leader": view.leader_id,
             "snapshot_end_offset": snapshot.end_offset if snapshot else None,
             "snapshot_epoch": snapshot.epoch if snapshot else None,
             "snapshot_last_contained_timestamp_ms": snapshot.last_contained_timestamp_ms if snapshot else None,
-            "age": spelled(age),
+            "age": ms_text(age),
             "records_since": records,
             "log_start_offset": log.start_offset,
             "log_begins_timestamp_ms": log.begins_timestamp_ms,

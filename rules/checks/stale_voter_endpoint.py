@@ -47,7 +47,7 @@ from rules.analysis.endpoint_status import (
 from rules.analysis.freshness import POLL_AGE, PROBE_AGE, SILENT, fresh_poll
 from rules.analysis.leadership import last_leader_answer_ms, last_polled_leader, leaderless
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import listed
+from rules.formatting import and_join
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Vantage
 from rules.model.quorum import Quorum
@@ -145,7 +145,7 @@ def _finding(endpoints: _VoterEndpoints, status: EndpointStatus) -> Finding:
 
 def _summary(endpoints: _VoterEndpoints, status: EndpointStatus) -> str:
     faults = [_described(fault, status) for fault in status.faults]
-    fault = listed(faults) if faults else "refuses connections: the controller is down or moved"
+    fault = and_join(faults) if faults else "refuses connections: the controller is down or moved"
     if endpoints.down_or_moved:
         consequence = (
             "There is no leader, and none can be elected until a majority is reachable at its recorded endpoints."
@@ -207,7 +207,7 @@ def _remedy(endpoints: _VoterEndpoints, status: EndpointStatus) -> Iterable[str]
         for fault in status.faults:
             yield from _fix(endpoints, status, fault)
     yield "# Check the recorded endpoints: CurrentVoters must show each controller's real endpoint"
-    yield describe_status(endpoints.quorum, besides=status.voter.key.id)
+    yield describe_status(endpoints.quorum, excluding=status.voter.key.id)
 
 
 def _restore_names(endpoints: _VoterEndpoints) -> Iterable[str]:
@@ -218,7 +218,7 @@ def _restore_names(endpoints: _VoterEndpoints) -> Iterable[str]:
     )
     for host in sorted({status.endpoint.host for status in endpoints.unresolved if status.endpoint}):
         addresses = endpoints.quorum.addresses.get(host)
-        known = f" (it was {listed(addresses)})" if addresses else ""
+        known = f" (it was {and_join(addresses)})" if addresses else ""
         yield f"# Make {host}{known} resolve again on every controller and broker"
     leader = endpoints.leader
     last = f", the leader (controller {leader.voter.key.id}) last" if leader else ", the leader last"
@@ -232,7 +232,7 @@ def _restore_names(endpoints: _VoterEndpoints) -> Iterable[str]:
 def _restore_endpoints(endpoints: _VoterEndpoints) -> Iterable[str]:
     refusing = [status for status in endpoints.statuses if status.refused]
     yield (
-        f"# Check on their hosts whether controllers {listed(status.voter.key.id for status in refusing)} run: a probe "
+        f"# Check on their hosts whether controllers {and_join(one.voter.key.id for one in refusing)} run: a probe "
         "cannot distinguish a controller that is down from one that moved"
     )
     for status in refusing:

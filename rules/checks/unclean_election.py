@@ -29,7 +29,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import SEEN_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
-from rules.formatting import counted, listed, spelled
+from rules.formatting import and_join, ms_text, plural
 from rules.model.history import UncleanElections
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
@@ -58,8 +58,8 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 def _finding(quorum: Quorum, newest: Millis, one: UncleanElections) -> Finding:
     name = one.topic or f"with id {one.topic_id}"
     recovering = sum(each.topic_id == one.topic_id for each in quorum.recovering)
-    passed_over = listed(one.passed_over, 6) if one.passed_over else "unknown"
-    elected = f"Broker {listed(one.leaders, 6)} was elected" if one.leaders else "No broker was elected"
+    passed_over = and_join(one.passed_over, 6) if one.passed_over else "unknown"
+    elected = f"Broker {and_join(one.leaders, 6)} was elected" if one.leaders else "No broker was elected"
     steps = []
     if one.topic is not None:
         steps += ["# Check the leader and the in-sync replicas now", describe_topic(quorum, one.topic, one.leaders)]
@@ -67,8 +67,8 @@ def _finding(quorum: Quorum, newest: Millis, one: UncleanElections) -> Finding:
         rule=ID,
         subject=f"topic {name}",
         severity=Severity.INFO,
-        summary=f"{counted(one.elections, 'unclean leader election')} for topic {name}, the newest "
-        f"{spelled(Millis(newest - one.last_timestamp_ms))} ago. {elected}; in sync before and not elected: "
+        summary=f"{plural(one.elections, 'unclean leader election')} for topic {name}, the newest "
+        f"{ms_text(Millis(newest - one.last_timestamp_ms))} ago. {elected}; in sync before and not elected: "
         f"{passed_over}. Acknowledged records may be lost.",
         evidence={
             "topic": one.topic,
@@ -78,7 +78,7 @@ def _finding(quorum: Quorum, newest: Millis, one: UncleanElections) -> Finding:
             "partitions_recovering_now": recovering,
             "elected": [*one.leaders],
             "in_sync_before_and_not_elected": [*one.passed_over],
-            "first": f"{spelled(Millis(newest - one.first_timestamp_ms))} ago",
+            "first": f"{ms_text(Millis(newest - one.first_timestamp_ms))} ago",
             "newest_offset": one.last_offset,
         },
         remedy=(

@@ -48,7 +48,7 @@ from rules.finding import (
     clear,
     hold,
 )
-from rules.formatting import counted, listed, spelled
+from rules.formatting import and_join, ms_text, plural
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
@@ -95,7 +95,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     unregistered = [f"{role} {one.id}" for role, one in registered if one.features is None]
     if unregistered:
         # An old state blob holds no features. A node registers again at each start.
-        why = f"the features that {listed(unregistered, 4)} supports are unknown until it registers again"
+        why = f"the features that {and_join(unregistered, 4)} supports are unknown until it registers again"
         yield UnknownResult(rule=ID, subject=None, why=why)
         return
     nodes = [
@@ -151,7 +151,7 @@ def _mixed(nodes: list[_Node]) -> bool:
 
 
 def _unsupported_level(quorum: Quorum, node: _Node, wrong: list[tuple[str, int]]) -> Finding:
-    what = listed(f"{feature} {level} (it supports {node.range(feature)})" for feature, level in wrong)
+    what = and_join(f"{feature} {level} (it supports {node.range(feature)})" for feature, level in wrong)
     return Finding(
         rule=ID,
         subject=node.name,
@@ -180,8 +180,8 @@ def _mixed_versions(quorum: Quorum, nodes: list[_Node]) -> Finding:
     if behind:
         levels = sorted({node.range(METADATA_VERSION).highest for node in behind})
         what = (
-            f"{listed((node.name for node in behind), 4)} supports metadata.version up to {listed(levels)}, "
-            f"{counted(len(ahead), 'other node')} up to {newest}"
+            f"{and_join((node.name for node in behind), 4)} supports metadata.version up to {and_join(levels)}, "
+            f"{plural(len(ahead), 'other node')} up to {newest}"
         )
     else:
         what = "all support the same metadata.version and differ in other features"
@@ -189,12 +189,12 @@ def _mixed_versions(quorum: Quorum, nodes: list[_Node]) -> Finding:
         rule=ID,
         subject="nodes",
         severity=Severity.WARNING,
-        summary=f"Nodes of different versions have been registered for {spelled(age)}: {what}.",
+        summary=f"Nodes of different versions have been registered for {ms_text(age)}: {what}.",
         evidence={
             "nodes_by_supported_levels": _groups(nodes),
             "outdated_and_not_running": [node.name for node in behind if not node.running],
             "metadata_version": quorum.metadata_version,
-            "for": spelled(age),
+            "for": ms_text(age),
         },
         remedy=(
             *_catch_up(behind),
@@ -209,10 +209,10 @@ def _catch_up(behind: list[_Node]) -> Iterable[str]:
     running = [node.name for node in behind if node.running]
     stopped = [node.name for node in behind if not node.running]
     if running:
-        yield f"# Upgrade {listed(running, 8)} to the version of the others, one after the other"
+        yield f"# Upgrade {and_join(running, 8)} to the version of the others, one after the other"
     if stopped:
         yield (
-            f"# Start {listed(stopped, 8)} (not running) with the version of the others, or remove its registration if "
+            f"# Start {and_join(stopped)} (not running) with the version of the others, or remove its registration if "
             "it no longer exists: for a broker with kafka-cluster.sh unregister after its partitions have moved, for a "
             "controller from Kafka 4.4 on"
         )
@@ -269,12 +269,12 @@ def _finalizable(quorum: Quorum, nodes: list[_Node], feature: str, in_force: int
         rule=ID,
         subject=feature,
         severity=Severity.INFO,
-        summary=f"Feature {feature} {in_force} is finalized. Every node has supported {highest} for {spelled(age)}.",
+        summary=f"Feature {feature} {in_force} is finalized. Every node has supported {highest} for {ms_text(age)}.",
         evidence={
             "feature": feature,
             "finalized_level": in_force,
             "level_all_nodes_support": highest,
-            "for": spelled(age),
+            "for": ms_text(age),
             "controllers_registered": sum(node.role == "controller" for node in nodes),
             "brokers_registered": sum(node.role == "broker" for node in nodes),
             "finalized_levels": dict(_levels(quorum)),

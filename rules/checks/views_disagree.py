@@ -35,11 +35,11 @@ from collections.abc import Iterable, Sequence
 from rules.analysis.freshness import POLL_AGE, VIEW_AGE, fresh_poll, fresh_views
 from rules.analysis.leadership import leaders_of_newest_epoch
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import listed, spelled
+from rules.formatting import and_join, ms_text
 from rules.model.identifiers import Epoch, Millis, NodeId
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
-from rules.remedy_commands import against_raft, describe_status
+from rules.remedy_commands import contradiction_steps, describe_status
 
 ID = "views-disagree"
 
@@ -94,7 +94,7 @@ def _described(view: LeaderView) -> str:
 
 def _views(quorum: Quorum, views: list[LeaderView]) -> dict[str, Plain]:
     return {
-        _name(view): f"{_described(view)}, for at least {spelled(Millis(quorum.now_ms - view.since_ms))}"
+        _name(view): f"{_described(view)}, for at least {ms_text(Millis(quorum.now_ms - view.since_ms))}"
         for view in views
     }
 
@@ -104,7 +104,7 @@ def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders:
         rule=ID,
         subject="quorum",
         severity=Severity.CRITICAL,
-        summary=f"Epoch {epoch} has {len(leaders)} leaders, {listed(leaders)}, which Raft rules out. Controllers may "
+        summary=f"Epoch {epoch} has {len(leaders)} leaders, {and_join(leaders)}, which Raft rules out. Controllers may "
         "disagree about which records are committed.",
         evidence={
             "epoch": epoch,
@@ -113,7 +113,7 @@ def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders:
             "leader_reported_by_poll": quorum.poll.leader_id if quorum.poll else None,
             "last_committed_offset": quorum.last_offset,
         },
-        remedy=against_raft(quorum),
+        remedy=contradiction_steps(quorum),
     )
 
 
@@ -148,14 +148,14 @@ def _remedy(quorum: Quorum, view: LeaderView, leader: NodeId) -> tuple[str, ...]
     if not view.this_cluster:
         return (
             f"# Correct the address {view.endpoint}, or the process there: it is a node with another cluster id",
-            describe_status(quorum, besides=view.node),
+            describe_status(quorum, excluding=view.node),
         )
     return (
         f"# Check in the log of {_name(view)} why it does not hear from controller {leader}: network, name resolution, "
         "endpoints",
         "# Restart it when it can reach the other controllers; do not restart the others",
         "# Check which replicas fetch from the leader",
-        describe_status(quorum, besides=view.node),
+        describe_status(quorum, excluding=view.node),
     )
 
 

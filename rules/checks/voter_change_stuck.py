@@ -33,7 +33,7 @@ from rules.analysis.freshness import POLL_AGE, SEEN_AGE, SILENT
 from rules.analysis.replica_lag import same_replica
 from rules.analysis.voter_status import BEHIND, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
-from rules.formatting import listed
+from rules.formatting import and_join
 from rules.model.identifiers import ReplicaKey
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
@@ -67,7 +67,7 @@ def _finding(
     statuses: tuple[VoterStatus, ...],
 ) -> Finding:
     in_sync, needed = in_sync_count(statuses), majority(len(statuses))
-    change = listed(
+    change = and_join(
         [*(f"adding controller {key.id}" for key in added), *(f"removing controller {key.id}" for key in removed)]
     )
     return Finding(

@@ -34,7 +34,7 @@ from rules.analysis.disk_replacement import HALF_DONE, half_done
 from rules.analysis.freshness import POLL_AGE, SILENT
 from rules.analysis.replica_lag import Liveness, lag_ms, liveness, same_replica, since_last_fetch_ms
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import counted, spelled
+from rules.formatting import ms_text, plural
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
@@ -124,7 +124,7 @@ def _finding(
             "old_is_still_a_voter": replacement.removed_at_ms is None,
             "old_last_fetched": _ago(since_last_fetch_ms(quorum, poll, old)),
             "new_last_fetched": _ago(since_last_fetch_ms(quorum, poll, new)),
-            "new_lag": "unknown" if behind is None else spelled(behind),
+            "new_lag": "unknown" if behind is None else ms_text(behind),
             "new_log_end_offset": replacement.new.log_end_offset,
             "voters": len(committed.voters),
             "voters_fetching": fetching,
@@ -146,7 +146,7 @@ def _summary(committed: VoterSet, replacement: _Replacement, fetching: int) -> s
             f"the new replica {new} is fetching but not added yet."
         )
     spare = fetching - committed.majority
-    tolerance = "no further failure" if spare <= 0 else counted(spare, "further failure")
+    tolerance = "no further failure" if spare <= 0 else plural(spare, "further failure")
     return (
         f"Controller {new.id} has a new directory id and is not a voter: voter {old} is not fetching, observer {new} "
         f"is. {fetching} of {len(committed.voters)} voters are active; the quorum tolerates {tolerance}."
@@ -154,7 +154,7 @@ def _summary(committed: VoterSet, replacement: _Replacement, fetching: int) -> s
 
 
 def _ago(silence: Millis | None) -> str:
-    return "never" if silence is None else f"{spelled(silence)} before the poll"
+    return "never" if silence is None else f"{ms_text(silence)} before the poll"
 
 
 RULE = Rule(

@@ -152,7 +152,7 @@ class LeaderView:
 class FailedObservation:
     """The newest failed attempt to observe one data source at one address."""
 
-    # pydantic reads this when it stores the state: the stored key of `source` stays `sight`, its name until version 1.
+    # pydantic reads this when it writes and reads the state blob: the stored key of `source` is `sight`.
     __pydantic_config__: ClassVar[Mapping[str, object]] = {
         "alias_generator": lambda name: {"source": "sight"}.get(name, name),
         "serialize_by_alias": True,

@@ -1,1 +1,1 @@
-"""What the remaining metadata log directories allow (KIP-1347): the most advanced one, and a new voter list."""
+"""What the surviving metadata log directories allow (KIP-1347): the most complete one, and a new voter list."""

@@ -1,9 +1,9 @@
-"""Which of the disks that are left holds the most, and whether that is everything that was ever committed.
+"""Which of the surviving disks has the most complete metadata log, and whether it has everything that was committed.
 
-A record is committed when a majority of the voters has it (KIP-595). So of any `n - n//2` voters' disks one has it, and
-the most complete log among them, by epoch and then by offset as an election compares logs, has all that is committed:
-that is the one to go on with. With fewer disks nobody can say so; a damaged one tells no more than one that is missing,
-for what it had may stand behind the damage. What the best has beyond may never have been committed.
+A record is committed when a majority of the voters has it (KIP-595). So one of any `n - n//2` voters' disks has it, and
+the most complete log among them (compared by epoch and then by offset, as in an election) has every committed record:
+recover from that one. With fewer disks this cannot be known. A damaged disk counts as a missing one, because the
+records after the damage may be lost. Records that only the best disk has may never have been committed.
 """
 
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from rules.analysis.electability import Position, VoterStanding, electability
 from rules.model.identifiers import Epoch, Offset, ReplicaKey
-from rules.model.voter_set import VoterSet
+from rules.model.voter_set import VoterSet, tolerated_failures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survivor:
-    """One disk: whose it is, where its log ends, and the newest voter set in it."""
+class SurvivingDisk:
+    """One disk: its replica, where its log ends, and the newest voter set in it."""
 
     key: ReplicaKey
     epoch: Epoch
@@ -25,7 +25,7 @@ class Survivor:
     """The offset after its last record."""
     voters: VoterSet
     intact: bool = True
-    """False where its log is damaged or lacks its beginning: it once held more than this."""
+    """False if its log is damaged or its beginning is missing: it once held more."""
 
     @property
     def position(self) -> Position:
@@ -34,84 +34,84 @@ class Survivor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survival:
-    """What these disks are worth together."""
+class DiskSurvival:
+    """What the surviving disks hold together."""
 
     best: tuple[ReplicaKey, ...]
-    """The voters whose logs go furthest: to go on with one of them loses nothing that any of these disks has."""
+    """The voters with the most complete logs: recovering from one of them loses no record of these disks."""
     voters: VoterSet
-    """By the furthest log."""
+    """The voter set in the most complete log."""
     present: tuple[ReplicaKey, ...]
     """Voters whose disks, with their directory ids, are among these."""
     damaged: tuple[ReplicaKey, ...]
     """Those of them that are not intact."""
     absent: tuple[ReplicaKey, ...]
-    """Voters whose disks are not."""
+    """Voters whose disks are missing."""
     needed: int
-    """How many voters' disks it takes to know that one of them has everything committed."""
+    """How many voters' disks are needed to know that one of them has every committed record."""
     electable: bool
-    """These voters, all started and reaching each other, could elect a leader."""
+    """These voters could elect a leader if all of them ran and reached each other."""
 
     @property
     def holds_all_committed(self) -> bool:
-        """`best` has every record that was ever committed."""
+        """Whether `best` certainly has every record that was committed."""
         return len(self.present) - len(self.damaged) >= self.needed
 
 
-def survival(disks: Iterable[Survivor]) -> Survival | None:
-    """Judge the disks that are left; None when none of them is a voter's.
+def disk_survival(disks: Iterable[SurvivingDisk]) -> DiskSurvival | None:
+    """Evaluates the surviving disks; None if none of them is a voter's.
 
     Args:
-        disks: of one cluster, each once; brokers' too.
+        disks: of one cluster, each once; brokers' disks too.
     """
-    given = sorted(disks, key=lambda disk: (disk.position, disk.key), reverse=True)
-    if not given:
+    ordered = sorted(disks, key=lambda disk: (disk.position, disk.key), reverse=True)
+    if not ordered:
         return None
-    voters = given[0].voters
-    left = [disk for disk in given if disk.key in voters.keys]
-    if not left:
+    voters = ordered[0].voters
+    of_voters = [disk for disk in ordered if disk.key in voters.keys]
+    if not of_voters:
         return None
-    positions = {disk.key: disk.position for disk in left}
+    positions = {disk.key: disk.position for disk in of_voters}
     keys = sorted(voters.keys)
-    elected = electability(
+    election = electability(
         VoterStanding(key=key, alive=key in positions, reachable=True, position=positions.get(key)) for key in keys
     )
-    return Survival(
-        best=tuple(sorted(disk.key for disk in left if disk.position == left[0].position)),
+    return DiskSurvival(
+        best=tuple(sorted(disk.key for disk in of_voters if disk.position == of_voters[0].position)),
         voters=voters,
         present=tuple(sorted(positions)),
-        damaged=tuple(sorted(disk.key for disk in left if not disk.intact)),
+        damaged=tuple(sorted(disk.key for disk in of_voters if not disk.intact)),
         absent=tuple(key for key in keys if key not in positions),
-        needed=len(keys) - len(keys) // 2,
-        electable=elected.electable,
+        needed=tolerated_failures(len(keys)) + 1,
+        electable=election.electable,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overridden:
-    """A snapshot whose voter set is not the one that the log below it tells: somebody wrote it (KIP-1347)."""
+class VoterSetOverride:
+    """A snapshot with another voter set than the log before it: the set was overridden by hand (KIP-1347)."""
 
     before: VoterSet
     after: VoterSet
 
     @property
     def identities_changed(self) -> bool:
-        """Node ids or directory ids differ, not endpoints alone: no override of the KIP does that."""
+        """Whether node ids or directory ids differ and not only endpoints: no override of the KIP does that."""
         return self.before.keys != self.after.keys
 
 
-def overridden(told: Iterable[tuple[VoterSet, bool]], log_from: Offset) -> tuple[Overridden, ...]:
-    """The snapshots of one disk that changed its voters.
+def overrides_in(voter_sets: Iterable[tuple[VoterSet, bool]], log_from: Offset) -> tuple[VoterSetOverride, ...]:
+    """Returns the overrides in one disk's snapshots.
 
     Args:
-        told: every voter set of the disk in order of offsets, and whether a snapshot told it.
-        log_from: the oldest offset that is still in its log: a change before that may have been an ordinary one.
+        voter_sets: every voter set of the disk in order of offsets, and whether it is in a snapshot.
+        log_from: the oldest offset that is still in its log: a change before it may have been an ordinary one.
     """
     found = []
     before: VoterSet | None = None
-    for voters, in_snapshot in told:
+    for voters, in_snapshot in voter_sets:
         known = before if before is not None and log_from <= before.offset + 1 else None
         if known is not None and in_snapshot and {*voters.voters} != {*known.voters}:
-            found.append(Overridden(before=known, after=voters))
+            found.append(VoterSetOverride(before=known, after=voters))
         before = voters
     return tuple(found)

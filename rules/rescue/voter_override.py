@@ -1,8 +1,8 @@
-"""KIP-1347's override, as far as it can be judged without writing: the list of controllers, and what it would change.
+"""KIP-1347's voter override, as far as it can be evaluated without writing: the list, and what it would change.
 
-The KIP is under discussion and in no Kafka; `--override-voters` would write a snapshot with a new VotersRecord. What it
-compares, refuses and prints is here in its own words (class VoterSetDiff of its text), so that the same is known before
-anybody touches a disk.
+The KIP is under discussion and in no Kafka release; `--override-voters` would write a snapshot with a new VotersRecord.
+This module compares, rejects and prints as the KIP's text does (its class VoterSetDiff), so that the result is known
+before any disk is changed.
 """
 
 import re
@@ -17,7 +17,7 @@ _ITEM = re.compile(r"(?P<id>\d+)@(?P<host>\[[^\]]+\]|[^:\[\]@,\s]+):(?P<port>\d{
 _PORT_MAX = 65535
 
 
-class Outcome(StrEnum):
+class OverrideOutcome(StrEnum):
     """What the override would do with a list."""
 
     NO_CHANGE = "no-change"
@@ -28,40 +28,40 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """KIP-1347's VoterSetDiff: a recorded voter set against the list that is given."""
+class VoterSetDifference:
+    """KIP-1347's VoterSetDiff: a recorded voter set compared with the provided list."""
 
     has_voter_id_changes: bool
     has_directory_id_changes: bool
     endpoint_changes: Mapping[NodeId, Endpoint]
-    """The new endpoint of each voter whose host or port differs, as text; only of voters that are in both."""
+    """The new endpoint of each voter whose host or port differs as text; only of voters that are in both sets."""
     lost_listeners: Mapping[NodeId, tuple[Endpoint, ...]]
-    """The list has one listener a voter: these recorded ones would be gone."""
+    """The recorded endpoints that the override would remove: the list has one listener per voter."""
 
     @property
-    def outcome(self) -> Outcome:
-        """Refused, nothing to do, or safe by the KIP's rules."""
+    def outcome(self) -> OverrideOutcome:
+        """Rejected, no change, or passed, by the KIP's rules."""
         if self.has_voter_id_changes or self.has_directory_id_changes:
-            return Outcome.REJECTED
-        return Outcome.PASSED if self.endpoint_changes else Outcome.NO_CHANGE
+            return OverrideOutcome.REJECTED
+        return OverrideOutcome.PASSED if self.endpoint_changes else OverrideOutcome.NO_CHANGE
 
     def __str__(self) -> str:
-        """As the KIP prints it."""
+        """Returns the difference as the KIP prints it."""
         changes = ", ".join(f"{node}={endpoint}" for node, endpoint in sorted(self.endpoint_changes.items()))
         ids, directories = (str(flag).lower() for flag in (self.has_voter_id_changes, self.has_directory_id_changes))
         flags = f"hasVoterIdChanges={ids}, hasDirectoryIdChanges={directories}"
         return f"VoterSetDiff{{{flags}, endpointChanges={{{changes}}}}}"
 
 
-def controllers(text: str, listener: str) -> tuple[Voter, ...]:
-    """The voters of a list as `--initial-controllers` takes it: ID@HOST:PORT:DIRECTORY_ID, comma separated.
+def parse_controllers(text: str, listener: str) -> tuple[Voter, ...]:
+    """Parses a list of voters as `--initial-controllers` takes it: ID@HOST:PORT:DIRECTORY_ID, comma separated.
 
     Args:
-        text: the list; an IPv6 address stands in brackets.
-        listener: the name of the controllers' listener, which the list does not say.
+        text: the list; an IPv6 address is in brackets.
+        listener: the name of the controllers' listener, which the list does not contain.
 
     Raises:
-        ValueError: one sentence for the first thing that cannot be.
+        ValueError: one sentence about the first invalid item.
     """
     voters: dict[NodeId, Voter] = {}
     for item in (part.strip() for part in text.split(",")):
@@ -72,7 +72,7 @@ def controllers(text: str, listener: str) -> tuple[Voter, ...]:
         if not 0 < port <= _PORT_MAX:
             raise ValueError(f"'{item}': {port} is no port")
         if node in voters:
-            raise ValueError(f"controller {node} stands twice in the list")
+            raise ValueError(f"controller {node} occurs twice in the list")
         endpoint = Endpoint(listener=listener, host=match["host"].strip("[]"), port=port)
         key = ReplicaKey(id=node, directory_id=DirectoryId(match["directory"]))
         voters[node] = Voter(key=key, endpoints=(endpoint,))
@@ -80,9 +80,9 @@ def controllers(text: str, listener: str) -> tuple[Voter, ...]:
 
 
 def initial_controllers(voters: Iterable[Voter]) -> str | None:
-    """The list that says these voters, for `--initial-controllers`; None where one has no endpoint or directory id.
+    """Returns these voters as a list for `--initial-controllers`; None if one has no endpoint or directory id.
 
-    Whoever rescues a quorum that is down needs this, and then nobody else can tell it.
+    An operator who rescues a quorum that is down needs this list, and no Kafka tool can print it then.
     """
     items = []
     for voter in sorted(voters, key=lambda voter: voter.key.id):
@@ -92,8 +92,8 @@ def initial_controllers(voters: Iterable[Voter]) -> str | None:
     return ",".join(items)
 
 
-def compare(persisted: Iterable[Voter], provided: Iterable[Voter]) -> Difference:
-    """What the list would change in a recorded voter set. Hosts are compared as text, as the KIP does."""
+def compare(persisted: Iterable[Voter], provided: Iterable[Voter]) -> VoterSetDifference:
+    """Returns what the list would change in a recorded voter set. Hosts are compared as text, as the KIP does."""
     before = {voter.key.id: voter for voter in persisted}
     after = {voter.key.id: voter for voter in provided}
     both = sorted(before.keys() & after.keys())
@@ -107,7 +107,7 @@ def compare(persisted: Iterable[Voter], provided: Iterable[Voter]) -> Difference
         others = tuple(one for one in before[node].endpoints if one not in recorded)
         if others:
             lost[node] = others
-    return Difference(
+    return VoterSetDifference(
         has_voter_id_changes=before.keys() != after.keys(),
         has_directory_id_changes=any(before[node].key != after[node].key for node in both),
         endpoint_changes=changes,
@@ -116,20 +116,20 @@ def compare(persisted: Iterable[Voter], provided: Iterable[Voter]) -> Difference
 
 
 def renamed_suffix(persisted: Iterable[Voter], now: Mapping[NodeId, Endpoint]) -> tuple[str, str] | None:
-    """The domain that every voter's name lost and the one it got, where all first labels stayed; else None.
+    """Returns the old and the new domain if all voters' names changed the same suffix; else None.
 
-    A DNS suffix that was renamed (`cluster.local` to `cluster-new.local`) changes all names at once: one cause, and one
-    cure, however many endpoints are stale.
+    A renamed DNS suffix (`cluster.local` to `cluster-new.local`) changes all names at once: one cause and one fix for
+    all stale endpoints.
     """
     pairs = [(voter.endpoints[0].host, now[voter.key.id].host) for voter in persisted if voter.key.id in now]
-    suffixes = {_suffixes(old, new) for old, new in pairs}
+    suffixes = {_different_suffixes(old, new) for old, new in pairs}
     if len(pairs) < 2 or len(suffixes) != 1:
         return None
     return suffixes.pop()
 
 
-def _suffixes(old: str, new: str) -> tuple[str, str] | None:
-    """What differs behind the labels that both names begin with."""
+def _different_suffixes(old: str, new: str) -> tuple[str, str] | None:
+    """Returns what differs after the labels that both names begin with."""
     before, after = old.split("."), new.split(".")
     same = 0
     while same < min(len(before), len(after)) and before[same] == after[same]:
@@ -139,8 +139,8 @@ def _suffixes(old: str, new: str) -> tuple[str, str] | None:
     return ".".join(before[same:]), ".".join(after[same:])
 
 
-def spelled(voters: Iterable[Voter]) -> str:
-    """A voter set as the KIP prints it, which leaves out the kraft.versions that a voter supports as well."""
+def voter_set_text(voters: Iterable[Voter]) -> str:
+    """Returns a voter set as the KIP prints it, which also omits each voter's supported kraft.versions."""
     nodes = ", ".join(
         f"VoterNode(voterKey=ReplicaKey(id={voter.key.id}, directoryId={voter.key.directory_id}), "
         f"listeners=Endpoints({', '.join(f'{one.listener}://{one}' for one in voter.endpoints)}), "

@@ -7,7 +7,7 @@ import pytest
 
 from rules.evaluate import RULES
 from rules.finding import Rule, Threshold
-from rules.rule_page import page_of, silence_of, times_of
+from rules.rule_page import inhibition_of, page_of, times_of
 from tests.rule_pages import PAGES, linked, markdown, pages
 
 WANTED = pages()
@@ -52,15 +52,17 @@ def test_another_rule_is_a_link_and_the_rule_itself_is_none() -> None:
     assert linked("`kraftwatch check`", of=rule) == "`kraftwatch check`"
 
 
-def test_times_and_what_keeps_a_rule_quiet_are_sentences() -> None:
+def test_times_and_inhibition_are_sentences() -> None:
     numbers = (Threshold(name="hold", default=0, unit="s", meaning=""), RULES["no-leader"].thresholds[1])
     rule = replace(RULES["no-leader"], thresholds=numbers, inhibited_by=("a", "b", "c"))
 
-    assert times_of(rule) == "Told at once; resolved once it has been gone for 10 s."
-    assert times_of(RULES["no-leader"]) == "Told once it has stood for 5 s; resolved once it has been gone for 10 s."
-    assert silence_of(RULES["no-leader"]) is None
-    assert silence_of(rule) == (
-        "While `a`, `b` or `c` stands, this rule cannot tell, and what it told before stays as it is."
+    assert times_of(rule) == "Fires at once; resolves after the condition has been over for 10 s."
+    assert times_of(RULES["no-leader"]) == (
+        "Fires after the condition has been active for 5 s; resolves after the condition has been over for 10 s."
+    )
+    assert inhibition_of(RULES["no-leader"]) is None
+    assert inhibition_of(rule) == (
+        "While `a`, `b` or `c` is active, the result of this rule is unknown and its firing alerts keep firing."
     )
 
 

@@ -1,4 +1,4 @@
-"""`make bench`: decoding, replay, and the idle job. Prints numbers, asserts none."""
+"""`make bench`: measures decoding, replay and the idle job. Prints numbers and asserts nothing."""
 
 import sys
 

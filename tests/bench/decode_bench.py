@@ -1,6 +1,6 @@
-"""What decode costs: CPU time, the process's own, on any log segment or `.checkpoint`.
+"""Measures the CPU time of decoding a log segment or `.checkpoint`.
 
-`python tests/bench/decode_bench.py [FILE ...]` without a file takes the small ones the tests have.
+`python tests/bench/decode_bench.py [FILE ...]`; without a file it uses the small ones of the tests.
 """
 
 import lzma
@@ -13,16 +13,16 @@ from typing import Any
 
 from connectors.event_columns import EventColumns
 from connectors.metadata.batches import RecordBatch, scan
-from connectors.metadata.decoder import decode
+from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.redaction import redact
 
 DATA = Path(__file__).parents[1] / "data" / "metadata"
 PIECE = 1 << 20
-"""Bytes of one observation at most, as far as batches allow."""
+"""The maximal size of one observation in bytes, unless a single batch is larger."""
 
 
 def main(names: list[str]) -> None:
-    """One line a file: records, batches, and the cost of each step."""
+    """Prints records, batches and the cost of each step, file by file."""
     files = [Path(name) for name in names] or sorted(DATA.glob("*.xz"))
     for path in files:
         content = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
@@ -30,43 +30,45 @@ def main(names: list[str]) -> None:
         records = sum(batch.record_count for batch in batches)
         sys.stdout.write(f"{path.name}: {records:,} records, {len(batches):,} batches, {len(content):,} bytes\n")
         kind = "snapshot" if ".checkpoint" in path.name else "records"
-        parts = list(pieces(content, batches))
+        parts = list(split_into_pieces(content, batches))
         steps: list[tuple[str, Callable[[int, bytes], object]]] = [
-            ("scan", scanned),
-            ("redact", redacted),
-            ("decode", partial(decoded, kind)),
-            ("decode, to columns", partial(columns, kind)),
+            ("scan", scan_batches),
+            ("redact", redact_piece),
+            ("decode", partial(decode_piece, kind)),
+            ("decode, to columns", partial(decode_to_columns, kind)),
         ]
         for step, run in steps:
-            best = min(spent(parts, run) for _ in range(3))
+            best = min(cpu_seconds(parts, run) for _ in range(3))
             sys.stdout.write(
                 f"  {step:20} {best:7.3f} s  {records / best / 1e6:6.2f} M records/s"
                 f"  {len(content) / best / 1e6:7.1f} MB/s  {best / len(batches) * 1e6:7.2f} µs a batch\n"
             )
 
 
-def scanned(_: int, part: bytes) -> int:
-    """Batches found, each CRC checked."""
+def scan_batches(_: int, part: bytes) -> int:
+    """Counts the batches and checks each CRC."""
     return sum(1 for _ in scan(part))
 
 
-def redacted(_: int, part: bytes) -> bytes:
-    """What gather writes."""
+def redact_piece(_: int, part: bytes) -> bytes:
+    """Redacts one observation, as the gatherer does."""
     return redact(part)
 
 
-def columns(kind: str, base: int, part: bytes) -> dict[str, list[Any]]:
-    """One observation decoded, and turned to columns."""
-    return decoded(kind, base, part).columns()
+def decode_to_columns(kind: str, base: int, part: bytes) -> dict[str, list[Any]]:
+    """Decodes one observation and converts it to columns."""
+    return decode_piece(kind, base, part).columns()
 
 
-def decoded(kind: str, base: int, part: bytes) -> EventColumns:
-    """One observation decoded."""
-    return decode(part, kind=kind, base_offset=base, last_offset=base, leader_epoch=1, high_watermark=base)
+def decode_piece(kind: str, base: int, part: bytes) -> EventColumns:
+    """Decodes one observation."""
+    if kind == "snapshot":
+        return decode_snapshot_piece(part, end_offset=base, epoch=1)
+    return decode_records(part, base_offset=base, last_offset=base, leader_epoch=1, high_watermark=base)
 
 
-def pieces(content: bytes, batches: list[RecordBatch]) -> Iterator[tuple[int, bytes]]:
-    """Whole batches, as observations hold them, with the first one's base offset."""
+def split_into_pieces(content: bytes, batches: list[RecordBatch]) -> Iterator[tuple[int, bytes]]:
+    """Yields pieces of whole batches, as observations hold them, each with its base offset."""
     start, base = 0, batches[0].base_offset
     for batch in batches:
         if batch.end - start > PIECE and batch.position > start:
@@ -75,8 +77,8 @@ def pieces(content: bytes, batches: list[RecordBatch]) -> Iterator[tuple[int, by
     yield base, content[start : batches[-1].end]
 
 
-def spent(parts: list[tuple[int, bytes]], run: Callable[[int, bytes], object]) -> float:
-    """CPU seconds of one step over all pieces; each result is let go before the next."""
+def cpu_seconds(parts: list[tuple[int, bytes]], run: Callable[[int, bytes], object]) -> float:
+    """Returns the CPU seconds of one step over all pieces; each result is freed before the next."""
     before = time.process_time()
     for base, part in parts:
         run(base, part)

@@ -1,6 +1,6 @@
-"""What the job costs while nothing happens: CPU of a core and memory of each process, over a minute.
+"""Measures the idle job: CPU share of one core and memory of each process, over one minute.
 
-A real quorum of 3 controllers and 2 brokers, the real job with its defaults; prints numbers, asserts none.
+Runs a real quorum of 3 controllers and 2 brokers, and the real job with its defaults. Asserts nothing.
 """
 
 import json
@@ -15,15 +15,15 @@ from rich.console import Console
 from rich.table import Table
 
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import Watcher
+from streaming.demo.job_process import JobProcess
 
-WARM_S = 40.0
+WARM_UP_S = 40.0
 MEASURED_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """One process between two looks."""
+class ProcessCost:
+    """CPU and memory of one process during the measurement."""
 
     name: str
     cpu: float
@@ -32,18 +32,18 @@ class Cost:
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measures and prints a table."""
     console = Console(highlight=False)
     with tempfile.TemporaryDirectory(prefix="kraftwatch-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        with Lab(folder / "lab") as lab, Watcher(folder=folder / "watch", bootstrap=lab.bootstrap) as watcher:
-            with console.status(f"warming for {WARM_S:.0f} s"):
-                time.sleep(WARM_S)
-            stats = watcher.checkpoint / "log" / "gather-stats.json"
-            asked = requests(stats)
-            first = newest_batch(watcher)
+        with Lab(folder / "lab") as lab, JobProcess(folder=folder / "watch", bootstrap=lab.bootstrap) as job:
+            with console.status(f"warming up for {WARM_UP_S:.0f} s"):
+                time.sleep(WARM_UP_S)
+            stats = job.checkpoint / "log" / "gather-stats.json"
+            first_requests = requests(stats)
+            first_batch = newest_batch(job)
             with console.status(f"measuring for {MEASURED_S:.0f} s"):
-                costs = measured(watcher.pid)
+                costs = measure_processes(job.pid)
             table = Table(title="The idle job", title_justify="left")
             table.add_column("process")
             table.add_column("CPU of a core", justify="right")
@@ -53,15 +53,15 @@ def main() -> int:
             table.add_section()
             table.add_row("all", f"{sum(c.cpu for c in costs):.1%}", f"{sum(c.rss_mb for c in costs):.0f} MB")
             console.print(table)
-            console.print(f"{(newest_batch(watcher) - first) / MEASURED_S:.2f} micro-batches a second")
-            console.print(f"{(requests(stats) - asked) / MEASURED_S:.1f} requests a second to the quorum")
+            console.print(f"{(newest_batch(job) - first_batch) / MEASURED_S:.2f} micro-batches a second")
+            console.print(f"{(requests(stats) - first_requests) / MEASURED_S:.1f} requests a second to the quorum")
     return 0
 
 
-def measured(pid: int) -> list[Cost]:
-    """Every process of the job, dearest first."""
+def measure_processes(pid: int) -> list[ProcessCost]:
+    """Returns the cost of every process of the job, most CPU first."""
     job = psutil.Process(pid)
-    # Spark forks short-lived children all the time: what lives less than a second counts with its parent.
+    # Spark forks short-lived children all the time: processes younger than a second count with their parent.
     before = {
         process: cpu_s(process)
         for process in (job, *job.children(recursive=True))
@@ -69,8 +69,8 @@ def measured(pid: int) -> list[Cost]:
     }
     time.sleep(MEASURED_S)
     costs = [
-        Cost(
-            name=called(process, job),
+        ProcessCost(
+            name=process_role(process, job),
             cpu=(cpu_s(process) - spent) / MEASURED_S,
             rss_mb=process.memory_info().rss / 1e6,
         )
@@ -81,14 +81,14 @@ def measured(pid: int) -> list[Cost]:
 
 
 def cpu_s(process: psutil.Process) -> float:
-    """Seconds of CPU so far, its ended children included: Spark forks chmod for each file."""
+    """Returns the CPU seconds so far, including ended children: Spark forks chmod for each file."""
     times = process.cpu_times()
     return float(times.user + times.system + times.children_user + times.children_system)
 
 
-def called(process: psutil.Process, job: psutil.Process) -> str:
-    """A process by what it does."""
-    words = " ".join(process.cmdline())
+def process_role(process: psutil.Process, job: psutil.Process) -> str:
+    """Returns the role of a process, from its command line."""
+    command_line = " ".join(process.cmdline())
     names = {
         "connectors.gather": "gatherer",
         "org.apache.spark.deploy": "Spark's JVM",
@@ -96,18 +96,18 @@ def called(process: psutil.Process, job: psutil.Process) -> str:
         "foreach_batch_worker": "foreachBatch worker",
         "pyspark.daemon": "Python worker",
     }
-    found = next((name for part, name in names.items() if part in words), words[:40])
+    found = next((name for part, name in names.items() if part in command_line), command_line[:40])
     return "driver" if process == job else found
 
 
-def newest_batch(watcher: Watcher) -> int:
-    """The number of the newest committed micro-batch."""
-    commits = (watcher.checkpoint / "spark" / "commits").glob("[0-9]*")
+def newest_batch(job: JobProcess) -> int:
+    """Returns the number of the newest committed micro-batch."""
+    commits = (job.checkpoint / "spark" / "commits").glob("[0-9]*")
     return max(int(path.name) for path in commits if path.name.isdigit())
 
 
 def requests(stats: Path) -> int:
-    """How many requests the gatherer has sent."""
+    """Returns the number of requests that the gatherer has sent."""
     sent: int = json.loads(stats.read_text())["clusters"]["demo"]["requests_sent"]
     return sent
 

@@ -1,6 +1,6 @@
-"""What replay costs: python tests/bench/replay_bench.py [PARTITIONS]. Prints numbers, asserts none.
+"""Measures replay: `python tests/bench/replay_bench.py [PARTITIONS]`. Prints numbers and asserts nothing.
 
-CPU time of this process, garbage collector on, each figure from one run over fresh state.
+Each number is the CPU time of this process for one run on new state, with the garbage collector enabled.
 """
 
 import resource
@@ -24,7 +24,7 @@ from rules.model.monitoring import Vantage
 from rules.model.poll import Replica
 from streaming.replay.machine import Machine
 
-PARTITIONS_A_TOPIC = 10
+PARTITIONS_PER_TOPIC = 10
 BROKERS = 60
 
 
@@ -42,19 +42,19 @@ def snapshot(partitions: int) -> list[LogEvent]:
     )
     events: list[LogEvent] = [began]
     for number in range(partitions):
-        topic = TopicId(f"topic-id-{number // PARTITIONS_A_TOPIC:013d}")
-        if number % PARTITIONS_A_TOPIC == 0:
+        topic = TopicId(f"topic-id-{number // PARTITIONS_PER_TOPIC:013d}")
+        if number % PARTITIONS_PER_TOPIC == 0:
             events.append(TopicCreated(at=at(len(events), snapshot=True), topic_id=topic, name=f"topic-{number}"))
-        where = replicas(number)
+        nodes = replicas(number)
         events.append(
             PartitionSet(
                 at=at(len(events), snapshot=True),
                 topic_id=topic,
-                partition=number % PARTITIONS_A_TOPIC,
-                replicas=where,
-                isr=where,
+                partition=number % PARTITIONS_PER_TOPIC,
+                replicas=nodes,
+                isr=nodes,
                 elr=(),
-                leader=where[0],
+                leader=nodes[0],
                 partition_leader_epoch=0,
                 recovering=False,
             )
@@ -67,17 +67,17 @@ def changes(partitions: int, count: int) -> list[LogEvent]:
     events: list[LogEvent] = []
     for number in range(count):
         which = number * 7919 % partitions
-        where = replicas(which)
+        nodes = replicas(which)
         shrunk = number % 2 == 0
         events.append(
             PartitionChanged(
                 at=at(1 + number),
-                topic_id=TopicId(f"topic-id-{which // PARTITIONS_A_TOPIC:013d}"),
-                partition=which % PARTITIONS_A_TOPIC,
+                topic_id=TopicId(f"topic-id-{which // PARTITIONS_PER_TOPIC:013d}"),
+                partition=which % PARTITIONS_PER_TOPIC,
                 replicas=None,
-                isr=where[:2] if shrunk else where,
+                isr=nodes[:2] if shrunk else nodes,
                 elr=None,
-                leader=where[0],
+                leader=nodes[0],
                 leader_set=True,
                 recovering=None,
             )
@@ -120,31 +120,31 @@ def machine() -> Machine:
     return Machine("bench", None, ("c1:9093",), Vantage.INSIDE)
 
 
-def recalled(blob: bytes) -> Machine:
+def load_machine(blob: bytes) -> Machine:
     return Machine.from_bytes(blob, cluster="bench", cluster_id=None, bootstrap=("c1:9093",), vantage=Vantage.INSIDE)
 
 
-def cpu(work: Callable[[], object]) -> float:
+def cpu_seconds(work: Callable[[], object]) -> float:
     started = time.process_time()
     work()
     return time.process_time() - started
 
 
-def say(what: str, seconds: float, count: int = 0) -> None:
+def print_result(what: str, seconds: float, count: int = 0) -> None:
     rate = f"  {count / seconds:12,.0f} events/s" if count else ""
-    print(f"{what:58} {seconds * 1000:10.2f} ms{rate}")  # noqa: T201 - a bench prints
+    print(f"{what:58} {seconds * 1000:10.2f} ms{rate}")  # noqa: T201 - a benchmark prints
 
 
 def main() -> None:
     partitions = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     replay = machine()
-    whole = snapshot(partitions)
-    took = cpu(lambda: replay.apply(whole, sequence=1, observed_at_ms=Millis(1)))
-    say(f"a snapshot of {partitions:,} partitions", took, len(whole))
+    events = snapshot(partitions)
+    took = cpu_seconds(lambda: replay.apply(events, sequence=1, observed_at_ms=Millis(1)))
+    print_result(f"a snapshot of {partitions:,} partitions", took, len(events))
     tail = changes(partitions, 200_000)
-    say(
+    print_result(
         "200,000 partition changes",
-        cpu(lambda: replay.apply(tail, sequence=2, observed_at_ms=Millis(2))),
+        cpu_seconds(lambda: replay.apply(tail, sequence=2, observed_at_ms=Millis(2))),
         len(tail),
     )
     blob = b""
@@ -153,23 +153,23 @@ def main() -> None:
         nonlocal blob
         blob = replay.to_bytes()
 
-    say("to_bytes, topics changed", cpu(store))
-    print(f"{'the blob':58} {len(blob) / 1e6:10.2f} MB")  # noqa: T201
-    back = recalled(blob)
-    say("opening the topics again", cpu(lambda: back.log.partitions.topics))
+    print_result("to_bytes, topics changed", cpu_seconds(store))
+    print(f"{'state blob':58} {len(blob) / 1e6:10.2f} MB")  # noqa: T201
+    restored = load_machine(blob)
+    print_result("decoding the topics", cpu_seconds(lambda: restored.log.partitions.topics))
     for second in range(120):
-        back.apply([poll(200_001 + second)], sequence=3 + second, observed_at_ms=Millis(1_000 * second))
-    idle = back.to_bytes()
+        restored.apply([poll(200_001 + second)], sequence=3 + second, observed_at_ms=Millis(1_000 * second))
+    idle = restored.to_bytes()
 
     def micro_batch() -> None:
         for number in range(100):
-            one = recalled(idle)
+            one = load_machine(idle)
             one.apply([advanced(200_001)], sequence=1_000 + number, observed_at_ms=Millis(200_000))
             one.apply([poll(200_200)], sequence=2_000 + number, observed_at_ms=Millis(200_001))
             one.quorum()
             one.to_bytes()
 
-    say(f"an idle micro-batch (read, 2 rows, write; {3 + BROKERS} replicas)", cpu(micro_batch) / 100)
+    print_result(f"an idle micro-batch (read, 2 rows, write; {3 + BROKERS} replicas)", cpu_seconds(micro_batch) / 100)
     print(f"{'peak memory':58} {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:10.0f} MiB")  # noqa: T201
 
 

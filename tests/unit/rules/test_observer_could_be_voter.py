@@ -138,7 +138,7 @@ def test_readiness_is_evaluated_on_the_window(lags: list[int], state: str, first
 def test_a_voter_that_does_not_fetch_is_started_or_removed_first() -> None:
     (finding,) = findings(observer(voter_not_fetching(healthy(), 1), 4), RULE)
     assert finding.evidence["voters_not_fetching"] == [1]
-    assert finding.remedy[0] == ("# Before you add this observer, start or remove each voter that does not fetch: 1")
+    assert finding.remedy[0] == ("# Before you add this observer, start or remove the voters that do not fetch: 1")
 
 
 def test_an_observer_that_stops_fetching_is_unknown() -> None:

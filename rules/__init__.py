@@ -1,1 +1,1 @@
-"""What is true of a KRaft quorum, and is it well: pure, standard library only."""
+"""The state of a KRaft quorum and the rules that evaluate it: pure, standard library only."""

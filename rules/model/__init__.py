@@ -1,1 +1,1 @@
-"""The values that rules evaluate: a KRaft quorum, its recent history, and how well it is observed."""
+"""The values that rules evaluate: a KRaft quorum, its recent history, and how well the monitor observes it."""

@@ -1,4 +1,4 @@
-"""Elections, voter set changes, unclean elections and recoveries, with the log's own times."""
+"""Elections, voter set changes, unclean elections and recoveries, with the timestamps of the log."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey, T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """A partition's LeaderRecoveryState is RECOVERING (KIP-704), and since when by the log's own time."""
+    """A partition whose LeaderRecoveryState is RECOVERING (KIP-704), and since when by the log's timestamps."""
 
     topic_id: TopicId
     topic: str | None
@@ -18,34 +18,36 @@ class Recovery:
     since_offset: Offset
     since_timestamp_ms: Millis
     at_least: bool
-    """True when a snapshot showed it: it stood already at `since_timestamp_ms`, perhaps long before."""
+    """True if a snapshot contains the state: it began at `since_timestamp_ms` or long before."""
     previous_isr: tuple[NodeId, ...] | None
-    """The in-sync replicas before the unclean election; None when the log no longer tells.
+    """The in-sync replicas before the unclean election; None if the log no longer contains them.
 
-    After a second unclean election meanwhile, those before either: records that only they acknowledged may be lost.
+    After a second unclean election: those before either. Records that only they acknowledged may be lost.
     """
     previous_elr: tuple[NodeId, ...] | None
-    """The eligible leader replicas (KIP-966) before the unclean election; None when the log no longer tells."""
+    """The eligible leader replicas (KIP-966) before the unclean election; None if the log no longer contains them."""
     added: tuple[NodeId, ...] = ()
-    """Replicas that a reassignment gave it since: they must copy all of it before they can join."""
+    """Replicas that a reassignment added since: they must copy the whole partition before they can join."""
     added_timestamp_ms: Millis | None = None
-    """The log's time of the record that last added one."""
+    """The timestamp of the record that last added one."""
     leader_epoch: int | None = None
-    """The partition's leader epoch; None when the log no longer tells, as for its partition epoch."""
+    """The partition's leader epoch; None if the log no longer contains it. The same holds for `partition_epoch`."""
     partition_epoch: int | None = None
     leader_changes: int = 0
-    """How often the log named another leader since: each was elected uncleanly as well, or the same came back."""
+    """How often the log recorded another leader since: each was elected uncleanly too, or the same one came back."""
     elected: bool | None = None
-    """Whether the record that began it also named another leader, as an unclean election does; None when none tells:
-    a snapshot and a PartitionRecord carry the state over."""
+    """Whether the record that began the state also set another leader, as an unclean election does.
+
+    None if unknown: a snapshot and a PartitionRecord only carry the state over.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectedRecovered:
-    """A RECOVERING partition whose recovery ended in the very record that gave it another leader.
+    """A RECOVERING partition whose recovery ended in the record that gave it another leader.
 
-    The leader ends recovery, by an AlterPartition that names no other one; so nobody recovered (KIP-704). The end of a
-    reassignment, which may move the leader with the same record, is none.
+    Only the leader ends a recovery, by an AlterPartition that keeps the leader; so no replica recovered here (KIP-704).
+    The end of a reassignment, which may move the leader in the same record, is not such a case.
     """
 
     topic_id: TopicId
@@ -59,7 +61,7 @@ class ElectedRecovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Election:
-    """A LeaderChangeMessage: somebody won, by the log's own time."""
+    """A LeaderChangeMessage: a controller won an election, with the log's timestamp."""
 
     leader_id: NodeId
     leader_epoch: Epoch
@@ -69,7 +71,7 @@ class Election:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerStart:
-    """A RegisterControllerRecord with an incarnation that was not known: a controller process began."""
+    """A RegisterControllerRecord with a new incarnation id: a controller process started."""
 
     id: NodeId
     offset: Offset
@@ -83,7 +85,7 @@ class VoterSetChange:
     added: tuple[ReplicaKey, ...]
     removed: tuple[ReplicaKey, ...]
     moved: tuple[NodeId, ...]
-    """Whose endpoints were rewritten."""
+    """The voters whose endpoints changed."""
     offset: Offset
     leader_epoch: Epoch
     timestamp_ms: Millis
@@ -91,9 +93,10 @@ class VoterSetChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconfiguration:
-    """Two VotersRecords that followed each other in the log and differ by more than one voter.
+    """Two VotersRecords that follow each other in the log and differ by more than one voter.
 
-    Kafka's own add and remove change one voter a record (KIP-853), so this was forced, by disaster recovery for one.
+    Kafka's own add and remove change one voter per record (KIP-853), so this change was forced, for example by disaster
+    recovery.
     """
 
     before: tuple[ReplicaKey, ...]
@@ -105,17 +108,17 @@ class Reconfiguration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanElections:
-    """The unclean elections of one topic's partitions (KIP-704) that are remembered, by the log's own time."""
+    """The remembered unclean elections of one topic's partitions (KIP-704), with the log's timestamps."""
 
     topic_id: TopicId
     topic: str | None
     elections: int
     partitions: tuple[int, ...]
-    """Which partitions, in order; bounded by replay."""
+    """The partitions, sorted; replay bounds their number."""
     leaders: tuple[NodeId, ...]
-    """Who was elected, in order."""
+    """The elected brokers, sorted."""
     passed_over: tuple[NodeId, ...]
-    """Who was in sync, or eligible (KIP-966), before and was not elected, in order; empty where nothing tells."""
+    """The brokers that were in sync or eligible (KIP-966) before and were not elected, sorted; empty if unknown."""
     first_timestamp_ms: Millis
     last_timestamp_ms: Millis
     last_offset: Offset
@@ -123,9 +126,9 @@ class UncleanElections:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentHistory:
-    """What happened lately, as the log told it record by record. Oldest first, bounded by replay.
+    """What the log recorded recently, record by record. Oldest first, bounded by replay.
 
-    History and no state: a snapshot tells none of it, so whoever begins with one knows only what came after.
+    A snapshot contains state and no history: after a start from a snapshot only later events are known.
     """
 
     elections: tuple[Election, ...] = ()
@@ -134,15 +137,15 @@ class RecentHistory:
     unclean: tuple[UncleanElections, ...] = ()
     elected_recovered: tuple[ElectedRecovered, ...] = ()
     voter_changes: tuple[VoterSetChange, ...] = ()
-    """However long ago: they are few."""
+    """Not limited by age: voter set changes are rare."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """A metadata transaction (KIP-868) that began and has no end record yet: what it holds does not count."""
+    """A metadata transaction (KIP-868) without an end record: its records are not applied yet."""
 
     name: str | None
     since_offset: Offset
     since_timestamp_ms: Millis
     records: int
-    """How many of the records it holds we keep back: those that would change what we know."""
+    """How many of its records kraftwatch holds back: those that would change what it knows."""

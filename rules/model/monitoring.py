@@ -1,4 +1,4 @@
-"""What the monitor itself observes of endpoints, leader views, failed observations and broken promises."""
+"""What the monitor observes: probes, leader views, failed observations, violated invariants and contracts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
 
 
 class Resolution(StrEnum):
-    """What the name service said of an endpoint's host, from where the monitor stands."""
+    """The name service's answer for an endpoint's host, as seen from the monitor's host."""
 
     RESOLVED = "resolved"
     NAME_NOT_FOUND = "name-gone"
-    """The resolver answered that no such name exists: counts against the endpoint."""
+    """The resolver answered NXDOMAIN: a fault of the endpoint."""
     RESOLVER_FAILED = "resolver-failed"
-    """No answer, or a temporary failure: counts against our sight, never against the endpoint."""
+    """No answer, or a temporary failure: the monitor cannot observe the endpoint."""
 
 
 class Connection(StrEnum):
-    """What happened to a TCP connection to an endpoint."""
+    """The result of a TCP connection to an endpoint."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
@@ -29,24 +29,24 @@ class Connection(StrEnum):
 
 
 class Answer(StrEnum):
-    """Who answered behind an accepted connection."""
+    """What answered on an accepted connection."""
 
     THIS_CLUSTER = "this-cluster"
-    """A Kafka node of this cluster answered; `answered_by` names it where that could be asked."""
+    """A Kafka node of this cluster; `answered_by` is its id if the protocol gives it."""
     OTHER_CLUSTER = "other-cluster"
     OTHER_NODE = "other-node"
-    """A node of this cluster, but not the one this endpoint should lead to."""
+    """A node of this cluster, but not the one that this endpoint belongs to."""
     NOT_KAFKA = "not-kafka"
     NO_ANSWER = "no-answer"
-    """Accepted and then silent, or closed."""
+    """The connection was accepted and then not answered, or closed."""
     NOT_ALLOWED = "not-allowed"
-    """TLS, login or authorization kept us from asking: says nothing against the endpoint."""
+    """TLS, login or authorization denied the request: no fault of the endpoint."""
     NOT_ASKED = "not-asked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One look at one endpoint of one node, from the monitor's vantage point."""
+    """One probe of one endpoint of one node, from the monitor's vantage point."""
 
     observed_at_ms: Millis
     node: NodeId
@@ -60,24 +60,25 @@ class Probe:
 
 
 def probe_key(node: NodeId, endpoint: Endpoint) -> str:
-    """The key of `Quorum.probes`."""
+    """Returns the key of `Quorum.probes`."""
     return f"{node}@{endpoint}"
 
 
 class ObservationSource(StrEnum):
-    """What the gatherer was trying to see."""
+    """The data source that the gatherer reads."""
 
     LOG = "log"
     """Fetch or FetchSnapshot of `__cluster_metadata`."""
     QUORUM = "quorum"
     """DescribeQuorum."""
     PROBE = "probe"
+    """A connection to an endpoint."""
     LEADER_VIEW = "view"
-    """Who leads, as each controller sees it."""
+    """Each controller's report of who leads."""
 
 
 class Reason(StrEnum):
-    """Why an attempt to see something failed."""
+    """Why an attempt to observe failed."""
 
     UNRESOLVABLE = "unresolvable"
     RESOLVER_FAILED = "resolver-failed"
@@ -86,7 +87,7 @@ class Reason(StrEnum):
     UNREACHABLE = "unreachable"
     CLOSED = "closed"
     NO_LEADER = "no-leader"
-    """A node answered and said that it knows no leader."""
+    """A node answered that it knows no leader."""
     NOT_READY = "not-ready"
     """A node answered that its authorizer is not ready: it restarted and knows no leader."""
     DENIED = "denied"
@@ -96,13 +97,13 @@ class Reason(StrEnum):
     UNSUPPORTED = "unsupported"
     UNDECODABLE = "undecodable"
     METADATA_LOST = "metadata-lost"
-    """DivergingEpoch below an offset that was already committed: committed metadata is gone."""
+    """DivergingEpoch below an offset that was already committed: committed metadata is lost."""
     INTERRUPTED = "interrupted"
-    """We ourselves were not looking: the gatherer was restarted."""
+    """The gatherer itself was restarted."""
 
 
 NO_LEADER_REASONS = frozenset({Reason.NO_LEADER, Reason.NOT_READY})
-"""What a node answers that does not lead."""
+"""What a node without a leader answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,40 +113,40 @@ class Snapshot:
     end_offset: Offset
     epoch: Epoch
     last_contained_timestamp_ms: Millis | None
-    """Of its header, by the log's own time; None where it could not be read."""
+    """From its header, a timestamp of the log; None if it could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderLog:
-    """What a leader answered when it was asked for the very beginning of its log."""
+    """A leader's answer to a fetch at the beginning of its log."""
 
     start_offset: Offset | None
     snapshot: Snapshot | None
-    """The newest one; None also where there is only the one a disk is formatted with."""
+    """The newest one; None also if there is only the one that formatting a disk creates."""
     tells_absence: bool
-    """Whether no snapshot means that there is none: Kafka before 3.6 tells of one only when it has cut its log."""
+    """Whether no snapshot means that there is none: Kafka before 3.6 reports one only after it deleted log segments."""
     begins_timestamp_ms: Millis | None
-    """The log's time of its first record, where it was answered."""
+    """The timestamp of the log's first record, if the leader returned it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderView:
-    """What one controller said when it was asked who leads."""
+    """One controller's report of who leads."""
 
     observed_at_ms: Millis
     since_ms: Millis
-    """When it first said this leader and epoch, and nothing else since."""
+    """The first of its unbroken reports of this leader and epoch."""
     endpoint: str
-    """HOST:PORT that was asked."""
+    """HOST:PORT that was polled."""
     node: NodeId | None
-    """Whose endpoint that is, as far as is known."""
+    """The node that this endpoint belongs to, if known."""
     this_cluster: bool
-    """False: a node of another cluster answers there."""
+    """False if a node of another cluster answers there."""
     leader_id: NodeId | None
-    """None: it knows none."""
+    """None if it knows no leader."""
     leader_epoch: Epoch | None
     log: LeaderLog | None
-    """Where it leads itself."""
+    """Set if the controller leads itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,76 +161,76 @@ class FailedObservation:
 
     source: ObservationSource
     endpoint: str
-    """HOST:PORT that was asked, or empty when none could be."""
+    """HOST:PORT, or empty if no address could be contacted."""
     reason: Reason
     detail: str
     first_at_ms: Millis
-    """Start of the unbroken run of failures of this sight at this endpoint."""
+    """The start of the unbroken run of failures of this source at this endpoint."""
     last_at_ms: Millis
 
 
 class Invariant(StrEnum):
-    """What Raft promises (KIP-595) and the monitor can hold against what it sees."""
+    """An invariant of Raft (KIP-595) that the monitor can check."""
 
     TWO_LEADERS = "two-leaders"
-    """At most one leader an epoch."""
+    """An epoch has at most one leader."""
     EPOCH_BACK = "epoch-back"
     """A node's epoch, and the log's, never decrease."""
     HIGH_WATERMARK_BACK = "high-watermark-back"
-    """What is committed stays committed."""
+    """A committed record stays committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvariantViolation:
-    """An invariant that was broken once: no later answer takes it back."""
+    """One violation of an invariant: no later answer undoes it."""
 
     invariant: Invariant
     epoch: Epoch
-    """The epoch of the answer or record that broke it."""
+    """The epoch of the answer or record that violates the invariant."""
     detail: str
     observed_at_ms: Millis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContractViolation:
-    """A data contract that was broken: something recorded, decoded, replayed or told is not what it must be."""
+    """A violated data contract: data that kraftwatch recorded, decoded, replayed or sent is not as it must be."""
 
     contract: str
     """Its name, as `kraftwatch audit` lists it."""
     promise: str
     """What it promises, in a sentence."""
     grave: bool
-    """Somebody must look now: what the alerts rest on, or a secret, is at stake."""
+    """Whether an operator must act now: the data that alerts depend on, or a secret, is affected."""
     rows: int
-    """How many rows broke it, as far as counted."""
+    """How many rows violate it, as far as counted."""
     first_at_ms: Millis
     last_at_ms: Millis
-    """When it was last found broken."""
+    """When it was last found violated."""
     example: str
-    """One of the rows, in words; never a secret."""
+    """One of the rows as text; never a secret."""
     sequence: int | None = None
-    """The example's place in the journal."""
+    """The example's sequence number in the journal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How the monitor comes in, as far as a rule may know: no secret."""
+    """How the monitor connects, as far as rules need it: no secret."""
 
     secured: bool = False
-    """The listener wants TLS, a login or both: whoever runs a command of Kafka's needs a --command-config there."""
+    """The listener requires TLS, a login or both: Kafka's tools need a --command-config there."""
     principal: str | None = None
-    """Whom Kafka's authorizer takes the monitor for, such as `User:kraftwatch`; None where only Kafka knows."""
+    """The monitor's principal for Kafka's authorizer, such as `User:kraftwatch`; None if only Kafka knows it."""
     log: bool = True
-    """The metadata log is read. False: polls alone, by choice, which DESCRIBE allows."""
+    """The metadata log is read. False: only polls are made, by choice; they need only DESCRIBE."""
 
 
 PLAINTEXT = Access()
-"""Anybody may come in."""
+"""A listener without TLS and login."""
 
 
 class Vantage(StrEnum):
-    """Where the monitor stands towards the cluster's network and name service."""
+    """Where the monitor's host is relative to the cluster's network and name service."""
 
     INSIDE = "inside"
     OUTSIDE = "outside"
-    """Endpoint verdicts that come from probing alone are capped at warning."""
+    """Findings about endpoints that depend on probes alone are at most warnings."""

@@ -1,4 +1,4 @@
-"""DescribeQuorum answers (KIP-595, KIP-836) and what they showed of each replica over time."""
+"""DescribeQuorum answers (KIP-595, KIP-836), and each replica's progress over several of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, Rep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """A voter's or observer's row in DescribeQuorum: the leader's view of it. Times are the leader's clock."""
+    """A voter's or observer's row in DescribeQuorum, as the leader reports it. Times are of the leader's clock."""
 
     key: ReplicaKey
     log_end_offset: Offset | None
@@ -18,7 +18,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poll:
-    """One answered DescribeQuorum. `voters` is the leader's latest set: it may hold an uncommitted change."""
+    """One DescribeQuorum answer. `voters` is the leader's latest set: it may contain an uncommitted change."""
 
     observed_at_ms: Millis
     leader_id: NodeId
@@ -30,37 +30,36 @@ class Poll:
 
     @property
     def leader(self) -> Replica | None:
-        """The leader's own row: the only clock the other rows may be compared with."""
+        """The leader's own row: the only row whose times the other rows may be compared with."""
         rows = (*self.voters, *self.observers)
         return next((row for row in rows if row.key.id == self.leader_id), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagSample:
-    """One replica's progress at one poll. `lag_ms` is 0 when it had caught up with the leader's end then."""
+    """One replica's progress at one poll. `lag_ms` is 0 if it had caught up with the leader's log end then."""
 
     observed_at_ms: Millis
     lag: int | None
     """Records behind the leader's log end offset."""
     lag_ms: Millis | None
-    """Leader's last_caught_up (its own clock, that is its now) minus this replica's last_caught_up."""
+    """The leader's last_caught_up (the current time of its clock) minus this replica's last_caught_up."""
     fetch_age_ms: Millis | None
-    """Leader's last_fetch (its now) minus this replica's last_fetch."""
+    """The leader's last_fetch (the current time of its clock) minus this replica's last_fetch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaHistory:
-    """What the polls showed of one replica: a bounded window, newest last (Burrow's way of judging lag)."""
+    """One replica's progress over the newest polls: a bounded window, newest last (as Burrow evaluates lag)."""
 
     key: ReplicaKey
     first_seen_at_ms: Millis
     last_seen_at_ms: Millis
     last_log_end_offset: Offset | None
     last_leader_epoch: Epoch
-    """The leader epoch of the first poll that showed `last_log_end_offset`.
+    """The leader epoch of the first poll with `last_log_end_offset`.
 
-    Filled by replay: both change together, and only when a poll shows a log end offset (not None) that
-    differs from the remembered one. So a voter that fell silent keeps the epoch its log really ended in,
-    however many elections the others hold since.
+    Replay sets both together, and only when a poll contains a log end offset (not None) that differs from the stored
+    one. So a voter that stopped fetching keeps the epoch in which its log ends, however many elections follow.
     """
     samples: tuple[LagSample, ...]

@@ -1,12 +1,12 @@
-"""The vocabulary: a KRaft quorum as one frozen value, everything a rule may look at.
+"""A KRaft quorum as one frozen value: everything that a rule may use.
 
-Nothing here reads a clock: times are milliseconds since the epoch that came in with an observation.
-Two clocks appear and are never mixed: fields named `observed_at_ms` are the gatherer's clock;
-`timestamp_ms` fields are the log's own time, written by the controller that led; `last_fetch_ms`
-and `last_caught_up_ms` are the leader's clock, comparable only with the leader's own row.
+No value here comes from a clock of this process: times are milliseconds since the Unix epoch that came with an
+observation. Three clocks appear and are never mixed. Fields named `observed_at_ms` are of the gatherer's clock.
+`timestamp_ms` fields are the log's timestamps, written by the controller that led. `last_fetch_ms` and
+`last_caught_up_ms` are of the leader's clock and comparable only with the leader's own row.
 
-Absent is None: -1, the zero UUID and empty strings are converted where bytes become values.
-Spelling follows KIP-595 and KIP-853.
+An absent value is None: -1, the zero UUID and empty strings are converted where bytes are decoded. Names are spelled as
+in KIP-595 and KIP-853.
 """
 
 from collections.abc import Mapping
@@ -31,45 +31,45 @@ from rules.model.voter_set import VoterRemoval, VoterSet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quorum:
-    """Everything known of one cluster's metadata quorum at one moment.
+    """Everything known of one cluster's metadata quorum at one time.
 
     Invariant: built only from observations up to `now_ms`; the same observations give the same Quorum.
     """
 
     cluster: str
-    """The name it has in the configuration."""
+    """The cluster's name in the configuration."""
     cluster_id: str | None
     now_ms: Millis
-    """observed_at of the newest row of this cluster: the only `now` there is."""
+    """observed_at of this cluster's newest row: rules use no other current time."""
     vantage: Vantage = Vantage.INSIDE
     access: Access = PLAINTEXT
     kraft_version: int | None = None
-    """0 = static quorum (controller.quorum.voters), 1 = dynamic (KIP-853); None = the log did not say yet."""
+    """0 = static quorum (controller.quorum.voters), 1 = dynamic (KIP-853); None = not read from the log yet."""
     metadata_version: int | None = None
     features: Mapping[str, int] = field(default_factory=dict)
-    """The finalized level of each feature that the log sets, `metadata.version` among them (KIP-584)."""
+    """The finalized level of each feature in the log, `metadata.version` among them (KIP-584)."""
     committed: VoterSet | None = None
     """The newest committed VotersRecord; None for a static quorum."""
     leader_id: NodeId | None = None
-    """Who leads as far as the newest evidence tells; None = somebody said there is none, or nothing is known."""
+    """The leader by the newest evidence; None = a majority of addresses reports no leader, or nothing is known."""
     leader_epoch: Epoch | None = None
     high_watermark: Offset | None = None
     high_watermark_since_ms: Millis | None = None
-    """When an observation first showed this high watermark (or, while it is None, the leader epoch without one)."""
+    """The first observation of this high watermark; if it is None, of the leader epoch without a high watermark."""
     last_offset: Offset | None = None
     """The newest committed offset that was applied."""
     newest_timestamp_ms: Millis | None = None
-    """The newest batch timestamp, NoOps included: what time it is for the log."""
+    """The newest batch timestamp, NoOps included: the current time of the log."""
     log_seen_at_ms: Millis | None = None
-    """When the log last answered (records or an empty fetch that a leader answered)."""
+    """When a leader last served the log: records or an empty fetch."""
     poll: Poll | None = None
-    """The newest answered DescribeQuorum, however old: compare its observed_at_ms with now_ms."""
+    """The newest DescribeQuorum answer of any age: compare its observed_at_ms with now_ms."""
     histories: Mapping[ReplicaKey, ReplicaHistory] = field(default_factory=dict)
     removals: tuple[VoterRemoval, ...] = ()
     """Replicas that left the committed set, oldest first.
 
-    Filled by replay: one entry a key, the newest removal of it; an entry goes when its *id* is a voter's
-    again (with whatever directory), so that a half-done disk replacement can be seen. Bounded by replay.
+    Replay keeps one entry per key, its newest removal, and deletes the entry when its *id* is a voter again (with any
+    directory), so that an unfinished disk replacement is visible. Bounded by replay.
     """
     controllers: Mapping[NodeId, ControllerRegistration] = field(default_factory=dict)
     brokers: Mapping[NodeId, BrokerRegistration] = field(default_factory=dict)
@@ -79,18 +79,18 @@ class Quorum:
     probes: Mapping[str, Probe] = field(default_factory=dict)
     """The newest probe of each (node, endpoint), keyed `NODE@HOST:PORT`."""
     addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What each probed host name last resolved to: what a vanished name has to be given back.
+    """The addresses that each probed host name last resolved to: a name that no longer resolves must get them back.
 
-    Filled by replay from probes with `Resolution.RESOLVED`; a host's entry stays when its name is gone, and when
-    nobody looked for long, and goes when no voter, registration or node of the quorum names that host any more.
+    Replay sets an entry from probes with `Resolution.RESOLVED`, keeps it when the name stops to resolve or is not
+    probed, and deletes it when no voter, registration or node of the quorum uses that host any more.
     """
     leader_views: Mapping[str, LeaderView] = field(default_factory=dict)
-    """What each controller last said of who leads, by the HOST:PORT that was asked."""
+    """Each controller's newest report of who leads, by the HOST:PORT that was polled."""
     failures: tuple[FailedObservation, ...] = ()
-    """Attempts that fail now: an entry goes as soon as its sight at its endpoint succeeds again."""
+    """Attempts that fail now: an entry is deleted when an attempt of its source at its endpoint succeeds."""
     invariant_violations: tuple[InvariantViolation, ...] = ()
-    """Raft's promises that were broken, oldest first. Bounded by replay."""
+    """Violations of Raft's invariants, oldest first. Bounded by replay."""
     contract_violations: tuple[ContractViolation, ...] = ()
-    """Data contracts that were broken lately, one entry a contract, oldest first. Bounded by replay."""
+    """Recent violations of data contracts, one entry per contract, oldest first. Bounded by replay."""
     bootstrap: tuple[str, ...] = ()
     """HOST:PORT of each configured controller (or broker)."""

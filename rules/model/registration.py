@@ -14,13 +14,13 @@ class FeatureRange:
     highest: int
 
     def __str__(self) -> str:
-        """`metadata.version 7-30`."""
+        """Returns `metadata.version 7-30`."""
         return f"{self.name} {self.lowest}-{self.highest}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerRegistration:
-    """A RegisterControllerRecord: written at every controller start with its current endpoints."""
+    """A RegisterControllerRecord: a controller writes it at every start, with its current endpoints."""
 
     id: NodeId
     incarnation_id: str
@@ -28,9 +28,9 @@ class ControllerRegistration:
     offset: Offset
     timestamp_ms: Millis | None
     features: tuple[FeatureRange, ...] | None = None
-    """What it supports; None = not known: a state of before this was kept, until the controller registers again."""
+    """The supported levels; None if unknown: an old state blob has none until the controller registers again."""
     features_since_timestamp_ms: Millis | None = None
-    """Log time of the registration that first told these features: a restart with the same ones keeps it.
+    """Timestamp of the registration that first contained these features: a restart with the same ones keeps it.
 
     From a snapshot: its last contained timestamp, that is "at least since".
     """
@@ -38,7 +38,7 @@ class ControllerRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """A broker as the log knows it: registered, fenced or not, shutting down or not."""
+    """A broker by the log: its registration, and whether it is fenced or shutting down."""
 
     id: NodeId
     incarnation_id: str
@@ -47,17 +47,17 @@ class BrokerRegistration:
     in_controlled_shutdown: bool
     offset: Offset
     alive_since_timestamp_ms: Millis | None = None
-    """Log time of the record that last made it alive (unfenced, by its registration or by a change).
+    """Timestamp of the record that last made the broker alive (unfenced, by its registration or by a change).
 
-    Filled by replay: the batch timestamp of the record that turned `fenced` from True (or from not
-    registered) to False; kept while it stays unfenced, None while it is fenced. From a snapshot: the
-    snapshot's last contained timestamp, that is "at least since". None also when it is not known.
+    Replay sets it from the batch timestamp of the record that changed `fenced` from True (or from not registered) to
+    False. It stays while the broker is unfenced, and is None while it is fenced. From a snapshot: the snapshot's last
+    contained timestamp, that is "at least since". None also if unknown.
     """
     features: tuple[FeatureRange, ...] | None = None
-    """What it supports, as with a controller's registration."""
+    """The supported levels, as in a controller's registration."""
     features_since_timestamp_ms: Millis | None = None
 
     @property
     def alive(self) -> bool:
-        """Unfenced: the active controller hears its heartbeats."""
+        """Whether the broker is unfenced: the active controller receives its heartbeats."""
         return not self.fenced

@@ -132,7 +132,7 @@ def test_remedy_depends_on_the_state_of_the_other_replicas() -> None:
 
 def test_result_is_unknown_without_the_log() -> None:
     not_observed = not_observed_for(recovering(with_101_fenced(), 0), log_ms=11_000, poll_ms=None)
-    assert finding_lines(not_observed) == ["warning monitor-not_observed: quorum"]
+    assert finding_lines(not_observed) == ["warning monitor-blind: quorum"]
     assert (RULE, None) in unknown(not_observed)
     assert (RULE, None) in unknown(replace(recovering(with_101_fenced(), 0), newest_timestamp_ms=None))
 

@@ -13,7 +13,7 @@ RULES = "tests/kafka/test_rule_scenarios_live.py"
 DISASTERS = "tests/kafka/test_disaster_scenarios.py"
 JOB = "tests/job/test_fault_scenarios.py"
 DRIFT = "tests/kafka/test_drift_scenarios.py"
-DEMO = "tests/job/test_demo.py::test_the_demo_tells_everything_and_nothing_false"
+DEMO = "tests/job/test_demo.py::test_every_expected_alert_fires_and_no_false_one"
 AN_HOUR = "it stands for an hour, because no later success mends what happened"
 
 

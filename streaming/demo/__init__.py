@@ -1,1 +1,1 @@
-"""The demo: a real quorum hurt and healed, scene by scene, watched by the real job."""
+"""The demo: faults injected into a real quorum, scenario by scenario, while the real job monitors it."""

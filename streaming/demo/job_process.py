@@ -1,4 +1,4 @@
-"""The real job as a process of its own, and the alerts that it writes: what the demo and the tests look at."""
+"""The real job as a child process, and the alerts that it writes; for the demo and the tests."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,17 +24,17 @@ STOP_S = 60.0
 GROUP_S = 10.0
 
 
-class WatcherError(Exception):
-    """The job did not do what it should in time: says what was awaited and what came instead."""
+class JobProcessError(Exception):
+    """The job did not do what was expected in time: names what was expected and what happened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class AlertLine:
     """One line of the jsonl sink."""
 
     line: Mapping[str, Any]
     number: int
-    """Its place in the file, from 0."""
+    """Line number in the file, from 0."""
 
     @property
     def rule(self) -> str:
@@ -43,7 +43,7 @@ class Told:
 
     @property
     def subject(self) -> str:
-        """What it is about."""
+        """The alert's subject."""
         return str(self.line["subject"])
 
     @property
@@ -58,7 +58,7 @@ class Told:
 
     @property
     def remedy(self) -> tuple[str, ...]:
-        """The ordered commands and sentences."""
+        """Commands and sentences in order."""
         return tuple(self.line["remedy"])
 
     @property
@@ -73,12 +73,12 @@ class Told:
 
     @property
     def observed_at(self) -> float:
-        """Seconds since the Unix epoch: the observation that made the transition."""
+        """Seconds since the Unix epoch: the observation that caused the transition."""
         return _seconds(self.line["observed_at"])
 
 
 @dataclass(slots=True, kw_only=True)
-class Watcher:
+class JobProcess:
     """`kraftwatch run` on one cluster, with a jsonl sink in `folder`."""
 
     folder: Path
@@ -92,7 +92,7 @@ class Watcher:
     environment: Mapping[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
     _ports: Ports = field(default_factory=Ports)
-    """None of them is taken by somebody else between its choice and the moment at which the job listens there."""
+    """Reserves the port until the job listens on it."""
     _port: int = 0
 
     @property
@@ -102,21 +102,21 @@ class Watcher:
 
     @property
     def checkpoint(self) -> Path:
-        """The job's memory."""
+        """The job's checkpoint folder."""
         return self.folder / "checkpoint"
 
     @property
     def log(self) -> Path:
-        """What the job said on stdout and stderr."""
+        """stdout and stderr of the job."""
         return self.folder / "run.log"
 
     @property
     def pid(self) -> int:
-        """The job's process id."""
+        """Process id of the job."""
         assert self._process is not None
         return self._process.pid
 
-    def __enter__(self) -> "Watcher":
+    def __enter__(self) -> "JobProcess":
         self.start()
         return self
 
@@ -124,7 +124,7 @@ class Watcher:
         self.stop()
 
     def command(self) -> list[str]:
-        """The command line, as a user would type it."""
+        """Returns the command line."""
         command = [sys.executable, "-m", "streaming", "run"]
         if self.bootstrap:
             command += ["--cluster", f"{self.name}={','.join(self.bootstrap)}"]
@@ -137,16 +137,16 @@ class Watcher:
         return [*command, *self.arguments]
 
     def start(self) -> None:
-        """Start the job and wait for its first finished batch.
+        """Starts the job and waits for its first batch.
 
         Raises:
-            WatcherError: it ended, or told no batch in time.
+            JobProcessError: the job ended, or completed no batch in time.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         self._port = self._ports.claim()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*_leash(), *self.command()],
+                [*_ends_with_parent(), *self.command()],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -157,12 +157,12 @@ class Watcher:
         try:
             self._until(self._ready, START_S, "the job's first batch")
         except BaseException:
-            # Nobody stops what did not start.
+            # The caller does not stop a job that did not start.
             self.stop()
             raise
 
     def stop(self) -> None:
-        """SIGTERM, then wait for it and its Java; kill the whole group if it does not listen."""
+        """Sends SIGTERM and waits for the job and its Java; kills the whole process group after a timeout."""
         if self._process is None:
             return
         self._process.terminate()
@@ -179,23 +179,32 @@ class Watcher:
         os.killpg(self._process.pid, signal.SIGTERM)
         return self._process.wait(STOP_S)
 
+    def wait(self, timeout_s: float) -> int:
+        """Returns the job's exit code once it has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: the job still runs after `timeout_s` seconds.
+        """
+        assert self._process is not None
+        return self._process.wait(timeout_s)
+
     def kill(self) -> None:
-        """kill -9 of everything the job started in its own process group, and of the job."""
+        """Sends SIGKILL to the job and everything in its process group."""
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     @property
     def address(self) -> str:
-        """HOST:PORT of its pages."""
+        """HOST:PORT of the job's page."""
         return f"127.0.0.1:{self._port}"
 
-    def told(self) -> list[Told]:
-        """Every whole line so far, oldest first."""
+    def alerts(self) -> list[AlertLine]:
+        """Returns every complete line of the file, oldest first."""
         if not self.jsonl.exists():
             return []
         lines = self.jsonl.read_bytes().split(b"\n")[:-1]
-        return [Told(line=json.loads(line), number=number) for number, line in enumerate(lines)]
+        return [AlertLine(line=json.loads(line), number=number) for number, line in enumerate(lines)]
 
     def wait_for(
         self,
@@ -206,48 +215,35 @@ class Watcher:
         severity: str = "",
         since: int = 0,
         within_s: float,
-    ) -> Told:
-        """The first line from number `since` on that says this; waits `within_s` seconds at most.
+    ) -> AlertLine:
+        """Returns the first matching line from number `since` on; waits `within_s` seconds at most.
 
         Raises:
-            WatcherError: it did not come: names what came instead.
+            JobProcessError: no such line was written: names the lines that were.
         """
 
-        def fits(told: Told) -> bool:
+        def matches(alert: AlertLine) -> bool:
             return (
-                told.rule == rule
-                and told.state == state
-                and subject in told.subject
-                and severity in ("", told.severity)
+                alert.rule == rule
+                and alert.state == state
+                and subject in alert.subject
+                and severity in ("", alert.severity)
             )
 
-        def found() -> Told | None:
-            return next((told for told in self.told()[since:] if fits(told)), None)
+        def found() -> AlertLine | None:
+            return next((alert for alert in self.alerts()[since:] if matches(alert)), None)
 
         return self._until(found, within_s, f"{rule} {subject} {severity} {state}".replace("  ", " "))
 
-    def standing(self) -> list[Told]:
-        """The alerts that fire now: the newest line of each fingerprint, where that is firing."""
-        newest: dict[str, Told] = {}
-        for told in self.told():
-            newest[str(told.line["fingerprint"])] = told
-        return [told for told in newest.values() if told.state == "firing"]
+    def firing(self) -> list[AlertLine]:
+        """Returns the active alerts: the newest line of each fingerprint, if it is firing."""
+        newest: dict[str, AlertLine] = {}
+        for alert in self.alerts():
+            newest[str(alert.line["fingerprint"])] = alert
+        return [alert for alert in newest.values() if alert.state == "firing"]
 
-    def wait_until_calm(self, *, within_s: float, rules: Iterable[str] = ()) -> None:
-        """Wait until nothing fires (of `rules`, or at all).
-
-        Raises:
-            WatcherError: something still fires.
-        """
-        wanted = set(rules)
-        self._until(
-            lambda: not [told for told in self.standing() if not wanted or told.rule in wanted] or None,
-            within_s,
-            f"all of {', '.join(sorted(wanted)) or 'the alerts'} resolved",
-        )
-
-    def _last_words(self) -> str:
-        """What the job, Spark and the gatherer said last: their folder may be gone when somebody reads this."""
+    def _newest_output(self) -> str:
+        """Returns the newest output of the job, Spark and the gatherer."""
         logs = (self.log, *(self.checkpoint / "log" / name for name in ("spark.err", "gather.log")))
         texts = (log.read_text(errors="replace")[-1500:] for log in logs if log.exists())
         return "\n".join(text for text in texts if text)
@@ -259,18 +255,22 @@ class Watcher:
         except (urllib.error.URLError, OSError):
             return None
 
-    def _until(self, look: Callable[[], T | None], within_s: float, awaited: str) -> T:
+    def _until(self, poll: Callable[[], T | None], within_s: float, awaited: str) -> T:
         deadline = time.monotonic() + within_s
         while True:
-            found = look()
+            found = poll()
             if found is not None:
                 return found
             if self._process is not None and self._process.poll() is not None:
                 code = self._process.returncode
-                raise WatcherError(f"awaiting {awaited}: the job ended with exit code {code}: {self._last_words()}")
+                raise JobProcessError(
+                    f"awaiting {awaited}: the job ended with exit code {code}: {self._newest_output()}"
+                )
             if time.monotonic() > deadline:
-                came = ", ".join(f"{told.rule} {told.subject} {told.severity} {told.state}" for told in self.told())
-                raise WatcherError(f"waited {within_s:.0f} s for {awaited}; told so far: {came or 'nothing'}")
+                lines = ", ".join(
+                    f"{alerts.rule} {alerts.subject} {alerts.severity} {alerts.state}" for alerts in self.alerts()
+                )
+                raise JobProcessError(f"waited {within_s:.0f} s for {awaited}; alerts so far: {lines or 'none'}")
             time.sleep(0.05)
 
 
@@ -279,7 +279,7 @@ def _seconds(text: str) -> float:
 
 
 def _await_end(group: int) -> None:
-    """Wait until a process group is gone: Java ends after the job, and would write where we want to tidy up."""
+    """Waits until a process group has ended: Java ends after the job, and still writes into its folder."""
     deadline = time.monotonic() + GROUP_S
     with suppress(OSError):
         while time.monotonic() < deadline:
@@ -287,11 +287,11 @@ def _await_end(group: int) -> None:
             time.sleep(0.05)
 
 
-def _leash() -> list[str]:
-    """What goes before a command that must not outlive us, however we end: it is told to stop then. Linux only."""
-    leash = ["setpriv", "--pdeathsig", "TERM"]
+def _ends_with_parent() -> list[str]:
+    """Returns the command prefix that sends SIGTERM to a process when its parent ends. Linux only."""
+    prefix = ["setpriv", "--pdeathsig", "TERM"]
     with suppress(OSError):
-        # One before util-linux 2.33 and busybox's know no such option.
-        if subprocess.run([*leash, "true"], capture_output=True, check=False).returncode == 0:
-            return leash
+        # setpriv before util-linux 2.33 and that of busybox have no such option.
+        if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0:
+            return prefix
     return []

@@ -1,73 +1,73 @@
-"""A scene: one way to hurt a quorum, what must be told of it, and how it is healed."""
+"""A scenario: one fault of a quorum, the alerts that it must cause, and how it is fixed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import Told, Watcher
+from streaming.demo.job_process import AlertLine, JobProcess
 
-Say = Callable[[str], None]
+Print = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Play:
-    """What a scene acts on."""
+class ScenarioContext:
+    """What a scenario works with."""
 
     lab: Lab
-    watcher: Watcher
-    say: Say
-    """Tells the person who looks on what is being done, as it is done."""
+    job: JobProcess
+    say: Print
+    """Prints each step as it is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """An alert that must come."""
+    """An alert that must fire."""
 
     rule: str
     subject: str = ""
     """A part of the alert's subject."""
     severity: str = ""
-    """The exact severity, or any when empty."""
+    """The exact severity; empty for any."""
     within_s: float = 90.0
-    """After the hurt was done."""
+    """Seconds after the fault, without the hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """One scene, told the way an operator would meet it."""
+class Scenario:
+    """One fault, described as an operator would meet it."""
 
     name: str
     """Three words for a table."""
     title: str
-    story: str
-    """What happens, in the words of the person who did it."""
-    hurt: Callable[[Play], None]
+    description: str
+    """What happens, and what an operator does not notice."""
+    inject: Callable[[ScenarioContext], None]
     expected: tuple[Expectation, ...]
-    mending: str
-    """How it is mended, or why it cannot be."""
-    mend: Callable[[Play, Sequence[Told]], None] | None
-    """Given the alerts that came; None when it cannot be mended."""
+    fix_description: str
+    """How it is fixed, or why it cannot be."""
+    fix: Callable[[ScenarioContext, Sequence[AlertLine]], None] | None
+    """Takes the alerts that fired; None if it cannot be fixed."""
     resolved_within_s: float = 180.0
     also: tuple[str, ...] = ()
-    """Rules that may speak too: true consequences, not false alarms."""
+    """Rules that may fire as well: real consequences, not false alerts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How one expected alert came."""
+class ScenarioOutcome:
+    """The result of one expected alert."""
 
-    scene: str
+    scenario: str
     expectation: Expectation
-    told: Told | None
+    alert: AlertLine | None
     after_hold_s: float | None
-    """From first observation plus hold to the line in the file."""
-    after_hurt_s: float | None
-    """From the damage to the line in the file: the physical delay, the hold in it."""
+    """Seconds from the first observation plus the hold to the line in the file."""
+    after_fault_s: float | None
+    """Seconds from the fault to the line in the file: the physical delay and the hold."""
     resolved_after_s: float | None
-    """From the end of the mending to the line; None where nothing was to be resolved or it was not."""
-    resolvable: bool
+    """Seconds from the end of the fix to the resolved line; None if it did not resolve or could not be fixed."""
+    fixable: bool
 
     @property
     def good(self) -> bool:
-        """Told, and resolved where it was mended."""
-        return self.told is not None and (not self.resolvable or self.resolved_after_s is not None)
+        """The alert fired, and resolved if the fault was fixed."""
+        return self.alert is not None and (not self.fixable or self.resolved_after_s is not None)

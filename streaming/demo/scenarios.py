@@ -1,28 +1,28 @@
-"""The four scenes of the demo, each reproduced on a real quorum before it was told here."""
+"""The four scenarios of the demo; each one was reproduced on a real quorum first."""
 
 from collections.abc import Sequence
 
-from streaming.demo.job_process import Told
-from streaming.demo.scenario import Expectation, Play, Scene
+from streaming.demo.job_process import AlertLine
+from streaming.demo.scenario import Expectation, Scenario, ScenarioContext
 
 TOPICS = ("orders", "payments")
 
 
-def names_vanish(play: Play) -> None:
-    """Drop every controller's name while all connections stand."""
-    play.say("the controllers' DNS names are dropped; no process is touched, every connection stands")
-    play.lab.names.drop(*controller_names(play))
+def drop_names(context: ScenarioContext) -> None:
+    """Drops every controller's DNS name while all connections stay open."""
+    context.say("the controllers' DNS names are dropped; all processes run and all connections stay open")
+    context.lab.names.drop(*controller_names(context))
 
 
-def names_mended(play: Play, told: Sequence[Told]) -> None:
-    """The printed procedure: old names back, restart one by one under new names, leader last, then drop the old."""
-    lab = play.lab
-    old = controller_names(play)
-    play.say("the old names resolve again, and new ones beside them")
+def restore_names(context: ScenarioContext, alerts: Sequence[AlertLine]) -> None:
+    """The printed procedure: old names back, restarts one by one under new names, leader last, old names dropped."""
+    lab = context.lab
+    old = controller_names(context)
+    context.say("the old names resolve again, and new names resolve as well")
     lab.names.add(*old, *(renamed(name) for name in old))
-    for node in [*followers(play), leader(play)]:
+    for node in [*followers(context), leader(context)]:
         name = renamed(lab.node(node).host)
-        play.say(f"controller {node} restarts as {name}; waiting for its VotersRecord")
+        context.say(f"controller {node} restarts as {name}; waiting for its VotersRecord")
         lab.stop(node)
         lab.rename(node, name)
         lab.start(node)
@@ -30,129 +30,129 @@ def names_mended(play: Play, told: Sequence[Told]) -> None:
             lambda state, node=node: lab.node(node).endpoint in state.endpoints.get(node, ()),  # type: ignore[misc]
             what=f"the new endpoint of voter {node}",
         )
-    play.say("the old names are dropped for good")
+    context.say("the old names are dropped")
     lab.names.drop(*old)
 
 
-def controller_names(play: Play) -> list[str]:
-    """The names that the controllers advertise now."""
-    return [play.lab.node(node).host for node in play.lab.controllers]
+def controller_names(context: ScenarioContext) -> list[str]:
+    """Returns the names that the controllers advertise now."""
+    return [context.lab.node(node).host for node in context.lab.controllers]
 
 
 def renamed(name: str) -> str:
-    """The same host in the new domain."""
+    """Returns the same host in the new domain."""
     host, _, domain = name.partition(".")
     return f"{host}-new.{domain}"
 
 
-def disk_replaced(play: Play) -> None:
-    """Stop a follower, wipe its disk, start it again."""
-    node = followers(play)[0]
-    play.say(f"controller {node} is stopped, its disk replaced and formatted, and it is started again")
-    play.lab.stop(node)
-    play.lab.wipe_disk(node)
-    play.lab.start(node)
+def replace_disk(context: ScenarioContext) -> None:
+    """Stops a follower, wipes its disk and starts it again."""
+    node = followers(context)[0]
+    context.say(f"controller {node} is stopped, its disk is replaced and formatted, and it is started again")
+    context.lab.stop(node)
+    context.lab.wipe_disk(node)
+    context.lab.start(node)
 
 
-def disk_mended(play: Play, told: Sequence[Told]) -> None:
-    """Run exactly what the alert printed."""
-    alert = next(each for each in told if each.rule == "voter-disk-replaced")
+def run_printed_commands(context: ScenarioContext, alerts: Sequence[AlertLine]) -> None:
+    """Runs exactly the commands that the alert printed."""
+    alert = next(each for each in alerts if each.rule == "voter-disk-replaced")
     node = int(alert.subject.removeprefix("controller "))
     for line in alert.remedy:
         if not line.startswith("#"):
-            play.say(f"$ {line}")
-            play.lab.run_remedy(line, node_properties=play.lab.node(node).properties_file)
+            context.say(f"$ {line}")
+            context.lab.run_remedy(line, node_properties=context.lab.node(node).properties_file)
 
 
-def partitions_stranded(play: Play) -> None:
-    """Two topics of two replicas; the one that knows everything dies; the other is elected uncleanly."""
-    play.say(f"topics {' and '.join(TOPICS)}: one broker falls behind, the other dies, and an unclean election follows")
-    play.lab.strand_recovering(*TOPICS)
+def elect_uncleanly(context: ScenarioContext) -> None:
+    """Two topics with two replicas: the replica with all records stops, the other one is elected uncleanly."""
+    context.say(f"topics {' and '.join(TOPICS)}: one broker lags, the other stops, and an unclean election follows")
+    context.lab.strand_recovering(*TOPICS)
 
 
-def partitions_mended(play: Play, told: Sequence[Told]) -> None:
-    """The dead broker comes back."""
-    for broker in play.lab.brokers:
-        if not play.lab.node(broker).running:
-            play.say(f"broker {broker} is started again")
-            play.lab.start(broker)
+def restart_brokers(context: ScenarioContext, alerts: Sequence[AlertLine]) -> None:
+    """Starts the stopped broker again."""
+    for broker in context.lab.brokers:
+        if not context.lab.node(broker).running:
+            context.say(f"broker {broker} is started again")
+            context.lab.start(broker)
 
 
-def everything_moved(play: Play) -> None:
-    """Every controller stopped, every endpoint changed, everything started."""
-    lab, watcher = play.lab, play.watcher
-    told = len(watcher.told())
-    play.say("all controllers are stopped")
-    # All in one moment: one that still answered while others refuse would be a scene of its own.
+def move_all_endpoints(context: ScenarioContext) -> None:
+    """Stops every controller, changes every endpoint and starts them all."""
+    lab, job = context.lab, context.job
+    since = len(job.alerts())
+    context.say("all controllers are stopped")
+    # All at once: one that still answers while the others refuse would be another scenario.
     lab.kill(*lab.controllers)
-    watcher.wait_for("no-leader", since=told, within_s=120)
+    job.wait_for("no-leader", since=since, within_s=120)
     lab.move_endpoint(*lab.controllers)
-    play.say("the monitor is given the new addresses and goes on from its recorded state")
-    watcher.stop()
-    watcher.bootstrap = lab.bootstrap
-    watcher.start()
-    play.say("all controllers are started at their new ports: nobody finds anybody")
+    context.say("the job is restarted with the new addresses and continues from its recorded state")
+    job.stop()
+    job.bootstrap = lab.bootstrap
+    job.start()
+    context.say("all controllers are started at their new ports; none reaches another one")
     lab.start(*lab.controllers)
 
 
-def leader(play: Play) -> int:
-    """The controller that leads now."""
-    return play.lab.await_state(lambda state: True, what="a leader").leader_id
+def leader(context: ScenarioContext) -> int:
+    """Returns the id of the current leader."""
+    return context.lab.await_state(lambda state: True, what="a leader").leader_id
 
 
-def followers(play: Play) -> list[int]:
-    """The controllers that do not lead."""
-    leading = leader(play)
-    return [node for node in play.lab.controllers if node != leading]
+def followers(context: ScenarioContext) -> list[int]:
+    """Returns the ids of the controllers that do not lead."""
+    leading = leader(context)
+    return [node for node in context.lab.controllers if node != leading]
 
 
-SCENES = (
-    Scene(
-        name="names vanish",
-        title="The controllers' DNS names vanish while everything is healthy",
-        story="Someone cleaned up a zone. The quorum does not notice: established connections do not ask DNS. "
-        "The day the controllers restart, none finds another.",
-        hurt=names_vanish,
+SCENARIOS = (
+    Scenario(
+        name="names do not resolve",
+        title="The controllers' DNS names are dropped while the quorum is healthy",
+        description="Someone cleaned up a DNS zone. The quorum keeps working, because open connections do not use DNS. "
+        "When the controllers restart, none can reach another one.",
+        inject=drop_names,
         expected=(
             Expectation(rule="stale-voter-endpoint", subject="voter 1", severity="critical"),
             Expectation(rule="stale-voter-endpoint", subject="voter 2", severity="critical"),
             Expectation(rule="stale-voter-endpoint", subject="voter 3", severity="critical"),
         ),
-        mending="the printed procedure: old names back first, then controllers restarted one by one, the leader last",
-        mend=names_mended,
+        fix_description="the printed procedure: old names back first, then one restart at a time, the leader last",
+        fix=restore_names,
     ),
-    Scene(
+    Scenario(
         name="disk replaced",
         title="A controller's disk is replaced",
-        story="The pod is green and the process runs, but its new directory id is no voter's: of three voters two "
-        "are left.",
-        hurt=disk_replaced,
+        description="The pod is green and the process runs, but its new directory id is not a voter: two of three "
+        "voters are left.",
+        inject=replace_disk,
         expected=(Expectation(rule="voter-disk-replaced", severity="warning"),),
-        mending="exactly the printed commands",
-        mend=disk_mended,
+        fix_description="exactly the printed commands",
+        fix=run_printed_commands,
     ),
-    Scene(
+    Scenario(
         name="stuck RECOVERING",
-        title="Partitions of two topics stuck RECOVERING",
-        story="After an unclean election the new leader serves clients as if nothing had been. No metric and no Kafka "
-        "tool shows that records may be gone.",
-        hurt=partitions_stranded,
+        title="Partitions of two topics stay RECOVERING",
+        description="After an unclean election the new leader serves clients as usual. No metric and no Kafka tool "
+        "shows that records may be lost.",
+        inject=elect_uncleanly,
         expected=tuple(Expectation(rule="partition-stuck-recovering", subject=topic) for topic in TOPICS),
         also=("unclean-election",),
-        mending="the broker with the other replica comes back",
-        mend=partitions_mended,
+        fix_description="the broker with the other replica is started",
+        fix=restart_brokers,
     ),
-    Scene(
+    Scenario(
         name="all endpoints moved",
-        title="Every endpoint moved at once",
-        story="A migration done in one go. The voters' endpoints in the log lead nowhere, and without a leader nobody "
-        "can correct the log.",
-        hurt=everything_moved,
+        title="All endpoints are moved at once",
+        description="A migration in one step. The voters' endpoints in the log reach no controller, and without a "
+        "leader the log cannot be corrected.",
+        inject=move_all_endpoints,
         expected=(
             Expectation(rule="no-leader", severity="critical"),
             *(Expectation(rule="stale-voter-endpoint", subject=f"voter {node}", severity="critical") for node in "123"),
         ),
-        mending="this quorum is dead: explained from the recorded state, the only description of it that is left",
-        mend=None,
+        fix_description="none: this quorum is dead. Its recorded state is the only description of it that is left",
+        fix=None,
     ),
 )

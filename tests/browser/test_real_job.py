@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from deploy.lab.lab import Lab
 from streaming.cli import app
-from streaming.demo.job_process import Watcher
+from streaming.demo.job_process import JobProcess
 from tests.browser.chromium import Browser
 from tests.eventually import eventually
 
@@ -31,28 +31,28 @@ def test_a_controller_that_stops_is_seen_live_and_told_by_the_report(
     tmp_path: Path, lab: Lab, browser: Browser
 ) -> None:
     settings = {"failure-tolerance.hold": 3.0, "failure-tolerance.clear": 2.0}
-    with Watcher(folder=tmp_path / "watch", name="test", bootstrap=lab.bootstrap, settings=settings) as watcher:
-        browser.open(f"http://{watcher.address}/clusters/test?span=15m")
+    with JobProcess(folder=tmp_path / "watch", name="test", bootstrap=lab.bootstrap, settings=settings) as job:
+        browser.open(f"http://{job.address}/clusters/test?span=15m")
         eventually(lambda: browser.title.startswith("healthy"), within_s=60)
         browser.run("window.notReloaded = true")
         stopped = lab.controllers[0]
 
         lab.stop(stopped)
         eventually(lambda: browser.title.startswith("warning"), within_s=60)
-        # On a busy machine it is told at first as one that is behind.
+        # On a busy machine it is alerts at first as one that is behind.
         eventually(lambda: f"voter {stopped} does not fetch" in browser.text(), within_s=60)
         eventually(lambda: "Silent" in browser.text(".replicas"), within_s=60)
         eventually(lambda: "Down" in browser.text(".endpoints"), within_s=60)
 
         lab.start(stopped)
         eventually(lambda: browser.title.startswith("healthy"), within_s=60)
-        eventually(lambda: "Told, and over" in browser.text(), within_s=60)
+        eventually(lambda: "AlertLine, and over" in browser.text(), within_s=60)
         assert browser.run("return window.notReloaded")
         assert browser.complaints() == []
         assert len(browser.hosts()) == 1
 
     place = tmp_path / "report.html"
-    done = CliRunner().invoke(app, ["report", "--checkpoint", str(watcher.checkpoint), "--out", str(place)])
+    done = CliRunner().invoke(app, ["report", "--checkpoint", str(job.checkpoint), "--out", str(place)])
     assert done.exit_code == 0, done.output
     browser.open(place.as_uri())
     assert any(f"voter {stopped} {how}" in browser.text() for how in ("does not fetch", "fetches and is behind"))

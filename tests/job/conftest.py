@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import Watcher
+from streaming.demo.job_process import JobProcess
 from tests.eventually import eventually
 
 HOLDS = {
@@ -63,9 +63,9 @@ def settings() -> dict[str, float]:
 
 
 @pytest.fixture(scope="module")
-def watcher(folder: Path, lab: Lab, settings: dict[str, float]) -> Iterator[Watcher]:
-    watcher = Watcher(folder=folder / "watch", name="test", bootstrap=lab.bootstrap, settings=settings)
-    watcher.start()
+def job(folder: Path, lab: Lab, settings: dict[str, float]) -> Iterator[JobProcess]:
+    job = JobProcess(folder=folder / "watch", name="test", bootstrap=lab.bootstrap, settings=settings)
+    job.start()
     with contextlib.ExitStack() as stack:
-        stack.callback(watcher.stop)
-        yield watcher
+        stack.callback(job.stop)
+        yield job

@@ -1,54 +1,73 @@
-"""What a running job says of its cluster by HTTP, and whether it has judged what is now."""
+"""The state of a running job as it shows it by HTTP, and waiting until the job has evaluated the present."""
 
 import json
+import os
+import signal
 import time
 import urllib.request
+from collections.abc import Iterable
 from typing import Any
 
-from streaming.demo.job_process import Watcher
+from streaming.demo.job_process import STOP_S, JobProcess
 from tests.eventually import eventually
 from tests.unit.streaming.metrics.exposition import Samples, samples
 
-PATIENCE_S = 60
-"""How long an answer may take: a machine may stand still for seconds."""
+ANSWER_S = 60
+"""How long an answer may take: a busy machine may stand still for seconds."""
 
 
-def portrait(watcher: Watcher) -> dict[str, Any]:
-    """The cluster as the job judged it last: the fields of `streaming.status.cluster_status`."""
-    shown: dict[str, Any] = json.loads(_get(watcher, f"/api/clusters/{watcher.name}"))["portrait"] or {}
-    return shown
+def cluster_status(job: JobProcess) -> dict[str, Any]:
+    """Returns the cluster's newest status as JSON (`streaming.status.status_json`); empty before the first one."""
+    answer: dict[str, Any] = json.loads(_get(job, f"/api/clusters/{job.name}"))
+    return answer["portrait"] or {}
 
 
-def scraped(watcher: Watcher) -> Samples:
-    """Its metrics now."""
-    return samples(_get(watcher, "/metrics"))
+def scraped(job: JobProcess) -> Samples:
+    """Returns the job's metrics."""
+    return samples(_get(job, "/metrics"))
 
 
-def of_cluster(told: Samples) -> dict[str, float]:
-    """What has no label but the cluster's."""
-    return {name: value for (name, labels), value in told.items() if labels == (("cluster", "test"),)}
+def of_cluster(metrics: Samples) -> dict[str, float]:
+    """Returns the metrics that have only the cluster's label."""
+    return {name: value for (name, labels), value in metrics.items() if labels == (("cluster", "test"),)}
 
 
-def told_until_now(watcher: Watcher, *, after_s: float = 0) -> None:
-    """Wait until the job has told all that was to be told of what is up to now, or to so many seconds from now."""
+def wait_until_delivered(job: JobProcess, *, after_s: float = 0) -> None:
+    """Waits until the job has delivered all alerts of what is observed until now, or until `after_s` from now."""
     due_ms = (time.time() + after_s) * 1000
 
-    def judged() -> None:
-        assert portrait(watcher).get("now_ms", 0) >= due_ms
+    def evaluated() -> None:
+        assert cluster_status(job).get("now_ms", 0) >= due_ms
 
-    def told() -> None:
-        # The batch that was judged is shown before it is told; the one after it is shown when it was told.
-        shown = json.loads(_get(watcher, "/api/clusters"))
-        assert (shown["delivered_at_ms"] or 0) > judged_ms
-        # A batch waits for a slow disk for a second; what is not written by then is written with a later one.
+    def delivered() -> None:
+        # The status of an evaluated batch is shown before its alerts are delivered; the next batch comes after that.
+        shown = json.loads(_get(job, "/api/clusters"))
+        assert (shown["delivered_at_ms"] or 0) > evaluated_ms
+        # A batch waits a second for a slow disk; what is not written by then is written with a later batch.
         assert [sink for sink in shown["sinks"] if sink["pending"]] == []
 
-    eventually(judged, within_s=after_s + 30, every_s=0.5)
-    judged_ms = time.time() * 1000
-    eventually(told, within_s=30)
+    eventually(evaluated, within_s=after_s + 30, every_s=0.5)
+    evaluated_ms = time.time() * 1000
+    eventually(delivered, within_s=30)
 
 
-def _get(watcher: Watcher, path: str) -> str:
-    with urllib.request.urlopen(f"http://{watcher.address}{path}", timeout=PATIENCE_S) as page:
+def wait_until_resolved(job: JobProcess, *, within_s: float, rules: Iterable[str] = ()) -> None:
+    """Waits until no alert is firing, of these rules or at all."""
+    wanted = set(rules)
+
+    def resolved() -> None:
+        assert [alert for alert in job.firing() if not wanted or alert.rule in wanted] == []
+
+    eventually(resolved, within_s=within_s)
+
+
+def terminate_group(job: JobProcess) -> int:
+    """Sends SIGTERM to the job and its whole process group, as systemd does; returns the job's exit code."""
+    os.killpg(job.pid, signal.SIGTERM)
+    return job.wait(STOP_S)
+
+
+def _get(job: JobProcess, path: str) -> str:
+    with urllib.request.urlopen(f"http://{job.address}{path}", timeout=ANSWER_S) as page:
         text: str = page.read().decode()
         return text

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import Watcher
+from streaming.demo.job_process import JobProcess
 from tests.eventually import eventually
 from tests.job.conftest import holding, nobody_in
+from tests.job.job_state import wait_until_resolved
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -23,17 +24,17 @@ def lab(folder: Path) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def watcher(folder: Path, lab: Lab) -> Iterator[Watcher]:
-    watcher = Watcher(
+def job(folder: Path, lab: Lab) -> Iterator[JobProcess]:
+    job = JobProcess(
         folder=folder / "watch",
         name="test",
         bootstrap=lab.bootstrap,
         hosts_file=lab.hosts_file,
         settings=holding("monitor-blind", "stale-voter-endpoint"),
     )
-    watcher.start()
-    yield watcher
-    watcher.stop()
+    job.start()
+    yield job
+    job.stop()
 
 
 def refused(*arguments: str) -> str:
@@ -53,58 +54,58 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(path): sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def test_a_checkpoint_that_is_in_use(lab: Lab, watcher: Watcher, tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_in_use(lab: Lab, job: JobProcess, tmp_path: Path) -> None:
     said = refused(
         *["--cluster", f"test={','.join(lab.bootstrap)}", "--hosts-file", str(lab.hosts_file)],
-        *["--checkpoint", str(watcher.checkpoint), "--sink", f"jsonl:{tmp_path / 'alerts'}"],
+        *["--checkpoint", str(job.checkpoint), "--sink", f"jsonl:{tmp_path / 'alerts'}"],
     )
 
     assert "is still in use after 10 s: another kraftwatch holds its lock" in said
 
 
-def test_the_dns_incident_does_not_kill_the_monitor(lab: Lab, watcher: Watcher) -> None:
-    since = len(watcher.told())
+def test_the_dns_incident_does_not_kill_the_monitor(lab: Lab, job: JobProcess) -> None:
+    since = len(job.alerts())
     names = [lab.node(node).host for node in lab.controllers]
-    watcher.stop()
+    job.stop()
     lab.names.drop(*names)
 
-    watcher.start()
+    job.start()
     # Where the polls had failed for longer than the log it is a warning first.
-    watcher.wait_for("monitor-blind", severity="critical", since=since, within_s=180)
-    stale = watcher.wait_for("stale-voter-endpoint", severity="critical", since=since, within_s=180)
+    job.wait_for("monitor-blind", severity="critical", since=since, within_s=180)
+    stale = job.wait_for("stale-voter-endpoint", severity="critical", since=since, within_s=180)
 
     assert stale.line["evidence"]["probe_result"] == "the name does not resolve (NXDOMAIN)"
     lab.names.add(*names)
-    watcher.wait_until_calm(within_s=180)
+    wait_until_resolved(job, within_s=180)
 
 
-def test_another_cluster_at_the_same_address(lab: Lab, watcher: Watcher) -> None:
-    watcher.stop()
+def test_another_cluster_at_the_same_address(lab: Lab, job: JobProcess) -> None:
+    job.stop()
     # A Java that is still ending may yet tidy up.
-    eventually(lambda: nobody_in(watcher.folder), within_s=60)
-    identity = watcher.checkpoint / "cluster.json"
+    eventually(lambda: nobody_in(job.folder), within_s=60)
+    identity = job.checkpoint / "cluster.json"
     true_identity = identity.read_text()
     identity.write_text('{"test": "AnotherClusterIdXXXXXX"}')
-    before = contents(watcher.checkpoint)
+    before = contents(job.checkpoint)
 
     said = refused(
         *["--cluster", f"test={','.join(lab.bootstrap)}", "--hosts-file", str(lab.hosts_file)],
-        *["--checkpoint", str(watcher.checkpoint), "--sink", f"jsonl:{watcher.jsonl}"],
+        *["--checkpoint", str(job.checkpoint), "--sink", f"jsonl:{job.jsonl}"],
     )
 
     assert f"answers as cluster {lab.cluster_id}, but this checkpoint belongs to cluster AnotherClusterIdXXXXXX" in said
-    assert contents(watcher.checkpoint) == before
+    assert contents(job.checkpoint) == before
     identity.write_text(true_identity)
 
 
-def test_a_restored_journal_that_spark_did_not_plan_on(lab: Lab, watcher: Watcher) -> None:
-    watcher.stop()
-    journal = watcher.checkpoint / "journal"
-    journal.rename(watcher.checkpoint / "kept")
+def test_a_restored_journal_that_spark_did_not_plan_on(lab: Lab, job: JobProcess) -> None:
+    job.stop()
+    journal = job.checkpoint / "journal"
+    journal.rename(job.checkpoint / "kept")
 
     said = refused(
         *["--cluster", f"test={','.join(lab.bootstrap)}", "--hosts-file", str(lab.hosts_file)],
-        *["--checkpoint", str(watcher.checkpoint), "--sink", f"jsonl:{watcher.jsonl}"],
+        *["--checkpoint", str(job.checkpoint), "--sink", f"jsonl:{job.jsonl}"],
     )
 
     assert "has Spark's offsets but no journal/" in said

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import Watcher
+from streaming.demo.job_process import JobProcess
 from tests.job.conftest import holding
 from tests.job.spark_cluster import standalone
 from tests.wheel import installed
@@ -20,18 +20,18 @@ pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
 def test_the_wheel_runs_by_spark_submit_on_a_master_with_two_workers(folder: Path, lab: Lab) -> None:
     with standalone(folder / "spark", workers=2) as master:
-        with submitted(folder, lab, master) as watcher:
+        with submitted(folder, lab, master) as job:
             lab.pause(*lab.controllers[:2])
-            told = watcher.wait_for("no-leader", within_s=180)
+            alert = job.wait_for("no-leader", within_s=180)
             lab.resume(*lab.controllers[:2])
-            watcher.wait_for("no-leader", "resolved", since=told.number, within_s=180)
+            job.wait_for("no-leader", "resolved", since=alert.number, within_s=180)
         assert executors(folder), "the work was done by the workers' executors"
 
 
 @pytest.mark.long
 def test_what_run_began_on_a_master_goes_on_without_its_executors_and_by_spark_submit(folder: Path, lab: Lab) -> None:
     with standalone(folder / "spark-too", workers=2) as master:
-        run = Watcher(
+        run = JobProcess(
             folder=folder / "watch-too",
             name="test",
             bootstrap=lab.bootstrap,
@@ -43,10 +43,10 @@ def test_what_run_began_on_a_master_goes_on_without_its_executors_and_by_spark_s
             for executor in executors_in(folder / "spark-too"):
                 executor.kill()
             lab.pause(*lab.controllers[:2])
-            told = run.wait_for("no-leader", within_s=180)
+            alert = run.wait_for("no-leader", within_s=180)
         with submitted(folder, lab, master, watch="watch-too") as goes_on:
             lab.resume(*lab.controllers[:2])
-            goes_on.wait_for("no-leader", "resolved", since=told.number, within_s=180)
+            goes_on.wait_for("no-leader", "resolved", since=alert.number, within_s=180)
 
 
 def submitted(folder: Path, lab: Lab, master: str, *, watch: str = "watch") -> "Submitted":
@@ -80,7 +80,7 @@ def executors_in(folder: Path) -> list[psutil.Process]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Submitted(Watcher):
+class Submitted(JobProcess):
     """The same job, started by spark-submit."""
 
     master: str
@@ -92,7 +92,7 @@ class Submitted(Watcher):
         (job,) = (
             Path(self.environment["PYSPARK_DRIVER_PYTHON"]).parents[1].glob("lib/*/*/deploy/spark/kraftwatch_job.py")
         )
-        return [str(submit), *options, str(job), *Watcher.command(self)[4:]]
+        return [str(submit), *options, str(job), *JobProcess.command(self)[4:]]
 
 
 def stranger(folder: Path) -> Path:

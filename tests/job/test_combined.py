@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import Watcher
+from streaming.demo.job_process import JobProcess
 from tests.job.conftest import holding
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -24,7 +24,7 @@ def lab(folder: Path) -> Iterator[Lab]:
         yield lab
 
 
-def test_its_disk_replaced_is_one_alert_mended_by_the_printed_commands(lab: Lab, watcher: Watcher) -> None:
+def test_its_disk_replaced_is_one_alert_mended_by_the_printed_commands(lab: Lab, job: JobProcess) -> None:
     (node,) = (node for node in lab.controllers if node in lab.brokers)
     lab.create_topic("orders", partitions=2, assignment=[[node, lab.brokers[-1]], [lab.brokers[-1], node]])
     lab.produce("orders", 10)
@@ -32,10 +32,10 @@ def test_its_disk_replaced_is_one_alert_mended_by_the_printed_commands(lab: Lab,
     lab.stop(node)
     lab.wipe_disk(node)
     lab.start(node, wait=False)
-    told = watcher.wait_for("voter-disk-replaced", subject=str(node), within_s=180)
-    for line in told.remedy:
+    alert = job.wait_for("voter-disk-replaced", subject=str(node), within_s=180)
+    for line in alert.remedy:
         lab.run_remedy(line, node_properties=lab.node(node).properties_file)
-    watcher.wait_for("voter-disk-replaced", "resolved", subject=str(node), within_s=180)
+    job.wait_for("voter-disk-replaced", "resolved", subject=str(node), within_s=180)
 
     assert node in lab.await_state(lambda state: True, what="a leader").voter_ids
-    assert {each.rule for each in watcher.told()} == {"voter-disk-replaced"}
+    assert {each.rule for each in job.alerts()} == {"voter-disk-replaced"}

@@ -1,4 +1,4 @@
-"""A job takes its changed configuration while it runs: on a real quorum, with nothing told twice and nothing lost."""
+"""A job takes its changed configuration while it runs: on a real quorum, with nothing alerts twice and nothing lost."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import Watcher
+from streaming.demo.job_process import JobProcess
 from tests.eventually import eventually
 from tests.job.process_output import written
 from tests.unit.streaming.metrics.heartbeat_server import SECRET, Service
@@ -23,10 +23,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
 QUIET = {"failure-tolerance": {"hold": 3600}}
 SHAPE = {"quorum-shape": {"hold": 1}}
-"""A quorum of one voter is told of after an hour, unless somebody cannot wait."""
+"""A quorum of one voter is alerts of after an hour, unless somebody cannot wait."""
 
 
-class FromFile(Watcher):
+class FromFile(JobProcess):
     """A job that is given nothing but a configuration file."""
 
     @property
@@ -61,7 +61,7 @@ def section(name: str, lab: Lab, **keys: Any) -> dict[str, Any]:
     return {"name": name, "bootstrap": list(lab.bootstrap), **keys}
 
 
-def told(path: Path) -> Counter[tuple[str, str, str]]:
+def alerts(path: Path) -> Counter[tuple[str, str, str]]:
     lines = path.read_text().split("\n")[:-1] if path.exists() else []
     return Counter((line["cluster"], line["rule"], line["state"]) for line in map(json.loads, lines))
 
@@ -74,7 +74,7 @@ def test_what_the_file_says_is_in_force_while_the_job_runs_on(lab: Lab, job: Fro
     eventually(lambda: said(job, "not YAML at line 1"), within_s=60)
     job.say(clusters=[first], thresholds=QUIET, master="local[1]")
     eventually(lambda: said(job, "master cannot change while the job runs"), within_s=60)
-    assert told(job.jsonl) == {}
+    assert alerts(job.jsonl) == {}
 
     job.say(clusters=[first], thresholds=QUIET | SHAPE)
     job.wait_for("quorum-shape", within_s=180)
@@ -82,9 +82,9 @@ def test_what_the_file_says_is_in_force_while_the_job_runs_on(lab: Lab, job: Fro
     more = job.folder / "more.jsonl"
     job.say(clusters=[first, second], thresholds=QUIET | SHAPE, sinks=[f"jsonl:{job.jsonl}", f"jsonl:{more}"])
     both = {("first", "quorum-shape", "firing"): 1, ("second", "quorum-shape", "firing"): 1}
-    eventually(lambda: same(told(job.jsonl), both), within_s=60)
-    # A sink that is new is told what stands.
-    eventually(lambda: same(told(more), both), within_s=60)
+    eventually(lambda: same(alerts(job.jsonl), both), within_s=60)
+    # A sink that is new is alerts what stands.
+    eventually(lambda: same(alerts(more), both), within_s=60)
 
     with Service() as service:
         beat = {"url": service.url, "every": 1}
@@ -94,7 +94,7 @@ def test_what_the_file_says_is_in_force_while_the_job_runs_on(lab: Lab, job: Fro
     os.kill(job.pid, signal.SIGHUP)
     eventually(lambda: said(job, "was read again: it changes nothing"), within_s=60)
 
-    assert told(job.jsonl) == told(more) == both
+    assert alerts(job.jsonl) == alerts(more) == both
     assert (job.pid, java_of(job.pid)) == (pid, spark), "neither the job nor Spark was started again"
     assert [path for path, content in written(job.folder) if SECRET.encode() in content] == [job.file]
 
@@ -111,11 +111,11 @@ def test_at_a_restart_a_new_cluster_that_is_away_keeps_no_other_unwatched(lab: L
 
     assert "kraftwatch: cluster new: none of new.invalid:" in job.log.read_text()[began:]
     assert "cluster new: none of new.invalid:" in (job.checkpoint / "log" / "driver.log").read_text()
-    eventually(lambda: same(told(job.jsonl), {("first", "quorum-shape", "firing"): 1}), within_s=60)
+    eventually(lambda: same(alerts(job.jsonl), {("first", "quorum-shape", "firing"): 1}), within_s=60)
     hosts.write_text("127.0.0.1 new.invalid\n")
     both = {("first", "quorum-shape", "firing"): 1, ("new", "quorum-shape", "firing"): 1}
     # It is tried again after half a minute.
-    eventually(lambda: same(told(job.jsonl), both), within_s=120)
+    eventually(lambda: same(alerts(job.jsonl), both), within_s=120)
     eventually(lambda: said(job, "was read again: it changes clusters"), within_s=60)
 
 

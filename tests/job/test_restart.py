@@ -1,4 +1,4 @@
-"""The job killed with -9 in the middle of a scene: what it told and tells is as if it had never been killed."""
+"""The job killed with -9 in the middle of a scene: what it alerts and tells is as if it had never been killed."""
 
 import sys
 from contextlib import suppress
@@ -8,10 +8,10 @@ import psutil
 import pytest
 
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import Told, Watcher
+from streaming.demo.job_process import AlertLine, JobProcess
 from tests.eventually import eventually
 from tests.job.conftest import holding
-from tests.job.job_state import told_until_now
+from tests.job.job_state import terminate_group, wait_until_delivered, wait_until_resolved
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -21,11 +21,11 @@ def settings() -> dict[str, float]:
     return holding("voter-disk-replaced", "no-leader")
 
 
-def essence(told: list[Told]) -> list[tuple[str, str, str]]:
-    return [(each.rule, each.subject, each.state) for each in told]
+def essence(alerts: list[AlertLine]) -> list[tuple[str, str, str]]:
+    return [(each.rule, each.subject, each.state) for each in alerts]
 
 
-def test_killed_before_it_told_and_again_before_it_resolved(lab: Lab, watcher: Watcher) -> None:
+def test_killed_before_it_told_and_again_before_it_resolved(lab: Lab, job: JobProcess) -> None:
     leader = lab.await_state(lambda state: True, what="a leader").leader_id
     node = next(node for node in lab.controllers if node != leader)
     lab.stop(node)
@@ -33,73 +33,73 @@ def test_killed_before_it_told_and_again_before_it_resolved(lab: Lab, watcher: W
     lab.start(node)
     lab.await_state(lambda state: node in {each.id for each in state.observers}, what="the new disk as an observer")
 
-    watcher.kill()
-    watcher.start()
+    job.kill()
+    job.start()
 
-    firing = watcher.wait_for("voter-disk-replaced", within_s=180)
+    firing = job.wait_for("voter-disk-replaced", within_s=180)
     for line in firing.remedy:
         lab.run_remedy(line, node_properties=lab.node(node).properties_file)
 
-    watcher.kill()
-    watcher.start()
+    job.kill()
+    job.start()
 
-    watcher.wait_for("voter-disk-replaced", "resolved", within_s=180)
-    watcher.kill()
-    watcher.start()
-    told_until_now(watcher)
+    job.wait_for("voter-disk-replaced", "resolved", within_s=180)
+    job.kill()
+    job.start()
+    wait_until_delivered(job)
 
-    assert essence(watcher.told()) == [
+    assert essence(job.alerts()) == [
         ("voter-disk-replaced", f"controller {node}", "firing"),
         ("voter-disk-replaced", f"controller {node}", "resolved"),
     ]
 
 
-def test_a_gatherer_that_dies_is_started_again_and_nothing_is_lost(lab: Lab, watcher: Watcher) -> None:
-    since = len(watcher.told())
-    children = gatherers(watcher.pid)
+def test_a_gatherer_that_dies_is_started_again_and_nothing_is_lost(lab: Lab, job: JobProcess) -> None:
+    since = len(job.alerts())
+    children = gatherers(job.pid)
     assert len(children) == 1
 
     children[0].kill()
 
     def another() -> None:
-        now = gatherers(watcher.pid)
+        now = gatherers(job.pid)
         assert len(now) == 1
         assert now[0].pid != children[0].pid
 
     eventually(another, within_s=60)
     lab.pause(*lab.controllers[:2])
-    watcher.wait_for("no-leader", since=since, within_s=180)
+    job.wait_for("no-leader", since=since, within_s=180)
     lab.resume(*lab.controllers[:2])
-    watcher.wait_until_calm(within_s=180)
+    wait_until_resolved(job, within_s=180)
 
 
-def test_the_gatherer_ends_with_the_job_however_that_ends(watcher: Watcher) -> None:
-    (gatherer,) = gatherers(watcher.pid)
+def test_the_gatherer_ends_with_the_job_however_that_ends(job: JobProcess) -> None:
+    (gatherer,) = gatherers(job.pid)
 
-    watcher.kill()
+    job.kill()
 
     eventually(lambda: ended(gatherer), within_s=60)
-    watcher.start()
+    job.start()
 
 
-def test_told_to_stop_as_a_group_it_stops_in_good_order_and_says_nothing_of_it(watcher: Watcher) -> None:
-    said = watcher.log.stat().st_size
+def test_told_to_stop_as_a_group_it_stops_in_good_order_and_says_nothing_of_it(job: JobProcess) -> None:
+    said = job.log.stat().st_size
 
-    code = watcher.end_group()
+    code = terminate_group(job)
 
     assert code == 0
-    assert watcher.log.read_bytes()[said:] == b""
-    watcher.start()
+    assert job.log.read_bytes()[said:] == b""
+    job.start()
 
 
-def test_a_python_that_is_late_for_spark_is_started_again(watcher: Watcher, tmp_path: Path) -> None:
-    watcher.stop()
-    watcher.environment = {"PYSPARK_PYTHON": str(late_once(tmp_path))}
+def test_a_python_that_is_late_for_spark_is_started_again(job: JobProcess, tmp_path: Path) -> None:
+    job.stop()
+    job.environment = {"PYSPARK_PYTHON": str(late_once(tmp_path))}
 
-    watcher.start()
+    job.start()
 
     assert (tmp_path / "was-late").exists()
-    assert "another attempt" in (watcher.checkpoint / "log" / "driver.log").read_text()
+    assert "another attempt" in (job.checkpoint / "log" / "driver.log").read_text()
 
 
 def late_once(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Rolling upgrades of healthy clusters, with the default holds: nothing is told but what is worth knowing."""
+"""Rolling upgrades of healthy clusters, with the default holds: nothing is alerts but what is worth knowing."""
 
 import json
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from deploy.lab.lab import Lab
 from streaming.cli import app
-from streaming.demo.job_process import Watcher
+from streaming.demo.job_process import JobProcess
 from tests.job.conftest import every_voter_fetches
 from tests.job.elections import worth_telling
-from tests.job.job_state import told_until_now
+from tests.job.job_state import wait_until_delivered
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1200)]
 NEW, RELEASE, METADATA_VERSION = "4.3.1", "4.3", 30
@@ -29,12 +29,12 @@ def lab(folder: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def watcher(folder: Path, lab: Lab) -> Iterator[Watcher]:
-    with Watcher(folder=folder / f"watch-{lab.version}", name="test", bootstrap=lab.bootstrap) as watcher:
-        yield watcher
+def job(folder: Path, lab: Lab) -> Iterator[JobProcess]:
+    with JobProcess(folder=folder / f"watch-{lab.version}", name="test", bootstrap=lab.bootstrap) as job:
+        yield job
 
 
-def test_every_node_upgraded_in_turn_and_the_features_at_the_end_page_nobody(lab: Lab, watcher: Watcher) -> None:
+def test_every_node_upgraded_in_turn_and_the_features_at_the_end_page_nobody(lab: Lab, job: JobProcess) -> None:
     lab.create_topic("orders", partitions=4, replication=2)
     leader = lab.await_state(lambda state: True, what="a leader").leader_id
     controllers = [*(node for node in lab.controllers if node != leader), leader]
@@ -49,15 +49,17 @@ def test_every_node_upgraded_in_turn_and_the_features_at_the_end_page_nobody(lab
     lab.upgrade_features("--release-version", RELEASE)
     if lab.static:
         lab.upgrade_features("--feature", "kraft.version=1")
-    told_until_now(watcher, after_s=CALM_S)
+    wait_until_delivered(job, after_s=CALM_S)
 
     now = status(lab)
     assert (now["kraft_version"], now["metadata_version"]) == (1, METADATA_VERSION), "the upgrade was finished"
     assert [one["id"] for one in now["committed_voters"]["voters"]] == lab.controllers
     assert [one["verdict"] for one in now["endpoints"]] == ["ok", "ok", "ok"]
     true = worth_telling(lab)
-    assert [(told.rule, told.severity, told.line["summary"]) for told in watcher.told() if told.rule not in true] == []
-    assert [*(watcher.checkpoint / "quarantine").rglob("*")] == [], "records of both Kafkas are read"
+    assert [
+        (alert.rule, alert.severity, alert.line["summary"]) for alert in job.alerts() if alert.rule not in true
+    ] == []
+    assert [*(job.checkpoint / "quarantine").rglob("*")] == [], "records of both Kafkas are read"
 
 
 def status(lab: Lab) -> dict[str, Any]:

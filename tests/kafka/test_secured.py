@@ -22,9 +22,9 @@ from deploy.lab.security import Security
 from rules.model.monitoring import Reason
 from streaming.cli import app
 from streaming.config import load
-from streaming.demo.job_process import Watcher
+from streaming.demo.job_process import JobProcess
 from tests.eventually import eventually
-from tests.kafka.gatherer_run import gathering
+from tests.kafka.gatherer_run import run_gatherer
 
 pytestmark = pytest.mark.lab
 FULL, POLLS, NOTHING = "kraftwatch", "poller", "stranger"
@@ -257,7 +257,7 @@ def test_the_doctor_says_what_bars_the_way_and_which_right_lacks(lab: Lab, folde
 
     def bad(cluster: str) -> dict[tuple[str, str], tuple[str, str]]:
         found = [one for one in checks if one["of"] == cluster and one["verdict"] != "ok"]
-        # The lab's certificates are good for a week: that is told of each.
+        # The lab's certificates are good for a week: that is alerts of each.
         found = [one for one in found if "is good for" not in one["said"]]
         steps = {one["subject"].partition(":")[0]: one for one in found}
         return {(name, one["check"]): (one["verdict"], one["said"].partition(":")[0]) for name, one in steps.items()}
@@ -331,12 +331,12 @@ def test_the_gatherer_reads_all_and_writes_no_secret(lab: Lab, tmp_path: Path, a
     wrong = section(lab, FULL, name="wrong", sasl_plain_password=WRONG_PASSWORD)
     both = load(config(tmp_path / "both.yaml", section(lab, FULL), wrong)).clusters
     (tmp_path / "both.yaml").unlink()
-    with gathering(tmp_path, *(one.cluster() for one in both)) as gathered:
+    with run_gatherer(tmp_path, *(one.cluster() for one in both)) as gatherer:
 
         def all_seen() -> None:
-            seen = {row.kind for row in gathered.rows() if row.cluster == FULL}
+            seen = {row.kind for row in gatherer.rows() if row.cluster == FULL}
             assert {ObservationKind.RECORDS, ObservationKind.QUORUM, ObservationKind.PROBE} <= seen
-            refused = [one for one in gathered.events(ObservationKind.FAILED) if isinstance(one, ObservationFailed)]
+            refused = [one for one in gatherer.events(ObservationKind.FAILED) if isinstance(one, ObservationFailed)]
             assert Reason.NOT_AUTHENTICATED in {one.reason for one in refused}
 
         eventually(all_seen, within_s=30)
@@ -356,14 +356,14 @@ def without_secrets(lab: Lab, folder: Path) -> None:
 def test_the_job_tells_and_its_printed_commands_mend_a_secured_quorum(lab: Lab, tmp_path: Path, allowed: None) -> None:
     file = config(tmp_path / "kraftwatch.yaml", section(lab, FULL))
     settings = {"observer-could-be-voter.hold": 3.0, "observer-could-be-voter.clear": 3.0}
-    watcher = Watcher(folder=tmp_path / "watch", bootstrap=[], arguments=["--config", str(file)], settings=settings)
-    with watcher:
+    job = JobProcess(folder=tmp_path / "watch", bootstrap=[], arguments=["--config", str(file)], settings=settings)
+    with job:
         node = lab.new_controller()
-        told = watcher.wait_for("observer-could-be-voter", subject=str(node), within_s=90)
-        for line in told.remedy:
+        alert = job.wait_for("observer-could-be-voter", subject=str(node), within_s=90)
+        for line in alert.remedy:
             lab.run_remedy(line, node_properties=lab.node(node).properties_file)
-        watcher.wait_for("observer-could-be-voter", "resolved", subject=str(node), within_s=60)
-    assert told.remedy[-1].startswith(LEGEND)
+        job.wait_for("observer-could-be-voter", "resolved", subject=str(node), within_s=60)
+    assert alert.remedy[-1].startswith(LEGEND)
     assert node in lab.await_state(lambda state: True, what="a leader").voter_ids
     without_secrets(lab, tmp_path / "watch")
 

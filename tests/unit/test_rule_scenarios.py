@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from rules.evaluate import RULES
-from streaming.demo.scenarios import SCENES as DEMO_SCENES
+from streaming.demo.scenarios import SCENARIOS as DEMO_SCENARIOS
 from tests.rule_scenarios import DEMO, ROOT, SCENES
 
-OF_THE_DEMO = {expected.rule for scene in DEMO_SCENES for expected in scene.expected}
+DEMO_RULES = {expected.rule for scenario in DEMO_SCENARIOS for expected in scenario.expected}
 PLACES = sorted({(rule, state, place) for rule, each in SCENES.items() for state, place in each.places}, key=str)
 
 
@@ -26,9 +26,9 @@ def test_the_scene_is_there_and_speaks_of_the_rule(rule: str, state: str, place:
     if file.endswith(".txt"):
         assert re.search(rf"^\d+s {state} \w+ {rule} ", text, re.MULTILINE)
         return
-    assert "pytest.mark.lab" in text, "a real quorum is told by its marker"
+    assert "pytest.mark.lab" in text, "a real quorum is alerts by its marker"
     assert place == DEMO or f'"{rule}"' in function(ROOT / file, name)
-    assert place != DEMO or rule in OF_THE_DEMO
+    assert place != DEMO or rule in DEMO_RULES
 
 
 @pytest.mark.parametrize("rule", SCENES)

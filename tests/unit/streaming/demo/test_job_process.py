@@ -8,17 +8,17 @@ import psutil
 import pytest
 
 from streaming.demo import job_process
-from streaming.demo.job_process import Watcher, WatcherError
+from streaming.demo.job_process import JobProcess, JobProcessError
 from tests.eventually import eventually
 
 OWNER = """
 import sys
 from pathlib import Path
 
-from streaming.demo.job_process import Watcher
+from streaming.demo.job_process import JobProcess
 
 
-class Waiting(Watcher):
+class Waiting(JobProcess):
     def command(self):
         return [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -40,7 +40,7 @@ def test_the_job_ends_when_its_watcher_is_killed(tmp_path: Path) -> None:
     eventually(lambda: ended(job), within_s=60)
 
 
-class NeverReady(Watcher):
+class NeverReady(JobProcess):
     """A job that ends no batch."""
 
     def command(self) -> list[str]:
@@ -51,7 +51,7 @@ def test_a_job_that_does_not_come_up_is_ended(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(job_process, "START_S", 0.5)
     before = {child.pid for child in psutil.Process().children()}
 
-    with pytest.raises(WatcherError, match="first batch"):
+    with pytest.raises(JobProcessError, match="first batch"):
         NeverReady(folder=tmp_path, bootstrap=()).start()
 
     assert {child.pid for child in psutil.Process().children()} <= before
@@ -65,7 +65,7 @@ def test_a_setpriv_that_knows_no_such_option_is_done_without(tmp_path: Path, mon
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(job_process, "START_S", 0.5)
 
-    with pytest.raises(WatcherError, match="waited"):
+    with pytest.raises(JobProcessError, match="waited"):
         NeverReady(folder=tmp_path, bootstrap=()).start()
 
 

@@ -1,8 +1,8 @@
 """The quorum elects leaders too often, and no restart explains it.
 
 What it means
-    Within a quarter of an hour there were more elections than controller starts. Each election takes a second or two:
-    during that time nothing is committed, and requests of the brokers to the controller fail or wait.
+    Within 15 minutes there were at least four more elections than controller starts. Each election takes a second or
+    two: during that time nothing is committed, and requests of the brokers to the controller fail or wait.
 
     A leader resigns if no majority of the voters fetches from it for one and a half fetch timeouts. A follower starts
     an election if the leader does not answer it for one fetch timeout. The causes are long pauses, a slow metadata

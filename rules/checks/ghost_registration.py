@@ -32,15 +32,13 @@ from rules.analysis.freshness import POLL_AGE, SEEN_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, ms_text
 from rules.model.identifiers import Millis, NodeId
-from rules.model.poll import Poll, ReplicaHistory
+from rules.model.poll import OBSERVER_SESSION_MS, Poll, ReplicaHistory
 from rules.model.quorum import Quorum
 from rules.model.registration import ControllerRegistration
 from rules.observability import needed_poll
 from rules.remedy_commands import describe_status
 
 ID = "ghost-registration"
-OBSERVER_SESSION_MS = 300_000
-"""How long a leader lists an observer after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:

@@ -38,15 +38,13 @@ from rules.analysis.replica_lag import Liveness, Readiness, liveness, readiness
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, ms_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey
-from rules.model.poll import Poll, Replica
+from rules.model.poll import OBSERVER_SESSION_MS, Poll, Replica
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet, tolerated_failures
 from rules.observability import needed_poll, needed_voters
 from rules.remedy_commands import add_controller
 
 ID = "observer-could-be-voter"
-OBSERVER_SESSION_MS = 300_000
-"""How long a leader lists an observer after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
 READY_LAG = Threshold(
     name="ready_lag",
     default=2.0,

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 
+OBSERVER_SESSION_MS = 300_000
+"""How long a leader lists an observer after its last fetch (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:

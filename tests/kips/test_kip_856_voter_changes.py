@@ -83,7 +83,7 @@ def test_while_one_change_is_pending_every_advice_is_to_begin_no_other() -> None
     (stuck,) = findings(adding(waiting, 4), "voter-change-stuck")
 
     assert not any("is committed" in step for step in before.remedy)
-    assert after.remedy[0] == "# Wait until the change of the voter set that is under way is committed or gone"
+    assert after.remedy[0] == "# Wait until the pending change of the voter set is committed or dropped"
     assert "# Do not start another change of the voter set until this one is committed or dropped" in stuck.remedy
 
 

@@ -147,8 +147,8 @@ def _by_state(cases: list[_Case]) -> dict[ReplicaState, list[NodeId]]:
 
 
 def _summary(name: str, cases: list[_Case], oldest: _Case, others: dict[ReplicaState, list[NodeId]]) -> str:
-    which = f"{plural(len(cases), 'partition')} of topic {name} {'is' if len(cases) == 1 else 'are'}"
-    what = f"{which} RECOVERING after an unclean election, for {_duration(oldest)}."
+    which = f"{plural(len(cases), 'partition')} of topic {name} {'has' if len(cases) == 1 else 'have'}"
+    what = f"{which} been RECOVERING for {_duration(oldest)}."
     alive, joining, copying = (
         others.get(ReplicaState.NOT_JOINING),
         others.get(ReplicaState.JOINING),
@@ -169,7 +169,8 @@ def _summary(name: str, cases: list[_Case], oldest: _Case, others: dict[ReplicaS
     changes = sum(case.recovery.leader_changes for case in cases)
     elected = f" {plural(changes, 'more leader')} elected since." if changes else ""
     consequence = f": {_LOSS_CONSEQUENCE[name]}" if name in _LOSS_CONSEQUENCE else ""
-    return f"{what} {why}{elected} Acknowledged records may be lost{consequence}. Clients are not refused{refused}."
+    lost = f"After the unclean election acknowledged records may be lost{consequence}."
+    return f"{what} {why}{elected} {lost} Clients are not refused{refused}."
 
 
 def _evidence(case: _Case) -> dict[str, Plain]:

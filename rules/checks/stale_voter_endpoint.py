@@ -164,7 +164,8 @@ def _described(fault: EndpointFault, status: EndpointStatus) -> str:
         case EndpointFault.NAME_NOT_FOUND:
             return "does not resolve"
         case EndpointFault.OTHER_RESPONDER:
-            return f"is served by {other_responder(status.probe) if status.probe else 'another node'}"
+            other = other_responder(status.probe) if status.probe else "another node"
+            return f"is served by another process: {other}"
         case EndpointFault.REGISTRATION_DIFFERS:
             return f"is outdated: the controller registered {status.registered}"
         case EndpointFault.REFUSED_WHILE_FETCHING:

@@ -121,7 +121,7 @@ def _disagreement(quorum: Quorum, views: list[LeaderView], view: LeaderView, epo
     name = _name(view)
     is_voter = view.node is not None and quorum.committed is not None and view.node in quorum.committed.ids
     consequence = f" Controller {view.node} takes no part in the quorum and its vote is missing." if is_voter else ""
-    sentence = f"{name} {_described(view)}, but controller {leader} leads epoch {epoch}."
+    sentence = f"{name} disagrees on the leader: it {_described(view)}, but controller {leader} leads epoch {epoch}."
     if not view.this_cluster:
         place = name if view.node is None else f"{name}'s address {view.endpoint}"
         sentence = f"a node of another cluster answers at {place}."

@@ -78,7 +78,8 @@ def test_an_inconsistent_voter_set_is_named_where_the_monitor_says_that_it_is_bl
 
 @pytest.mark.kip("D028")
 @pytest.mark.parametrize(
-    ("found", "flaw"), [(Answer.OTHER_CLUSTER, "another cluster"), (Answer.OTHER_NODE, "is served by node 2")]
+    ("found", "flaw"),
+    [(Answer.OTHER_CLUSTER, "another cluster"), (Answer.OTHER_NODE, "is served by another process: node 2")],
 )
 def test_a_voters_endpoint_where_another_cluster_or_node_answers_is_an_alert(found: Answer, flaw: str) -> None:
     """Such a node stops by itself or never joins: it cannot be the voter."""

@@ -40,7 +40,7 @@ def test_a_controller_that_stops_is_seen_live_and_told_by_the_report(
         lab.stop(stopped)
         eventually(lambda: browser.title.startswith("warning"), within_s=60)
         # On a busy machine it is alerts at first as one that is behind.
-        eventually(lambda: f"voter {stopped} does not fetch" in browser.text(), within_s=60)
+        eventually(lambda: f"Voter {stopped} is not fetching" in browser.text(), within_s=60)
         eventually(lambda: "Silent" in browser.text(".replicas"), within_s=60)
         eventually(lambda: "Down" in browser.text(".endpoints"), within_s=60)
 
@@ -55,7 +55,7 @@ def test_a_controller_that_stops_is_seen_live_and_told_by_the_report(
     done = CliRunner().invoke(app, ["report", "--checkpoint", str(job.checkpoint), "--out", str(place)])
     assert done.exit_code == 0, done.output
     browser.open(place.as_uri())
-    assert any(f"voter {stopped} {how}" in browser.text() for how in ("does not fetch", "fetches and is behind"))
+    assert any(f"Voter {stopped} is {how}" in browser.text() for how in ("not fetching", "lagging"))
     assert f"controller {stopped} started" in browser.run("return document.getElementById('in-words').textContent")
     assert browser.requests() == [place.as_uri()]
     assert browser.complaints() == []

@@ -36,9 +36,9 @@ def check(wanted: options.Offline) -> None:
     seen = cluster_query.once(wanted)
     for one in seen:
         if wanted.as_json:
-            options.print_json(check_output.checked(one))
+            options.print_json(check_output.check_json(one))
         else:
-            _print(check_output.checked_text(one))
+            _print(check_output.check_text(one))
     raise typer.Exit(worst(health(one) for one in seen).exit_code)
 
 
@@ -63,9 +63,9 @@ def safe_to_restart(
     from streaming.status import check_output
 
     seen = cluster_query.the_one(wanted)
-    answer = check_output.restart_of(seen, node)
+    answer = check_output.evaluate_restart(seen, node)
     if wanted.as_json:
-        options.print_json(check_output.restart(seen, answer))
+        options.print_json(check_output.restart_json(seen, answer))
     else:
         _print(check_output.restart_text(seen, answer))
     raise typer.Exit(0 if answer.safe else 2)

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 
 from connectors.errors import UsageError
-from connectors.kafka.kafka_python import hush
+from connectors.kafka.kafka_python import limit_kafka_logging
 from rules.finding import Plain
 from rules.model.monitoring import Vantage
 from streaming.cli import options
@@ -18,21 +18,23 @@ from streaming.cli.options import Asked, Offline, Shown
 from streaming.cli.output import note, printed
 from streaming.config import Config, flattened, in_force
 from streaming.replay.machine import Machine
-from streaming.status.cluster_state import Glimpse
-from streaming.status.from_journal import Recorded, has_journal, recorded, remembered
-from streaming.status.from_log_dir import on_disk
+from streaming.status.build_status import RECOVERING_LIMIT, cluster_status
+from streaming.status.cluster_state import ClusterState
+from streaming.status.cluster_status import ClusterStatus
+from streaming.status.from_journal import ReplayedJournal, has_journal, recorded_state, replay_journal
+from streaming.status.from_log_dir import replay_log_dir
 from streaming.status.health import Health, health
-from streaming.status.live import look
-from streaming.status.live_cluster import Target
+from streaming.status.live import query_clusters
+from streaming.status.live_cluster import QueryTarget
 
 INTERRUPTED = 130
 """The exit code of a look that ^C ended."""
 
-Build: TypeAlias = Callable[[Glimpse], dict[str, Plain]]
-Draw: TypeAlias = Callable[[Mapping[str, Any], Health], RenderableType]
+ToJson: TypeAlias = Callable[[ClusterStatus], dict[str, Plain]]
+ToTable: TypeAlias = Callable[[ClusterStatus, Health], RenderableType]
 
 
-def glimpses(wanted: Asked, each: Callable[[Sequence[Glimpse]], bool] = lambda _: False) -> Sequence[Glimpse]:
+def glimpses(wanted: Asked, each: Callable[[Sequence[ClusterState]], bool] = lambda _: False) -> Sequence[ClusterState]:
     """Look, as asked.
 
     Args:
@@ -42,7 +44,7 @@ def glimpses(wanted: Asked, each: Callable[[Sequence[Glimpse]], bool] = lambda _
     Raises:
         UsageError: something given cannot be.
     """
-    hush()
+    limit_kafka_logging()
     journal = wanted.journal if isinstance(wanted, Shown) else None
     seen = _offline(wanted, journal) if isinstance(wanted, Offline) else None
     if seen is not None:
@@ -51,10 +53,10 @@ def glimpses(wanted: Asked, each: Callable[[Sequence[Glimpse]], bool] = lambda _
     settled = wanted.settled()
     recall = isinstance(wanted, Shown) and wanted.config is not None and journal is None
     targets = _targets(settled, journal, recall_from=settled.checkpoint if recall else None)
-    return look(targets, timeout_s=wanted.timeout, say=note, each=each)
+    return query_clusters(targets, timeout_s=wanted.timeout, say=note, each=each)
 
 
-def once(wanted: Asked) -> Sequence[Glimpse]:
+def once(wanted: Asked) -> Sequence[ClusterState]:
     """One glimpse of each cluster.
 
     Raises:
@@ -66,7 +68,7 @@ def once(wanted: Asked) -> Sequence[Glimpse]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def the_one(wanted: Asked) -> Glimpse:
+def the_one(wanted: Asked) -> ClusterState:
     """One glimpse of the only cluster that is given.
 
     Raises:
@@ -80,8 +82,14 @@ def the_one(wanted: Asked) -> Glimpse:
     return seen[0]
 
 
-def show(wanted: Shown, build: Build, draw: Draw) -> None:
-    """Print what `build` makes of each glimpse: as JSON lines, or drawn for people; again and again with `--watch`.
+def show(wanted: Shown, to_json: ToJson, to_table: ToTable, *, recovering_limit: int | None = RECOVERING_LIMIT) -> None:
+    """Prints the status of each cluster, as JSON lines or as tables; every second with `--watch`.
+
+    Args:
+        wanted: the options.
+        to_json: makes the fields of `--json`.
+        to_table: makes the table.
+        recovering_limit: how many recovering partitions are named; None: all.
 
     Raises:
         UsageError: something given cannot be.
@@ -90,12 +98,12 @@ def show(wanted: Shown, build: Build, draw: Draw) -> None:
     on_screen = wanted.watch and console.is_terminal and not wanted.as_json
     live = Live(console=console, auto_refresh=False, screen=True) if on_screen else None
 
-    def each(seen: Sequence[Glimpse]) -> bool:
+    def each(seen: Sequence[ClusterState]) -> bool:
         if wanted.as_json:
             for one in seen:
-                options.print_json(build(one))
+                options.print_json(to_json(cluster_status(one, recovering_limit=recovering_limit)))
             return wanted.watch
-        drawn = Group(*(draw(build(one), health(one)) for one in seen))
+        drawn = Group(*(to_table(cluster_status(one, recovering_limit=recovering_limit), health(one)) for one in seen))
         if live is None:
             console.print(drawn)
         else:
@@ -113,7 +121,7 @@ def show(wanted: Shown, build: Build, draw: Draw) -> None:
             live.stop()
 
 
-def _offline(wanted: Offline, journal: Path | None) -> Sequence[Glimpse] | None:
+def _offline(wanted: Offline, journal: Path | None) -> Sequence[ClusterState] | None:
     """What is on a disk of ours or theirs; None where clusters are to be asked."""
     upto = wanted.moment
     if upto is not None and (wanted.live or (journal is None and wanted.log_dir is None)):
@@ -128,17 +136,17 @@ def _offline(wanted: Offline, journal: Path | None) -> Sequence[Glimpse] | None:
         raise UsageError("--watch needs a cluster to look at: give --cluster NAME=HOST:PORT,… or --config FILE")
     thresholds = in_force(flattened(options.overrides({}, wanted.setting or ())))
     if wanted.log_dir is not None:
-        read = on_disk(wanted.log_dir, upto)
-        disk = read.disk
-        return [remembered(read.machine, read.newest_ms, thresholds, missing=disk.missing, disk=disk)]
+        read = replay_log_dir(wanted.log_dir, upto)
+        contents = read.contents
+        return [recorded_state(read.machine, read.newest_ms, thresholds, missing=contents.missing, log_dir=contents)]
     assert journal is not None
-    found = recorded(journal, lambda name: Machine(name, None, (), Vantage.INSIDE), upto=upto, say=note)
+    found = replay_journal(journal, lambda name: Machine(name, None, (), Vantage.INSIDE), upto=upto, say=note)
     if not found:
         raise UsageError(f"--journal {journal}: nothing of any cluster was recorded yet")
-    return [remembered(one.machine, one.newest_ms, thresholds, missing=one.missing) for one in found.values()]
+    return [recorded_state(one.machine, one.newest_ms, thresholds, missing=one.missing) for one in found.values()]
 
 
-def _targets(config: Config, journal: Path | None, recall_from: Path | None) -> list[Target]:
+def _targets(config: Config, journal: Path | None, recall_from: Path | None) -> list[QueryTarget]:
     """The clusters to look at, each with what was recorded of it.
 
     Args:
@@ -159,27 +167,27 @@ def _targets(config: Config, journal: Path | None, recall_from: Path | None) -> 
         return machine
 
     @cache
-    def all_recalled() -> Mapping[str, Recorded]:
+    def all_recalled() -> Mapping[str, ReplayedJournal]:
         if recall_from is None or not has_journal(recall_from):
             return {}
         note(f"no leader answers: reading what was recorded in {recall_from}")
-        return recorded(recall_from, new, say=note)
+        return replay_journal(recall_from, new, say=note)
 
-    def recall(name: str) -> Recorded | None:
+    def recall(name: str) -> ReplayedJournal | None:
         return all_recalled().get(name)
 
-    found = {} if journal is None else recorded(journal, new, say=note)
+    found = {} if journal is None else replay_journal(journal, new, say=note)
     for name in by_name:
         if journal is not None and name not in found:
             held = ", ".join(sorted(names)) or "nothing"
             raise UsageError(f"--journal {journal} holds nothing of cluster {name}; it holds: {held}")
     return [
-        Target(
+        QueryTarget(
             cluster=section.cluster(),
             vantage=section.vantage,
             access=section.access,
             recorded=found.get(section.name),
-            recall=partial(recall, section.name),
+            read_recorded=partial(recall, section.name),
             thresholds=config.thresholds_in_force(section),
         )
         for section in config.watched

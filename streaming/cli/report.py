@@ -54,14 +54,13 @@ def report(
     folder = checkpoint or journal
     assert folder is not None
     from streaming.config import flattened, in_force
-    from streaming.report.incident_report import Incident
-    from streaming.report.incident_report import report as written
+    from streaming.report.incident_report import ReportRequest, make_report
     from streaming.status.from_journal import has_journal
 
     if checkpoint is not None and not has_journal(checkpoint):
         raise UsageError(f"--checkpoint {checkpoint}: no journal is there; give the folder of `kraftwatch run`")
-    incident = Incident(folder=folder, cluster=cluster, from_ms=_time("--from", from_), to_ms=_time("--to", to))
-    made = written(incident, in_force(flattened(options.overrides({}, setting or ()))), say=note)
+    request = ReportRequest(folder=folder, cluster=cluster, from_ms=_time("--from", from_), to_ms=_time("--to", to))
+    made = make_report(request, in_force(flattened(options.overrides({}, setting or ()))), say=note)
     name = "".join(each if each.isalnum() or each in "-_." else "_" for each in made.cluster)
     place = out or Path(f"kraftwatch-{name}-{iso(made.to_ms)[:19].replace(':', '')}.html")
     try:

@@ -45,15 +45,14 @@ def plan(
 
       kraftwatch rescue plan --log-dir c1/metadata --log-dir c2/metadata
     """
-    from rules.rescue.voter_override import Outcome
-    from streaming.rescue.plan_text import text
-    from streaming.rescue.rescue_plan import plan as planned
-    from streaming.rescue.rescue_plan import shown
-    from streaming.status.from_log_dir import on_disk
+    from rules.rescue.voter_override import OverrideOutcome
+    from streaming.rescue.plan_text import plan_text
+    from streaming.rescue.rescue_plan import make_plan, plan_json
+    from streaming.status.from_log_dir import replay_log_dir
 
-    made = planned([on_disk(folder) for folder in log_dir], initial_controllers)
+    made = make_plan([replay_log_dir(folder) for folder in log_dir], initial_controllers)
     if as_json:
-        options.print_json(shown(made))
+        options.print_json(plan_json(made))
     else:
-        Console(highlight=False, soft_wrap=True).print(text(made))
-    raise typer.Exit(2 if made.outcome is Outcome.REJECTED else 0)
+        Console(highlight=False, soft_wrap=True).print(plan_text(made))
+    raise typer.Exit(2 if made.outcome is OverrideOutcome.REJECTED else 0)

@@ -27,9 +27,10 @@ def status(wanted: options.Shown) -> None:
       kraftwatch status --log-dir /var/lib/kafka/metadata
     """
     from streaming.cli import cluster_query
-    from streaming.status import overview, status_tables
+    from streaming.status.status_json import status_json
+    from streaming.status.status_tables import status_table
 
-    cluster_query.show(wanted, overview.status, status_tables.status)
+    cluster_query.show(wanted, status_json, status_table)
 
 
 @options.options(options.Shown)
@@ -45,9 +46,10 @@ def replication(wanted: options.Shown) -> None:
       kraftwatch replication --cluster prod=c1:9093,c2:9093,c3:9093 --watch
     """
     from streaming.cli import cluster_query
-    from streaming.status import overview, status_tables
+    from streaming.status.status_json import replication_json
+    from streaming.status.status_tables import replication_table
 
-    cluster_query.show(wanted, overview.replication, status_tables.replication)
+    cluster_query.show(wanted, replication_json, replication_table)
 
 
 @options.options(options.Shown)
@@ -63,6 +65,7 @@ def partitions(wanted: options.Shown) -> None:
       kraftwatch partitions --cluster prod=c1:9093,c2:9093,c3:9093
     """
     from streaming.cli import cluster_query
-    from streaming.status import overview, status_tables
+    from streaming.status.status_json import partitions_json
+    from streaming.status.status_tables import partitions_table
 
-    cluster_query.show(wanted, overview.partitions, status_tables.partitions)
+    cluster_query.show(wanted, partitions_json, partitions_table, recovering_limit=None)

@@ -7,7 +7,7 @@ a journal into tables changes nothing of what is found.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from connectors.decode_observation import events_of
+from connectors.decode_observation import decode_observation
 from connectors.errors import JournalError
 from connectors.observation import Observation
 from rules.evaluate import thresholds_for
@@ -20,7 +20,8 @@ from streaming.data_quality.event_contracts import Events
 from streaming.data_quality.observation_contracts import Observations
 from streaming.data_quality.state_contracts import States
 from streaming.replay.machine import Machine
-from streaming.status.cluster_status import portrait
+from streaming.status.build_status import job_cluster_status
+from streaming.status.status_json import status_json
 
 TABLE_ROWS_MAX = 50_000
 """Rows of one table, events or observations: about 100 MB with all that Great Expectations makes of it."""
@@ -63,7 +64,7 @@ class Audit:
         """
         count = 0
         for count, row in enumerate(self._whole(rows), start=1):
-            events = tuple(events_of(row).events())
+            events = tuple(decode_observation(row).events())
             self._observations.add(row, events[0] if events else None)
             self._events.add(row, events)
             if replay:
@@ -115,4 +116,4 @@ class Audit:
         return self._machines[cluster]
 
     def _state(self, machine: Machine) -> None:
-        self.states.add(portrait(machine.quorum(), self._thresholds), machine.sequence)
+        self.states.add(status_json(job_cluster_status(machine.quorum(), self._thresholds)), machine.sequence)

@@ -32,13 +32,13 @@ from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule
 from streaming.metrics.job_metrics import JobSources
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver, Quarantine
-from streaming.pipeline.query import JobError, Query, quietly
-from streaming.pipeline.spark_session import session
+from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
+from streaming.pipeline.spark_session import start_spark
 from streaming.pipeline.step import Step
 from streaming.status.status_store import StatusStore
 from streaming.web.api import api
 from streaming.web.fleet_view import FleetView
-from streaming.web.health import JobLiveness, health
+from streaming.web.health_endpoints import JobLiveness, health_endpoints
 from streaming.web.pages import pages
 from streaming.web.server import Server
 
@@ -71,8 +71,8 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         job = Job(start_up, checkpoint, stack)
         say(f"gathering from {_names(job.config)}; starting Spark")
         _start_services(job, file, stack)
-        spark = session(master=config.master, logs=checkpoint.logs, settings=config.spark)
-        stack.callback(quietly, spark.stop)
+        spark = start_spark(master=config.master, logs=checkpoint.logs, settings=config.spark)
+        stack.callback(stop_ignoring_errors, spark.stop)
         # Spark's context has replaced the handler of SIGINT.
         stop.install()
         job.start_query(spark)
@@ -87,12 +87,12 @@ def _start_logging(checkpoint: Checkpoint, stack: ExitStack) -> None:
 
 def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> None:
     """Starts what runs beside the query: heartbeat, audits, and the web server where one is configured."""
-    pulse = JobLiveness(last_batch_at=lambda: job.deliver.last_batch_at, gathers=lambda: job.gatherer.alive)
-    heartbeat = stack.enter_context(Heartbeat(job.heartbeat, well=lambda: pulse.well))
+    liveness = JobLiveness(last_batch_at=lambda: job.deliver.last_batch_at, gatherer_runs=lambda: job.gatherer.alive)
+    heartbeat = stack.enter_context(Heartbeat(job.heartbeat, is_healthy=lambda: liveness.is_healthy))
     stack.enter_context(job.sampler())
     if job.config.listen is not None:
-        shown = FleetView(fleet=job.fleet, silences=job.silences.of_monitored)
-        served = [health(pulse), metrics(job.sources(pulse, heartbeat, file)), pages(shown), api(shown)]
+        view = FleetView(store=job.store, silences=job.silences.of_monitored)
+        served = [health_endpoints(liveness), metrics(job.sources(liveness, heartbeat, file)), pages(view), api(view)]
         stack.enter_context(Server(host_port(job.config.listen), served, also=job.page_url))
 
 
@@ -101,7 +101,7 @@ def _run_until_stopped(job: "Job", stop: StopSignal, file: ConfigFile | None) ->
         try:
             job.query.wait(1)
             if file is not None:
-                file.look(job.change)
+                file.poll(job.change)
         except JobError:
             # A signal to the whole process group ends Java before this process reads its own signal.
             if stop.is_set():
@@ -131,17 +131,17 @@ class Job:
         stack.callback(lambda: self.gatherer.stop())
         self.ledger = Ledger(checkpoint.ledger)
         stack.callback(self.ledger.close)
-        self.fleet = StatusStore([section.name for section in self.config.watched])
-        self.witness = BatchStats(firing=self.ledger.firing)
+        self.store = StatusStore([section.name for section in self.config.watched])
+        self.batch_stats = BatchStats(firing=self.ledger.firing)
         self.silences = ActiveSilences(SilenceFile(checkpoint.silences), self.ledger, lambda: self.config)
         self._delivery = Dispatcher(self.ledger, _sinks(self._sinks), silences=self.silences.for_dispatch)
         self.deliver = Deliver(
             self._delivery,
             Quarantine(checkpoint.quarantine),
-            fleet=self.fleet,
+            store=self.store,
             # A reload may have replaced the gatherer process.
             request_poll=lambda cluster, due_ms: self.gatherer.request_poll(cluster, due_ms),
-            on_batch=self.witness.take,
+            on_batch=self.batch_stats.add,
             history=self.ledger.history,
         )
 
@@ -150,7 +150,7 @@ class Job:
         return Sampler(
             journal=self._checkpoint.journal,
             ledger=self._checkpoint.ledger,
-            portraits=self.fleet.portraits,
+            portraits=self.store.statuses_json,
             record=lambda cluster, audited: self.gatherer.record(cluster, audited),
             every_s=lambda: self.config.audit_every,
         )
@@ -162,20 +162,20 @@ class Job:
     def heartbeat(self) -> HeartbeatSchedule | None:
         """Returns the configured dead man's switch."""
         section = self.config.heartbeat
-        return None if section is None else section.rhythm()
+        return None if section is None else section.schedule()
 
-    def sources(self, pulse: JobLiveness, heartbeat: Heartbeat, file: ConfigFile | None) -> JobSources:
+    def sources(self, liveness: JobLiveness, heartbeat: Heartbeat, file: ConfigFile | None) -> JobSources:
         """Returns what /metrics reads."""
         checkpoint = self._checkpoint
         return JobSources(
-            fleet=self.fleet,
-            witness=self.witness,
-            well=lambda: pulse.well,
-            gathers=pulse.gathers,
+            store=self.store,
+            batch_stats=self.batch_stats,
+            is_healthy=lambda: liveness.is_healthy,
+            gatherer_runs=liveness.gatherer_runs,
             journal=checkpoint.journal,
             quarantine=checkpoint.quarantine,
             stats=checkpoint.logs / "gather-stats.json",
-            beats=lambda: heartbeat.beats,
+            heartbeats=lambda: heartbeat.counts,
             config=file,
         )
 
@@ -207,7 +207,7 @@ class Job:
         ids = {**recorded, **added}
         self._checkpoint.record_cluster_ids(ids)
         self.config, self._configured, self._sinks = config, configured, sinks
-        self.fleet.watch([section.name for section in config.watched])
+        self.store.set_clusters([section.name for section in config.watched])
         self._restart_with(configured.with_ids(ids))
         return [key for key in Config.model_fields if getattr(before, key) != getattr(config, key)]
 

@@ -1,1 +1,1 @@
-"""Measures: what /metrics tells, each with its name, its words and where its value comes from."""
+"""Everything that /metrics exports, and the dead-man heartbeat."""

@@ -1,96 +1,88 @@
-"""The witness: what the job notes of its own work as it goes, for /metrics to tell."""
+"""Counts of the job's own work, for /metrics."""
 
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from prometheus_client import Histogram
 
-from connectors.delivery.dispatcher import Report, Tally
+from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.alert import Alert
-from streaming.metrics.metric import PREFIX
-from streaming.metrics.rates import Pace
+from streaming.metrics.metric_spec import PREFIX
+from streaming.metrics.rates import Rates
+from streaming.status.cluster_status import ClusterStatus
 
 BATCH_DURATION = PREFIX + "batch_duration_seconds"
-DURATION_WORDS = "How long a micro-batch took, from Spark's call to the end of delivery."
+DURATION_HELP = "Duration of a micro-batch, from Spark's call to the end of delivery."
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class DeliveredBatch:
     """One micro-batch that was delivered."""
 
     took_s: float
-    """From Spark's call to our answer: the plan of the batch, delivery and all."""
-    portraits: Mapping[str, Mapping[str, Any]]
-    """By cluster."""
+    """From Spark's call to the end of delivery: the batch's plan included."""
+    statuses: Sequence[ClusterStatus]
+    """The status of each cluster that had rows."""
     quarantined: Mapping[str, int]
-    """By cluster: what did not decode."""
-    report: Report
+    """Undecodable records, by cluster."""
+    report: DeliveryReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
-    """Everything noted so far, at one moment."""
+class BatchTotals:
+    """The counts after one batch."""
 
     batches: int = 0
     quarantined: Mapping[str, int] = field(default_factory=dict)
     """By cluster, since the job started."""
-    sinks: Mapping[str, Tally] = field(default_factory=dict)
-    """Of the newest delivery."""
-    told: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    sinks: Mapping[str, SinkResult] = field(default_factory=dict)
+    """Of the newest delivery, by sink."""
+    notifications: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     """By sink and outcome, since the job started."""
     firing: Sequence[Alert] | None = None
-    """After the newest batch; None before the first."""
-    paces: Mapping[str, Pace] = field(default_factory=dict)
+    """After the newest batch; None before the first one."""
+    rates: Mapping[str, Rates] = field(default_factory=dict)
     """By cluster."""
 
 
-class Witness:
-    """Told by the thread that delivers, read by any."""
+class BatchStats:
+    """Written by the thread that delivers, read by any thread."""
 
     def __init__(self, *, firing: Callable[[], Sequence[Alert]]) -> None:
-        """`firing` is asked at the end of each batch, in the thread that delivers: the ledger is its alone."""
+        """`firing` is called at the end of each batch, in the thread that delivers: the ledger belongs to it."""
         self._firing = firing
         self._lock = threading.Lock()
-        self._noted = Noted()
-        self.durations = Histogram(
-            BATCH_DURATION,
-            DURATION_WORDS,
-            buckets=_BUCKETS,
-            registry=None,
-        )
+        self._totals = BatchTotals()
+        self.durations = Histogram(BATCH_DURATION, DURATION_HELP, buckets=_BUCKETS, registry=None)
 
     @property
-    def noted(self) -> Noted:
-        """What was noted up to now."""
+    def totals(self) -> BatchTotals:
+        """The counts up to now."""
         with self._lock:
-            return self._noted
+            return self._totals
 
-    def take(self, batch: Batch) -> None:
-        """Note a batch that was delivered."""
-        before = self.noted
-        paces = dict(before.paces)
-        for cluster, portrait in batch.portraits.items():
-            paces.setdefault(cluster, Pace()).take(portrait)
-        told = dict(before.told)
-        for sink, tally in batch.report.sinks.items():
-            for outcome, number in (
-                ("delivered", tally.delivered),
-                ("retry", tally.retry),
-                ("rejected", tally.rejected),
-            ):
-                told[sink, outcome] = told.get((sink, outcome), 0) + number
-        noted = Noted(
+    def add(self, batch: DeliveredBatch) -> None:
+        """Adds a batch that was delivered."""
+        before = self.totals
+        rates = dict(before.rates)
+        for status in batch.statuses:
+            rates.setdefault(status.cluster, Rates()).add(status)
+        notifications = Counter(before.notifications)
+        for sink, result in batch.report.sinks.items():
+            notifications[sink, "delivered"] += result.delivered
+            notifications[sink, "retry"] += result.retry
+            notifications[sink, "rejected"] += result.rejected
+        totals = BatchTotals(
             batches=before.batches + 1,
             quarantined=Counter(before.quarantined) + Counter(batch.quarantined),
             sinks=batch.report.sinks,
-            told=told,
+            notifications=notifications,
             firing=self._firing(),
-            paces=paces,
+            rates=rates,
         )
         self.durations.observe(batch.took_s)
         with self._lock:
-            self._noted = noted
+            self._totals = totals

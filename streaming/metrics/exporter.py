@@ -1,4 +1,4 @@
-"""/metrics for Prometheus: every cluster as it was last shown, and kraftwatch's own health."""
+"""/metrics for Prometheus: the newest status of every cluster, and kraftwatch's own state."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,64 +8,64 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from streaming.metrics.gather_metrics import SIGHT
-from streaming.metrics.job_metrics import WORK, Own, Sources
-from streaming.metrics.kip_metrics import OF_KIPS
-from streaming.metrics.metric import CLUSTER, family
-from streaming.metrics.notification_metrics import TELLING
-from streaming.metrics.quorum_metrics import BEYOND
-from streaming.metrics.rates import Pace
-from streaming.metrics.readers import Shown
+from streaming.metrics.cluster_sample import ClusterSample
+from streaming.metrics.gather_metrics import GATHER_METRICS
+from streaming.metrics.job_metrics import JOB_METRICS, JobSample, JobSources
+from streaming.metrics.kip_metrics import KIP_METRICS
+from streaming.metrics.metric_spec import CLUSTER, family
+from streaming.metrics.notification_metrics import NOTIFICATION_METRICS
+from streaming.metrics.quorum_metrics import QUORUM_METRICS
+from streaming.metrics.rates import Rates
 
-OF_QUORUMS = (*OF_KIPS, *BEYOND)
-OWN = (*WORK, *SIGHT, *TELLING)
-# When a histogram was made is of no use to anybody.
+CLUSTER_METRICS = (*KIP_METRICS, *QUORUM_METRICS)
+OWN_METRICS = (*JOB_METRICS, *GATHER_METRICS, *NOTIFICATION_METRICS)
+# The `_created` series that prometheus_client adds to counters and histograms are not used.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has types but for this
 
-SHOWN_MS = 60_000
-"""A portrait that is older is no longer true of now: the cluster's metrics go, and `staleness_seconds` stays."""
+STATUS_MAX_AGE_MS = 60_000
+"""A cluster with an older status loses its metrics; `staleness_seconds` stays."""
 
 
-class Fleetwide(Collector):
-    """Reads everything anew at each scrape; nothing is kept between two."""
+class JobCollector(Collector):
+    """Reads every value at each scrape; keeps nothing between two scrapes."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: JobSources) -> None:
         self._sources = sources
 
     def describe(self) -> Iterable[Metric]:
-        """Every metric that there can be, without values."""
-        yield from (family(measure, (), [CLUSTER]) for measure in OF_QUORUMS)
-        yield from (family(measure, (), []) for measure in OWN)
+        """Yields every metric without values."""
+        yield from (family(spec, (), [CLUSTER]) for spec in CLUSTER_METRICS)
+        yield from (family(spec, (), []) for spec in OWN_METRICS)
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric that is known now."""
-        own = Own.of(self._sources)
-        fleet = self._sources.fleet
-        shown = [
-            ([name], Shown(portrait=seen.portrait, pace=own.noted.paces.get(name, Pace())))
-            for name in fleet.names
-            if (seen := fleet.seen(name)) is not None and own.now_ms - seen.received_at_ms <= SHOWN_MS
+        """Yields every metric with its known values."""
+        job = JobSample.of(self._sources)
+        store = self._sources.store
+        clusters = [
+            ([name], ClusterSample(status=newest.status, rates=job.totals.rates.get(name, Rates())))
+            for name in store.names
+            if (newest := store.newest(name)) is not None and job.now_ms - newest.received_at_ms <= STATUS_MAX_AGE_MS
         ]
-        yield from (family(measure, shown, [CLUSTER]) for measure in OF_QUORUMS)
-        yield from (family(measure, [((), own)], []) for measure in OWN)
+        yield from (family(spec, clusters, [CLUSTER]) for spec in CLUSTER_METRICS)
+        yield from (family(spec, [((), job)], []) for spec in OWN_METRICS)
 
 
-def registry(sources: Sources) -> CollectorRegistry:
-    """Everything that /metrics tells, and nothing of the process-wide default."""
+def registry(sources: JobSources) -> CollectorRegistry:
+    """Returns a registry of every metric, without the process-wide default metrics."""
     made = CollectorRegistry()
-    made.register(Fleetwide(sources))
-    made.register(sources.witness.durations)
+    made.register(JobCollector(sources))
+    made.register(sources.batch_stats.durations)
     return made
 
 
-def metrics(sources: Sources) -> Blueprint:
-    """The page, in the format that is asked for: Prometheus' text, or OpenMetrics."""
-    pages = Blueprint("metrics", __name__)
-    told = registry(sources)
+def metrics(sources: JobSources) -> Blueprint:
+    """Returns the blueprint of /metrics, in the requested format: Prometheus' text format or OpenMetrics."""
+    blueprint = Blueprint("metrics", __name__)
+    exported = registry(sources)
 
-    @pages.get("/metrics")
+    @blueprint.get("/metrics")
     def scrape() -> Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return Response(encode(told), content_type=content_type)
+        return Response(encode(exported), content_type=content_type)
 
-    return pages
+    return blueprint

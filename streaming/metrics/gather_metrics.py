@@ -1,125 +1,128 @@
-"""What /metrics tells of how well kraftwatch sees: how old its view is, how far it has read, and what failed."""
+"""Metrics about the gatherer: how old the data is, how far the log is read, and which observations fail."""
 
 from collections.abc import Callable
-from typing import Any
 
-from streaming.metrics.job_metrics import Own
-from streaming.metrics.metric import CLUSTER, Kind, Measure, Values
+from streaming.metrics.job_metrics import JobSample
+from streaming.metrics.metric_spec import CLUSTER, MetricKind, MetricSpec, Values
 
 
-def _gathered(name: str) -> Callable[[Own], Values]:
-    def read(own: Own) -> Values:
-        value: Values = None if own.stats is None else own.stats[name]
+def _of_gatherer(name: str) -> Callable[[JobSample], Values]:
+    def read(job: JobSample) -> Values:
+        value: Values = None if job.gatherer_stats is None else job.gatherer_stats[name]
         return value
 
     return read
 
 
-def _requests(own: Own) -> Values:
-    clusters = {} if own.stats is None else own.stats["clusters"]
+def _requests(job: JobSample) -> Values:
+    clusters = {} if job.gatherer_stats is None else job.gatherer_stats["clusters"]
     return {(name,): each["requests_sent"] for name, each in clusters.items()}
 
 
-def _errors(own: Own) -> Values:
-    clusters = {} if own.stats is None else own.stats["clusters"]
+def _errors(job: JobSample) -> Values:
+    clusters = {} if job.gatherer_stats is None else job.gatherer_stats["clusters"]
     return {
-        (name, sight, reason): count
+        (name, source, reason): count
         for name, each in clusters.items()
-        for sight, reasons in each["unseen"].items()
+        for source, reasons in each["unseen"].items()
         for reason, count in reasons.items()
     }
 
 
-def _staleness(own: Own) -> Values:
-    times = {name: _newest(shown["log_seen_at_ms"], shown["described_at_ms"]) for name, shown in own.portraits.items()}
-    return {(name,): max(0, own.now_ms - at_ms) / 1000 for name, at_ms in times.items() if at_ms is not None}
+def _staleness(job: JobSample) -> Values:
+    times = {name: _newest(one.log_seen_at_ms, one.described_at_ms) for name, one in job.statuses.items()}
+    return {(name,): max(0, job.now_ms - at_ms) / 1000 for name, at_ms in times.items() if at_ms is not None}
 
 
-def _newest(*times: Any) -> int | None:
+def _newest(*times: int | None) -> int | None:
     return max((at_ms for at_ms in times if at_ms is not None), default=None)
 
 
-def _judged(own: Own) -> Values:
-    seen = {name: own.sources.fleet.seen(name) for name in own.sources.fleet.names}
-    return {(name,): max(0, own.now_ms - one.received_at_ms) / 1000 for name, one in seen.items() if one is not None}
+def _status_age(job: JobSample) -> Values:
+    store = job.sources.store
+    received = {name: store.newest(name) for name in store.names}
+    return {(name,): max(0, job.now_ms - one.received_at_ms) / 1000 for name, one in received.items() if one}
 
 
-def _lag_records(own: Own) -> Values:
-    pairs = {name: (shown["high_watermark"], shown["last_offset"]) for name, shown in own.portraits.items()}
-    return {(name,): max(0, mark - 1 - last) for name, (mark, last) in pairs.items() if None not in (mark, last)}
+def _lag_records(job: JobSample) -> Values:
+    return {
+        (name,): max(0, one.high_watermark - 1 - one.last_offset)
+        for name, one in job.statuses.items()
+        if one.high_watermark is not None and one.last_offset is not None
+    }
 
 
-def _lag_s(own: Own) -> Values:
-    times = {name: shown["newest_timestamp_ms"] for name, shown in own.portraits.items()}
-    return {(name,): (own.now_ms - at_ms) / 1000 for name, at_ms in times.items() if at_ms is not None}
+def _lag_s(job: JobSample) -> Values:
+    times = {name: one.newest_timestamp_ms for name, one in job.statuses.items()}
+    return {(name,): (job.now_ms - at_ms) / 1000 for name, at_ms in times.items() if at_ms is not None}
 
 
-SIGHT: tuple[Measure[Own], ...] = (
-    Measure(
+GATHER_METRICS: tuple[MetricSpec[JobSample], ...] = (
+    MetricSpec(
         name="cluster_configured",
-        words="1 for each cluster of the configuration, seen or not.",
-        read=lambda own: dict.fromkeys(((name,) for name in own.sources.fleet.names), 1),
+        help="1 for each cluster in the configuration, whether it was observed or not.",
+        read=lambda job: dict.fromkeys(((name,) for name in job.sources.store.names), 1),
         labels=(CLUSTER,),
     ),
-    Measure(
+    MetricSpec(
         name="staleness_seconds",
-        words="How long ago a leader of this cluster last answered us; absent while none ever did.",
+        help="Time since a leader of this cluster last answered; absent if none ever did.",
         read=_staleness,
         labels=(CLUSTER,),
     ),
-    Measure(
-        name="portrait_age_seconds",
-        words="How long ago a micro-batch last judged this cluster.",
-        read=_judged,
+    MetricSpec(
+        name="status_age_seconds",
+        help="Time since a micro-batch last evaluated this cluster.",
+        read=_status_age,
         labels=(CLUSTER,),
     ),
-    Measure(
+    MetricSpec(
         name="log_lag_records",
-        words="Committed records that were not applied yet.",
+        help="Committed records that are not applied yet.",
         read=_lag_records,
         labels=(CLUSTER,),
     ),
-    Measure(
+    MetricSpec(
         name="log_lag_seconds",
-        words="Age of the newest applied record: our clock less the log's, so clocks that differ are in it. "
-        "An idle log grows twice a second.",
+        help="Age of the newest applied record: the monitor's clock minus the record's timestamp, so it includes any "
+        "clock difference. An idle log gets a record twice a second.",
         read=_lag_s,
         labels=(CLUSTER,),
     ),
-    Measure(
+    MetricSpec(
         name="gatherer_up",
-        words="1 while the gatherer's process runs.",
-        read=lambda own: own.sources.gathers(),
+        help="1 while the gatherer process runs.",
+        read=lambda job: job.sources.gatherer_runs(),
     ),
-    Measure(
+    MetricSpec(
         name="gatherer_cpu_seconds_total",
-        words="CPU that the gatherer used.",
-        read=_gathered("cpu_s"),
-        kind=Kind.COUNTER,
+        help="CPU time of the gatherer.",
+        read=_of_gatherer("cpu_s"),
+        kind=MetricKind.COUNTER,
     ),
-    Measure(
+    MetricSpec(
         name="gatherer_resident_memory_bytes",
-        words="Memory of the gatherer.",
-        read=_gathered("rss_bytes"),
+        help="Resident memory of the gatherer.",
+        read=_of_gatherer("rss_bytes"),
     ),
-    Measure(
+    MetricSpec(
         name="gathered_rows_total",
-        words="Observations that were recorded.",
-        read=_gathered("rows"),
-        kind=Kind.COUNTER,
+        help="Observations that were written to the journal.",
+        read=_of_gatherer("rows"),
+        kind=MetricKind.COUNTER,
     ),
-    Measure(
+    MetricSpec(
         name="gather_requests_total",
-        words="Requests that were sent to the nodes of a cluster.",
+        help="Requests that were sent to the nodes of a cluster.",
         read=_requests,
         labels=(CLUSTER,),
-        kind=Kind.COUNTER,
+        kind=MetricKind.COUNTER,
     ),
-    Measure(
+    MetricSpec(
         name="gather_errors_total",
-        words="Looks that failed, by what was to be seen and why not.",
+        help="Failed observations, by data source and reason.",
         read=_errors,
         labels=(CLUSTER, "sight", "reason"),
-        kind=Kind.COUNTER,
+        kind=MetricKind.COUNTER,
     ),
 )

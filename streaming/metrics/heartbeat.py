@@ -1,7 +1,7 @@
-"""The dead-man heartbeat: a URL is asked now and then while the job is well, and its silence is the alarm.
+"""The dead-man heartbeat: requests a URL while the job is healthy; the service behind it alarms when requests stop.
 
-It is for the one thing that no alert of ours can tell: that nobody is left to tell it. A service that expects to be
-asked (healthchecks.io, Dead Man's Snitch, a cron monitor) alarms when it is not.
+It covers what no alert of kraftwatch can report: that kraftwatch itself has stopped. Such services are
+healthchecks.io, Dead Man's Snitch and cron monitors.
 """
 
 import logging
@@ -18,14 +18,14 @@ from connectors.secret import Secret
 
 log = logging.getLogger(__name__)
 
-ANSWER_S = 10.0
+TIMEOUT_S = 10.0
 """How long the URL may take."""
-LOOK_S = 1.0
-"""How often it is looked whether a beat is due."""
+CHECK_EVERY_S = 1.0
+"""How often the thread checks whether a heartbeat is due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rhythm:
+class HeartbeatSchedule:
     """The heartbeat of the configuration."""
 
     url: Secret
@@ -33,8 +33,8 @@ class Rhythm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beats:
-    """What became of the beats so far."""
+class HeartbeatCounts:
+    """Heartbeats since the job started."""
 
     sent: int = 0
     failed: int = 0
@@ -42,26 +42,26 @@ class Beats:
 
 
 class Heartbeat:
-    """Beats in a thread of its own while it is entered. Whatever goes wrong is logged and counted, and no more."""
+    """Sends heartbeats in its own thread while entered. A failure is logged and counted, and has no other effect."""
 
-    def __init__(self, wanted: Callable[[], Rhythm | None], *, well: Callable[[], bool]) -> None:
-        """Make one.
+    def __init__(self, schedule: Callable[[], HeartbeatSchedule | None], *, is_healthy: Callable[[], bool]) -> None:
+        """Makes a heartbeat.
 
         Args:
-            wanted: asked anew each second: a running job may be given another configuration, or one without.
-            well: no beat while this is False.
+            schedule: read each second, because a running job may receive another configuration; None: no heartbeat.
+            is_healthy: no heartbeat is sent while this is False.
         """
-        self._wanted = wanted
-        self._well = well
-        self._beats = Beats()
+        self._schedule = schedule
+        self._is_healthy = is_healthy
+        self._counts = HeartbeatCounts()
         self._failing = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     @property
-    def beats(self) -> Beats | None:
-        """What became of the beats so far; None while none is wanted."""
-        return None if self._wanted() is None else self._beats
+    def counts(self) -> HeartbeatCounts | None:
+        """Heartbeats so far; None while none is configured."""
+        return None if self._schedule() is None else self._counts
 
     def __enter__(self) -> "Heartbeat":
         self._thread.start()
@@ -70,45 +70,46 @@ class Heartbeat:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Not awaited: a URL that hangs must not hold up the end of the job.
+        # The thread is not joined: a URL that hangs must not delay the end of the job.
         self._stopping.set()
 
     def _run(self) -> None:
         ended: float | None = None
         while True:
-            wanted = self._wanted()
-            # From the end of the one before: a slow URL is not asked more often for it.
-            if wanted is not None and (ended is None or time.monotonic() - ended >= wanted.every_s) and self._well():
-                self._beat(wanted.url)
+            schedule = self._schedule()
+            # The interval begins at the end of the last request, so a slow URL is not requested more often.
+            due = schedule is not None and (ended is None or time.monotonic() - ended >= schedule.every_s)
+            if schedule is not None and due and self._is_healthy():
+                self._send(schedule.url)
                 ended = time.monotonic()
-            if self._stopping.wait(LOOK_S if wanted is None else min(LOOK_S, wanted.every_s)):
+            if self._stopping.wait(CHECK_EVERY_S if schedule is None else min(CHECK_EVERY_S, schedule.every_s)):
                 return
 
-    def _beat(self, url: Secret) -> None:
-        why = asked(url)
-        if why is None:
+    def _send(self, url: Secret) -> None:
+        error = request_url(url)
+        if error is None:
             now_ms = time.time_ns() // 1_000_000
-            self._beats = replace(self._beats, sent=self._beats.sent + 1, last_sent_at_ms=now_ms)
+            self._counts = replace(self._counts, sent=self._counts.sent + 1, last_sent_at_ms=now_ms)
         else:
-            self._beats = replace(self._beats, failed=self._beats.failed + 1)
+            self._counts = replace(self._counts, failed=self._counts.failed + 1)
             if not self._failing:
-                log.warning("The heartbeat was not taken, and is tried again: %s", why)
-        self._failing = why is not None
+                log.warning("The heartbeat failed and will be sent again: %s", error)
+        self._failing = error is not None
 
 
-def asked(url: Secret) -> str | None:
-    """Ask the URL once; None when it took the beat, else why not, without any part of the URL."""
+def request_url(url: Secret) -> str | None:
+    """Requests the URL once; returns None on success, else the reason, without any part of the URL."""
     try:
-        with requests.get(url.read(), timeout=ANSWER_S, stream=True) as answer:
-            return None if answer.ok else f"it was answered {answer.status_code}"
+        with requests.get(url.read(), timeout=TIMEOUT_S, stream=True) as answer:
+            return None if answer.ok else f"the service answered {answer.status_code}"
     except UsageError as problem:
         return str(problem)
     except requests.ConnectTimeout:
-        return "no connection in time"
+        return "connecting timed out"
     except requests.Timeout:
-        return "no answer in time"
+        return "the request timed out"
     except requests.exceptions.SSLError:
         return "TLS failed"
     except (requests.RequestException, ValueError) as problem:
-        # Its text holds the URL, in parts.
+        # Its text contains parts of the URL.
         return f"no connection ({type(problem).__name__})"

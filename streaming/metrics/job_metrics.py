@@ -1,4 +1,4 @@
-"""The running job at one scrape, and what /metrics tells of its work."""
+"""The running job at one scrape, and the metrics about its own work."""
 
 import json
 import platform
@@ -8,67 +8,84 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from streaming.config.reload import ConfigFile
-from streaming.metrics.batch_stats import Noted, Witness
-from streaming.metrics.heartbeat import Beats
-from streaming.metrics.metric import CLUSTER, Kind, Measure, Values
-from streaming.status.status_store import Fleet
+from streaming.metrics.batch_stats import BatchStats, BatchTotals
+from streaming.metrics.heartbeat import HeartbeatCounts
+from streaming.metrics.metric_spec import CLUSTER, MetricKind, MetricSpec, Values
+from streaming.status.cluster_status import ClusterStatus
+from streaming.status.status_store import StatusStore
 
-STATS_MS = 10_000
-"""The gatherer writes its statistics each second: older ones are of a gatherer that is gone."""
+STATS_MAX_AGE_MS = 10_000
+"""The gatherer writes its statistics each second: older ones are of a gatherer that no longer runs."""
+
+
+class ConfigState(Protocol):
+    """The state of the configuration file (`streaming.config.reload.ConfigFile`)."""
+
+    @property
+    def error(self) -> str | None:
+        """Why the newest version is refused; None where it is in force."""
+
+    @property
+    def loaded_at_ms(self) -> int:
+        """When the version in force was read, by the wall clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """Where the metrics of a running job come from."""
+class JobSources:
+    """Where the metrics of a running job are read from."""
 
-    fleet: Fleet
-    witness: Witness
-    well: Callable[[], bool]
+    store: StatusStore
+    batch_stats: BatchStats
+    is_healthy: Callable[[], bool]
     """Whether batches end and the gatherer runs."""
-    gathers: Callable[[], bool]
+    gatherer_runs: Callable[[], bool]
     journal: Path
     quarantine: Path
     stats: Path
     """The file of `connectors.gather.gatherer_stats`."""
-    beats: Callable[[], Beats | None] = lambda: None
-    """Of the dead-man heartbeat, where one is configured."""
-    config: ConfigFile | None = None
-    """None where the job runs by its command line alone."""
+    heartbeats: Callable[[], HeartbeatCounts | None] = lambda: None
+    """Counts of the dead-man heartbeat; None where none is configured."""
+    config: ConfigState | None = None
+    """None where command line options alone configure the job."""
     wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
+class JobSample:
     """The job at one scrape."""
 
-    sources: Sources
-    noted: Noted
+    sources: JobSources
+    totals: BatchTotals
     now_ms: int
-    stats: Mapping[str, Any] | None
-    """None where the gatherer wrote none lately."""
+    gatherer_stats: Mapping[str, Any] | None
+    """None where the gatherer wrote none in the last 10 s."""
 
     @staticmethod
-    def of(sources: Sources) -> "Own":
-        """The job now."""
+    def of(sources: JobSources) -> "JobSample":
+        """Returns the job as it is now."""
         now_ms = sources.wall_ms()
-        return Own(sources=sources, noted=sources.witness.noted, now_ms=now_ms, stats=_stats(sources.stats, now_ms))
+        return JobSample(
+            sources=sources,
+            totals=sources.batch_stats.totals,
+            now_ms=now_ms,
+            gatherer_stats=_gatherer_stats(sources.stats, now_ms),
+        )
 
     @property
-    def portraits(self) -> Mapping[str, Mapping[str, Any]]:
-        """The newest portrait, however old, of each configured cluster that was seen at all."""
-        fleet = self.sources.fleet
-        return {name: seen.portrait for name in fleet.names if (seen := fleet.seen(name)) is not None}
+    def statuses(self) -> Mapping[str, ClusterStatus]:
+        """The newest status, of any age, of each configured cluster that has one."""
+        store = self.sources.store
+        return {name: newest.status for name in store.names if (newest := store.newest(name)) is not None}
 
 
-def _stats(path: Path, now_ms: int) -> Mapping[str, Any] | None:
+def _gatherer_stats(path: Path, now_ms: int) -> Mapping[str, Any] | None:
     try:
         stats: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return stats if now_ms - stats["at_ms"] <= STATS_MS else None
+    return stats if now_ms - stats["at_ms"] <= STATS_MAX_AGE_MS else None
 
 
 @cache
@@ -77,7 +94,7 @@ def _build() -> Mapping[tuple[str, ...], float]:
 
 
 def _bytes(folder: Path) -> Values:
-    """A segment may be deleted while we look."""
+    """None where a segment is deleted during the scan."""
     try:
         return sum(path.stat().st_size for path in folder.iterdir())
     except FileNotFoundError:
@@ -88,63 +105,64 @@ def _files(folder: Path) -> int:
     return sum(1 for _ in folder.iterdir()) if folder.exists() else 0
 
 
-def _refused(own: Own) -> Values:
-    file = own.sources.config
-    return None if file is None else file.error is not None
+def _config_refused(job: JobSample) -> Values:
+    config = job.sources.config
+    return None if config is None else config.error is not None
 
 
-def _loaded(own: Own) -> Values:
-    file = own.sources.config
-    return None if file is None else file.loaded_at_ms / 1000
+def _config_loaded(job: JobSample) -> Values:
+    config = job.sources.config
+    return None if config is None else config.loaded_at_ms / 1000
 
 
-def _quarantined(own: Own) -> Values:
-    return {(name,): own.noted.quarantined.get(name, 0) for name in own.portraits}
+def _quarantined(job: JobSample) -> Values:
+    return {(name,): job.totals.quarantined.get(name, 0) for name in job.statuses}
 
 
-WORK: tuple[Measure[Own], ...] = (
-    Measure(
+JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
+    MetricSpec(
         name="watchdog",
-        words="1 while batches end and the gatherer runs, else 0: an alert on 1 fires always, and its silence tells.",
-        read=lambda own: own.sources.well(),
+        help="1 while batches end and the gatherer runs, else 0. An alert on 1 fires all the time; its end is the "
+        "alarm.",
+        read=lambda job: job.sources.is_healthy(),
     ),
-    Measure(
+    MetricSpec(
         name="build_info",
-        words="1, with the versions that run.",
-        read=lambda own: _build(),
+        help="1, with the versions in use.",
+        read=lambda job: _build(),
         labels=("version", "python", "spark"),
     ),
-    Measure(
+    MetricSpec(
         name="config_refused",
-        words="1 while the newest configuration file is refused, or in force but for a new cluster that is away.",
-        read=_refused,
+        help="1 while the newest configuration file is refused, or a new cluster in it does not answer.",
+        read=_config_refused,
     ),
-    Measure(
+    MetricSpec(
         name="config_loaded_timestamp_seconds",
-        words="When the configuration that is in force was read.",
-        read=_loaded,
+        help="When the configuration in force was read.",
+        read=_config_loaded,
     ),
-    Measure(
+    MetricSpec(
         name="batches_total",
-        words="Micro-batches that were delivered.",
-        read=lambda own: own.noted.batches,
-        kind=Kind.COUNTER,
+        help="Micro-batches that were delivered.",
+        read=lambda job: job.totals.batches,
+        kind=MetricKind.COUNTER,
     ),
-    Measure(
+    MetricSpec(
         name="journal_bytes",
-        words="Size of the journal on the disk.",
-        read=lambda own: _bytes(own.sources.journal),
+        help="Size of the journal on the disk.",
+        read=lambda job: _bytes(job.sources.journal),
     ),
-    Measure(
+    MetricSpec(
         name="quarantined_total",
-        words="Records that did not decode since the job started.",
+        help="Undecodable records since the job started.",
         read=_quarantined,
         labels=(CLUSTER,),
-        kind=Kind.COUNTER,
+        kind=MetricKind.COUNTER,
     ),
-    Measure(
+    MetricSpec(
         name="quarantine_files",
-        words="What lies in quarantine, of all clusters and all runs.",
-        read=lambda own: _files(own.sources.quarantine),
+        help="Files in quarantine, of all clusters and all runs.",
+        read=lambda job: _files(job.sources.quarantine),
     ),
 )

@@ -1,239 +1,240 @@
-"""The metrics that KIP-595, 853 and 856 name, as far as they can be known from outside; the others, with the reason.
+"""The metrics that KIP-595, KIP-853 and KIP-856 name and that are visible from outside; the others, with the reason.
 
-Kafka's -1 and 0 for "unknown" are no values here: what is not known is left out.
+Kafka exports -1 or 0 for "unknown"; here an unknown value is left out.
 """
 
 from collections.abc import Callable, Mapping
 
-from streaming.metrics.metric import Measure, Origin, Values
-from streaming.metrics.rates import Node, Pace, node_of
-from streaming.metrics.readers import NODE, REPLICA, Read, Shown, field, length, of_replicas
+from streaming.metrics.cluster_sample import NODE, REPLICA, ClusterSample, Read, length_while_polled, of_replicas, value
+from streaming.metrics.metric_spec import MetricSpec, Origin, Values
+from streaming.metrics.rates import Node, Rates, node_of
+from streaming.status.cluster_status import QuorumMode
+from streaming.status.voter_types import PendingVoters
 
 
-def _leader(shown: Shown) -> Values:
-    leader: int | None = shown.portrait["leader_id"] if shown.live else None
-    return leader
+def _leader(sample: ClusterSample) -> Values:
+    return sample.status.leader_id if sample.live else None
 
 
-def _states(shown: Shown) -> Values:
-    rows = shown.portrait["replicas"] if shown.polled else ()
-    return {(*node_of(row), row["status"].lower()): 1 for row in rows}
+def _states(sample: ClusterSample) -> Values:
+    rows = sample.status.replicas if sample.polled else ()
+    return {(*node_of(row), row.status.lower()): 1 for row in rows}
 
 
-def _offline(shown: Shown) -> Values:
-    voters, fetching = shown.portrait["voters"], shown.portrait["voters_fetching"]
+def _offline(sample: ClusterSample) -> Values:
+    voters, fetching = sample.status.voters, sample.status.voters_fetching
     return None if voters is None or fetching is None else voters - fetching
 
 
-def _pending(*kinds: str) -> Read:
-    def read(shown: Shown) -> Values:
-        pending = shown.portrait["pending_voters"] if shown.polled else None
-        return None if pending is None else any(pending[kind] for kind in kinds)
+def _pending(of: Callable[[PendingVoters], bool]) -> Read:
+    def read(sample: ClusterSample) -> Values:
+        pending = sample.status.pending_voters if sample.polled else None
+        return None if pending is None else of(pending)
 
     return read
 
 
-def _dynamic(shown: Shown) -> Values:
-    mode = shown.portrait["mode"]
-    return None if mode is None else mode == "dynamic"
+def _dynamic(sample: ClusterSample) -> Values:
+    mode = sample.status.mode
+    return None if mode is None else mode is QuorumMode.DYNAMIC
 
 
-def _booted(shown: Shown) -> Values:
-    times = shown.portrait["registered_at_ms"]
-    return {(node,): at_ms / 1000 for node, at_ms in times.items() if at_ms is not None}
+def _boot_times(sample: ClusterSample) -> Values:
+    times = sample.status.registered_at_ms
+    return {(str(node),): at_ms / 1000 for node, at_ms in times.items() if at_ms is not None}
 
 
-def _average(of: Callable[[Pace], tuple[float, float] | None]) -> Read:
-    return lambda shown: None if (both := of(shown.pace)) is None else both[0]
+def _average(of: Callable[[Rates], tuple[float, float] | None]) -> Read:
+    return lambda sample: None if (both := of(sample.rates)) is None else both[0]
 
 
-def _longest(of: Callable[[Pace], tuple[float, float] | None]) -> Read:
-    return lambda shown: None if (both := of(shown.pace)) is None else both[1]
+def _longest(of: Callable[[Rates], tuple[float, float] | None]) -> Read:
+    return lambda sample: None if (both := of(sample.rates)) is None else both[1]
 
 
-def _fetch_rates(shown: Shown) -> Values:
-    rates: dict[Node, float | None] = shown.pace.fetch_rates()
-    return rates if shown.polled else None
+def _fetch_rates(sample: ClusterSample) -> Values:
+    rates: dict[Node, float | None] = sample.rates.fetch_rates()
+    return rates if sample.polled else None
 
 
 SEEN, DERIVED = Origin.SEEN, Origin.DERIVED
 _595, _853, _856 = "KIP-595 ", "KIP-853 ", "KIP-856 "
 
-OF_KIPS: tuple[Measure[Shown], ...] = (
-    Measure(
+KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
+    MetricSpec(
         name="current_leader",
-        words="Node id of the leader, while one answers.",
+        help="Node id of the leader, while it answers.",
         read=_leader,
         origin=SEEN,
-        of=_595 + "current-leader",
+        named_by=_595 + "current-leader",
     ),
-    Measure(
+    MetricSpec(
         name="current_epoch",
-        words="Newest leader epoch that was seen.",
-        read=field("leader_epoch"),
+        help="Newest known leader epoch.",
+        read=value(lambda status: status.leader_epoch),
         origin=SEEN,
-        of=_595 + "current-epoch",
+        named_by=_595 + "current-epoch",
     ),
-    Measure(
+    MetricSpec(
         name="current_state",
-        words="1 for what a node is (leader, follower, observer) in the leader's view. "
-        "Candidates and voted or unattached nodes cannot be told apart from outside.",
+        help="1 for the role of a node (leader, follower, observer) as the leader reports it. "
+        "From outside, candidates cannot be distinguished from voted or unattached nodes.",
         read=_states,
         labels=(*NODE, "state"),
         origin=DERIVED,
-        of=_595 + "current-state",
+        named_by=_595 + "current-state",
     ),
-    Measure(
+    MetricSpec(
         name="high_watermark",
-        words="Offset below which everything is committed.",
-        read=field("high_watermark"),
+        help="Records below this offset are committed.",
+        read=value(lambda status: status.high_watermark),
         origin=SEEN,
-        of=_595 + "high-watermark",
+        named_by=_595 + "high-watermark",
     ),
-    Measure(
+    MetricSpec(
         name="log_end_offset",
-        words="Where a replica's log ends, in the leader's view.",
-        read=of_replicas("log_end_offset"),
+        help="End offset of a replica's log, as the leader reports it.",
+        read=of_replicas(lambda row: row.log_end_offset),
         labels=REPLICA,
         origin=SEEN,
-        of=_595 + "log-end-offset",
+        named_by=_595 + "log-end-offset",
     ),
-    Measure(
+    MetricSpec(
         name="log_end_epoch",
-        words="Leader epoch of the first poll that showed a replica's log end: its last record is no newer.",
-        read=of_replicas("log_end_epoch"),
+        help="Leader epoch of the first poll that showed this log end offset: the replica's last record is not newer.",
+        read=of_replicas(lambda row: row.log_end_epoch),
         labels=REPLICA,
         origin=DERIVED,
-        of=_595 + "log-end-epoch",
+        named_by=_595 + "log-end-epoch",
     ),
-    Measure(
+    MetricSpec(
         name="election_latency_avg_seconds",
-        words="How long the log stood still around the elections of the last 10 minutes, by its own time: "
-        "from the newest record before to the LeaderChangeMessage. Up to a second too long.",
-        read=_average(Pace.elections_s),
+        help="Average duration of the elections of the last 10 minutes, by record timestamps: from the last record "
+        "before an election to its LeaderChangeMessage. Up to a second too long.",
+        read=_average(Rates.elections_s),
         origin=DERIVED,
-        of=_595 + "election-latency-avg",
+        named_by=_595 + "election-latency-avg",
     ),
-    Measure(
+    MetricSpec(
         name="election_latency_max_seconds",
-        words="The longest of the same.",
-        read=_longest(Pace.elections_s),
+        help="Longest of those elections.",
+        read=_longest(Rates.elections_s),
         origin=DERIVED,
-        of=_595 + "election-latency-max",
+        named_by=_595 + "election-latency-max",
     ),
-    Measure(
+    MetricSpec(
         name="commit_latency_avg_seconds",
-        words="How long a majority of voters had been behind the leader's log, by the leader's clock: "
-        "average of the looks (one a second) of the last minute.",
-        read=_average(Pace.commit_waits_s),
+        help="Average time that a majority of voters lagged behind the leader's log, by the leader's clock, over the "
+        "polls of the last minute (one a second).",
+        read=_average(Rates.commit_waits_s),
         origin=DERIVED,
-        of=_595 + "commit-latency-avg, ReplicationLatencyAvg (struck out)",
+        named_by=_595 + "commit-latency-avg, ReplicationLatencyAvg (struck out)",
     ),
-    Measure(
+    MetricSpec(
         name="commit_latency_max_seconds",
-        words="The longest of the same.",
-        read=_longest(Pace.commit_waits_s),
+        help="Longest of those times.",
+        read=_longest(Rates.commit_waits_s),
         origin=DERIVED,
-        of=_595 + "commit-latency-max, ReplicationLatencyMax (struck out)",
+        named_by=_595 + "commit-latency-max, ReplicationLatencyMax (struck out)",
     ),
-    Measure(
+    MetricSpec(
         name="fetch_records_rate",
-        words="Records a second by which the log of a follower or observer grew in the last minute.",
+        help="Records per second that a follower or observer fetched in the last minute.",
         read=_fetch_rates,
         labels=NODE,
         origin=DERIVED,
-        of=_595 + "fetch-records-rate, FetchRecordsPerSec (struck out)",
+        named_by=_595 + "fetch-records-rate, FetchRecordsPerSec (struck out)",
     ),
-    Measure(
+    MetricSpec(
         name="append_records_rate",
-        words="Records a second by which the leader's log grew in the last minute, while one node led.",
-        read=lambda shown: shown.pace.append_rate() if shown.polled else None,
+        help="Records per second that the leader appended in the last minute, if one node led all the time.",
+        read=lambda sample: sample.rates.append_rate() if sample.polled else None,
         origin=DERIVED,
-        of=_595 + "append-records-rate, AppendRecordsPerSec (struck out)",
+        named_by=_595 + "append-records-rate, AppendRecordsPerSec (struck out)",
     ),
-    Measure(
+    MetricSpec(
         name="boot_timestamp_seconds",
-        words="When a controller last registered, which it does at its start, by the log's time.",
-        read=_booted,
+        help="When a controller last registered, which it does at its start, by the record's timestamp.",
+        read=_boot_times,
         labels=("node_id",),
         origin=DERIVED,
-        of=_595 + "BootTimestamp (struck out)",
+        named_by=_595 + "BootTimestamp (struck out)",
     ),
-    Measure(
+    MetricSpec(
         name="number_of_voters",
-        words="Voters of the metadata partition: the committed set, or the leader's where the log holds none.",
-        read=field("voters"),
+        help="Voters of the metadata partition: the committed set, or the leader's set where the log holds none.",
+        read=value(lambda status: status.voters),
         origin=SEEN,
-        of=f"{_856}and {_853}number-of-voters, {_595}NumQuorumVoters (struck out)",
+        named_by=f"{_856}and {_853}number-of-voters, {_595}NumQuorumVoters (struck out)",
     ),
-    Measure(
+    MetricSpec(
         name="number_of_observers",
-        words="Observers that the leader hears, brokers among them.",
-        read=length("current_observers"),
+        help="Observers that the leader reports, brokers included.",
+        read=length_while_polled(lambda status: status.current_observers),
         origin=SEEN,
-        of=_853 + "number-of-observers",
+        named_by=_853 + "number-of-observers",
     ),
-    Measure(
+    MetricSpec(
         name="number_of_possible_voters",
-        words="Observers that could be promoted: registered controllers with a directory id.",
-        read=length("could_be_voters"),
+        help="Observers that can be added to the voters: registered controllers with a directory id.",
+        read=length_while_polled(lambda status: status.could_be_voters),
         origin=DERIVED,
-        of=_856 + "number-of-possible-voters (never shipped)",
+        named_by=_856 + "number-of-possible-voters (never shipped)",
     ),
-    Measure(
+    MetricSpec(
         name="number_of_offline_voters",
-        words="Committed voters that do not fetch.",
+        help="Committed voters that do not fetch from the leader.",
         read=_offline,
         origin=DERIVED,
-        of=_853 + "number-of-offline-voters (never shipped)",
+        named_by=_853 + "number-of-offline-voters (never shipped)",
     ),
-    Measure(
+    MetricSpec(
         name="pending_add_voter",
-        words="1 while the leader's voter set has a voter that the committed one has not, else 0.",
-        read=_pending("added"),
+        help="1 while the leader's voter set holds a voter that the committed set does not, else 0.",
+        read=_pending(lambda pending: bool(pending.added)),
         origin=DERIVED,
-        of=_856 + "pending-add-voter (never shipped)",
+        named_by=_856 + "pending-add-voter (never shipped)",
     ),
-    Measure(
+    MetricSpec(
         name="pending_remove_voter",
-        words="1 while the committed voter set has a voter that the leader's has not, else 0.",
-        read=_pending("removed"),
+        help="1 while the committed voter set holds a voter that the leader's set does not, else 0.",
+        read=_pending(lambda pending: bool(pending.removed)),
         origin=DERIVED,
-        of=_856 + "pending-remove-voter (never shipped)",
+        named_by=_856 + "pending-remove-voter (never shipped)",
     ),
-    Measure(
+    MetricSpec(
         name="uncommitted_voter_change",
-        words="1 while the leader's voter set is not the committed one, else 0. A changed endpoint alone is not seen.",
-        read=_pending("added", "removed"),
+        help="1 while the leader's voter set differs from the committed set, else 0; changed endpoints do not count.",
+        read=_pending(lambda pending: bool(pending.added or pending.removed)),
         origin=DERIVED,
-        of=_853 + "uncommitted-voter-change",
+        named_by=_853 + "uncommitted-voter-change",
     ),
-    Measure(
+    MetricSpec(
         name="ignored_static_voters",
-        words="1 where voters come from the log and a controller.quorum.voters would be ignored, "
-        "0 where they come from that configuration.",
+        help="1 if the voters come from the log, so that controller.quorum.voters is ignored; "
+        "0 if they come from that configuration.",
         read=_dynamic,
         origin=DERIVED,
-        of=_853 + "ignored-static-voters",
+        named_by=_853 + "ignored-static-voters",
     ),
 )
 
-HIDDEN: Mapping[str, tuple[str, str]] = {
-    "current_vote": ("current-vote", "for whom a node voted is in its quorum-state file alone"),
+HIDDEN_METRICS: Mapping[str, tuple[str, str]] = {
+    "current_vote": ("current-vote", "only the node's quorum-state file holds its vote"),
     "number_unknown_voter_connections": (
         "number-unknown-voter-connections",
-        "a node's own cache; Kafka itself always exports 0",
+        "a cache inside the node; Kafka always exports 0",
     ),
-    "poll_idle_ratio_avg": ("poll-idle-ratio-avg", "how idle a node's Raft thread is"),
-    "inbound_requests_rate": ("InboundRequestPerSec (struck out)", "between the nodes"),
-    "outbound_requests_rate": ("OutboundRequestPerSec (struck out)", "between the nodes"),
-    "error_responses_rate": ("ErrorResponsePerSec (struck out)", "between the nodes"),
-    "inbound_channel_size": ("InboundChannelSize (struck out)", "a node's own queue"),
-    "outbound_channel_size": ("OutboundChannelSize (struck out)", "a node's own queue"),
-    "total_time": ("TotalTimeMs (struck out)", "how long a node took for a request"),
-    "inbound_queue_time": ("InboundQueueTimeMs (struck out)", "a node's own queue"),
-    "handle_time": ("HandleTimeMs (struck out)", "how long a node took for a request"),
-    "outbound_queue_time": ("OutboundQueueTimeMs (struck out)", "a node's own queue"),
-    "avg_idle_percent": ("AvgIdlePercent (struck out)", "how idle a node's threads are"),
+    "poll_idle_ratio_avg": ("poll-idle-ratio-avg", "idle time of the node's Raft thread"),
+    "inbound_requests_rate": ("InboundRequestPerSec (struck out)", "requests between nodes"),
+    "outbound_requests_rate": ("OutboundRequestPerSec (struck out)", "requests between nodes"),
+    "error_responses_rate": ("ErrorResponsePerSec (struck out)", "requests between nodes"),
+    "inbound_channel_size": ("InboundChannelSize (struck out)", "a queue inside the node"),
+    "outbound_channel_size": ("OutboundChannelSize (struck out)", "a queue inside the node"),
+    "total_time": ("TotalTimeMs (struck out)", "a duration inside the node"),
+    "inbound_queue_time": ("InboundQueueTimeMs (struck out)", "a queue inside the node"),
+    "handle_time": ("HandleTimeMs (struck out)", "a duration inside the node"),
+    "outbound_queue_time": ("OutboundQueueTimeMs (struck out)", "a queue inside the node"),
+    "avg_idle_percent": ("AvgIdlePercent (struck out)", "idle time of the node's threads"),
 }
-"""What KIP-595 names and is not visible from outside: by our spelling the KIP's, and why."""
+"""Metrics that KIP-595 names and that are not visible from outside: the KIP's name, and why."""

@@ -1,94 +1,94 @@
-"""What /metrics tells of what is told: alerts that fire, each sink, and the heartbeat."""
+"""Metrics about notifications: firing alerts, each sink, and the heartbeat."""
 
 from collections import Counter
 from collections.abc import Callable
 
 from rules.finding import Severity
-from streaming.metrics.job_metrics import Own
-from streaming.metrics.metric import CLUSTER, Kind, Measure, Values
+from streaming.metrics.job_metrics import JobSample
+from streaming.metrics.metric_spec import CLUSTER, MetricKind, MetricSpec, Values
 
 
-def _of_sinks(name: str) -> Callable[[Own], Values]:
-    return lambda own: {(sink,): getattr(tally, name) for sink, tally in own.noted.sinks.items()}
+def _of_sinks(name: str) -> Callable[[JobSample], Values]:
+    return lambda job: {(sink,): getattr(result, name) for sink, result in job.totals.sinks.items()}
 
 
-def _failing(own: Own) -> Values:
-    return {(sink,): tally.failing is not None for sink, tally in own.noted.sinks.items()}
+def _failing(job: JobSample) -> Values:
+    return {(sink,): result.failing is not None for sink, result in job.totals.sinks.items()}
 
 
-def _firing(own: Own) -> Values:
-    """Every severity of every cluster that was judged: 0 is an answer there."""
-    if own.noted.firing is None:
+def _alerts_firing(job: JobSample) -> Values:
+    """Every severity of every evaluated cluster, so that 0 is exported."""
+    if job.totals.firing is None:
         return None
-    counts = Counter((alert.cluster, alert.severity.value) for alert in own.noted.firing)
-    return {(name, severity.value): counts[name, severity.value] for name in own.portraits for severity in Severity}
+    counts = Counter((alert.cluster, alert.severity.value) for alert in job.totals.firing)
+    return {(name, severity.value): counts[name, severity.value] for name in job.statuses for severity in Severity}
 
 
-def _rules(own: Own) -> Values:
-    alerts = own.noted.firing or ()
+def _rules_firing(job: JobSample) -> Values:
+    alerts = job.totals.firing or ()
     return Counter(
-        (one.cluster, one.rule, one.severity.value) for one in alerts if one.cluster in own.sources.fleet.names
+        (one.cluster, one.rule, one.severity.value) for one in alerts if one.cluster in job.sources.store.names
     )
 
 
-def _beats(own: Own) -> Values:
-    beats = own.sources.beats()
-    return {} if beats is None else {("sent",): beats.sent, ("failed",): beats.failed}
+def _heartbeats(job: JobSample) -> Values:
+    counts = job.sources.heartbeats()
+    return {} if counts is None else {("sent",): counts.sent, ("failed",): counts.failed}
 
 
-def _last_beat(own: Own) -> Values:
-    beats = own.sources.beats()
-    return None if beats is None or beats.last_sent_at_ms is None else beats.last_sent_at_ms / 1000
+def _last_heartbeat(job: JobSample) -> Values:
+    counts = job.sources.heartbeats()
+    return None if counts is None or counts.last_sent_at_ms is None else counts.last_sent_at_ms / 1000
 
 
-TELLING: tuple[Measure[Own], ...] = (
-    Measure(
+NOTIFICATION_METRICS: tuple[MetricSpec[JobSample], ...] = (
+    MetricSpec(
         name="alerts_firing",
-        words="Alerts that fire, by severity.",
-        read=_firing,
+        help="Firing alerts, by severity.",
+        read=_alerts_firing,
         labels=(CLUSTER, "severity"),
     ),
-    Measure(
+    MetricSpec(
         name="rule_firing",
-        words="Alerts that fire, by rule and severity: how many subjects. Absent for a rule that does not fire.",
-        read=_rules,
+        help="Subjects with a firing alert, by rule and severity. Absent for a rule without a firing alert.",
+        read=_rules_firing,
         labels=(CLUSTER, "rule", "severity"),
     ),
-    Measure(
+    MetricSpec(
         name="sink_pending_alerts",
-        words="Ledger depth: transitions that a sink is still to be told.",
+        help="Alert transitions in the ledger that the sink has not received yet.",
         read=_of_sinks("pending"),
         labels=("sink",),
     ),
-    Measure(
+    MetricSpec(
         name="sink_silenced_alerts",
-        words="Alerts that fire behind a silence, of which this sink is not told.",
+        help="Firing alerts that a silence withholds from this sink.",
         read=_of_sinks("silenced"),
         labels=("sink",),
     ),
-    Measure(
+    MetricSpec(
         name="sink_failing",
-        words="1 while a sink cannot be told.",
+        help="1 while deliveries to the sink fail.",
         read=_failing,
         labels=("sink",),
     ),
-    Measure(
-        name="sink_notices_total",
-        words="What became of the notices a sink was given: delivered, retry (told again later) or rejected.",
-        read=lambda own: own.noted.told,
+    MetricSpec(
+        name="sink_notifications_total",
+        help="Notifications passed to the sink, by outcome: delivered, retry (sent again later) or rejected.",
+        read=lambda job: job.totals.notifications,
         labels=("sink", "outcome"),
-        kind=Kind.COUNTER,
+        kind=MetricKind.COUNTER,
     ),
-    Measure(
+    MetricSpec(
         name="heartbeats_total",
-        words="Beats of the dead-man heartbeat, sent or failed.",
-        read=_beats,
+        help="Requests of the dead-man heartbeat, sent or failed.",
+        read=_heartbeats,
         labels=("outcome",),
-        kind=Kind.COUNTER,
+        kind=MetricKind.COUNTER,
     ),
-    Measure(
+    MetricSpec(
         name="heartbeat_last_sent_timestamp_seconds",
-        words="When the heartbeat's URL last took a beat.",
-        read=_last_beat,
+        help="When the heartbeat's URL last accepted a request.",
+        read=_last_heartbeat,
     ),
 )

@@ -1,162 +1,167 @@
-"""What /metrics tells of a quorum beyond the KIPs: who lags, how many may fail, what is wrong."""
+"""Metrics of a quorum that no KIP names: lag, failure tolerance, endpoints, findings."""
 
-from streaming.metrics.metric import Measure, Origin, Values
-from streaming.metrics.readers import NODE, REPLICA, Read, Shown, counted, field, of_replicas
+from collections.abc import Callable
+
+from streaming.metrics.cluster_sample import (
+    NODE,
+    REPLICA,
+    ClusterSample,
+    Read,
+    counted,
+    of_replicas,
+    value,
+)
+from streaming.metrics.metric_spec import MetricSpec, Origin, Values
+from streaming.status.voter_types import BrokerCounts, EndpointVerdict
+
+_ENDPOINT_OK = {EndpointVerdict.OK: 1, EndpointVerdict.STALE: 0, EndpointVerdict.DOWN: 0}
+"""`unknown` is left out."""
 
 
-def _leaderless(shown: Shown) -> Values:
-    if shown.portrait["leaderless"]:
+def _leaderless(sample: ClusterSample) -> Values:
+    if sample.status.leaderless:
         return 1
-    return 0 if shown.live else None
+    return 0 if sample.live else None
 
 
-def _observing(shown: Shown) -> Values:
-    """Controllers alone: a broker can be nothing else."""
-    voting = [(str(one["id"]), one["directory_id"] or "") for one in shown.portrait["current_voters"]]
-    waiting = [(str(one["id"]), one["directory_id"] or "") for one in shown.portrait["could_be_voters"]]
-    return {**dict.fromkeys(waiting, 1), **dict.fromkeys(voting, 0)} if shown.polled else None
+def _is_observer(sample: ClusterSample) -> Values:
+    """Of controllers only: a broker is always an observer."""
+    voters = [(str(one.id), one.directory_id or "") for one in sample.status.current_voters]
+    observers = [(str(one.id), one.directory_id or "") for one in sample.status.could_be_voters]
+    return {**dict.fromkeys(observers, 1), **dict.fromkeys(voters, 0)} if sample.polled else None
 
 
-def _endpoints(shown: Shown) -> Values:
-    """`stale` and `down` lead nowhere; `unknown` is left out."""
-    well = {"ok": 1, "stale": 0, "down": 0}
-    rows = shown.portrait["endpoints"]
-    return {(str(one["id"]), one["directory_id"] or ""): well.get(one["verdict"]) for one in rows}
+def _endpoints(sample: ClusterSample) -> Values:
+    rows = sample.status.endpoints
+    return {(str(one.id), one.directory_id or ""): _ENDPOINT_OK.get(one.verdict) for one in rows}
 
 
-def _brokers(field: str) -> Read:
-    def read(shown: Shown) -> Values:
-        brokers = shown.portrait["brokers"]
-        if brokers is None:
-            return None
-        value = brokers[field]
-        return len(value) if isinstance(value, list) else value
-
-    return read
+def _of_brokers(of: Callable[[BrokerCounts], int]) -> Read:
+    return lambda sample: None if sample.status.brokers is None else of(sample.status.brokers)
 
 
 SEEN, DERIVED = Origin.SEEN, Origin.DERIVED
 
-BEYOND: tuple[Measure[Shown], ...] = (
-    Measure(
+QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
+    MetricSpec(
         name="leaderless",
-        words="1 while some node says that nobody leads, or all refuse; 0 while a leader answers.",
+        help="1 while a node reports that no controller leads, or all refuse connections; 0 while a leader answers.",
         read=_leaderless,
         origin=DERIVED,
     ),
-    Measure(
+    MetricSpec(
         name="replica_lag_records",
-        words="Records of the leader's log that a replica has not fetched yet.",
-        read=of_replicas("lag"),
+        help="Records of the leader's log that a replica has not fetched yet.",
+        read=of_replicas(lambda row: row.lag),
         labels=REPLICA,
         origin=SEEN,
     ),
-    Measure(
+    MetricSpec(
         name="replica_lag_seconds",
-        words="How long ago a replica had last caught up, by the leader's clock. Half a second is nothing.",
-        read=of_replicas("lag_time_ms", per=1000),
+        help="Time since a replica was last caught up, by the leader's clock. Half a second is normal.",
+        read=of_replicas(lambda row: row.lag_time_ms, divisor=1000),
         labels=REPLICA,
         origin=DERIVED,
     ),
-    Measure(
+    MetricSpec(
         name="replica_fetch_age_seconds",
-        words="How long ago a replica last fetched, by the leader's clock.",
-        read=of_replicas("fetch_age_ms", per=1000),
+        help="Time since a replica last fetched, by the leader's clock.",
+        read=of_replicas(lambda row: row.fetch_age_ms, divisor=1000),
         labels=REPLICA,
         origin=DERIVED,
     ),
-    Measure(
+    MetricSpec(
         name="is_observer",
-        words="1 for a controller that is no voter, 0 for a voter.",
-        read=_observing,
+        help="1 for a controller that is an observer, 0 for a voter.",
+        read=_is_observer,
         labels=NODE,
         origin=DERIVED,
     ),
-    Measure(
+    MetricSpec(
         name="votes_needed",
-        words="Votes that win an election, and replicas that commit a record.",
-        read=field("votes_needed"),
+        help="Votes that win an election, and replicas that commit a record.",
+        read=value(lambda status: status.votes_needed),
         origin=DERIVED,
     ),
-    Measure(
+    MetricSpec(
         name="voters_fetching",
-        words="Committed voters that take part now.",
-        read=field("voters_fetching"),
+        help="Committed voters that fetch from the leader, the leader included.",
+        read=value(lambda status: status.voters_fetching),
         origin=DERIVED,
     ),
-    Measure(
+    MetricSpec(
         name="failure_tolerance",
-        words="How many more voters may fail before nothing can be committed; below 0 the majority is gone.",
-        read=field("failures_left"),
+        help="How many more voters may fail before nothing can be committed; below 0 the majority is lost.",
+        read=value(lambda status: status.failures_left),
         origin=DERIVED,
     ),
-    Measure(
+    MetricSpec(
         name="failure_tolerance_by_size",
-        words="The same if every voter were well.",
-        read=field("failures_tolerated"),
+        help="How many voters may fail when all are active.",
+        read=value(lambda status: status.failures_tolerated),
         origin=DERIVED,
     ),
-    Measure(
+    MetricSpec(
         name="electable",
-        words="1 where some controller could still win an election if all restarted now, by the recorded endpoints.",
-        read=field("electable"),
+        help="1 if a leader could be elected when all controllers restarted now, by the recorded endpoints.",
+        read=value(lambda status: status.electable),
         origin=DERIVED,
     ),
-    Measure(
+    MetricSpec(
         name="voter_endpoint_ok",
-        words="1 where the endpoint that the log records for a voter leads to it, 0 where it does not.",
+        help="1 if the endpoint that the log records for a voter reaches it, 0 if it does not.",
         read=_endpoints,
         labels=NODE,
         origin=DERIVED,
     ),
-    Measure(
+    MetricSpec(
         name="recovering_partitions",
-        words="Partitions whose LeaderRecoveryState is RECOVERING (KIP-704): no metric of Kafka's tells them.",
-        read=field("recovering_partitions"),
+        help="Partitions whose LeaderRecoveryState is RECOVERING (KIP-704); Kafka has no metric of them.",
+        read=value(lambda status: status.recovering_partitions),
         origin=SEEN,
     ),
-    Measure(
+    MetricSpec(
         name="registered_brokers",
-        words="Brokers that are registered.",
-        read=_brokers("registered"),
+        help="Registered brokers.",
+        read=_of_brokers(lambda brokers: brokers.registered),
         origin=SEEN,
     ),
-    Measure(
+    MetricSpec(
         name="fenced_brokers",
-        words="Registered brokers that are fenced.",
-        read=_brokers("fenced"),
+        help="Registered brokers that are fenced.",
+        read=_of_brokers(lambda brokers: len(brokers.fenced)),
         origin=SEEN,
     ),
-    Measure(
+    MetricSpec(
         name="kraft_version",
-        words="Finalized kraft.version: 0 static, 1 dynamic quorum.",
-        read=field("kraft_version"),
+        help="Finalized kraft.version: 0 static, 1 dynamic quorum.",
+        read=value(lambda status: status.kraft_version),
         origin=SEEN,
     ),
-    Measure(
+    MetricSpec(
         name="metadata_version",
-        words="Finalized level of metadata.version.",
-        read=field("metadata_version"),
+        help="Finalized level of metadata.version.",
+        read=value(lambda status: status.metadata_version),
         origin=SEEN,
     ),
-    Measure(
+    MetricSpec(
         name="findings",
-        words="What a rule finds now, before its hold: how many subjects.",
-        read=counted("findings", "rule", "severity"),
+        help="Subjects for which a rule finds a condition now, before its hold expires.",
+        read=counted(lambda status: ((one.rule, one.severity.value) for one in status.findings)),
         labels=("rule", "severity"),
         origin=DERIVED,
     ),
-    Measure(
+    MetricSpec(
         name="cannot_tell",
-        words="What a rule cannot judge now, for want of evidence: how many subjects.",
-        read=counted("cannot_tell", "rule"),
+        help="Subjects for which a rule's result is unknown now, because evidence is missing.",
+        read=counted(lambda status: ((one.rule,) for one in status.unknown)),
         labels=("rule",),
         origin=DERIVED,
     ),
-    Measure(
+    MetricSpec(
         name="gather_failing",
-        words="Places that a look fails at now, by what was to be seen and why not.",
-        read=counted("failing", "sight", "reason"),
+        help="Endpoints at which an observation fails now, by data source and reason.",
+        read=counted(lambda status: ((one.source.value, one.reason.value) for one in status.failing)),
         labels=("sight", "reason"),
         origin=SEEN,
     ),

@@ -1,55 +1,47 @@
-"""foreachBatch: the step's output to the ledger, the sinks and the quarantine. Runs on the driver.
+"""foreachBatch: passes the step's output to the ledger, the sinks and the quarantine. Runs on the driver.
 
-Idempotent by the alert's own key, never by batch id: a new checkpoint begins again at batch 0. A batch that
-was delivered before still runs its plan, because Spark refuses a batch whose stateful plan did not run.
+Idempotent by the alert's own key, never by batch id: a new checkpoint starts again at batch 0. A batch that was
+delivered before still runs its plan, because Spark fails a batch whose stateful plan did not run.
 """
 
-import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, Row
 
 from connectors.delivery.dispatcher import Dispatcher
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from streaming.metrics.batch_stats import DeliveredBatch
+from streaming.pipeline.output_rows import ALERT, OutputKind
+from streaming.status.cluster_status import ClusterStatus
+from streaming.status.status_json import from_json
 from streaming.status.status_store import StatusStore
-
-ALERT: TypeAdapter[Alert] = TypeAdapter(Alert)
-"""An Alert's JSON form between the step and here."""
-
-ALERT_KIND = "alert"
-QUARANTINE_KIND = "quarantine"
-DUE_KIND = "due"
-PORTRAIT_KIND = "portrait"
 
 RequestPoll = Callable[[str, Millis], None]
 """Requests a poll of a cluster at a time in ms: a hold or clear time expires then."""
 
 
 class Quarantine:
-    """A folder with one small JSON file for each thing that did not decode: where it stood, and why.
+    """A folder with one small JSON file for each undecodable record: its offset and the reason.
 
-    The bytes themselves stay in the journal. A re-run batch writes the same names again. At most `keep`
-    files are held: the count in the quorum's state goes on.
+    The bytes stay in the journal. A repeated batch writes the same names again. The folder holds at most `keep` files;
+    the count in the quorum's state continues.
     """
 
     def __init__(self, folder: Path, *, keep: int = 10_000) -> None:
-        """`folder` is made at the first bad record."""
+        """`folder` is created at the first bad record."""
         self._folder = folder
         self._keep = keep
         self._held: set[str] | None = None
-        """The names of the files, once they were looked at: bad records may come by the hundred thousand."""
+        """The file names, listed once: there may be hundreds of thousands of bad records."""
 
     def put(self, name: str, body: str) -> None:
-        """Keep one bad record's description under its own name."""
+        """Writes the description of one bad record."""
         if self._held is None:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._held = {path.name for path in self._folder.iterdir()}
@@ -61,64 +53,65 @@ class Quarantine:
 
 
 class Deliver:
-    """The function that Spark calls with each micro-batch of the step's output."""
+    """The function that Spark calls with each micro-batch of the step's output rows."""
 
     def __init__(
         self,
         delivery: Dispatcher,
         quarantine: Quarantine,
         *,
-        fleet: StatusStore,
+        store: StatusStore,
         request_poll: RequestPoll,
         history: Callable[[], Sequence[Alert]] = tuple,
         on_batch: Callable[[DeliveredBatch], None] = lambda _: None,
     ) -> None:
-        """`delivery` owns the ledger, whose `history` it is, and the sinks; `fleet` is shown how all is.
+        """`delivery` owns the ledger, whose `history` it is, and the sinks; `store` receives each status.
 
         `on_batch` is called after each batch.
         """
         self._delivery = delivery
         self._quarantine = quarantine
-        self._fleet = fleet
+        self._store = store
         self._request_poll = request_poll
         self._history = history
         self._on_batch = on_batch
         self._lock = threading.Lock()
         self.last_batch_at: float | None = None
-        """When the newest micro-batch was told (monotonic seconds): what /healthz looks at."""
+        """When the newest micro-batch was delivered (monotonic seconds): /healthz reads it."""
 
     @contextmanager
     def between_batches(self) -> Iterator[None]:
-        """While it is entered no batch is told: what telling goes by may be changed."""
+        """Blocks delivery while entered, so that the dispatcher can be changed."""
         with self._lock:
             yield
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Tell what the batch says. Errors are Spark's to see: swallowing one would commit the batch."""
+        """Delivers one batch. Errors are raised to Spark: swallowing one would commit the batch."""
         began = time.monotonic()
         rows = frame.collect()
         with self._lock:
-            self._tell(rows, began)
+            self._deliver(rows, began)
 
-    def _tell(self, rows: Sequence[Row], began: float) -> None:
+    def _deliver(self, rows: Sequence[Row], began: float) -> None:
         now_ms = Millis(round(time.time() * 1000))
         quarantined: Counter[str] = Counter()
-        portraits: dict[str, dict[str, Any]] = {}
+        statuses: list[ClusterStatus] = []
         for row in rows:
-            if row.kind == QUARANTINE_KIND:
+            if row.kind == OutputKind.QUARANTINE:
                 quarantined[row.cluster] += 1
                 self._quarantine.put(f"{row.cluster}-{row.name}", row.body)
-            elif row.kind == DUE_KIND:
+            elif row.kind == OutputKind.DUE:
                 self._request_poll(row.cluster, Millis(int(row.body)))
-            elif row.kind == PORTRAIT_KIND:
-                portraits[row.cluster] = json.loads(row.body)
-                self._fleet.show(row.cluster, portraits[row.cluster], at_ms=now_ms)
+            elif row.kind == OutputKind.STATUS:
+                status = from_json(row.body)
+                statuses.append(status)
+                self._store.put_status(status, at_ms=now_ms)
         report = self._delivery.deliver(_alerts(rows), now_ms=now_ms)
-        self._fleet.tell(report, self._history, at_ms=now_ms)
+        self._store.put_delivery(report, self._history, at_ms=now_ms)
         self.last_batch_at = time.monotonic()
         took_s = self.last_batch_at - began
-        self._on_batch(DeliveredBatch(took_s=took_s, portraits=portraits, quarantined=quarantined, report=report))
+        self._on_batch(DeliveredBatch(took_s=took_s, statuses=statuses, quarantined=quarantined, report=report))
 
 
 def _alerts(rows: Iterable[Row]) -> Sequence[Alert]:
-    return [ALERT.validate_json(row.body) for row in rows if row.kind == ALERT_KIND]
+    return [ALERT.validate_json(row.body) for row in rows if row.kind == OutputKind.ALERT]

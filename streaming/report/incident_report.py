@@ -1,14 +1,14 @@
-"""A report: an incident as one HTML file that needs nobody: from the journal and the ledger a job left behind.
+"""A report: an incident as one HTML file, from the journal and the ledger of a job. No node is queried.
 
-It is drawn by the same templates as the page of a job. Style and script are in it, named by their digests in its
-Content-Security-Policy, so nothing else runs and nothing is loaded, whatever the names in it say.
+It uses the templates of the job's page. Style and script are inline; the Content-Security-Policy names their digests,
+so the browser runs nothing else and loads nothing, whatever the names in the file contain.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.delivery.ledger import remembered
+from connectors.delivery.ledger import read_alerts
 from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
 from connectors.point_in_time import AtTime
@@ -18,39 +18,39 @@ from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
 from streaming.pipeline.checkpoint import Checkpoint
-from streaming.report.full_history import Chronicle
-from streaming.status.cluster_status import portrait
-from streaming.status.from_journal import Recorded, newest, recorded
-from streaming.status.status_store import Seen
-from streaming.web.cluster_page import drawn
-from streaming.web.cluster_view import Dossier
-from streaming.web.templating import asset, digest, draw, inline
+from streaming.report.full_history import FullHistory
+from streaming.status.build_status import job_cluster_status
+from streaming.status.from_journal import ReplayedJournal, newest_row_ms, replay_journal
+from streaming.status.status_store import ReceivedStatus
+from streaming.web.cluster_page import render_cluster
+from streaming.web.cluster_view import ClusterView
+from streaming.web.templating import asset, digest, inline, render
 
-SPAN_MS = Millis(3_600_000)
-"""How far before its end a report begins, unless it is said, or the journal begins later."""
-LEAD_MS = Millis(60_000)
-"""Before the journal's beginning: what the log told of the moments before it is part of the picture."""
-BEFORE_MS = Millis(600_000)
-"""So long before that is judged again where no ledger is, so that what stood already is told."""
+DEFAULT_SPAN_MS = Millis(3_600_000)
+"""The length of a report without --from, unless the journal begins later."""
+BEFORE_JOURNAL_MS = Millis(60_000)
+"""A report begins this long before the journal: the log holds records of that time."""
+EVALUATE_BEFORE_MS = Millis(600_000)
+"""Without a ledger, evaluation begins this long before the report, so that alerts that fired already are found."""
 _LIMITS = {"alerts_shown": 200, "alerts_listed": 2_000, "replicas_shown": 1_000}
-_PARTITIONS = 2_000
+_PARTITION_LIMIT = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Incident:
-    """What a report is asked for."""
+class ReportRequest:
+    """The options of a report."""
 
     folder: Path
     """A checkpoint, or the journal in it."""
     cluster: str | None
-    """Its name; None where the journal holds only one."""
+    """The cluster's name; None where the journal holds only one."""
     from_ms: Millis | None
     to_ms: Millis | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """One file."""
+class IncidentReport:
+    """One HTML file."""
 
     cluster: str
     from_ms: Millis
@@ -58,135 +58,138 @@ class Report:
     html: str
 
 
-def report(
-    incident: Incident, thresholds: Mapping[str, Thresholds], *, say: Callable[[str], None] = lambda _: None
-) -> Report:
-    """Replay, and draw.
+def make_report(
+    request: ReportRequest, thresholds: Mapping[str, Thresholds], *, say: Callable[[str], None] = lambda _: None
+) -> IncidentReport:
+    """Replays the journal and renders the report.
 
     Args:
-        incident: what is asked for.
+        request: the options.
         thresholds: by rule id.
-        say: is told how far it is.
+        say: prints progress.
 
     Raises:
-        UsageError: there is no journal, or it does not tell of that cluster or of that time; the ledger beside it
-            cannot be read.
+        UsageError: there is no journal, or it does not hold that cluster or that time; the ledger beside it cannot be
+            read.
         JournalError: the journal is damaged.
     """
-    told = _told(incident.folder)
-    judge_from = None
-    if told is None:
-        begins = incident.from_ms or (incident.to_ms or newest(incident.folder)) - SPAN_MS
-        judge_from = Millis(begins - BEFORE_MS)
-    chronicles: dict[str, Chronicle] = {}
+    recorded_alerts = _ledger_alerts(request.folder)
+    evaluate_from_ms = None
+    if recorded_alerts is None:
+        begins = request.from_ms or (request.to_ms or newest_row_ms(request.folder)) - DEFAULT_SPAN_MS
+        evaluate_from_ms = Millis(begins - EVALUATE_BEFORE_MS)
+    histories: dict[str, FullHistory] = {}
     names: list[str] = []
 
-    def new(name: str) -> Chronicle | None:
+    def new(name: str) -> FullHistory | None:
         names.append(name)
-        if incident.cluster not in (None, name):
+        if request.cluster not in (None, name):
             return None
-        chronicles[name] = Chronicle(name, thresholds=thresholds, judge_from_ms=judge_from)
-        return chronicles[name]
+        histories[name] = FullHistory(name, thresholds=thresholds, evaluate_from_ms=evaluate_from_ms)
+        return histories[name]
 
-    upto = None if incident.to_ms is None else AtTime(at_ms=incident.to_ms)
+    upto = None if request.to_ms is None else AtTime(at_ms=request.to_ms)
     try:
-        found = recorded(incident.folder, new, upto=upto, say=say)
+        replayed = replay_journal(request.folder, new, upto=upto, say=say)
     except UsageError as problem:
-        # It is one and the same moment, and asked for by another name here.
+        # The replay names the option of `kraftwatch status`.
         raise UsageError(str(problem).replace("--at ", "--to ", 1)) from None
-    name = _one(incident, found, names)
-    to_ms = incident.to_ms or found[name].newest_ms
-    chronicle = chronicles[name]
-    from_ms = incident.from_ms or Millis(max(to_ms - SPAN_MS, (chronicle.began_ms or 0) - LEAD_MS))
+    name = _the_cluster(request, replayed, names)
+    to_ms = request.to_ms or replayed[name].newest_ms
+    history = histories[name]
+    from_ms = request.from_ms or Millis(max(to_ms - DEFAULT_SPAN_MS, (history.began_ms or 0) - BEFORE_JOURNAL_MS))
     if from_ms >= to_ms:
         raise UsageError(f"--from {iso(from_ms)}: that is not before the end, {iso(to_ms)}")
-    dossier = _dossier(incident, chronicle, chronicle.alerts if told is None else told, thresholds, to_ms=to_ms)
-    absent = [*found[name].missing, *_absent(told)]
-    return Report(
-        cluster=name, from_ms=from_ms, to_ms=to_ms, html=_document(dossier, from_ms=from_ms, to_ms=to_ms, absent=absent)
-    )
+    alerts = history.alerts if recorded_alerts is None else recorded_alerts
+    view = _view(request, history, alerts, thresholds, to_ms=to_ms)
+    absent = [*replayed[name].missing, *_absent(recorded_alerts)]
+    html = _document(view, from_ms=from_ms, to_ms=to_ms, absent=absent)
+    return IncidentReport(cluster=name, from_ms=from_ms, to_ms=to_ms, html=html)
 
 
-def _one(incident: Incident, found: Mapping[str, Recorded], names: Sequence[str]) -> str:
+def _the_cluster(request: ReportRequest, replayed: Mapping[str, ReplayedJournal], names: Sequence[str]) -> str:
     held = ", ".join(sorted(names)) or "nothing"
-    if incident.cluster is not None:
-        if incident.cluster not in found:
-            raise UsageError(f"{incident.folder} holds nothing of cluster {incident.cluster}; it holds: {held}")
-        return incident.cluster
-    if len(found) != 1:
-        raise UsageError(f"a report is of one cluster, and {incident.folder} holds {held}: choose with --cluster")
-    return next(iter(found))
+    if request.cluster is not None:
+        if request.cluster not in replayed:
+            raise UsageError(f"{request.folder} holds nothing of cluster {request.cluster}; it holds: {held}")
+        return request.cluster
+    if len(replayed) != 1:
+        raise UsageError(f"a report is of one cluster, and {request.folder} holds {held}: choose with --cluster")
+    return next(iter(replayed))
 
 
-def _beside(folder: Path) -> Checkpoint:
-    """The checkpoint that is given, or that the given journal lies in."""
-    places = (Checkpoint(folder=folder), Checkpoint(folder=folder.absolute().parent))
-    return next((place for place in places if place.ledger.exists() or place.silences.exists()), places[0])
+def _checkpoint_of(folder: Path) -> Checkpoint:
+    """Returns the given checkpoint, or the one that holds the given journal."""
+    candidates = (Checkpoint(folder=folder), Checkpoint(folder=folder.absolute().parent))
+    return next((one for one in candidates if one.ledger.exists() or one.silences.exists()), candidates[0])
 
 
-def _told(folder: Path) -> Sequence[Alert] | None:
-    """The ledger beside the journal; None where there is none.
+def _ledger_alerts(folder: Path) -> Sequence[Alert] | None:
+    """Returns the alerts in the ledger beside the journal; None where there is no ledger.
 
     Raises:
         UsageError: it cannot be read.
     """
-    ledger = _beside(folder).ledger
+    ledger = _checkpoint_of(folder).ledger
     try:
-        return remembered(ledger)
+        return read_alerts(ledger)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as problem:
         raise UsageError(f"cannot read {ledger}: {(problem.strerror or 'unreadable').lower()}") from None
 
 
-def _absent(told: Sequence[Alert] | None) -> Sequence[str]:
-    if told is not None:
+def _absent(recorded_alerts: Sequence[Alert] | None) -> Sequence[str]:
+    if recorded_alerts is not None:
         return ()
-    return ("no ledger lies beside the journal: the alerts are judged again from it, as the job would tell them today",)
+    return ("there is no ledger beside the journal: the alerts were evaluated again, with the rules of today",)
 
 
-def _dossier(
-    incident: Incident,
-    chronicle: Chronicle,
-    told: Sequence[Alert],
+def _view(
+    request: ReportRequest,
+    history: FullHistory,
+    alerts: Sequence[Alert],
     thresholds: Mapping[str, Thresholds],
     *,
     to_ms: Millis,
-) -> Dossier:
-    name = chronicle.cluster
-    shown = portrait(chronicle.with_whole_past(), thresholds, evaluate(chronicle.quorum(), thresholds))
-    silences = SilenceFile(_beside(incident.folder).silences).read()
-    return Dossier(
+) -> ClusterView:
+    name = history.cluster
+    evaluation = evaluate(history.quorum(), thresholds)
+    status = job_cluster_status(history.quorum_with_full_history(), thresholds, evaluation)
+    silences = SilenceFile(_checkpoint_of(request.folder).silences).read()
+    return ClusterView(
         name=name,
         now_ms=to_ms,
-        seen=Seen(portrait=shown, received_at_ms=chronicle.now_ms, recovered=tuple(chronicle.recovered)),
-        history=[alert for alert in told if alert.cluster == name and alert.observed_at_ms <= to_ms],
+        received=ReceivedStatus(
+            status=status, received_at_ms=history.now_ms, ended_recoveries=tuple(history.ended_recoveries)
+        ),
+        history=[alert for alert in alerts if alert.cluster == name and alert.observed_at_ms <= to_ms],
         silences=[one for one in silences if one.starts_at_ms <= to_ms],
         recorded=True,
     )
 
 
-def _document(dossier: Dossier, *, from_ms: Millis, to_ms: Millis, absent: Sequence[str]) -> str:
+def _document(view: ClusterView, *, from_ms: Millis, to_ms: Millis, absent: Sequence[str]) -> str:
     style, script = asset("kraftwatch.css"), asset("kraftwatch.js")
-    sheet = drawn(
-        dossier,
+    cluster = render_cluster(
+        view,
         timeline_ms=(from_ms, to_ms),
         absent=absent,
-        still=True,
+        recorded=True,
         limits=_LIMITS,
-        partitions=_PARTITIONS,
+        partition_limit=_PARTITION_LIMIT,
         rule_link=lambda rule: f"#rule-{rule}",
     )
     policy = (
         f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    return draw(
+    return render(
         "document.html",
-        title=f"{dossier.name}, {iso(from_ms)} to {iso(to_ms)} · kraftwatch report",
-        path=[(f"report of {dossier.name}", None)],
+        title=f"{view.name}, {iso(from_ms)} to {iso(to_ms)} · kraftwatch report",
+        path=[(f"report of {view.name}", None)],
         as_of=f"{iso(from_ms)[:19].replace('T', ' ')} to ",
-        main=draw("report.html", sheet=sheet),
+        main=render("report.html", cluster=cluster),
         now_ms=to_ms,
         etag="",
         live=False,

@@ -1,1 +1,1 @@
-"""The rescue of a quorum whose voters' endpoints no longer reach them (KIP-1347)."""
+"""The rescue of a quorum whose recorded voter endpoints no longer reach the voters (KIP-1347)."""

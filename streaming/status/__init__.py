@@ -1,1 +1,1 @@
-"""One look for the person on call: gather for seconds, replay, judge once, and say it. No Spark, nothing written."""
+"""The state of a cluster's quorum, queried for some seconds or read from a journal or a disk. No Spark."""

@@ -1,140 +1,171 @@
-"""A portrait: one cluster as the job sees it at the end of a micro-batch, as plain data.
+"""`ClusterStatus`: the state of one cluster's quorum, as the CLI, the page, the metrics and the API show it.
 
-It is what the page, the metrics and `/api/clusters` show: the fields of `status --json` and `replication --json`,
-the partitions in recovery, and what happened lately. A job looks all the time, so `source` is `live` while a leader
-answers and `journal` while none does.
+`build_status.cluster_status` makes it; `status_json` turns it into JSON. Programs rely on the JSON names of its fields.
+Values that `kafka-metadata-quorum describe` prints have its name in snake_case and its meaning
+(MetadataQuorumCommand); its -1 is null here.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, ClassVar
 
-from rules.analysis.freshness import leaderless
-from rules.evaluate import evaluate
-from rules.finding import Evaluation, Plain, Thresholds
-from rules.lifecycle import Book
-from rules.model.history import RecentHistory, Recovery
-from rules.model.identifiers import Millis
-from rules.model.quorum import Quorum
-from streaming.status import overview
-from streaming.status.cluster_state import Glimpse
-from streaming.status.recovering_partitions import recovery
+from pydantic import ConfigDict, Field
 
-RECOVERING_AT_MOST = 2_000
-"""Partitions in recovery that a portrait names; `recovering_partitions` counts all."""
-TOPICS_AT_MOST = 200
-"""Topics in recovery, and conditions that wait, that a portrait names."""
-_LIVE_MS = 10_000
-"""A log or a poll that answered within this is being answered now."""
-
-
-def portrait(
-    quorum: Quorum,
-    thresholds: Mapping[str, Thresholds],
-    evaluation: Evaluation | None = None,
-    book: Book | None = None,
-) -> dict[str, Plain]:
-    """The cluster at the quorum's own now.
-
-    Fields: those of `status`, `replicas` of `replication`, `recovering` of `partitions` (the longest first, at most
-    2,000), `elections` and `reconfigurations`, oldest first, as the log told them; `leaderless` (somebody says that
-    nobody leads), `registered_at_ms` (by controller: the log's time of its registration), `recoveries` (by topic, at
-    most 200: topic, topic_id, partitions, since_ms, at_least), `starts` of controllers and `unclean` elections by
-    topic as the log told them, `pending` (conditions that may become alerts: rule, subject, summary, started_at_ms,
-    due_at_ms) and `not_applicable` rules, each with why.
-
-    Args:
-        quorum: what is known.
-        thresholds: by rule id.
-        evaluation: what the rules said of this quorum, where they were asked already.
-        book: the life of the cluster's conditions, which tells what is pending.
-    """
-    judged = evaluate(quorum, thresholds) if evaluation is None else evaluation
-    glimpse = Glimpse(
-        quorum=quorum,
-        evaluation=judged,
-        thresholds=thresholds,
-        taken_at_ms=quorum.now_ms,
-        looked_since_ms=Millis(quorum.now_ms - _LIVE_MS),
-        recorded_at_ms=quorum.now_ms,
-        missing=(),
-    )
-    longest = overview.longest_recovering(quorum)
-    return {
-        **overview.status(glimpse),
-        "now_ms": quorum.now_ms,
-        "described_at_ms": quorum.poll.observed_at_ms if quorum.poll else None,
-        "log_seen_at_ms": quorum.log_seen_at_ms,
-        "newest_timestamp_ms": quorum.newest_timestamp_ms,
-        "leaderless": leaderless(quorum) is not None,
-        "registered_at_ms": {str(node): one.timestamp_ms for node, one in quorum.controllers.items()},
-        "replicas": overview.replication(glimpse)["replicas"],
-        # Each one named costs; what is beyond is counted.
-        "recovering": [recovery(quorum, one) for one in longest[:RECOVERING_AT_MOST]],
-        "recoveries": _by_topic(longest),
-        **_happened(quorum.past),
-        "pending": _pending(book) if book else [],
-        "not_applicable": [{"rule": one.rule, "why": one.why} for one in judged.not_applicable],
-    }
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from streaming.status.evaluation_types import (
+    FailingObservation,
+    FindingStatus,
+    NotApplicableRule,
+    PendingCondition,
+    UnknownRule,
+)
+from streaming.status.field_types import STATUS_CONFIG, UtcTime
+from streaming.status.history_types import (
+    ControllerStartStatus,
+    ElectionStatus,
+    ForcedReconfigurationStatus,
+    RecoveringPartition,
+    TopicRecovery,
+    UncleanElectionStatus,
+    VoterChangeStatus,
+)
+from streaming.status.log_dir_types import LogDirStatus
+from streaming.status.voter_types import (
+    BrokerCounts,
+    CommittedVoters,
+    PendingVoters,
+    PossibleVoter,
+    RegistrationWithoutVoter,
+    ReplicaId,
+    ReplicaStatus,
+    VoterEndpoints,
+    VoterEndpointStatus,
+)
 
 
-def _happened(past: RecentHistory) -> dict[str, Plain]:
-    return {
-        "elections": [
-            {
-                "at_ms": one.timestamp_ms,
-                "offset": one.offset,
-                "leader_id": one.leader_id,
-                "leader_epoch": one.leader_epoch,
-            }
-            for one in past.elections
-        ],
-        "reconfigurations": [
-            {
-                "at_ms": one.timestamp_ms,
-                "offset": one.offset,
-                "before": [key.id for key in one.before],
-                "after": [key.id for key in one.after],
-            }
-            for one in past.reconfigurations
-        ],
-        "starts": [{"at_ms": one.timestamp_ms, "offset": one.offset, "id": one.id} for one in past.starts],
-        "unclean": [
-            {
-                "topic": one.topic,
-                "topic_id": one.topic_id,
-                "elections": one.elections,
-                "first_at_ms": one.first_timestamp_ms,
-                "last_at_ms": one.last_timestamp_ms,
-            }
-            for one in past.unclean
-        ],
-    }
+class StatusSource(StrEnum):
+    """Where a status comes from."""
+
+    LIVE = "live"
+    JOURNAL = "journal"
+    LOG_DIR = "log-dir"
+    NONE = "none"
 
 
-def _by_topic(longest: Sequence[Recovery]) -> list[Plain]:
-    held: dict[str, dict[str, Plain]] = {}
-    counts: Counter[str] = Counter()
-    for one in longest:
-        counts[one.topic_id] += 1
-        if one.topic_id not in held and len(held) < TOPICS_AT_MOST:
-            held[one.topic_id] = {
-                "topic": one.topic,
-                "topic_id": one.topic_id,
-                "since_ms": one.since_timestamp_ms,
-                "at_least": one.at_least,
-            }
-    return [{**each, "partitions": counts[topic_id]} for topic_id, each in held.items()]
+class QuorumMode(StrEnum):
+    """Where the voters are configured."""
+
+    DYNAMIC = "dynamic"
+    STATIC = "static"
 
 
-def _pending(book: Book) -> list[Plain]:
-    waiting = sorted((one for one in book.standings.values() if one.told is None), key=lambda one: one.due_at_ms)
-    return [
-        {
-            "rule": one.rule,
-            "subject": one.subject,
-            "summary": one.summary,
-            "started_at_ms": one.started_at_ms,
-            "due_at_ms": one.due_at_ms,
-        }
-        for one in waiting[:TOPICS_AT_MOST]
-    ]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStatus:
+    """The state of one cluster's metadata quorum at one time. Unknown is null, never 0 or -1."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
+
+    cluster: str
+    """Name of the cluster in the configuration; the folder where `--log-dir` was read."""
+    cluster_id: str | None
+    """Kafka's cluster id."""
+    source: StatusSource
+    """live: a leader answers now; journal: recorded state, no leader answers; log-dir: read from one controller's
+    disk; none: no leader answers and nothing was recorded."""
+    age_ms: Millis
+    """Age of a recorded state; 0 for a live one."""
+    observed_at_ms: Annotated[UtcTime | None, Field(alias="observed_at")]
+    """Time of the newest observation, by the monitor's clock."""
+    missing: tuple[str, ...]
+    """Data that was requested and did not arrive, in words."""
+    leader_id: NodeId | None
+    """Node id of the leader; null while no node leads."""
+    leader_epoch: Epoch | None
+    """The newest known leader epoch."""
+    high_watermark: Offset | None
+    """Records below this offset are committed."""
+    max_follower_lag: int | None
+    """Records that the voter with the shortest log lacks."""
+    max_follower_lag_time_ms: Millis | None
+    """Time since that voter was last caught up, by the leader's clock."""
+    current_voters: tuple[VoterEndpoints, ...]
+    """The leader's voter set, committed or not."""
+    current_observers: tuple[ReplicaId, ...]
+    """Observers, brokers included."""
+    could_be_voters: tuple[PossibleVoter, ...]
+    """Observers that can be added to the voters: registered controllers with a directory id."""
+    committed_voters: CommittedVoters | None
+    """The newest committed voter set; null where the log holds none."""
+    pending_voters: PendingVoters | None
+    """Voter change that is not committed; null where one of the two sets is unknown."""
+    initial_controllers: str | None
+    """The committed voters as an argument of `kafka-storage format --initial-controllers`."""
+    endpoints: tuple[VoterEndpointStatus, ...]
+    """The recorded endpoint of each committed voter."""
+    registrations_without_voter: tuple[RegistrationWithoutVoter, ...]
+    """Registered controllers that are not committed voters."""
+    voters: int | None
+    """Number of voters: of the committed set, or of the leader's where the log holds none."""
+    votes_needed: int | None
+    """Votes that win an election, and replicas that commit a record."""
+    voters_fetching: int | None
+    """Voters that fetch from the leader, the leader included."""
+    failures_tolerated: int | None
+    """How many voters may fail when all are active."""
+    failures_left: int | None
+    """How many more voters may fail now; below 0 the majority is lost."""
+    electable: bool | None
+    """Whether a leader could be elected if all controllers restarted now, by the recorded endpoints."""
+    recovering_partitions: int | None
+    """Number of partitions whose LeaderRecoveryState is RECOVERING (KIP-704)."""
+    brokers: BrokerCounts | None
+    """Registered and fenced brokers."""
+    mode: QuorumMode | None
+    """dynamic: voters are records of the log (KIP-853); static: voters are set by controller.quorum.voters."""
+    kraft_version: int | None
+    """Finalized level of kraft.version."""
+    metadata_version: int | None
+    """Finalized level of metadata.version."""
+    last_offset: Offset | None
+    """Offset of the newest record that was applied."""
+    elections: tuple[ElectionStatus, ...]
+    """Elections of the hour before the newest one, oldest first; a snapshot holds none."""
+    voter_changes: tuple[VoterChangeStatus, ...]
+    """Changes of the voter set that were read in the log, oldest first."""
+    log_dir: LogDirStatus | None
+    """The log directory; null unless `--log-dir` was read."""
+    findings: tuple[FindingStatus, ...]
+    """What the rules find now, most severe first."""
+    unknown: Annotated[tuple[UnknownRule, ...], Field(alias="cannot_tell")]
+    """Rules whose result is unknown."""
+    failing: tuple[FailingObservation, ...]
+    """Data sources that fail now."""
+    now_ms: Millis
+    """Time of the newest observation, milliseconds since the epoch; 0 where there is none."""
+    described_at_ms: Millis | None
+    """When DescribeQuorum was last answered, by the monitor's clock."""
+    log_seen_at_ms: Millis | None
+    """When the metadata log was last fetched, by the monitor's clock."""
+    newest_timestamp_ms: Millis | None
+    """Timestamp of the newest record that was applied, by the controllers' clock."""
+    leaderless: bool
+    """Nodes report that no controller leads, or all controllers refuse connections."""
+    registered_at_ms: Mapping[NodeId, Millis | None]
+    """When each controller last registered, by node id and the controllers' clock."""
+    replicas: tuple[ReplicaStatus, ...]
+    """The rows of the newest DescribeQuorum: leader, other voters, observers."""
+    recovering: tuple[RecoveringPartition, ...]
+    """Recovering partitions, longest first: at most 2,000 except in `partitions --json`."""
+    recoveries: tuple[TopicRecovery, ...]
+    """Recovering partitions by topic, longest first: at most 200 topics."""
+    reconfigurations: tuple[ForcedReconfigurationStatus, ...]
+    """Voter sets that were replaced by force, oldest first."""
+    starts: tuple[ControllerStartStatus, ...]
+    """Starts of controllers, oldest first."""
+    unclean: tuple[UncleanElectionStatus, ...]
+    """Unclean leader elections by topic, oldest first."""
+    pending: tuple[PendingCondition, ...]
+    """Conditions whose hold has not expired, the next one due first: at most 200. Only a running job has them."""
+    not_applicable: tuple[NotApplicableRule, ...]
+    """Rules that do not apply to this cluster."""

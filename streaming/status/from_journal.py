@@ -1,9 +1,8 @@
-"""The recorded state: what the journal of a checkpoint tells of a cluster, replayed without Spark and without a lock.
+"""The recorded state of a cluster: the journal of a checkpoint, replayed without Spark and without a lock.
 
-Everything of the log that the journal still holds is applied, and the looks of its last day: older ones are forgotten
-by the replay itself (`polls.LASTING_MS`), but for what a name that vanished before then resolved to. A journal drops
-what was told long ago (a week by default), so it may begin in the middle of the log: then what the log said before is
-not in it, and `whole` is False.
+All log records that the journal holds are applied, and the polls and probes of its last day. The replay itself forgets
+older ones, except what a host name resolved to before it stopped resolving. A journal drops rows after a week by
+default, so it may begin in the middle of the log: then `whole` is False.
 """
 
 import time
@@ -12,39 +11,39 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.errors import UsageError
-from connectors.gather.endpoint_cache import Memory
-from connectors.gather.node_directory import Learned
+from connectors.gather.endpoint_cache import EndpointCache
+from connectors.gather.node_directory import KnownEndpoints
 from connectors.gather.observation_writer import wall_ms
-from connectors.journal.reader import Journal
-from connectors.observation import Kind, Observation
-from connectors.point_in_time import AtOffset, AtTime, Moment
+from connectors.journal.reader import JournalReader
+from connectors.observation import Observation, ObservationKind
+from connectors.point_in_time import AtOffset, AtTime, PointInTime
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
 from streaming.replay.machine import Machine
-from streaming.replay.poll_history import LASTING_MS
-from streaming.status.as_of import Extent, events_upto, within
-from streaming.status.cluster_state import Glimpse
-from streaming.status.from_log_dir import Disk
+from streaming.replay.poll_history import VOTER_REMEMBERED_MS
+from streaming.status.as_of import SourceExtent, events_upto, require_within
+from streaming.status.cluster_state import ClusterState
+from streaming.status.from_log_dir import LogDirContents
 from streaming.status.health import of_the_quorum
 
-_SPEAK_EVERY_S = 2.0
-_LOOKS_MS = LASTING_MS + 3_600_000
-_OF_THE_LOG = (Kind.RECORDS, Kind.SNAPSHOT)
+_REPORT_EVERY_S = 2.0
+_POLLS_MS = VOTER_REMEMBERED_MS + 3_600_000
+_LOG_KINDS = (ObservationKind.RECORDS, ObservationKind.SNAPSHOT)
 
 NewMachine = Callable[[str], Machine | None]
-"""Makes the machine for a cluster by its name; None: that one is not asked for."""
+"""Makes the machine for a cluster by its name; None: that cluster is not replayed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """One cluster as the journal knows it."""
+class ReplayedJournal:
+    """One cluster's rows of a journal, replayed."""
 
     machine: Machine
     newest_ms: Millis
     """observed_at of its newest row."""
-    learned: Learned
-    """Where its nodes were last said to be."""
+    known_endpoints: KnownEndpoints
+    """The endpoints that its nodes were last reported at."""
 
     @property
     def whole(self) -> bool:
@@ -53,94 +52,94 @@ class Recorded:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What the journal cannot tell, in words."""
-        return () if self.whole else ("the journal no longer reaches back to the beginning of the log",)
+        """What the journal does not hold, in words."""
+        return () if self.whole else ("the beginning of the log: the journal no longer reaches back to it",)
 
 
-def recorded(
-    folder: Path, new: NewMachine, *, upto: Moment | None = None, say: Callable[[str], None] = lambda _: None
-) -> Mapping[str, Recorded]:
-    """Replay a journal.
+def replay_journal(
+    folder: Path, new: NewMachine, *, upto: PointInTime | None = None, say: Callable[[str], None] = lambda _: None
+) -> Mapping[str, ReplayedJournal]:
+    """Replays a journal.
 
     Args:
         folder: a checkpoint folder or the `journal` in it.
         new: makes a machine at the first row of each cluster.
-        upto: the state as of then: of an offset when it was read, of a time with all that was observed by then.
-        say: is told how far it is, every two seconds.
+        upto: the state as of that point in time: of an offset when it was read, of a time with all rows up to it.
+        say: prints progress, every two seconds.
 
     Returns:
-        The clusters that were asked for and have rows, by name, in the order of their first row.
+        The clusters that have rows and a machine, by name, in the order of their first row.
 
     Raises:
-        UsageError: there is no journal, or it does not tell of that moment.
+        UsageError: there is no journal, or it does not hold that point in time.
         JournalError: the journal is damaged.
     """
     journal = _journal(folder)
-    tapes: dict[str, _Tape | None] = {}
-    first, end = journal.first(), journal.published()
-    since_ms = (upto.at_ms if isinstance(upto, AtTime) else _newest(journal)) - _LOOKS_MS
-    told_at = time.monotonic()
+    replays: dict[str, _Replay | None] = {}
+    first, end = journal.first_sequence(), journal.published_end()
+    since_ms = (upto.at_ms if isinstance(upto, AtTime) else _newest(journal)) - _POLLS_MS
+    reported_at = time.monotonic()
     for row in journal.read(first, end):
-        if row.sequence % 1_000 == 0 and time.monotonic() - told_at > _SPEAK_EVERY_S:
-            told_at = time.monotonic()
+        if row.sequence % 1_000 == 0 and time.monotonic() - reported_at > _REPORT_EVERY_S:
+            reported_at = time.monotonic()
             say(f"reading the journal: {row.sequence - first} of {end - first} rows")
-        if row.cluster not in tapes:
+        if row.cluster not in replays:
             machine = new(row.cluster)
-            tapes[row.cluster] = None if machine is None else _Tape(machine, upto)
-        tape = tapes[row.cluster]
-        if tape is not None and (row.kind in _OF_THE_LOG or row.observed_at_ms >= since_ms or upto is not None):
-            tape.play(row)
-    memory = Memory(journal.directory)
-    played = {name: tape for name, tape in tapes.items() if tape is not None}
-    if isinstance(upto, AtOffset) and len(played) > 1:
+            replays[row.cluster] = None if machine is None else _Replay(machine, upto)
+        one = replays[row.cluster]
+        if one is not None and (row.kind in _LOG_KINDS or row.observed_at_ms >= since_ms or upto is not None):
+            one.apply(row)
+    cache = EndpointCache(journal.directory)
+    replayed = {name: one for name, one in replays.items() if one is not None}
+    if isinstance(upto, AtOffset) and len(replayed) > 1:
         raise UsageError(
-            f"--at {upto.offset}: an offset is one cluster's, and {folder} holds {len(played)}: give a time"
+            f"--at {upto.offset}: an offset belongs to one cluster, and {folder} holds {len(replayed)}: give a time"
         )
-    for name, tape in played.items():
-        tape.reaches(f"the journal of cluster {name}")
+    for name, one in replayed.items():
+        one.require_reached(f"the journal of cluster {name}")
     return {
-        name: Recorded(machine=tape.machine, newest_ms=tape.newest_ms, learned=memory.of(name))
-        for name, tape in played.items()
-        if tape.newest_ms is not None
+        name: ReplayedJournal(machine=one.machine, newest_ms=one.newest_ms, known_endpoints=cache.of(name))
+        for name, one in replayed.items()
+        if one.newest_ms is not None
     }
 
 
-def remembered(
+def recorded_state(
     machine: Machine,
     newest_ms: Millis,
     thresholds: Mapping[str, Thresholds],
     *,
     missing: tuple[str, ...] = (),
-    disk: Disk | None = None,
-) -> Glimpse:
-    """A state that was recorded, judged as of its own newest moment; nobody is asked.
+    log_dir: LogDirContents | None = None,
+) -> ClusterState:
+    """Returns a recorded state, evaluated as of its newest row; no node is queried.
 
     Args:
-        machine: what was recorded, replayed.
-        newest_ms: when the newest of it was observed.
+        machine: the replayed state.
+        newest_ms: time of its newest row or record.
         thresholds: by rule id.
-        missing: what its source cannot tell, in words.
-        disk: the directory it comes from, if it does.
+        missing: what its source does not hold, in words.
+        log_dir: the log directory that it was read from; None for a journal.
     """
     quorum = machine.quorum()
     evaluation = evaluate(quorum, thresholds)
-    if disk is not None:
-        # Of a disk nothing else was wished for: that nobody was asked is said, and no fault of anybody's.
+    if log_dir is not None:
+        # `monitor-blind` would report that no node answered, but none was queried.
         evaluation = replace(evaluation, findings=of_the_quorum(evaluation.findings))
-    return Glimpse(
+    return ClusterState(
         quorum=quorum,
         evaluation=evaluation,
         thresholds=thresholds,
         taken_at_ms=Millis(wall_ms()),
-        looked_since_ms=None,
+        queried_since_ms=None,
         recorded_at_ms=newest_ms,
         missing=missing,
-        disk=disk,
+        log_dir=log_dir,
     )
 
 
-def newest(folder: Path) -> Millis:
-    """When the newest row of a journal was observed; 0 where it has none.
+def newest_row_ms(folder: Path) -> Millis:
+    """Returns the time of the newest row of a journal; 0 where it has none.
 
     Raises:
         UsageError: there is no journal.
@@ -149,63 +148,63 @@ def newest(folder: Path) -> Millis:
     return _newest(_journal(folder))
 
 
-class _Tape:
-    """One cluster's rows, played up to a moment."""
+class _Replay:
+    """Applies one cluster's rows up to a point in time."""
 
-    def __init__(self, machine: Machine, upto: Moment | None) -> None:
+    def __init__(self, machine: Machine, upto: PointInTime | None) -> None:
         self.machine = machine
         self.newest_ms: Millis | None = None
         """observed_at of the newest row that was applied."""
         self._upto = upto
-        self._over = False
-        self._extent = Extent()
+        self._ended = False
+        self._extent = SourceExtent()
 
-    def play(self, row: Observation) -> None:
-        """Apply a row, unless the moment is over."""
+    def apply(self, row: Observation) -> None:
+        """Applies a row, unless it is later than the point in time."""
         if self._upto is not None:
             self._extent = self._extent.with_row(row)
-            self._over = self._over or self._later(row, self._upto)
-        if self._over:
+            self._ended = self._ended or self._is_later(row, self._upto)
+        if self._ended:
             return
         self.newest_ms = Millis(row.observed_at_ms)
         self.machine.apply(events_upto(row, self._upto), sequence=row.sequence, observed_at_ms=self.newest_ms)
-        self._over = isinstance(self._upto, AtOffset) and self.machine.log.position >= self._upto.offset
+        self._ended = isinstance(self._upto, AtOffset) and self.machine.log.position >= self._upto.offset
 
-    def reaches(self, place: str) -> None:
-        """Refuse a moment that the rows do not tell of.
+    def require_reached(self, source: str) -> None:
+        """Checks that the rows hold the point in time.
 
         Raises:
-            UsageError: see there.
+            UsageError: they do not.
         """
-        within(self._upto, self._extent, place)
+        require_within(self._upto, self._extent, source)
         if isinstance(self._upto, AtOffset) and self.machine.log.position != self._upto.offset:
-            raise UsageError(f"--at {self._upto.offset}: {place} passes over it, from a snapshot to what came after")
+            raise UsageError(f"--at {self._upto.offset}: {source} does not hold this offset: a snapshot covers it")
 
-    def _later(self, row: Observation, upto: Moment) -> bool:
+    def _is_later(self, row: Observation, upto: PointInTime) -> bool:
         match upto:
             case AtTime(at_ms=at_ms):
                 return row.observed_at_ms > at_ms
             case AtOffset(offset=offset):
-                first = (row.base_offset or 0) - (row.kind is Kind.SNAPSHOT)
-                return row.kind in _OF_THE_LOG and first > offset
+                first = (row.base_offset or 0) - (row.kind is ObservationKind.SNAPSHOT)
+                return row.kind in _LOG_KINDS and first > offset
 
 
 def has_journal(folder: Path) -> bool:
-    """Whether something was recorded there."""
-    return any(Journal(place.absolute()).created for place in _places(folder))
+    """Whether there is a journal."""
+    return any(JournalReader(place.absolute()).created for place in _places(folder))
 
 
-def _journal(folder: Path) -> Journal:
+def _journal(folder: Path) -> JournalReader:
     for place in _places(folder):
-        journal = Journal(place.absolute())
+        journal = JournalReader(place.absolute())
         if journal.created:
             return journal
     raise UsageError(f"--journal {folder}: no journal is there; give the --checkpoint folder of `kraftwatch run`")
 
 
-def _newest(journal: Journal) -> Millis:
-    end = journal.published()
-    rows = journal.read(max(journal.first(), end - 1), end)
+def _newest(journal: JournalReader) -> Millis:
+    end = journal.published_end()
+    rows = journal.read(max(journal.first_sequence(), end - 1), end)
     return Millis(max((row.observed_at_ms for row in rows), default=0))
 
 

@@ -1,7 +1,7 @@
-"""One controller's disk as a source: its log replayed as far as it goes, and what else the directory says.
+"""One controller's log directory as a source: its log replayed as far as it goes, and what else the directory holds.
 
-Nobody is asked, so what needs a poll or a look at an endpoint cannot be told; nor can what is committed, because that
-is decided by a majority of disks. `Disk.missing` says so in words.
+No node is queried, so rules that need a poll or a probe are unknown. What is committed is unknown too, because a
+majority of disks decides it. `LogDirContents.missing` lists both.
 """
 
 from collections.abc import Iterable
@@ -9,150 +9,150 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.event import Event
-from connectors.logdir.log_dir_files import Files, opened, partition_of
-from connectors.logdir.log_dir_reader import Begun, Beyond, Break, read
-from connectors.logdir.meta_properties import Identity, identity
-from connectors.logdir.quorum_state import ElectionState, election_state
-from connectors.logdir.voter_set_history import Recorded, voter_sets
+from connectors.logdir.log_dir_files import LogDirFiles, find_partition, open_files
+from connectors.logdir.log_dir_reader import DamagedFile, LogContinues, ReadStart, read_log_dir
+from connectors.logdir.meta_properties import MetaProperties, read_meta_properties
+from connectors.logdir.quorum_state import ElectionState, read_election_state
+from connectors.logdir.voter_set_history import RecordedVoterSet, recorded_voter_sets
 from connectors.observation import Observation
-from connectors.point_in_time import AtTime, Moment
+from connectors.point_in_time import AtTime, PointInTime
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.monitoring import Vantage
 from streaming.replay.machine import Machine
-from streaming.status.as_of import Extent, events_upto, within
+from streaming.status.as_of import SourceExtent, events_upto, require_within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disk:
-    """What the directory says beside the state that its log adds up to."""
+class LogDirContents:
+    """What a log directory holds beside the state that its log adds up to."""
 
     folder: Path
-    identity: Identity | None
+    meta_properties: MetaProperties | None
     election: ElectionState | str
-    """`quorum-state`, or why it is not known."""
+    """`quorum-state`, or why it cannot be read."""
     snapshot: str | None
-    """The `.checkpoint` that was begun with."""
+    """The `.checkpoint` file that the replay began with."""
     committed_below: Offset | None
-    """Everything below is committed, by that snapshot; of what comes after one disk cannot tell."""
+    """Records below this offset are committed, by that snapshot; of later records one disk does not know."""
     first_offset: Offset
     """Of the first record that was read from the log."""
     end_offset: Offset
     """The offset after the last record that was read."""
     epoch: Epoch | None
-    """Of the last record that was read; None where nothing was."""
-    voter_sets: tuple[Recorded, ...]
+    """Of the last record that was read; None where no record was read."""
+    voter_sets: tuple[RecordedVoterSet, ...]
     log_from: Offset
     """The oldest offset that the directory's segments still hold."""
-    breaks: tuple[Break, ...]
-    """Where files are torn or damaged: what stands behind does not count."""
+    damaged: tuple[DamagedFile, ...]
+    """Where files are torn or damaged: what follows in the file is not read."""
     whole: bool
     """The state reaches back to the log's beginning."""
 
     @property
     def intact(self) -> bool:
-        """All that was ever written to its log counts, or is summed up by a whole snapshot."""
-        return self.whole and not any(one.file.endswith(".log") for one in self.breaks)
+        """Whether everything that was ever written to the log was read, from the log or from a whole snapshot."""
+        return self.whole and not any(one.file.endswith(".log") for one in self.damaged)
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What one disk cannot tell, and what of it cannot be read, in words."""
+        """What one disk does not hold, and which of its files cannot be read, in words."""
         return tuple(self._missing())
 
     def _missing(self) -> Iterable[str]:
-        below = f"offset {self.committed_below} and later" if self.committed_below else "any of its records"
-        yield f"what is committed: one disk cannot tell whether {below} are (a majority of voters has what is)"
-        yield "DescribeQuorum and the voters' endpoints: nobody was asked"
+        below = f"records from offset {self.committed_below} on" if self.committed_below else "its records"
+        yield f"which records are committed: one disk does not know of {below} whether a majority of voters holds them"
+        yield "DescribeQuorum and the voters' endpoints: no node was queried"
         if not self.whole:
-            yield f"what came before offset {self.first_offset}: the log begins there, and no whole snapshot tells it"
-        if self.identity is None:
-            yield "whose disk this is: there is no meta.properties"
+            yield f"the log before offset {self.first_offset}: it begins there, and no whole snapshot covers the rest"
+        if self.meta_properties is None:
+            yield "which node the disk belongs to: there is no meta.properties"
         if isinstance(self.election, str):
             yield f"the last election: {self.election}"
-        for one in self.breaks:
+        for one in self.damaged:
             yield f"{one.file} from byte {one.position} on: {one.reason} ({one.size} bytes do not count)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnDisk:
-    """A disk, and the state that its log adds up to."""
+class ReplayedLogDir:
+    """A log directory, and the state that its log adds up to."""
 
-    disk: Disk
+    contents: LogDirContents
     machine: Machine
     newest_ms: Millis
-    """The log's time of the newest record."""
+    """Timestamp of the newest record."""
 
 
-def on_disk(folder: Path, upto: Moment | None = None) -> OnDisk:
-    """Read a controller's log directory. Nothing in it is changed, nor locked: its Kafka may run.
+def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> ReplayedLogDir:
+    """Reads a controller's log directory. Nothing in it is changed or locked: its Kafka may be running.
 
     Args:
         folder: a metadata.log.dir, or the partition's folder in it.
-        upto: the state as of then; else as far as the log goes.
+        upto: the state as of that point in time; None: as far as the log goes.
 
     Raises:
-        UsageError: there is no metadata log, it may not be read, or `upto` lies outside of it.
+        UsageError: there is no metadata log, it may not be read, or it does not hold `upto`.
     """
-    partition = partition_of(folder)
-    who = identity(partition)
-    machine = Machine(str(folder), who.cluster_id if who else None, (), Vantage.INSIDE)
-    begun, breaks, beyond, newest_ms = Begun(snapshot=None, offset=0), [], None, 0
-    with opened(partition) as files:
-        for item in read(files, machine.cluster, upto):
+    partition = find_partition(folder)
+    meta = read_meta_properties(partition)
+    machine = Machine(str(folder), meta.cluster_id if meta else None, (), Vantage.INSIDE)
+    start, damaged, continues, newest_ms = ReadStart(snapshot=None, offset=0), [], None, 0
+    with open_files(partition) as files:
+        for item in read_log_dir(files, machine.cluster, upto):
             match item:
-                case Begun():
-                    begun = item
-                case Break():
-                    breaks.append(item)
-                case Beyond():
-                    beyond = item
+                case ReadStart():
+                    start = item
+                case DamagedFile():
+                    damaged.append(item)
+                case LogContinues():
+                    continues = item
                 case Observation():
                     newest_ms = max(newest_ms, item.observed_at_ms)
                     _apply(machine, item, events_upto(item, upto))
-        sets = voter_sets(files)
-        log_from = Offset(files.segments[0].base_offset if files.segments else begun.offset)
-        within(upto, _extent(files, machine, begun, beyond, newest_ms, upto), str(partition))
-    election = election_state(partition)
+        sets = recorded_voter_sets(files)
+        log_from = Offset(files.segments[0].base_offset if files.segments else start.offset)
+        require_within(upto, _extent(files, machine, continues, newest_ms, upto), str(partition))
+    election = read_election_state(partition)
     if upto is None and isinstance(election, ElectionState):
-        _elected(machine, election)
+        _apply_election(machine, election)
     end = Offset(max(machine.log.position + 1, 0))
-    disk = Disk(
+    contents = LogDirContents(
         folder=partition,
-        identity=who,
+        meta_properties=meta,
         election=election,
-        snapshot=begun.snapshot,
-        committed_below=Offset(begun.offset) if begun.snapshot else None,
-        first_offset=Offset(begun.offset),
+        snapshot=start.snapshot,
+        committed_below=Offset(start.offset) if start.snapshot else None,
+        first_offset=Offset(start.offset),
         end_offset=end,
         epoch=machine.log.epoch if machine.log.epoch >= 0 else None,
         voter_sets=tuple(one for one in sets if one.voters.offset < end),
         log_from=log_from,
-        breaks=tuple(breaks),
+        damaged=tuple(damaged),
         whole=machine.log.image.complete,
     )
-    return OnDisk(disk=disk, machine=machine, newest_ms=Millis(newest_ms))
+    return ReplayedLogDir(contents=contents, machine=machine, newest_ms=Millis(newest_ms))
 
 
 def _apply(machine: Machine, row: Observation, events: Iterable[Event]) -> None:
     machine.apply(events, sequence=machine.sequence + 1, observed_at_ms=Millis(row.observed_at_ms))
 
 
-def _elected(machine: Machine, election: ElectionState) -> None:
-    """A node learns of epochs before the log has them: a snapshot has none, and a candidate's is in no log yet."""
+def _apply_election(machine: Machine, election: ElectionState) -> None:
+    """Takes a newer epoch from `quorum-state`: a snapshot holds no epoch, and a candidate's is in no log yet."""
     leadership = machine.leadership
     if leadership.epoch is None or election.leader_epoch > leadership.epoch:
-        leadership.known, leadership.epoch = election.leader_id, election.leader_epoch
+        leadership.leader_id, leadership.epoch = election.leader_id, election.leader_epoch
 
 
 def _extent(
-    files: Files, machine: Machine, begun: Begun, beyond: Beyond | None, newest_ms: int, upto: Moment | None
-) -> Extent:
-    """What the directory can tell, as far as reading it up to that moment showed."""
-    told = machine.log.image.complete and machine.log.position >= 0
+    files: LogDirFiles, machine: Machine, continues: LogContinues | None, newest_ms: int, upto: PointInTime | None
+) -> SourceExtent:
+    """What the directory holds, as far as reading it up to that point in time showed."""
+    complete = machine.log.image.complete and machine.log.position >= 0
     if isinstance(upto, AtTime):
-        first_ms = upto.at_ms if told else beyond.timestamp_ms if beyond else None
-        return Extent(first_ms=first_ms, last_ms=upto.at_ms if beyond else newest_ms)
+        first_ms = upto.at_ms if complete else continues.timestamp_ms if continues else None
+        return SourceExtent(first_ms=first_ms, last_ms=upto.at_ms if continues else newest_ms)
     oldest = min((snapshot.end_offset - 1 for snapshot in files.snapshots), default=None)
     if files.segments and files.segments[0].base_offset == 0:
         oldest = 0
     first = None if oldest is None else max(0, oldest)
-    return Extent(first_offset=first, last_offset=machine.log.position if told else first)
+    return SourceExtent(first_offset=first, last_offset=machine.log.position if complete else first)

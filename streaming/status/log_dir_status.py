@@ -1,110 +1,106 @@
-"""What `--log-dir` shows beside the quorum: whose disk it is, its last election, its log, every voter set it holds."""
+"""What `--log-dir` shows beside the quorum: the node, its last election, its log and every voter set on the disk."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from rich.text import Text
 
-from connectors.logdir.voter_set_history import Recorded
-from connectors.sinks.alert_json import iso
+from connectors.logdir.quorum_state import ElectionState
+from connectors.logdir.voter_set_history import RecordedVoterSet
 from connectors.sinks.evidence_format import visible
-from rules.finding import Plain
-from rules.formatting import listed
+from rules.formatting import and_join
 from rules.model.identifiers import ReplicaKey
-from rules.model.voter_set import Voter
-from streaming.status.from_log_dir import Disk
+from streaming.status.from_log_dir import LogDirContents
+from streaming.status.log_dir_types import LogDirStatus, QuorumStateFile, UnreadBytes, VoterSetOnDisk
+from streaming.status.voter_types import VoterEndpoints
 
-_SETS = 4
-"""How many voter sets people are shown, the newest ones."""
-
-
-def described(disk: Disk) -> dict[str, Plain]:
-    """The fields of `log_dir`.
-
-    Fields: folder; of meta.properties node_id and directory_id; quorum_state (null where it is not known): version,
-    leader_epoch, leader_id, voted_id, voted_directory_id, static_voters; snapshot, committed_below, first_offset,
-    log_end_offset, last_epoch, whole; voter_sets, oldest first; not_read.
-    """
-    who, election = disk.identity, disk.election
-    return {
-        "folder": str(disk.folder),
-        "node_id": who.node_id if who else None,
-        "directory_id": who.directory_id if who else None,
-        "quorum_state": None
-        if isinstance(election, str)
-        else {
-            "version": election.version,
-            "leader_epoch": election.leader_epoch,
-            "leader_id": election.leader_id,
-            "voted_id": election.voted.id if election.voted else None,
-            "voted_directory_id": election.voted.directory_id if election.voted else None,
-            "static_voters": [*election.static_voters],
-        },
-        "snapshot": disk.snapshot,
-        "committed_below": disk.committed_below,
-        "first_offset": disk.first_offset,
-        "log_end_offset": disk.end_offset,
-        "last_epoch": disk.epoch,
-        "whole": disk.whole,
-        "voter_sets": [_recorded(one) for one in disk.voter_sets],
-        "not_read": [
-            {"file": one.file, "position": one.position, "bytes": one.size, "reason": one.reason} for one in disk.breaks
-        ],
-    }
+_VOTER_SETS_SHOWN = 4
+"""How many voter sets the CLI prints, the newest ones."""
 
 
-def facts(shown: Mapping[str, Any]) -> Iterable[tuple[str, str | Text]]:
-    """The same for people: pairs of name and value."""
-    whose = (
-        "unknown" if shown["node_id"] is None else f"{shown['node_id']}-{shown['directory_id'] or 'no directory id'}"
+def log_dir_status(contents: LogDirContents) -> LogDirStatus:
+    """Returns the `log_dir` of a cluster status."""
+    meta = contents.meta_properties
+    return LogDirStatus(
+        folder=str(contents.folder),
+        node_id=meta.node_id if meta else None,
+        directory_id=meta.directory_id if meta else None,
+        quorum_state=None if isinstance(contents.election, str) else _quorum_state(contents.election),
+        snapshot=contents.snapshot,
+        committed_below=contents.committed_below,
+        first_offset=contents.first_offset,
+        log_end_offset=contents.end_offset,
+        last_epoch=contents.epoch,
+        whole=contents.whole,
+        voter_sets=tuple(_voter_set(one) for one in contents.voter_sets),
+        not_read=tuple(
+            UnreadBytes(file=one.file, position=one.position, size=one.size, reason=one.reason)
+            for one in contents.damaged
+        ),
     )
-    yield "Disk of", visible(f"{whose} ({shown['folder']})")
-    yield "Quorum state", _election(shown["quorum_state"])
-    ends = f"offsets {shown['first_offset']} to {shown['log_end_offset'] - 1}, epoch {_or(shown['last_epoch'])}"
-    yield "Log", f"{ends}, behind {shown['snapshot']}" if shown["snapshot"] else ends
-    below = shown["committed_below"]
-    known = f"everything below offset {below}, by the snapshot; of the rest" if below else "of this log"
-    yield "Committed", Text(f"{known} one disk cannot tell", "magenta")
-    sets = shown["voter_sets"]
-    yield "Voter sets", f"{len(sets)} on this disk, the latest at offset {sets[-1]['offset']}" if sets else "none"
-    for one in sets[-_SETS:]:
-        where = f"{one['file']}, up to offset" if one["in_snapshot"] else "offset"
-        voters = listed((_voter(voter) for voter in one["voters"]), 9)
-        yield "", visible(f"{where} {one['offset']}, epoch {_or(one['leader_epoch'])}: {voters}")
 
 
-def _recorded(one: Recorded) -> dict[str, Plain]:
-    at_ms = one.voters.timestamp_ms
-    return {
-        "offset": one.voters.offset,
-        "leader_epoch": one.voters.leader_epoch,
-        "written_at": None if at_ms is None else iso(at_ms),
-        "file": one.file,
-        "in_snapshot": one.in_snapshot,
-        "voters": [_plain(voter) for voter in sorted(one.voters.voters, key=lambda voter: voter.key.id)],
-    }
+def log_dir_lines(status: LogDirStatus) -> Iterable[tuple[str, str | Text]]:
+    """Yields name and value of each line that `status --log-dir` prints."""
+    node = "unknown" if status.node_id is None else f"{status.node_id}-{status.directory_id or 'no directory id'}"
+    yield "Disk of", visible(f"{node} ({status.folder})")
+    yield "Quorum state", _election(status.quorum_state)
+    ends = f"offsets {status.first_offset} to {status.log_end_offset - 1}, epoch {_or_unknown(status.last_epoch)}"
+    yield "Log", f"{ends}, after {status.snapshot}" if status.snapshot else ends
+    below = status.committed_below
+    committed = f"records below offset {below}, by the snapshot; of the others" if below else "of this log's records"
+    yield "Committed", Text(f"{committed} unknown from one disk", "magenta")
+    sets = status.voter_sets
+    yield "Voter sets", f"{len(sets)} on this disk, the latest at offset {sets[-1].offset}" if sets else "none"
+    for one in sets[-_VOTER_SETS_SHOWN:]:
+        where = f"{one.file}, up to offset" if one.in_snapshot else "offset"
+        voters = and_join((_voter(voter) for voter in one.voters), 9)
+        yield "", visible(f"{where} {one.offset}, epoch {_or_unknown(one.leader_epoch)}: {voters}")
 
 
-def _plain(voter: Voter) -> dict[str, Plain]:
-    endpoints: list[Plain] = [f"{one.listener}://{one}" for one in voter.endpoints]
-    return {"id": voter.key.id, "directory_id": voter.key.directory_id, "endpoints": endpoints}
+def _quorum_state(election: ElectionState) -> QuorumStateFile:
+    return QuorumStateFile(
+        version=election.version,
+        leader_epoch=election.leader_epoch,
+        leader_id=election.leader_id,
+        voted_id=election.voted.id if election.voted else None,
+        voted_directory_id=election.voted.directory_id if election.voted else None,
+        static_voters=tuple(election.static_voters),
+    )
 
 
-def _voter(voter: Mapping[str, Any]) -> str:
-    key = ReplicaKey(id=voter["id"], directory_id=voter["directory_id"])
-    return f"{key} at {voter['endpoints'][0].partition('://')[2]}" if voter["endpoints"] else str(key)
+def _voter_set(one: RecordedVoterSet) -> VoterSetOnDisk:
+    return VoterSetOnDisk(
+        offset=one.voters.offset,
+        leader_epoch=one.voters.leader_epoch,
+        written_at_ms=one.voters.timestamp_ms,
+        file=one.file,
+        in_snapshot=one.in_snapshot,
+        voters=tuple(
+            VoterEndpoints(
+                id=voter.key.id,
+                directory_id=voter.key.directory_id,
+                endpoints=tuple(f"{each.listener}://{each}" for each in voter.endpoints),
+            )
+            for voter in sorted(one.voters.voters, key=lambda voter: voter.key.id)
+        ),
+    )
 
 
-def _election(state: Mapping[str, Any] | None) -> str:
+def _voter(voter: VoterEndpoints) -> str:
+    key = ReplicaKey(id=voter.id, directory_id=voter.directory_id)
+    return f"{key} at {voter.endpoints[0].partition('://')[2]}" if voter.endpoints else str(key)
+
+
+def _election(state: QuorumStateFile | None) -> str:
     if state is None:
         return "unknown"
-    leader = "no leader known" if state["leader_id"] is None else f"leader {state['leader_id']}"
+    leader = "no leader known" if state.leader_id is None else f"leader {state.leader_id}"
     voted = "no vote"
-    if state["voted_id"] is not None:
-        voted = f"voted for {ReplicaKey(id=state['voted_id'], directory_id=state['voted_directory_id'])}"
-    static = f", voters by its configuration: {listed(state['static_voters'])}" if state["static_voters"] else ""
-    return f"epoch {state['leader_epoch']}, {leader}, {voted}{static} (version {state['version']})"
+    if state.voted_id is not None:
+        voted = f"voted for {ReplicaKey(id=state.voted_id, directory_id=state.voted_directory_id)}"
+    static = f", voters by its configuration: {and_join(state.static_voters)}" if state.static_voters else ""
+    return f"epoch {state.leader_epoch}, {leader}, {voted}{static} (version {state.version})"
 
 
-def _or(value: object) -> str:
+def _or_unknown(value: object) -> str:
     return "unknown" if value is None else str(value)

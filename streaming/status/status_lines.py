@@ -1,82 +1,80 @@
-"""The figures of `kraftwatch status`: leader, lag, votes, versions, each in one line, as words for people."""
+"""The lines of `kraftwatch status`: leader, lag, votes, brokers and versions, each with its name."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
 from connectors.sinks.evidence_format import duration, visible
-from rules.formatting import counted
-
-Shown: TypeAlias = Mapping[str, Any]
-"""What a function of `streaming.status.overview` returned."""
+from rules.formatting import plural
+from streaming.status.cluster_status import ClusterStatus
+from streaming.status.voter_types import BrokerCounts
 
 NONE = "–"
 
 
-def figures(shown: Shown) -> Iterable[tuple[str, str | Text]]:
-    """Name and value of each line, from what `overview.status` returned."""
-    leader = "none" if shown["leader_id"] is None else str(shown["leader_id"])
-    yield "Leader", Text(leader, "bold" if shown["leader_id"] is not None else "bold red")
-    yield "Leader epoch", worded(shown["leader_epoch"])
-    yield "High watermark", worded(shown["high_watermark"])
-    lag = shown["max_follower_lag"]
-    behind = None if lag is None else f"{counted(lag, 'record')}, {span(shown['max_follower_lag_time_ms'])}"
-    yield "Max follower lag", worded(behind)
-    yield "Votes", _votes(shown)
-    yield "An election now", _election(shown)
-    yield "Brokers", _brokers(shown["brokers"])
-    recovering = shown["recovering_partitions"]
-    said = worded(None if recovering is None else counted(recovering, "partition"))
-    yield "Recovering", Text(said, "yellow" if recovering else "")
-    versions = f"kraft.version {worded(shown['kraft_version'])}, metadata.version {worded(shown['metadata_version'])}"
-    yield "Versions", worded(None if shown["mode"] is None else f"{shown['mode']} quorum, {versions}")
+def status_lines(status: ClusterStatus) -> Iterable[tuple[str, str | Text]]:
+    """Yields name and value of each line."""
+    leader = "none" if status.leader_id is None else str(status.leader_id)
+    yield "Leader", Text(leader, "bold" if status.leader_id is not None else "bold red")
+    yield "Leader epoch", or_unknown(status.leader_epoch)
+    yield "High watermark", or_unknown(status.high_watermark)
+    lag = status.max_follower_lag
+    lag_text = None if lag is None else f"{plural(lag, 'record')}, {duration_text(status.max_follower_lag_time_ms)}"
+    yield "Max follower lag", or_unknown(lag_text)
+    yield "Votes", _votes(status)
+    yield "If all restarted now", _election(status)
+    yield "Brokers", _brokers(status.brokers)
+    recovering = status.recovering_partitions
+    text = or_unknown(None if recovering is None else plural(recovering, "partition"))
+    yield "Recovering", Text(text, "yellow" if recovering else "")
+    levels = f"kraft.version {or_unknown(status.kraft_version)}, metadata.version {or_unknown(status.metadata_version)}"
+    yield "Versions", or_unknown(None if status.mode is None else f"{status.mode} quorum, {levels}")
 
 
-def _brokers(brokers: Mapping[str, Any] | None) -> str:
+def _brokers(brokers: BrokerCounts | None) -> str:
     if brokers is None:
         return "unknown"
-    fenced = f", fenced: {ids(brokers['fenced'])}" if brokers["fenced"] else ""
-    return f"{brokers['registered']} registered{fenced}"
+    fenced = f", fenced: {node_ids(brokers.fenced)}" if brokers.fenced else ""
+    return f"{brokers.registered} registered{fenced}"
 
 
-def _votes(shown: Shown) -> str | Text:
-    if shown["voters"] is None:
-        return "the voters are not known"
-    left = shown["failures_left"]
-    if left is None:
-        return f"{shown['voters']} voters, {shown['votes_needed']} votes needed; how many take part is not known"
-    more = "nothing more may fail" if left <= 0 else f"{left} more may fail"
-    said = f"{shown['voters_fetching']} of {shown['voters']} voters take part, {shown['votes_needed']} votes needed"
-    return Text(f"{said}: {more}", "" if left >= shown["failures_tolerated"] else "yellow")
+def _votes(status: ClusterStatus) -> str | Text:
+    if status.voters is None:
+        return "the voters are unknown"
+    left, tolerated = status.failures_left, status.failures_tolerated
+    if left is None or tolerated is None:
+        return f"{status.voters} voters, {status.votes_needed} votes needed; how many voters are active is unknown"
+    more = "no further voter may fail" if left <= 0 else f"{left} more may fail"
+    text = f"{status.voters_fetching} of {status.voters} voters are active, {status.votes_needed} votes needed: {more}"
+    return Text(text, "" if left >= tolerated else "yellow")
 
 
-def _election(shown: Shown) -> str | Text:
-    if shown["electable"] is None:
+def _election(status: ClusterStatus) -> str | Text:
+    if status.electable is None:
         return "unknown"
-    if not shown["electable"]:
-        return Text("could not be won by anybody", "bold red")
-    # Unless a leader tells who fetches, nobody knows of a voter that refuses whether it has only moved or is dead:
-    # `electable` takes it for moved.
-    refusing = [one["id"] for one in shown["endpoints"] if one["seen"] == "refuses connections"]
-    lacking = shown["votes_needed"] - (shown["voters"] - len(refusing))
-    if shown["voters_fetching"] is None and lacking > 0:
-        return Text(f"only with {lacking} of the voters that refuse connections now: {ids(refusing)}", "bold red")
-    return "could be won"
+    if not status.electable:
+        return Text("no leader could be elected", "bold red")
+    # `electable` takes a voter that refuses connections for moved. Without a leader nothing shows that it lives.
+    refusing = [one.id for one in status.endpoints if one.probe_result == "refuses connections"]
+    lacking = (status.votes_needed or 0) - ((status.voters or 0) - len(refusing))
+    if status.voters_fetching is None and lacking > 0:
+        needs = f"a leader could be elected only with {lacking} of the voters that refuse connections now"
+        return Text(f"{needs}: {node_ids(refusing)}", "bold red")
+    return "a leader could be elected"
 
 
-def worded(value: object) -> str:
-    """A value, or that it is unknown; no terminal's control code."""
+def or_unknown(value: object) -> str:
+    """Returns a value as text without control characters, or `unknown` for None."""
     return "unknown" if value is None else visible(str(value))
 
 
-def span(ms: int | None) -> str:
-    """A duration in milliseconds, in words."""
+def duration_text(ms: int | None) -> str:
+    """Returns a duration in milliseconds as text."""
     if ms is None:
         return NONE
     return f"{ms} ms" if ms < 1_000 else duration(ms)
 
 
-def ids(nodes: Sequence[int] | None) -> str:
-    """Node ids, with commas."""
+def node_ids(nodes: Sequence[int] | None) -> str:
+    """Returns node ids with commas, `none` for no node and `unknown` for None."""
     return "unknown" if nodes is None else ",".join(map(str, nodes)) or "none"

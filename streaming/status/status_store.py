@@ -1,64 +1,64 @@
-"""The fleet: the newest portrait of every watched cluster and what was told, for whoever serves pages and metrics."""
+"""The newest status of every cluster and the newest delivery, for the threads that serve pages and metrics."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from connectors.delivery.dispatcher import Report, Tally
+from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.model.identifiers import Millis
+from streaming.status.cluster_status import ClusterStatus
+from streaming.status.status_json import status_json
 
-EPISODES = 64
-"""Recoveries that ended, the newest ones, that are remembered of each cluster."""
+ENDED_RECOVERIES_KEPT = 64
+"""Ended recoveries that are kept for each cluster, the newest ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recovered:
-    """A topic whose partitions were RECOVERING, and are no more."""
+class EndedRecovery:
+    """A topic whose partitions were RECOVERING and no longer are."""
 
     topic: str | None
     topic_id: str
     since_ms: Millis
-    """By the log's own time."""
+    """Timestamp of the log."""
     ended_ms: Millis
-    """The cluster's own now when a portrait no longer had it."""
+    """The quorum's `now_ms` when a status no longer held the topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """One cluster's newest portrait."""
+class ReceivedStatus:
+    """One cluster's newest status."""
 
-    portrait: Mapping[str, Plain]
-    """The fields of `streaming.status.cluster_status`."""
+    status: ClusterStatus
     received_at_ms: Millis
-    """The wall clock when its batch was delivered."""
-    recovered: tuple[Recovered, ...] = ()
-    """Since this job started, oldest first."""
+    """When its batch was delivered, by the wall clock."""
+    ended_recoveries: tuple[EndedRecovery, ...] = ()
+    """Since the job started, oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What the newest delivery came to."""
+class NewestDelivery:
+    """The newest delivery."""
 
     history: Sequence[Alert]
-    """Every transition that the ledger remembers, of all clusters, oldest first."""
-    sinks: Mapping[str, Tally]
-    """By name: how the newest delivery went."""
+    """Every alert transition that the ledger holds, of all clusters, oldest first."""
+    sinks: Mapping[str, SinkResult]
+    """By sink name."""
     at_ms: Millis
-    """The wall clock of the newest delivery."""
+    """When it ended, by the wall clock."""
 
 
-class Fleet:
-    """Written by the delivery of each batch, read by any thread."""
+class StatusStore:
+    """Written by the thread that delivers batches, read by any thread."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        """`names` of all configured clusters, in their order: one that was never seen is shown as such."""
+        """`names` of all configured clusters, in the configuration's order."""
         self._lock = threading.Lock()
         self._names = tuple(names)
-        self._seen: dict[str, Seen] = {}
-        self._told: Told | None = None
+        self._received: dict[str, ReceivedStatus] = {}
+        self._delivery: NewestDelivery | None = None
 
     @property
     def names(self) -> Sequence[str]:
@@ -66,54 +66,52 @@ class Fleet:
         return self._names
 
     @property
-    def told(self) -> Told | None:
-        """What was told; None before the first delivery."""
-        return self._told
+    def delivery(self) -> NewestDelivery | None:
+        """The newest delivery; None before the first one."""
+        return self._delivery
 
-    def watch(self, names: Sequence[str]) -> None:
-        """These are the configured clusters from now on; what is known of one that stays is kept."""
+    def set_clusters(self, names: Sequence[str]) -> None:
+        """Replaces the configured clusters; the status of a cluster that stays is kept."""
         with self._lock:
             self._names = tuple(names)
-            self._seen = {name: seen for name, seen in self._seen.items() if name in set(names)}
+            self._received = {name: one for name, one in self._received.items() if name in set(names)}
 
-    def show(self, cluster: str, portrait: Mapping[str, Plain], *, at_ms: Millis) -> None:
-        """Take a cluster's newest portrait."""
+    def put_status(self, status: ClusterStatus, *, at_ms: Millis) -> None:
+        """Stores a cluster's newest status."""
         with self._lock:
-            before = self._seen.get(cluster)
-            recovered = () if before is None else (*before.recovered, *_ended(before.portrait, portrait))
-            self._seen[cluster] = Seen(portrait=portrait, received_at_ms=at_ms, recovered=recovered[-EPISODES:])
+            before = self._received.get(status.cluster)
+            ended = () if before is None else (*before.ended_recoveries, *_ended(before.status, status))
+            self._received[status.cluster] = ReceivedStatus(
+                status=status, received_at_ms=at_ms, ended_recoveries=ended[-ENDED_RECOVERIES_KEPT:]
+            )
 
-    def tell(self, report: Report, history: Callable[[], Sequence[Alert]], *, at_ms: Millis) -> None:
-        """Take what a delivery came to; the history is asked for only when it grew."""
-        before = self._told
-        grew = before is None or report.recorded > 0
-        self._told = Told(
-            history=history() if grew or before is None else before.history, sinks=report.sinks, at_ms=at_ms
+    def put_delivery(self, report: DeliveryReport, history: Callable[[], Sequence[Alert]], *, at_ms: Millis) -> None:
+        """Stores the newest delivery; reads the ledger's `history` only when the delivery recorded something."""
+        before = self._delivery
+        unchanged = before.history if before is not None and report.recorded == 0 else None
+        self._delivery = NewestDelivery(
+            history=history() if unchanged is None else unchanged, sinks=report.sinks, at_ms=at_ms
         )
 
-    def portraits(self) -> Mapping[str, Mapping[str, Plain]]:
-        """The newest portrait of each cluster that was seen."""
+    def statuses_json(self) -> Mapping[str, Mapping[str, Plain]]:
+        """The newest status of each cluster that has one, as plain data."""
         with self._lock:
-            return {name: seen.portrait for name, seen in self._seen.items()}
+            received = dict(self._received)
+        return {name: status_json(one.status) for name, one in received.items()}
 
-    def seen(self, cluster: str) -> Seen | None:
-        """The newest portrait; None while none came."""
+    def newest(self, cluster: str) -> ReceivedStatus | None:
+        """The newest status of a cluster; None before the first one."""
         with self._lock:
-            return self._seen.get(cluster)
+            return self._received.get(cluster)
 
 
-def _ended(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Recovered]:
-    """The topics that are no longer in recovery; none where the log is not known, or too many to be all named."""
-    still = {each["topic_id"] for each in after.get("recoveries") or ()}
-    if after.get("recovering_partitions") is None:
+def _ended(before: ClusterStatus, after: ClusterStatus) -> list[EndedRecovery]:
+    """Returns the topics that are no longer recovering; none where nothing of the log was read."""
+    if after.recovering_partitions is None:
         return []
+    recovering = {each.topic_id for each in after.recoveries}
     return [
-        Recovered(
-            topic=each["topic"],
-            topic_id=each["topic_id"],
-            since_ms=each["since_ms"],
-            ended_ms=Millis(after["now_ms"]),
-        )
-        for each in before.get("recoveries") or ()
-        if each["topic_id"] not in still
+        EndedRecovery(topic=each.topic, topic_id=each.topic_id, since_ms=each.since_ms, ended_ms=after.now_ms)
+        for each in before.recoveries
+        if each.topic_id not in recovering
     ]

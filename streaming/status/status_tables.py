@@ -1,26 +1,30 @@
-"""`status`, `replication` and `partitions` for people: tables of what `overview` says, and nothing else.
+"""The tables that `status`, `replication` and `partitions` print of a `ClusterStatus`.
 
-Whatever came from outside is data: never markup, never a terminal's control code.
+Text from outside is printed as data: never as markup, never as a terminal's control code.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import duration, visible
-from rules.formatting import listed
+from rules.analysis.replica_lag import Liveness
+from rules.formatting import and_join
+from streaming.status.cluster_status import ClusterStatus, StatusSource
 from streaming.status.health import Health
-from streaming.status.log_dir_status import facts
-from streaming.status.status_lines import NONE, Shown, figures, ids, span, worded
+from streaming.status.log_dir_status import log_dir_lines
+from streaming.status.status_lines import NONE, duration_text, node_ids, or_unknown, status_lines
+from streaming.status.voter_types import PossibleVoter, ReplicaStatus
 
 BADGES = {
     Health.CRITICAL: ("CRITICAL", "bold white on red"),
     Health.WARNING: ("WARNING", "bold black on yellow"),
-    Health.UNKNOWN: ("CANNOT TELL", "bold white on magenta"),
+    Health.UNKNOWN: ("UNKNOWN", "bold white on magenta"),
     Health.HEALTHY: ("HEALTHY", "bold black on green"),
 }
 _STYLES = {
@@ -35,190 +39,194 @@ _STYLES = {
     "warning": "yellow",
     "info": "blue",
 }
-_LONG = frozenset({"Seen there", "Topic", "For", "Since (UTC)", "ISR before", "ELR before"})
-"""Columns that may take several lines."""
+_LIVENESS = {Liveness.FETCHING: "fetching", Liveness.NOT_FETCHING: "not fetching"}
+_MULTILINE = frozenset({"Probe result", "Topic", "For", "Since (UTC)", "ISR before", "ELR before"})
+"""Columns whose cells may take several lines."""
 
 
-def status(shown: Shown, health: Health) -> RenderableType:
-    """The quorum at one look: what is wrong before anything else, then facts, and one row a voter."""
+class _Node(Protocol):
+    @property
+    def id(self) -> int: ...
+
+
+def status_table(status: ClusterStatus, health: Health) -> RenderableType:
+    """Returns health and findings first, then the quorum's state, and one row for each voter."""
     return Group(
-        _headline(shown, health),
-        *_findings(shown),
+        _headline(status, health),
+        *_findings(status),
         Text(),
-        _facts(figures(shown)),
-        *_disk(shown),
+        _grid(status_lines(status)),
+        *_log_dir(status),
         Text(),
-        _voters(shown),
-        *_besides(shown),
-        *unknown(((one["rule"], one["subject"], one["why"]) for one in shown["cannot_tell"]), most=4),
+        _voters(status),
+        *_other_replicas(status),
+        *unknown_lines(((one.rule, one.subject, one.why) for one in status.unknown), most=4),
         Text(),
     )
 
 
-def replication(shown: Shown, health: Health) -> RenderableType:
-    """One row a replica, in the order and with the columns of `describe --replication`, and three more."""
+def replication_table(status: ClusterStatus, health: Health) -> RenderableType:
+    """Returns one row for each replica: the order and columns of `describe --replication`, and three more columns."""
     names = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "Status", "LagTime", "LastFetch", "Endpoint")
     table = _table(names, right=("NodeId", "LogEndOffset", "Lag", "LagTime", "LastFetch"))
-    for row in shown["replicas"]:
+    for row in status.replicas:
         _row(
             table,
-            row["node_id"],
-            row["directory_id"],
-            row["log_end_offset"],
-            row["lag"],
-            row["status"],
-            span(row["lag_time_ms"]),
-            _fetched(row),
-            row["endpoint"],
+            row.node_id,
+            row.directory_id,
+            row.log_end_offset,
+            row.lag,
+            row.status,
+            duration_text(row.lag_time_ms),
+            _last_fetch(row),
+            row.endpoint,
         )
-    if not shown["replicas"]:
-        empty = Text("  DescribeQuorum was not answered: nothing is known of the replicas", style="magenta")
-        return Group(_headline(shown, health), Text(), empty, Text())
-    described = f"as leader {shown['leader_id']} of epoch {worded(shown['leader_epoch'])} tells it"
-    if shown["leader_id"] is None:
-        described = f"as the last leader told it at {shown['described_at']}: nobody leads now"
-    note = Text(f"  {described}; times by the leader's clock", style="dim")
-    return Group(_headline(shown, health), Text(), table, note, Text())
+    if not status.replicas:
+        empty = Text("  DescribeQuorum was not answered: the replicas are unknown", style="magenta")
+        return Group(_headline(status, health), Text(), empty, Text())
+    source = f"reported by leader {status.leader_id} of epoch {or_unknown(status.leader_epoch)}"
+    if status.leader_id is None:
+        source = "reported by the last leader: no controller leads now"
+    note = Text(f"  {source}; times by the leader's clock", style="dim")
+    return Group(_headline(status, health), Text(), table, note, Text())
 
 
-def _fetched(row: Mapping[str, Any]) -> Text:
-    age = NONE if row["fetch_age_ms"] is None else f"{span(row['fetch_age_ms'])} ago"
-    return Text(age, _STYLES["silent"] if row["liveness"] == "silent" else "")
+def _last_fetch(row: ReplicaStatus) -> Text:
+    age = NONE if row.fetch_age_ms is None else f"{duration_text(row.fetch_age_ms)} ago"
+    return Text(age, _STYLES["silent"] if row.liveness is Liveness.NOT_FETCHING else "")
 
 
-def partitions(shown: Shown, health: Health) -> RenderableType:
-    """One row a recovering partition, longest first."""
-    if not shown["recovering"]:
-        seen = "no partition is recovering" if _log_was_read(shown) else "the metadata log was not read to its end"
-        return Group(_headline(shown, health), Text(), Text(f"  {seen}"), Text())
+def partitions_table(status: ClusterStatus, health: Health) -> RenderableType:
+    """Returns one row for each recovering partition, longest first."""
+    if not status.recovering:
+        none = "no partition is recovering" if _log_was_read(status) else "the metadata log was not read to its end"
+        return Group(_headline(status, health), Text(), Text(f"  {none}"), Text())
     names = (
-        "Topic",
-        "Partition",
-        "For",
-        "Since (UTC)",
-        "Leader",
-        "ISR",
-        "Replicas",
-        "Alive",
-        "ISR before",
+        *("Topic", "Partition", "For", "Since (UTC)", "Leader", "ISR", "Replicas", "Alive", "ISR before"),
         "ELR before",
     )
     table = _table(names, right=("Partition", "For", "Leader"))
-    for one in shown["recovering"]:
-        least = "at least " if one["at_least"] else ""
+    for one in status.recovering:
         _row(
             table,
-            one["topic"] or one["topic_id"],
-            one["partition"],
-            f"{least}{span(one['for_ms'])}",
-            one["since"][:19].replace("T", " "),
-            one["leader"],
-            ids(one["isr"]),
-            ids(one["replicas"]),
-            ids(one["replicas_alive"]),
-            ids(one["previous_isr"]),
-            ids(one["previous_elr"]),
+            one.topic or one.topic_id,
+            one.partition,
+            f"{'at least ' if one.at_least else ''}{duration_text(one.for_ms)}",
+            iso(one.since_ms)[:19].replace("T", " "),
+            one.leader,
+            node_ids(one.isr),
+            node_ids(one.replicas),
+            node_ids(one.replicas_alive),
+            node_ids(one.previous_isr),
+            node_ids(one.previous_elr),
         )
-    return Group(_headline(shown, health), Text(), table, Text())
+    return Group(_headline(status, health), Text(), table, Text())
 
 
-def unknown(gaps: Iterable[tuple[str, str | None, str]], most: int = 20) -> Iterable[Text]:
-    """What cannot be told, one line a reason: (rule, subject, why), of each rule and subject the first."""
+def unknown_lines(unknown: Iterable[tuple[str, str | None, str]], most: int = 20) -> Iterable[Text]:
+    """Yields one line for each reason that rules are unknown.
+
+    Args:
+        unknown: (rule, subject, why); of each rule and subject the first one counts.
+        most: how many rules a line names.
+    """
     by_why: dict[str, list[str]] = {}
-    told: set[str] = set()
-    for rule, subject, why in gaps:
-        about = f"{rule} ({subject})" if subject else rule
-        if about not in told:
-            told.add(about)
-            by_why.setdefault(why, []).append(about)
-    for why, about_all in by_why.items():
-        yield Text(visible(f"  cannot tell {listed(about_all, most)}: {why}"), "magenta")
+    listed_already: set[str] = set()
+    for rule, subject, why in unknown:
+        name = f"{rule} ({subject})" if subject else rule
+        if name not in listed_already:
+            listed_already.add(name)
+            by_why.setdefault(why, []).append(name)
+    for why, names in by_why.items():
+        yield Text(visible(f"  unknown {and_join(names, most)}: {why}"), "magenta")
 
 
 def badge(health: Health) -> tuple[str, str]:
-    """A word in capitals and its style."""
+    """Returns the health in capitals, and its style."""
     word, style = BADGES[health]
     return f" {word} ", style
 
 
-def _disk(shown: Shown) -> Iterable[RenderableType]:
-    if shown["log_dir"] is not None:
+def _log_dir(status: ClusterStatus) -> Iterable[RenderableType]:
+    if status.log_dir is not None:
         yield Text()
-        yield _facts(facts(shown["log_dir"]))
+        yield _grid(log_dir_lines(status.log_dir))
 
 
-def _headline(shown: Shown, health: Health) -> Text:
-    text = Text.assemble(badge(health), (f" {visible(shown['cluster'])}", "bold"))
-    text.append(f"  {visible(shown['cluster_id'] or 'cluster id unknown')}  {shown['observed_at'] or ''}\n", "dim")
-    if shown["source"] == "journal":
-        text.append(f"  recorded state, {duration(shown['age_ms'])} old", "bold magenta")
-        text.append(": no leader answered a look of now\n" if shown["missing"] else ": nobody was asked\n", "magenta")
-    elif shown["source"] == "log-dir":
-        text.append(f"  read from one disk; its newest record is {duration(shown['age_ms'])} old\n", "bold magenta")
-    elif shown["source"] == "none":
+def _headline(status: ClusterStatus, health: Health) -> Text:
+    text = Text.assemble(badge(health), (f" {visible(status.cluster)}", "bold"))
+    observed = "" if status.observed_at_ms is None else iso(status.observed_at_ms)
+    text.append(f"  {visible(status.cluster_id or 'cluster id unknown')}  {observed}\n", "dim")
+    if status.source is StatusSource.JOURNAL:
+        text.append(f"  recorded state, {duration(status.age_ms)} old", "bold magenta")
+        text.append(": no leader answered now\n" if status.missing else ": no node was queried\n", "magenta")
+    elif status.source is StatusSource.LOG_DIR:
+        text.append(f"  read from one disk; its newest record is {duration(status.age_ms)} old\n", "bold magenta")
+    elif status.source is StatusSource.NONE:
         text.append(
-            "  no leader answered, and no recorded state was given: --journal DIR shows what a job saw\n",
+            "  no leader answered, and no recorded state was given: --journal DIR shows what a job recorded\n",
             "bold magenta",
         )
-    for each in shown["missing"]:
-        text.append(f"  not seen: {visible(each)}\n", "magenta")
+    for each in status.missing:
+        text.append(f"  missing: {visible(each)}\n", "magenta")
     text.rstrip()
     return text
 
 
-def _voters(shown: Shown) -> RenderableType:
-    if not shown["endpoints"]:
-        named = ", ".join(str(voter["id"]) for voter in shown["current_voters"])
-        return Text(f"  voters: {named or 'not known'} (no VotersRecord was seen)")
-    # Without a leader it is what was so when one last told.
-    part = "Took part" if shown["leader_id"] is None else "Takes part"
-    names = ("Voter", "DirectoryId", "Recorded endpoint", "Verdict", "Seen there", part)
-    elsewhere = any(one["registered"] not in (None, one["recorded"]) for one in shown["endpoints"])
+def _voters(status: ClusterStatus) -> RenderableType:
+    if not status.endpoints:
+        ids = ", ".join(str(voter.id) for voter in status.current_voters)
+        return Text(f"  voters: {ids or 'unknown'} (no VotersRecord was read)")
+    # Without a leader the column shows the last DescribeQuorum.
+    activity = "Last activity" if status.leader_id is None else "Activity"
+    names = ("Voter", "DirectoryId", "Recorded endpoint", "Verdict", "Probe result", activity)
+    elsewhere = any(one.registered not in (None, one.recorded) for one in status.endpoints)
     table = _table((*names, "Registered at") if elsewhere else names, right=("Voter",))
-    for one in shown["endpoints"]:
-        cells = [one["id"], one["directory_id"], one["recorded"], one["verdict"], one["seen"], one["liveness"]]
-        differs = one["registered"] not in (None, one["recorded"])
-        registered = Text(worded(one["registered"]), _STYLES["stale"] if differs else "")
+    for one in status.endpoints:
+        active = Text(_LIVENESS.get(one.liveness, "unknown"), _STYLES.get(one.liveness, ""))
+        cells = [one.id, one.directory_id, one.recorded, one.verdict, one.probe_result, active]
+        differs = one.registered not in (None, one.recorded)
+        registered = Text(or_unknown(one.registered), _STYLES["stale"] if differs else "")
         _row(table, *cells, *((registered,) if elsewhere else ()))
     return table
 
 
-def _besides(shown: Shown) -> Iterable[Text]:
-    pending = shown["pending_voters"] or {"added": [], "removed": []}
-    lists = (
-        ("observers", shown["current_observers"], ""),
-        ("could be voters", shown["could_be_voters"], "yellow"),
-        ("voters to be added, not committed yet", pending["added"], "yellow"),
-        ("voters to be removed, not committed yet", pending["removed"], "yellow"),
-        ("registered controllers that are no voters", shown["registrations_without_voter"], "yellow"),
+def _other_replicas(status: ClusterStatus) -> Iterable[Text]:
+    pending = status.pending_voters
+    lists: tuple[tuple[str, Sequence[_Node], str], ...] = (
+        ("observers", status.current_observers, ""),
+        ("could be voters", status.could_be_voters, "yellow"),
+        ("voters to be added, not committed yet", pending.added if pending else (), "yellow"),
+        ("voters to be removed, not committed yet", pending.removed if pending else (), "yellow"),
+        ("registered controllers that are not voters", status.registrations_without_voter, "yellow"),
     )
     for name, rows, style in lists:
         if rows:
             yield Text(f"  {name}: {', '.join(_replica(row) for row in rows)}", style)
-    if shown["source"] != "live" and shown["initial_controllers"]:
-        yield Text(f"  the recorded voters as --initial-controllers: {visible(shown['initial_controllers'])}")
+    if status.source is not StatusSource.LIVE and status.initial_controllers:
+        yield Text(f"  the recorded voters as --initial-controllers: {visible(status.initial_controllers)}")
 
 
-def _replica(row: Mapping[str, Any]) -> str:
-    silent = " (silent)" if row.get("liveness") == "silent" else ""
-    if row.get("directory_id"):
-        return visible(f"{row['id']}-{row['directory_id']}{silent}")
-    return f"{row['id']}{silent}"
+def _replica(row: _Node) -> str:
+    silent = isinstance(row, PossibleVoter) and row.liveness is Liveness.NOT_FETCHING
+    directory_id = getattr(row, "directory_id", None)
+    key = visible(f"{row.id}-{directory_id}") if directory_id else str(row.id)
+    return f"{key} (not fetching)" if silent else key
 
 
-def _findings(shown: Shown) -> Iterable[RenderableType]:
-    for one in shown["findings"]:
-        style = _STYLES[one["severity"]]
-        yield Text.assemble((f"  {one['severity']} {one['rule']}", style), f" · {visible(one['subject'])}")
-        yield Padding(Text(visible(one["summary"])), (0, 0, 0, 4), expand=False)
-    if shown["findings"]:
-        # What a job recorded is not judged by check: it takes no --journal.
-        recorded = shown["source"] == "journal"
-        verb = "kraftwatch explain RULE" if recorded else "kraftwatch check, with the same options"
-        yield Text(f"  what to do: {verb}", "dim")
+def _findings(status: ClusterStatus) -> Iterable[RenderableType]:
+    for one in status.findings:
+        style = _STYLES[one.severity]
+        yield Text.assemble((f"  {one.severity} {one.rule}", style), f" · {visible(one.subject)}")
+        yield Padding(Text(visible(one.summary)), (0, 0, 0, 4), expand=False)
+    if status.findings:
+        # `check` takes no --journal.
+        recorded = status.source is StatusSource.JOURNAL
+        command = "kraftwatch explain RULE" if recorded else "kraftwatch check, with the same options"
+        yield Text(f"  what to do: {command}", "dim")
 
 
-def _facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
+def _grid(pairs: Iterable[tuple[str, str | Text]]) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="cyan")
     grid.add_column()
@@ -231,15 +239,15 @@ def _table(names: Sequence[str], *, right: Sequence[str] = ()) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold cyan")
     table.add_column("")
     for name in names:
-        # A terminal that is too narrow costs the end of a directory id first: what tells replicas apart is its start.
+        # On a narrow terminal the directory id is cut first: its start is enough to distinguish replicas.
         short = name == "DirectoryId"
         table.add_column(
             name,
             justify="right" if name in right else "left",
-            # Of a sentence, a terminal that is too narrow breaks no word.
-            min_width=len("connections") if name == "Seen there" else None,
+            # On a narrow terminal no word of a sentence is broken.
+            min_width=len("connections") if name == "Probe result" else None,
             overflow="ellipsis" if short else "fold",
-            no_wrap=not short and name not in _LONG,
+            no_wrap=not short and name not in _MULTILINE,
         )
     return table
 
@@ -253,5 +261,5 @@ def _cell(value: object) -> Text:
     return Text(word, _STYLES.get(word, ""))
 
 
-def _log_was_read(shown: Shown) -> bool:
-    return shown["source"] != "none" and not any("metadata log" in each for each in shown["missing"])
+def _log_was_read(status: ClusterStatus) -> bool:
+    return status.source is not StatusSource.NONE and not any("metadata log" in each for each in status.missing)

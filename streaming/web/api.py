@@ -7,43 +7,43 @@ from flask.typing import ResponseReturnValue
 
 from rules.finding import Plain
 from streaming.status.health import Health
-from streaming.web.fleet_view import Dossiers
-from streaming.web.response_headers import guarded
+from streaming.web.fleet_view import FleetView
+from streaming.web.response_headers import add_response_headers
 
 
-def api(dossiers: Dossiers) -> Blueprint:
-    """The two paths."""
+def api(view: FleetView) -> Blueprint:
+    """Returns the two paths."""
     blueprint = Blueprint("api", __name__)
 
     @blueprint.get("/api/clusters")
     def clusters() -> ResponseReturnValue:
-        return fleet_object(dossiers)
+        return fleet_json(view)
 
     @blueprint.get("/api/clusters/<path:name>")
     def cluster(name: str) -> ResponseReturnValue:
-        one = dossiers.of(name)
-        return ({"status": "no cluster of that name is watched here"}, 404) if one is None else one.to_object()
+        one = view.of(name)
+        return ({"status": "no cluster of that name is configured"}, 404) if one is None else one.to_json()
 
-    blueprint.after_request(guarded)
+    blueprint.after_request(add_response_headers)
     return blueprint
 
 
-def fleet_object(dossiers: Dossiers) -> dict[str, Plain]:
-    """`/api/clusters`.
+def fleet_json(view: FleetView) -> dict[str, Plain]:
+    """Returns the fields of `/api/clusters`.
 
-    Fields: now_ms (the job's clock); counts (of clusters, by health); clusters (see `Dossier.to_row`), the worst
-    first; delivered_at_ms (the newest delivery; null before the first); sinks, each with name, pending (alerts still
-    to be told), silenced, failing (why, or null).
+    Fields: now_ms (the job's clock); counts (of clusters, by health); clusters (see `ClusterView.row_json`), worst
+    first; delivered_at_ms (the newest delivery; null before the first one); sinks, each with name, pending (alerts
+    not delivered yet), silenced, failing (the reason, or null).
     """
-    every, told = dossiers.all(), dossiers.fleet.told
+    every, delivery = view.all(), view.store.delivery
     counts = Counter(one.health for one in every)
     return {
-        "now_ms": dossiers.now_ms(),
+        "now_ms": view.now_ms(),
         "counts": {health.value: counts[health] for health in Health},
-        "clusters": [one.to_row() for one in every],
-        "delivered_at_ms": told.at_ms if told else None,
+        "clusters": [one.row_json() for one in every],
+        "delivered_at_ms": delivery.at_ms if delivery else None,
         "sinks": [
             {"name": name, "pending": one.pending, "silenced": one.silenced, "failing": one.failing}
-            for name, one in (told.sinks.items() if told else ())
+            for name, one in (delivery.sinks.items() if delivery else ())
         ],
     }

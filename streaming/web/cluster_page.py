@@ -1,72 +1,74 @@
-"""A sheet: one cluster in full, as HTML. The page of a job shows it live, a report as it was."""
+"""One cluster as HTML: the job's page shows its present state, a report a recorded one."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 from urllib.parse import quote
 
 from rules.model.identifiers import Millis
-from streaming.web.cluster_view import Dossier
-from streaming.web.templating import draw
+from streaming.status.history_types import RecoveringPartition
+from streaming.web.cluster_view import ClusterView
+from streaming.web.templating import render
 from streaming.web.timeline import timeline
 
-PARTITIONS = 100
+PARTITION_LIMIT = 100
 SPANS_S: Mapping[str, int] = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
-"""What a timeline may reach back, by its word."""
+"""The spans of a timeline, by the label of their link."""
 LIMITS: Mapping[str, int] = {"alerts_shown": 10, "alerts_listed": 200, "replicas_shown": 100}
 
 
 def link(name: str) -> str:
-    """The path of a cluster's page."""
+    """Returns the path of a cluster's page."""
     return f"/clusters/{quote(name, safe='')}"
 
 
 def rule_link(rule: str) -> str:
-    """The path of a rule's page."""
+    """Returns the path of a rule's page."""
     return f"/rules/{quote(rule, safe='')}"
 
 
-def drawn(
-    one: Dossier,
+def render_cluster(
+    one: ClusterView,
     *,
     timeline_ms: tuple[Millis, Millis],
     span: str = "",
     topic: str = "",
     absent: Sequence[str] = (),
-    still: bool = False,
+    recorded: bool = False,
     limits: Mapping[str, int] = LIMITS,
-    partitions: int = PARTITIONS,
+    partition_limit: int = PARTITION_LIMIT,
     rule_link: Callable[[str], str] = rule_link,
 ) -> str:
-    """One cluster in full, as HTML.
+    """Returns one cluster as HTML.
 
     Args:
         one: the cluster.
-        timeline_ms: from when to when the timeline goes.
+        timeline_ms: begin and end of the timeline.
         span: which of the offered spans that is; empty for none of them.
-        topic: only recovering partitions whose name has this.
-        absent: what its source cannot tell, in words.
-        still: it is a state of the past: ages are given as times.
-        limits: how much is shown of what there may be thousands.
-        partitions: of which recovering ones.
-        rule_link: where a rule is explained.
+        topic: only recovering partitions whose name contains this.
+        absent: what the source does not hold, in words.
+        recorded: the state is a recorded one: ages are shown as times.
+        limits: how many items of long lists are shown.
+        partition_limit: how many recovering partitions are shown.
+        rule_link: returns the link to a rule's explanation.
     """
-    recovering = [each for each in one.portrait.get("recovering") or () if topic.lower() in _partition(each)]
-    return draw(
+    status = one.status
+    found = [each for each in (status.recovering if status else ()) if topic.lower() in _partition(each)]
+    total = (status.recovering_partitions if status else None) or 0
+    return render(
         "cluster.html",
         one=one,
         line=timeline(one, *timeline_ms),
         spans=[*SPANS_S] if span else [],
         span=span,
         topic=topic,
-        over=one.over(timeline_ms[0]),
-        partitions=recovering[:partitions],
-        partitions_found=len(recovering) if topic else one.portrait.get("recovering_partitions") or 0,
+        resolved=one.resolved_since(timeline_ms[0]),
+        partitions=found[:partition_limit],
+        partitions_found=len(found) if topic else total,
         absent=absent,
-        still=still,
+        recorded=recorded,
         rule_link=rule_link,
         **limits,
     )
 
 
-def _partition(each: Mapping[str, Any]) -> str:
-    return f"{each['topic'] or each['topic_id']}-{each['partition']}".lower()
+def _partition(each: RecoveringPartition) -> str:
+    return f"{each.topic or each.topic_id}-{each.partition}".lower()

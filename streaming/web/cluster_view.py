@@ -1,190 +1,192 @@
-"""A dossier: everything there is to show of one cluster, and the one word for how it is.
+"""One cluster as the page and the API show it, and its health in one word.
 
-What is told is what stands: the word follows the firing alerts, not findings that still wait for their hold. Unknown
-is not healthy: a cluster that was never seen, not seen for long, or that a rule cannot judge is `unknown` unless
-something worse is known of it.
+The health follows the firing alerts, not findings whose hold has not expired. Unknown is not healthy: a cluster
+without a status, with a status older than 30 s, or with a rule whose result is unknown, is `unknown` unless an alert
+fires.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from connectors.delivery.silence_store import shown
+from connectors.delivery.silence_store import silence_to_json
 from connectors.sinks.alert_json import iso, to_object
 from connectors.sinks.evidence_format import duration
 from rules.alert import Alert, AlertState
 from rules.evaluate import BLIND
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
-from rules.notifications.notification import WEIGHT
 from rules.notifications.silence import Silence
+from streaming.status.cluster_status import ClusterStatus, StatusSource
+from streaming.status.evaluation_types import PendingCondition, UnknownRule
 from streaming.status.health import Health
-from streaming.status.status_store import Recovered, Seen
+from streaming.status.status_json import selected_json, status_json
+from streaming.status.status_store import EndedRecovery, ReceivedStatus
 
 STALE_MS = Millis(30_000)
-"""A cluster whose newest portrait is older is not known any more."""
-TRANSITIONS = 500
-"""Transitions of one cluster, the newest, that are given out."""
+"""A cluster with an older status is unknown."""
+TRANSITIONS_LIMIT = 500
+"""Alert transitions of one cluster that the API returns, the newest."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dossier:
-    """One cluster at one moment of the wall clock."""
+class ClusterView:
+    """One cluster at one time of the wall clock."""
 
     name: str
     now_ms: Millis
-    seen: Seen | None
+    received: ReceivedStatus | None
+    """The newest status; None before the first one."""
     history: Sequence[Alert] = ()
-    """Every remembered transition of this cluster, oldest first."""
+    """Every recorded alert transition of this cluster, oldest first."""
     silences: Sequence[Silence] = ()
-    """Those that have not ended and may speak of this cluster."""
+    """Silences that have not ended and may cover this cluster."""
     recorded: bool = False
-    """It is a recorded state, shown as of then: it does not grow old."""
+    """It is a recorded state that is shown as of its own time: it has no age."""
 
     @cached_property
     def firing(self) -> Sequence[Alert]:
-        """The newest word on each alert that is not resolved, the worst and then the oldest first."""
+        """The newest transition of each firing alert: most severe first, then oldest first."""
         newest = {alert.fingerprint: alert for alert in self.history}
-        standing = (alert for alert in newest.values() if alert.state is AlertState.FIRING)
-        return tuple(sorted(standing, key=lambda alert: (-WEIGHT[alert.severity], alert.started_at_ms)))
+        firing = (alert for alert in newest.values() if alert.state is AlertState.FIRING)
+        return tuple(sorted(firing, key=lambda alert: (-alert.severity.rank, alert.started_at_ms)))
 
     @property
-    def portrait(self) -> Mapping[str, Any]:
-        """The newest portrait; empty where none ever came."""
-        return {} if self.seen is None else self.seen.portrait
+    def status(self) -> ClusterStatus | None:
+        """The newest status; None before the first one."""
+        return None if self.received is None else self.received.status
 
     @property
     def age_ms(self) -> Millis | None:
-        """How long ago the newest portrait came; None where none ever did."""
-        if self.seen is None:
+        """Time since the newest status arrived; None before the first one."""
+        if self.received is None:
             return None
-        return Millis(0) if self.recorded else Millis(max(0, self.now_ms - self.seen.received_at_ms))
+        return Millis(0) if self.recorded else Millis(max(0, self.now_ms - self.received.received_at_ms))
 
     @property
     def stale(self) -> bool:
-        """What is shown is not known to be so any more."""
+        """Whether the newest status is too old to describe the present."""
         return self.age_ms is not None and self.age_ms > STALE_MS
 
     @cached_property
     def health(self) -> Health:
-        """The worst that stands, as far as can be seen."""
-        told = {alert.severity for alert in self.firing if alert.rule != BLIND}
-        if Severity.CRITICAL in told:
+        """The worst severity that fires; unknown where not everything is observed."""
+        severities = {alert.severity for alert in self.firing if alert.rule != BLIND}
+        if Severity.CRITICAL in severities:
             return Health.CRITICAL
-        if Severity.WARNING in told:
+        if Severity.WARNING in severities:
             return Health.WARNING
-        return Health.UNKNOWN if self.unseen else Health.HEALTHY
+        return Health.UNKNOWN if self.unknown_reason else Health.HEALTHY
 
     @cached_property
-    def unseen(self) -> str | None:
-        """Why it cannot be told whether all is well, in words; None where it can."""
-        if self.blind is not None:
-            return self.blind
-        gaps = self.portrait["cannot_tell"]
-        if not gaps:
+    def unknown_reason(self) -> str | None:
+        """Why the health is unknown, in words; None where it is known."""
+        if self.not_observed_reason is not None:
+            return self.not_observed_reason
+        unknown = self.status.unknown if self.status else ()
+        if not unknown:
             return None
-        more = f", and {len(gaps) - 1} more" if len(gaps) > 1 else ""
-        return f"{gaps[0]['rule']} cannot be judged{more}: {gaps[0]['why']}"
+        more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        return f"Rule {unknown[0].rule} is unknown{more}: {unknown[0].why}"
 
     @cached_property
-    def blind(self) -> str | None:
-        """Why the cluster is not seen as it is now, in words; None where it is."""
-        if self.age_ms is None:
-            return "nothing was seen of it yet"
+    def not_observed_reason(self) -> str | None:
+        """Why the cluster is not observed now, in words; None where it is."""
+        if self.age_ms is None or self.status is None:
+            return "No observation of this cluster has arrived yet"
         if self.stale:
-            return f"nothing came of it for {duration(self.age_ms)}: what is shown is that old"
-        told = next((alert for alert in self.firing if alert.rule == BLIND), None)
-        if told is not None:
-            return self.says(told)
-        live = self.portrait["source"] == "live"
-        return None if live else "no leader answers: what is shown is what was seen last"
+            return f"No status has arrived for {duration(self.age_ms)}: this page shows the last one"
+        blind = next((alert for alert in self.firing if alert.rule == BLIND), None)
+        if blind is not None:
+            return self.summary_of(blind)
+        live = self.status.source is StatusSource.LIVE
+        return None if live else "No leader answers: this page shows the last known state"
 
     @property
     def headline(self) -> str:
-        """The one sentence to read first."""
+        """The cluster's state in one sentence."""
         worst = next((alert for alert in self.firing if alert.rule != BLIND), None)
         if worst is not None and self.health in (Health.CRITICAL, Health.WARNING):
-            return self.says(worst)
-        return self.unseen or "a leader leads, a majority fetches, nothing is told"
+            return self.summary_of(worst)
+        return self.unknown_reason or "A leader is active, a majority of voters fetches, no alert is firing"
 
     @property
-    def waiting(self) -> Sequence[Mapping[str, Any]]:
-        """Conditions that stand and are not told yet."""
-        pending: Sequence[Mapping[str, Any]] = self.portrait.get("pending") or ()
-        return pending
+    def pending(self) -> Sequence[PendingCondition]:
+        """Conditions whose hold has not expired."""
+        return self.status.pending if self.status else ()
 
-    def over(self, since_ms: Millis) -> Sequence[tuple[Alert, Alert]]:
-        """The alerts that resolved since then, the newest first: what was told last while they fired, and their end."""
-        told: dict[tuple[str, Millis], Alert] = {}
-        ended: list[tuple[Alert, Alert]] = []
+    def resolved_since(self, since_ms: Millis) -> Sequence[tuple[Alert, Alert]]:
+        """Returns the alerts that resolved since then, newest first: the last firing and the resolved transition."""
+        fired: dict[tuple[str, Millis], Alert] = {}
+        resolved: list[tuple[Alert, Alert]] = []
         for alert in self.history:
-            life = (alert.fingerprint, alert.started_at_ms)
+            key = (alert.fingerprint, alert.started_at_ms)
             if alert.state is AlertState.FIRING:
-                told[life] = alert
+                fired[key] = alert
             elif alert.observed_at_ms >= since_ms:
-                ended.append((told.get(life, alert), alert))
-        return ended[::-1]
+                resolved.append((fired.get(key, alert), alert))
+        return resolved[::-1]
 
-    def says(self, alert: Alert) -> str:
-        """What its rule says of it now; where it says nothing now, what was told."""
+    def summary_of(self, alert: Alert) -> str:
+        """Returns the summary of the rule's present finding; the alert's own where the rule finds nothing now."""
         now = self._findings.get((alert.rule, alert.subject))
         return alert.summary if now is None else now
 
     @cached_property
     def _findings(self) -> Mapping[tuple[str, str], str]:
-        return {(one["rule"], one["subject"]): one["summary"] for one in self.portrait.get("findings") or ()}
+        return {(one.rule, one.subject): one.summary for one in (self.status.findings if self.status else ())}
 
     @property
-    def gaps(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """The rules that cannot judge, by why."""
-        by_why: dict[str, list[Mapping[str, Any]]] = {}
-        for gap in self.portrait.get("cannot_tell") or ():
-            by_why.setdefault(gap["why"], []).append(gap)
+    def unknown_by_reason(self) -> Mapping[str, Sequence[UnknownRule]]:
+        """The rules whose result is unknown, by reason."""
+        by_why: dict[str, list[UnknownRule]] = {}
+        for one in self.status.unknown if self.status else ():
+            by_why.setdefault(one.why, []).append(one)
         return by_why
 
     @property
-    def recovered(self) -> Sequence[Recovered]:
+    def ended_recoveries(self) -> Sequence[EndedRecovery]:
         """Recoveries that ended since the job started."""
-        return () if self.seen is None else self.seen.recovered
+        return () if self.received is None else self.received.ended_recoveries
 
     def silence_of(self, alert: Alert) -> Silence | None:
-        """An active silence that covers this alert."""
-        return next((one for one in self.silences if one.active(self.now_ms) and one.covers(alert)), None)
+        """Returns an active silence that covers this alert."""
+        return next((one for one in self.silences if one.active(self.now_ms) and one.matches(alert)), None)
 
-    def to_row(self) -> dict[str, Plain]:
-        """The cluster in a few fields: an item of `/api/clusters`.
+    def row_json(self) -> dict[str, Plain]:
+        """Returns an item of `/api/clusters`.
 
-        Fields: name, health (critical, warning, unknown, healthy), headline, age_ms (of what is shown; null where
-        nothing was seen), alerts (how many fire, by severity), pending (how many wait for their hold); and as in
+        Fields: name, health (critical, warning, unknown, healthy), headline, age_ms (of the status; null without one),
+        alerts (how many fire, by severity), pending (how many conditions wait for their hold); and as in
         `status --json`: cluster_id, source, observed_at, leader_id, leader_epoch, voters, votes_needed,
-        voters_fetching, failures_left, recovering_partitions; null where nothing was seen.
+        voters_fetching, failures_left, recovering_partitions; null without a status.
         """
         counts = Counter(alert.severity for alert in self.firing)
+        plain = {} if self.status is None else selected_json(self.status, _ROW_FIELDS)
         return {
             "name": self.name,
             "health": self.health.value,
             "headline": self.headline,
             "age_ms": self.age_ms,
             "alerts": {severity.value: counts[severity] for severity in Severity},
-            "pending": len(self.waiting),
-            **{key: self.portrait.get(key) for key in _ROW},
+            "pending": len(self.pending),
+            **{name: plain.get(name) for name in _ROW_NAMES},
         }
 
-    def to_object(self) -> dict[str, Plain]:
-        """Everything: `/api/clusters/NAME`.
+    def to_json(self) -> dict[str, Plain]:
+        """Returns the fields of `/api/clusters/NAME`.
 
-        Fields: those of `to_row`; portrait (the fields of `cluster_status`, null without observations); firing
+        Fields: those of `row_json`; portrait (the cluster status: docs/status.schema.json; null without one); firing
         and history (alerts as lines of the jsonl sink, without sent_at; the newest 500 transitions, oldest first);
         recovered (topic, topic_id, since, ended); silences (id, cluster, rule, subject, severity, starts_at, ends_at,
         active, author, comment).
         """
         return {
-            **self.to_row(),
-            "portrait": dict(self.portrait) or None,
-            "firing": [_line(alert) for alert in self.firing],
-            "history": [_line(alert) for alert in self.history[-TRANSITIONS:]],
+            **self.row_json(),
+            "portrait": None if self.status is None else status_json(self.status),
+            "firing": [_alert_json(alert) for alert in self.firing],
+            "history": [_alert_json(alert) for alert in self.history[-TRANSITIONS_LIMIT:]],
             "recovered": [
                 {
                     "topic": one.topic,
@@ -192,25 +194,26 @@ class Dossier:
                     "since": iso(one.since_ms),
                     "ended": iso(one.ended_ms),
                 }
-                for one in self.recovered
+                for one in self.ended_recoveries
             ],
-            "silences": [shown(one, self.now_ms) for one in self.silences],
+            "silences": [silence_to_json(one, self.now_ms) for one in self.silences],
         }
 
 
-_ROW = (
-    *("cluster_id", "source", "observed_at", "leader_id", "leader_epoch", "voters", "votes_needed"),
+_ROW_FIELDS = (
+    *("cluster_id", "source", "observed_at_ms", "leader_id", "leader_epoch", "voters", "votes_needed"),
     *("voters_fetching", "failures_left", "recovering_partitions"),
 )
-_ORDER = list(Health)
+_ROW_NAMES = tuple("observed_at" if name == "observed_at_ms" else name for name in _ROW_FIELDS)
+_FROM_BEST_TO_WORST = list(Health)
 
 
-def worst_first(dossiers: Iterable[Dossier]) -> list[Dossier]:
-    """Critical, warning, unknown, healthy; among alike what pends first, then by name."""
-    return sorted(dossiers, key=lambda one: (-_ORDER.index(one.health), not one.waiting, one.name))
+def worst_first(views: Iterable[ClusterView]) -> list[ClusterView]:
+    """Returns critical, warning, unknown, healthy clusters; of equal health those with pending conditions first."""
+    return sorted(views, key=lambda one: (-_FROM_BEST_TO_WORST.index(one.health), not one.pending, one.name))
 
 
-def _line(alert: Alert) -> dict[str, Plain]:
+def _alert_json(alert: Alert) -> dict[str, Plain]:
     line = to_object(alert, alert.observed_at_ms)
     del line["sent_at"]
     return line

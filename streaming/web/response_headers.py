@@ -1,4 +1,4 @@
-"""What goes with every answer of the page: what a browser may do with it, and its size."""
+"""The headers and the compression of every response."""
 
 import gzip
 
@@ -11,8 +11,8 @@ _POLICY = (
 )
 
 
-def guarded(response: Response) -> Response:
-    """Nothing of others is loaded, nothing is guessed, kept or shown inside others; what is large is packed."""
+def add_response_headers(response: Response) -> Response:
+    """Forbids foreign content, type guessing, caching and framing; compresses large bodies."""
     response.headers["Content-Security-Policy"] = _POLICY
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Referrer-Policy"] = "no-referrer"

@@ -1,7 +1,7 @@
-"""Drawing: the templates, and how values are written in them. The page of a job and a report are drawn by the same.
+"""Renders the templates of the page and of a report, and formats the values in them.
 
-Names come from clusters, and whoever may create a topic may choose one: everything is escaped, and characters that
-hide or turn text around are written out.
+Names come from clusters, and anybody who may create a topic chooses one: every value is escaped, and characters that
+hide or reverse text are written as escapes.
 """
 
 import base64
@@ -15,35 +15,35 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from connectors.sinks.alert_json import from_iso, iso
-from connectors.sinks.evidence_format import duration, visible, written
+from connectors.sinks.alert_json import iso
+from connectors.sinks.evidence_format import duration, evidence_lines, visible
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
-from rules.rule_page import default_of, page_of, silence_of, times_of
-from streaming.web.timeline_lanes import changed
+from rules.rule_page import default_of, inhibition_of, page_of, times_of
+from streaming.web.timeline_lanes import voter_change_text
 
 _FIELD = re.compile(r" *[a-z][a-z0-9_]*")
 _STATIC = files("streaming.web") / "static"
 
 
-def draw(template: str, **shown: Any) -> Markup:
-    """A template's HTML, safe to be put into another."""
-    return Markup(_environment().get_template(template).render(**shown))  # noqa: S704 - what autoescape made
+def render(template: str, **values: Any) -> Markup:
+    """Returns a template's HTML; another template may insert it as it is."""
+    return Markup(_environment().get_template(template).render(**values))  # noqa: S704 - autoescape made it
 
 
 @cache
 def asset(name: str) -> str:
-    """A style sheet or script of ours."""
+    """Returns the text of a style sheet, script or icon in `static`."""
     return (_STATIC / name).read_text(encoding="utf-8")
 
 
 def inline(text: str) -> Markup:
-    """A style sheet or script of ours as it goes into a document, letter by letter: its digest is of these."""
-    return Markup(text)  # noqa: S704 - an asset, nobody's input
+    """Returns a style sheet or script as it is inserted into a document: unchanged, so that its digest is right."""
+    return Markup(text)  # noqa: S704 - a file of the package, no input
 
 
 def digest(text: str) -> str:
-    """How a Content-Security-Policy names an inline style or script."""
+    """Returns the digest that a Content-Security-Policy uses for an inline style or script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -55,29 +55,29 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_written,
+        finalize=_printable,
     )
     environment.filters.update(
         ago=lambda ms: "unknown" if ms is None else duration(max(0, ms)),
         iso=iso,
         clock=_clock,
-        at_ms=from_iso,
         count=_count,
-        evidence=written,
-        spaced=_spaced,
-        changed=changed,
-        mark=lambda value: "?" if value is None else value,
+        evidence=evidence_lines,
+        field_name=_field_name,
+        voter_change=voter_change_text,
+        or_question=lambda value: "?" if value is None else value,
         known=lambda value: "unknown" if value is None else value,
+        not_fetching=lambda liveness: "not fetching" if liveness == "silent" else liveness,
         ids=lambda nodes: ", ".join(map(str, nodes)) if nodes else "none",
     )
     environment.globals.update(
-        rules=RULES, page_of=page_of, times_of=times_of, silence_of=silence_of, default_of=default_of
+        rules=RULES, page_of=page_of, times_of=times_of, inhibition_of=inhibition_of, default_of=default_of
     )
     return environment
 
 
-def _written(value: object) -> object:
-    """Every value of every template passes here, and is escaped after it."""
+def _printable(value: object) -> object:
+    """Formats every value of every template, before it is escaped."""
     if value is None:
         return "unknown"
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
@@ -85,16 +85,16 @@ def _written(value: object) -> object:
     return visible(value, keep="\n")
 
 
-def _spaced(name: str) -> str:
-    """A field's name with blanks; what is no such name, a directory id for one, stays as it is."""
+def _field_name(name: str) -> str:
+    """Returns a field's name with blanks; any other text, such as a directory id, unchanged."""
     return name.replace("_", " ") if _FIELD.fullmatch(name) else name
 
 
 def _clock(at_ms: Millis) -> str:
-    """`2026-11-20 08:15:04`, UTC."""
+    """Returns a time as `2026-11-20 08:15:04`, UTC."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _count(number: int | None) -> str:
-    """With thin blanks between the thousands."""
+    """Returns a number with thin spaces between the thousands."""
     return "unknown" if number is None else f"{number:,}".replace(",", "\u202f")

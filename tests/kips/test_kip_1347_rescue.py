@@ -16,7 +16,7 @@ from rules.model.identifiers import Offset
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
 from streaming.rescue import rescue_plan as planning
-from streaming.rescue.rescue_plan import RescuePlan, plan, shown, steps
+from streaming.rescue.rescue_plan import RescuePlan, make_plan, plan_json, steps
 from streaming.status.from_log_dir import replay_log_dir
 from tests.unit.connectors.logdir.log_dirs import leader_change, stopped_quorum, write_log_dir
 from tests.unit.rules.situation import failing, findings, healthy, leaderless, name_not_found, with_broker
@@ -35,7 +35,7 @@ def stopped(tmp_path: Path) -> Path:
 
 
 def made(folder: Path, *nodes: int, wanted: str | None = NEW) -> RescuePlan:
-    return plan([replay_log_dir(folder / f"node-{node}") for node in nodes], wanted)
+    return make_plan([replay_log_dir(folder / f"node-{node}") for node in nodes], wanted)
 
 
 def warned(made: RescuePlan, *words: str) -> bool:
@@ -75,7 +75,7 @@ def test_the_dry_run_says_what_the_override_would_line_by_line_and_writes_nothin
         "Would create complete snapshot at offset 61, epoch 1 with updated VotersRecord",
         "Would be called: 00000000000000000061-0000000001.checkpoint",
     ]
-    said: dict[str, Any] = shown(found)
+    said: dict[str, Any] = plan_json(found)
     assert (said["outcome"], said["written"]) == ("passed", False)
     assert sorted((path, path.stat().st_mtime_ns) for path in stopped.rglob("*")) == before
 
@@ -83,7 +83,7 @@ def test_the_dry_run_says_what_the_override_would_line_by_line_and_writes_nothin
 @pytest.mark.kip("E029")
 def test_read_then_compare_then_refuse_all_but_new_endpoints(stopped: Path) -> None:
     def outcome(wanted: str) -> object:
-        return shown(made(stopped, 1, wanted=wanted))["outcome"]
+        return plan_json(made(stopped, 1, wanted=wanted))["outcome"]
 
     assert outcome(RECORDED) == "no-change", (
         "the state is snapshot and log: the newest endpoints, not the formatted ones"
@@ -110,7 +110,7 @@ def test_snapshot_and_tail_tell_the_state_that_the_whole_log_tells(stopped: Path
 
     whole, behind = replay_log_dir(stopped / "node-1"), replay_log_dir(stopped / "node-2")
 
-    assert (whole.disk.first_offset, behind.disk.first_offset) == (0, 37)
+    assert (whole.contents.first_offset, behind.contents.first_offset) == (0, 37)
     assert state(whole.machine.quorum()) == state(behind.machine.quorum())
     logs = [read.machine.log.partitions.topics for read in (whole, behind)]
     held = [
@@ -118,7 +118,7 @@ def test_snapshot_and_tail_tell_the_state_that_the_whole_log_tells(stopped: Path
         for log in logs
     ]
     assert held[0] == held[1]
-    histories = [[one.voters for one in read.disk.voter_sets if not one.in_snapshot] for read in (whole, behind)]
+    histories = [[one.voters for one in read.contents.voter_sets if not one.in_snapshot] for read in (whole, behind)]
     assert histories[0] == histories[1]
     assert [one.offset for one in histories[0]] == [2, 36], "and the history of the voters"
     assert len(held[0]) == 3, "a topic of three partitions"
@@ -140,7 +140,7 @@ def test_what_a_snapshot_contains_header_kraft_version_voters_the_metadata_and_f
 @pytest.mark.kip("E048", "E049")
 def test_a_snapshot_is_called_by_the_end_and_epoch_of_the_log_it_stands_for(stopped: Path) -> None:
     """Kafka's own one: read up to there, our name for it is Kafka's."""
-    then = replay_log_dir(stopped / "node-1", AtOffset(offset=Offset(36))).disk
+    then = replay_log_dir(stopped / "node-1", AtOffset(offset=Offset(36))).contents
 
     assert checkpoint_name(then.end_offset, then.epoch or 0) == SNAPSHOT
     assert [one.snapshot for one in made(stopped, 2, 3).disks] == [
@@ -181,7 +181,7 @@ def test_a_damaged_log_does_not_vouch_for_what_was_committed(stopped: Path) -> N
 def test_a_broker_holds_the_voters_as_the_controllers_do(stopped: Path) -> None:
     broker, controller = (replay_log_dir(stopped / f"node-{node}") for node in (101, 1))
 
-    assert broker.disk.voter_sets[-1].voters.voters == controller.disk.voter_sets[-1].voters.voters
+    assert broker.contents.voter_sets[-1].voters.voters == controller.contents.voter_sets[-1].voters.voters
     assert broker.machine.quorum().committed == controller.machine.quorum().committed is not None
     assert not any(one.is_voter for one in made(stopped, 101).disks)
 
@@ -296,8 +296,8 @@ def test_a_static_quorum_has_nothing_to_override(tmp_path: Path) -> None:
     folder = write_log_dir(tmp_path, {0: leader_change()})
     (folder / "meta.properties").write_text("node.id=1\n")
 
-    with pytest.raises(UsageError, match=r"is of a static quorum: its voters stand in controller\.quorum\.voters"):
-        plan([replay_log_dir(folder)], NEW)
+    with pytest.raises(UsageError, match=r"belongs to a static quorum: its voters are in controller\.quorum\.voters"):
+        make_plan([replay_log_dir(folder)], NEW)
 
 
 def test_disks_that_cannot_be_assessed_together_are_refused(stopped: Path) -> None:
@@ -307,7 +307,7 @@ def test_disks_that_cannot_be_assessed_together_are_refused(stopped: Path) -> No
         made(stopped, 2, wanted="x")
     meta = stopped / "node-3" / "meta.properties"
     meta.write_text(meta.read_text().replace("vUKL8329QBu98AEWDcwiEw", "another"))
-    with pytest.raises(UsageError, match="the disks are of 2 clusters"):
+    with pytest.raises(UsageError, match="the disks belong to 2 clusters"):
         made(stopped, 2, 3)
     shutil.rmtree(stopped / "node-1" / PARTITION)
     with pytest.raises(UsageError, match="no metadata log is in"):

@@ -9,8 +9,9 @@ from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import Answer, Reason
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
-from streaming.status import overview
-from tests.kips.test_kip_856_gauges import glimpse, status
+from streaming.status.build_status import cluster_status
+from streaming.status.status_json import replication_json
+from tests.kips.test_kip_856_gauges import state_of, status
 from tests.unit.rules.situation import (
     endpoint,
     evaluation_of,
@@ -28,7 +29,7 @@ from tests.unit.streaming.replay.log_script import LogScript, apply, key, machin
 
 
 def replication(quorum: Quorum) -> list[dict[str, Any]]:
-    said: dict[str, Any] = overview.replication(glimpse(quorum))
+    said: dict[str, Any] = replication_json(cluster_status(state_of(quorum)))
     rows: list[dict[str, Any]] = said["replicas"]
     return rows
 

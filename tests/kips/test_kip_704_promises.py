@@ -9,8 +9,9 @@ import pytest
 from rules.finding import Finding
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
-from streaming.status.overview import partitions
-from tests.kips.test_kip_856_gauges import glimpse
+from streaming.status.build_status import cluster_status
+from streaming.status.status_json import partitions_json
+from tests.kips.test_kip_856_gauges import state_of
 from tests.unit.rules.situation import findings
 from tests.unit.streaming.replay.log_script import LogScript, apply, machine
 
@@ -157,7 +158,7 @@ def test_stuck_is_told_with_its_fields_and_so_does_partitions() -> None:
     assert evidence["since_timestamp_ms"] == began.since_timestamp_ms
     assert (finding.evidence["topic"], finding.evidence["topic_id"]) == ("orders", "id-of-orders")
     assert "2 more leaders elected since" in finding.summary
-    shown = partitions(glimpse(quorum))
+    shown = partitions_json(cluster_status(state_of(quorum)))
     listed = shown["recovering"]
     assert isinstance(listed, list)
     assert isinstance(listed[0], dict)

@@ -13,7 +13,7 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Endpoint, ReplicaKey
 from rules.model.quorum import Quorum
 from rules.remedy_commands import controller_bootstrap
-from streaming.status.overview import verdict
+from streaming.status.build_voters import endpoint_verdict
 from tests.kips.test_kip_856_gauges import status
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
 from tests.unit.connectors.metadata.metadata_record_schemas import written
@@ -95,7 +95,7 @@ def test_a_voter_without_endpoints_is_unknown_and_not_stale() -> None:
     assert findings(quorum, RULE) == []
     assert (RULE, "voter 1") in unknown(quorum)
     first = endpoint_statuses(quorum, quorum.poll, thresholds_for({})[RULE])[0]
-    assert verdict(first) == "unknown"
+    assert endpoint_verdict(first) == "unknown"
 
 
 @pytest.mark.kip("C004")

@@ -12,8 +12,9 @@ from rules.model.monitoring import Reason
 from rules.model.poll import Replica
 from rules.model.quorum import Quorum
 from rules.remedy_commands import add_controller, describe_status, remove_controller
-from streaming.status import overview
+from streaming.status.build_status import cluster_status
 from streaming.status.cluster_state import ClusterState
+from streaming.status.status_json import replication_json, status_json
 from tests.unit.rules.situation import (
     NOW,
     failing,
@@ -27,21 +28,21 @@ from tests.unit.rules.situation import (
 )
 
 
-def glimpse(quorum: Quorum) -> ClusterState:
+def state_of(quorum: Quorum) -> ClusterState:
     thresholds = thresholds_for({})
     return ClusterState(
         quorum=quorum,
         evaluation=evaluate(quorum, thresholds),
         thresholds=thresholds,
         taken_at_ms=NOW,
-        looked_since_ms=NOW,
+        queried_since_ms=NOW,
         recorded_at_ms=None,
         missing=(),
     )
 
 
 def status(quorum: Quorum) -> dict[str, Any]:
-    return overview.status(glimpse(quorum))
+    return status_json(cluster_status(state_of(quorum)))
 
 
 @pytest.mark.kip("D100")
@@ -171,9 +172,8 @@ def test_where_each_log_ends_is_shown_and_unknown_is_null() -> None:
     quorum = voter_not_fetching(healthy(3), 2, end=9_000)
     assert quorum.poll is not None
     unheard = replace(row(key(101), end=None), last_fetch_ms=None, last_caught_up_ms=None)
-    said: dict[str, Any] = overview.replication(
-        glimpse(replace(quorum, poll=replace(quorum.poll, observers=(unheard,))))
-    )
+    state = state_of(replace(quorum, poll=replace(quorum.poll, observers=(unheard,))))
+    said: dict[str, Any] = replication_json(cluster_status(state))
 
     ends = {one["node_id"]: (one["log_end_offset"], one["lag"]) for one in said["replicas"]}
     assert ends == {3: (10_000, 0), 1: (10_000, 0), 2: (9_000, 1_000), 101: (None, None)}

@@ -14,7 +14,7 @@ from connectors.logdir.meta_properties import read_meta_properties
 from connectors.logdir.quorum_state import ElectionState, read_election_state
 from connectors.metadata.record_schemas import record_schemas
 from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
-from streaming.rescue.rescue_plan import plan
+from streaming.rescue.rescue_plan import make_plan
 from streaming.status.from_log_dir import replay_log_dir
 from tests.kips.test_kip_595_records import events, voters_record
 from tests.kips.test_kip_853_voter_endpoints import shown
@@ -66,16 +66,16 @@ def test_a_metadata_log_dir_says_in_its_meta_properties_whose_it_is_and_without_
 ) -> None:
     folder = stopped_quorum(tmp_path) / "node-2"
     properties = folder / "meta.properties"
-    of_disk = replay_log_dir(folder).disk
+    of_disk = replay_log_dir(folder).contents
     assert of_disk.folder == folder / PARTITION, "the metadata log lies under metadata.log.dir"
     assert of_disk.identity is not None
     assert f"directory.id={of_disk.identity.directory_id}" in properties.read_text().splitlines()
 
     properties.unlink()
 
-    assert replay_log_dir(folder).disk.identity is None
+    assert replay_log_dir(folder).contents.meta_properties is None
     with pytest.raises(UsageError, match=r"whose disk this is is not known: copy its meta\.properties along"):
-        plan([replay_log_dir(folder)], None)
+        make_plan([replay_log_dir(folder)], None)
 
 
 @pytest.mark.kip("A054")

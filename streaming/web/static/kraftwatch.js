@@ -1,5 +1,5 @@
-// Keeps the page as the job sees it: asks for it again, and changes only what is different, so that scroll, focus,
-// what is open and what is being typed stay. Without it the page reloads itself every ten seconds.
+// Updates the page: requests it again and changes only what differs, so that scroll position, focus, open details and
+// typed text stay. Without this script the page reloads every ten seconds.
 "use strict";
 (() => {
   const EVERY_MS = 2000;
@@ -7,12 +7,12 @@
   const lost = document.getElementById("lost");
   document.documentElement.classList.add("js");
 
-  // --- changing what is different -----------------------------------------------------------------------------
+  // --- updating the document -----------------------------------------------------------------------------
 
   const keyOf = (node) => node.nodeType === 1 ? node.id || node.getAttribute("data-key") || "" : "";
-  const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
+  const sameKind = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
 
-  const become = (old, fresh) => {
+  const update = (old, fresh) => {
     if (old.nodeType !== 1) {
       if (old.data !== fresh.data) old.data = fresh.data;
       return;
@@ -24,51 +24,51 @@
     for (const { name, value } of fresh.attributes) {
       if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     }
-    children(old, fresh);
+    updateChildren(old, fresh);
   };
 
-  const children = (old, fresh) => {
+  const updateChildren = (old, fresh) => {
     const keyed = new Map();
     for (const child of old.childNodes) if (keyOf(child)) keyed.set(keyOf(child), child);
     let at = old.firstChild;
     for (const wanted of [...fresh.childNodes]) {
       const known = keyOf(wanted) ? keyed.get(keyOf(wanted)) : null;
-      if (known && alike(known, wanted)) {
+      if (known && sameKind(known, wanted)) {
         if (known === at) at = at.nextSibling;
         else old.insertBefore(known, at);
-        become(known, wanted);
-      } else if (at && !keyOf(at) && alike(at, wanted)) {
+        update(known, wanted);
+      } else if (at && !keyOf(at) && sameKind(at, wanted)) {
         const here = at;
         at = at.nextSibling;
-        become(here, wanted);
+        update(here, wanted);
       } else {
         old.insertBefore(document.importNode(wanted, true), at);
       }
     }
     while (at) {
-      const gone = at;
+      const removed = at;
       at = at.nextSibling;
-      gone.remove();
+      removed.remove();
     }
   };
 
-  // --- asking again -------------------------------------------------------------------------------------------
+  // --- requesting the page again -------------------------------------------------------------------------------------------
 
-  let seenAt = Date.now();
+  let answeredAt = Date.now();
   let ahead = 0;
-  let asking = null;
-  let again = 0;
+  let pending = null;
+  let timer = 0;
 
   const clock = () => {
     const asOf = document.getElementById("as-of");
     ahead = Number(asOf.dataset.now) - Date.now();
-    seenAt = Date.now();
+    answeredAt = Date.now();
   };
 
-  const look = async () => {
-    clearTimeout(again);
-    if (asking) asking.abort();
-    const mine = asking = new AbortController();
+  const refresh = async () => {
+    clearTimeout(timer);
+    if (pending) pending.abort();
+    const mine = pending = new AbortController();
     const began = performance.now();
     const deadline = setTimeout(() => mine.abort(), 15000);
     try {
@@ -78,8 +78,8 @@
       if (answer.status === 200) {
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         const fresh = page.getElementById("main");
-        become(main, fresh);
-        become(document.getElementById("as-of"), page.getElementById("as-of"));
+        update(main, fresh);
+        update(document.getElementById("as-of"), page.getElementById("as-of"));
         document.title = page.title;
       } else if (answer.status !== 304) {
         throw new Error("status " + answer.status);
@@ -89,18 +89,18 @@
       clock();
       lost.hidden = true;
     } catch (problem) {
-      if (asking !== mine) return;
+      if (pending !== mine) return;
     } finally {
       clearTimeout(deadline);
-      if (asking === mine) {
-        asking = null;
-        // A page that takes long to draw, or a slow line, is asked for less often.
-        again = setTimeout(look, Math.max(EVERY_MS, 5 * (performance.now() - began)));
+      if (pending === mine) {
+        pending = null;
+        // A page that takes long, or a slow connection, is requested less often.
+        timer = setTimeout(refresh, Math.max(EVERY_MS, 5 * (performance.now() - began)));
       }
     }
   };
 
-  const words = (ms) => {
+  const duration = (ms) => {
     const seconds = Math.max(0, ms) / 1000;
     if (seconds < 10) return seconds.toFixed(1) + " s";
     const whole = Math.round(seconds);
@@ -118,11 +118,11 @@
     const asOf = document.getElementById("as-of");
     asOf.textContent = new Date(Number(asOf.dataset.now)).toISOString().slice(0, 19).replace("T", " ");
     for (const each of document.querySelectorAll("time[data-since]")) {
-      each.textContent = words(now - Number(each.dataset.since)) + " ago";
+      each.textContent = duration(now - Number(each.dataset.since)) + " ago";
     }
-    const silent = Date.now() - seenAt;
-    if (silent > 10000) {
-      lost.textContent = "The job has not answered for " + words(silent) + ": what stands here is that old.";
+    const unanswered = Date.now() - answeredAt;
+    if (unanswered > 10000) {
+      lost.textContent = "The job has not answered for " + duration(unanswered) + ": this page is that old.";
       lost.hidden = false;
     }
   };
@@ -130,25 +130,25 @@
   if (main.dataset.live !== undefined) {
     clock();
     setInterval(tick, 1000);
-    again = setTimeout(look, EVERY_MS);
+    timer = setTimeout(refresh, EVERY_MS);
     document.addEventListener("visibilitychange", () => {
       if (document.hidden) {
-        clearTimeout(again);
+        clearTimeout(timer);
       } else {
-        seenAt = Date.now();
-        look();
+        answeredAt = Date.now();
+        refresh();
       }
     });
   }
 
-  // --- finding, pointing, copying -------------------------------------------------------------------------------
+  // --- search, timeline texts, copy buttons -------------------------------------------------------------------------------
 
   let typing = 0;
   const find = (form) => {
-    const asked = new URLSearchParams(new FormData(form));
-    for (const [name, value] of [...asked]) if (!value) asked.delete(name);
-    history.replaceState(null, "", location.pathname + (asked.size ? "?" + asked : ""));
-    look();
+    const query = new URLSearchParams(new FormData(form));
+    for (const [name, value] of [...query]) if (!value) query.delete(name);
+    history.replaceState(null, "", location.pathname + (query.size ? "?" + query : ""));
+    refresh();
   };
   document.addEventListener("input", (event) => {
     const form = event.target.closest("form.find");
@@ -177,7 +177,7 @@
     try {
       await navigator.clipboard.writeText(code.textContent);
     } catch (problem) {
-      // Browsers give a page of another machine no clipboard unless it comes by TLS: the old way works everywhere.
+      // Without TLS a browser gives a page from another host no clipboard; execCommand works everywhere.
       getSelection().selectAllChildren(code);
       document.execCommand("copy");
     }

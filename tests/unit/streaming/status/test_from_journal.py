@@ -1,25 +1,26 @@
-"""The recorded state of a journal, and when one look has seen enough."""
+"""The recorded state of a journal, and when a query of a cluster is complete."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from connectors.cluster_connection import Cluster
+from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
-from connectors.event import Event, ObservationFailed, QuorumPolled, to_json
+from connectors.event import Event, to_json
 from connectors.gather.observation_writer import wall_ms
-from connectors.journal.writer import Recorder
-from connectors.observation import Kind, Observation
-from connectors.point_in_time import AtOffset, AtTime, Moment
+from connectors.journal.writer import JournalWriter
+from connectors.observation import Observation, ObservationKind
+from connectors.observation_event import ObservationFailed, QuorumPolled
+from connectors.point_in_time import AtOffset, AtTime, PointInTime
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import ObservationSource, Reason, Vantage
 from streaming.replay.machine import Machine
-from streaming.status.cluster_state import Glimpse
-from streaming.status.from_journal import Recorded, has_journal, recorded, remembered
-from streaming.status.live_cluster import Target, View
-from tests.unit.connectors.logdir.log_dirs import leading, noops
+from streaming.status.cluster_state import ClusterState
+from streaming.status.from_journal import ReplayedJournal, has_journal, recorded_state, replay_journal
+from streaming.status.live_cluster import LiveCluster, QueryTarget
+from tests.unit.connectors.logdir.log_dirs import leader_change, noops
 from tests.unit.rules.situation import key, row
 
 AT = 1_790_000_000_000
@@ -40,11 +41,11 @@ def polled(epoch: int = 7) -> QuorumPolled:
 
 
 def unseen(reason: Reason, sight: ObservationSource = ObservationSource.LOG) -> ObservationFailed:
-    return ObservationFailed(sight=sight, endpoint=PLACE, reason=reason, detail="")
+    return ObservationFailed(source=sight, endpoint=PLACE, reason=reason, detail="")
 
 
 def observed(event: Event, at_ms: int, cluster: str = "a") -> Observation:
-    kind = Kind.QUORUM if isinstance(event, QuorumPolled) else Kind.UNSEEN
+    kind = ObservationKind.QUORUM if isinstance(event, QuorumPolled) else ObservationKind.FAILED
     return Observation(cluster=cluster, kind=kind, observed_at_ms=at_ms, payload=to_json(event))
 
 
@@ -52,8 +53,8 @@ def machine(name: str) -> Machine:
     return Machine(name, None, (PLACE,), Vantage.INSIDE)
 
 
-def glimpse_of(one: Recorded) -> Glimpse:
-    return remembered(one.machine, one.newest_ms, thresholds_for({}), missing=one.missing)
+def state_of(one: ReplayedJournal) -> ClusterState:
+    return recorded_state(one.machine, one.newest_ms, thresholds_for({}), missing=one.missing)
 
 
 def records(first: int, last: int, at_ms: int) -> Observation:
@@ -61,18 +62,18 @@ def records(first: int, last: int, at_ms: int) -> Observation:
     begins = first == 0
     return Observation(
         cluster="a",
-        kind=Kind.RECORDS,
+        kind=ObservationKind.RECORDS,
         observed_at_ms=at_ms,
         base_offset=first,
         last_offset=last,
         leader_epoch=1,
         high_watermark=last + 1,
-        payload=(leading(timestamp=at_ms) if begins else b"") + noops(first + begins, last - first + 1 - begins),
+        payload=(leader_change(timestamp=at_ms) if begins else b"") + noops(first + begins, last - first + 1 - begins),
     )
 
 
 def journal(folder: Path, rows: Iterable[Observation]) -> Path:
-    with Recorder(folder) as recorder:
+    with JournalWriter(folder) as recorder:
         recorder.append(list(rows))
         recorder.publish()
     return folder
@@ -81,117 +82,117 @@ def journal(folder: Path, rows: Iterable[Observation]) -> Path:
 def test_every_cluster_of_the_journal_is_replayed_to_its_newest_row(tmp_path: Path) -> None:
     rows = [observed(polled(7), AT), observed(polled(3), AT, "b"), observed(polled(8), AT + 1_000)]
 
-    found = recorded(journal(tmp_path / "journal", rows), machine)
+    found = replay_journal(journal(tmp_path / "journal", rows), machine)
 
     assert {name: one.machine.quorum().leader_epoch for name, one in found.items()} == {"a": 8, "b": 3}
     assert found["a"].newest_ms == AT + 1_000
 
 
 @pytest.mark.parametrize("given", ["", "journal"])
-def test_the_checkpoint_folder_will_do_as_well_as_the_journal_in_it(tmp_path: Path, given: str) -> None:
+def test_checkpoint_folder_or_journal_folder_is_accepted(tmp_path: Path, given: str) -> None:
     journal(tmp_path / "journal", [observed(polled(), AT)])
 
-    assert list(recorded(tmp_path / given, machine)) == ["a"]
+    assert list(replay_journal(tmp_path / given, machine)) == ["a"]
 
 
-def test_only_those_asked_for_are_replayed(tmp_path: Path) -> None:
+def test_only_clusters_with_a_machine_are_replayed(tmp_path: Path) -> None:
     rows = [observed(polled(), AT), observed(polled(), AT, "b")]
 
-    found = recorded(journal(tmp_path / "journal", rows), lambda name: machine(name) if name == "b" else None)
+    found = replay_journal(journal(tmp_path / "journal", rows), lambda name: machine(name) if name == "b" else None)
 
     assert list(found) == ["b"]
 
 
-def test_looks_of_days_ago_are_passed_over(tmp_path: Path) -> None:
+def test_polls_older_than_a_day_are_skipped(tmp_path: Path) -> None:
     days_ago = [observed(polled(epoch), AT - 3 * 86_400_000 + epoch) for epoch in (1, 2)]
     gone = observed(polled(1), AT - 3 * 86_400_000, "gone")
 
-    found = recorded(journal(tmp_path / "journal", [*days_ago, gone, observed(polled(9), AT)]), machine)
+    found = replay_journal(journal(tmp_path / "journal", [*days_ago, gone, observed(polled(9), AT)]), machine)
 
-    assert list(found) == ["a"], "of a cluster that was last seen days ago nothing but looks are left"
+    assert list(found) == ["a"], "of the other cluster only old polls are left"
     assert found["a"].machine.quorum().leader_epoch == 9
     assert found["a"].machine.sequence == 3
 
 
-def test_no_journal_there(tmp_path: Path) -> None:
+def test_folder_without_a_journal_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no journal is there; give the --checkpoint folder of `kraftwatch run`"):
-        recorded(tmp_path, machine)
+        replay_journal(tmp_path, machine)
 
 
-def test_a_journal_that_begins_in_the_middle_says_so_and_how_old_it_is(tmp_path: Path) -> None:
-    found = recorded(journal(tmp_path / "journal", [observed(polled(), AT)]), machine)
+def test_journal_without_the_beginning_of_the_log_is_missing_it(tmp_path: Path) -> None:
+    found = replay_journal(journal(tmp_path / "journal", [observed(polled(), AT)]), machine)
 
-    seen = glimpse_of(found["a"])
+    state = state_of(found["a"])
 
-    assert seen.missing == ("the journal no longer reaches back to the beginning of the log",)
-    assert seen.source == "journal"
-    assert seen.age_ms == seen.taken_at_ms - AT
-
-
-def view() -> View:
-    return View(Target(cluster=Cluster(name="a", bootstrap=(("c1.test", 9093),))))
+    assert state.missing == ("the beginning of the log: the journal no longer reaches back to it",)
+    assert state.source == "journal"
+    assert state.age_ms == state.taken_at_ms - AT
 
 
-def began(looked: View) -> Millis:
-    since = looked.glimpse().looked_since_ms
+def live_cluster() -> LiveCluster:
+    return LiveCluster(QueryTarget(cluster=ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))))
+
+
+def query_began_ms(live: LiveCluster) -> Millis:
+    since = live.state().queried_since_ms
     assert since is not None
     return since
 
 
-def test_nothing_seen_yet_is_not_enough() -> None:
-    looked = view()
+def test_query_without_an_answer_is_not_complete() -> None:
+    live = live_cluster()
 
-    assert not looked.settled()
-    assert looked.missing() == ("the metadata log was not answered", "DescribeQuorum was not answered")
-
-
-def test_an_election_is_waited_out_and_what_lasts_longer_is_believed() -> None:
-    looked = view()
-    at = began(looked)
-
-    looked.apply(observed(unseen(Reason.NO_LEADER), at + 100))
-    looked.apply(observed(unseen(Reason.NO_LEADER), at + 3_000))
-    assert not looked.settled(), "two seconds without a leader are an election"
-
-    looked.apply(observed(unseen(Reason.NO_LEADER), at + 5_200))
-    assert looked.settled()
-    assert [one.rule for one in looked.glimpse().evaluation.findings] == ["no-leader"]
+    assert not live.complete()
+    assert live.missing() == ("the metadata log was not answered", "DescribeQuorum was not answered")
 
 
-def test_time_outs_say_nothing_however_long() -> None:
-    looked = view()
-    at = began(looked)
+def test_query_waits_for_an_election_and_ends_when_no_leader_follows() -> None:
+    live = live_cluster()
+    at = query_began_ms(live)
+
+    live.apply(observed(unseen(Reason.NO_LEADER), at + 100))
+    live.apply(observed(unseen(Reason.NO_LEADER), at + 3_000))
+    assert not live.complete(), "two seconds without a leader are an election"
+
+    live.apply(observed(unseen(Reason.NO_LEADER), at + 5_200))
+    assert live.complete()
+    assert [one.rule for one in live.state().evaluation.findings] == ["no-leader"]
+
+
+def test_time_outs_do_not_complete_a_query() -> None:
+    live = live_cluster()
+    at = query_began_ms(live)
 
     for passed in range(0, 9_000, 1_000):
-        looked.apply(observed(unseen(Reason.TIMED_OUT), at + passed))
+        live.apply(observed(unseen(Reason.TIMED_OUT), at + passed))
 
-    assert not looked.settled()
-    assert looked.glimpse().source == "none"
-
-
-def test_a_poll_is_one_of_the_things_wished_for() -> None:
-    looked = view()
-
-    looked.apply(observed(polled(), began(looked) + 100))
-
-    assert looked.missing() == ("the metadata log was not answered",)
-    assert looked.glimpse().answered
+    assert not live.complete()
+    assert live.state().source == "none"
 
 
-def test_a_recorded_state_that_begins_in_the_middle_is_shown_only_until_somebody_answers(tmp_path: Path) -> None:
-    found = recorded(journal(tmp_path / "journal", [observed(polled(7), AT)]), machine)
-    cluster = Cluster(name="a", bootstrap=(("c1.test", 9093),))
-    looked = View(Target(cluster=cluster, recorded=found["a"]))
-    assert looked.glimpse().quorum.leader_epoch == 7
-    assert looked.glimpse().source == "journal"
+def test_poll_without_the_log_is_incomplete() -> None:
+    live = live_cluster()
 
-    looked.apply(observed(polled(9), began(looked) + 100))
+    live.apply(observed(polled(), query_began_ms(live) + 100))
 
-    assert looked.glimpse().quorum.leader_epoch == 9
-    assert looked.glimpse().source == "live"
+    assert live.missing() == ("the metadata log was not answered",)
+    assert live.state().answered
 
 
-def told(tmp_path: Path, upto: Moment | None) -> Recorded:
+def test_incomplete_recorded_state_is_used_until_a_node_answers(tmp_path: Path) -> None:
+    found = replay_journal(journal(tmp_path / "journal", [observed(polled(7), AT)]), machine)
+    cluster = ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))
+    live = LiveCluster(QueryTarget(cluster=cluster, recorded=found["a"]))
+    assert live.state().quorum.leader_epoch == 7
+    assert live.state().source == "journal"
+
+    live.apply(observed(polled(9), query_began_ms(live) + 100))
+
+    assert live.state().quorum.leader_epoch == 9
+    assert live.state().source == "live"
+
+
+def replayed(tmp_path: Path, upto: PointInTime | None) -> ReplayedJournal:
     """Of a log read in two goes, with a poll of an epoch of its own before, between and after."""
     rows = [
         observed(polled(1), AT),
@@ -200,7 +201,7 @@ def told(tmp_path: Path, upto: Moment | None) -> Recorded:
         records(5, 9, AT + 3_000),
         observed(polled(3), AT + 4_000),
     ]
-    return recorded(journal(tmp_path / "journal", rows), machine, upto=upto)["a"]
+    return replay_journal(journal(tmp_path / "journal", rows), machine, upto=upto)["a"]
 
 
 @pytest.mark.parametrize(
@@ -217,8 +218,10 @@ def told(tmp_path: Path, upto: Moment | None) -> Recorded:
         (AtTime(at_ms=Millis(AT + 4_000)), 9, 3),
     ],
 )
-def test_the_journal_as_of_then(tmp_path: Path, upto: Moment | None, last_offset: int | None, epoch: int) -> None:
-    one = told(tmp_path, upto)
+def test_journal_as_of_a_point_in_time(
+    tmp_path: Path, upto: PointInTime | None, last_offset: int | None, epoch: int
+) -> None:
+    one = replayed(tmp_path, upto)
 
     quorum = one.machine.quorum()
     assert quorum.last_offset == last_offset
@@ -238,57 +241,59 @@ def test_the_journal_as_of_then(tmp_path: Path, upto: Moment | None, last_offset
         ),
     ],
 )
-def test_a_moment_that_was_not_recorded(tmp_path: Path, upto: Moment, why: str) -> None:
+def test_point_in_time_outside_the_journal_is_refused(tmp_path: Path, upto: PointInTime, why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        told(tmp_path, upto)
+        replayed(tmp_path, upto)
 
 
-def test_an_offset_is_of_one_cluster(tmp_path: Path) -> None:
+def test_offset_is_refused_for_a_journal_of_two_clusters(tmp_path: Path) -> None:
     rows = [observed(polled(), AT), observed(polled(), AT, "b")]
 
-    with pytest.raises(UsageError, match=r"an offset is one cluster's, and .* holds 2: give a time"):
-        recorded(journal(tmp_path / "journal", rows), machine, upto=AtOffset(offset=Offset(1)))
+    with pytest.raises(UsageError, match=r"an offset belongs to one cluster, and .* holds 2: give a time"):
+        replay_journal(journal(tmp_path / "journal", rows), machine, upto=AtOffset(offset=Offset(1)))
 
 
-def test_an_offset_that_a_snapshot_took_the_place_of(tmp_path: Path) -> None:
+def test_offset_that_a_snapshot_covers_is_refused(tmp_path: Path) -> None:
     snapshot = Observation(
-        cluster="a", kind=Kind.SNAPSHOT, observed_at_ms=AT, base_offset=30, last_offset=0, leader_epoch=1
+        cluster="a", kind=ObservationKind.SNAPSHOT, observed_at_ms=AT, base_offset=30, last_offset=0, leader_epoch=1
     )
     rows = [records(0, 4, AT), snapshot, records(30, 32, AT)]
 
-    with pytest.raises(UsageError, match="--at 20: the journal of cluster a passes over it"):
-        recorded(journal(tmp_path / "journal", rows), machine, upto=AtOffset(offset=Offset(20)))
+    with pytest.raises(
+        UsageError, match="--at 20: the journal of cluster a does not hold this offset: a snapshot covers it"
+    ):
+        replay_journal(journal(tmp_path / "journal", rows), machine, upto=AtOffset(offset=Offset(20)))
 
 
-def test_what_was_recorded_is_recalled_only_once_nobody_answers(tmp_path: Path) -> None:
-    asked: list[str] = []
+def test_recorded_state_is_read_once_and_only_when_no_node_answers(tmp_path: Path) -> None:
+    calls: list[str] = []
 
-    def recall() -> Recorded | None:
-        asked.append("recalled")
-        return recorded(journal(tmp_path / "journal", [observed(polled(7), AT)]), machine)["a"]
+    def read_recorded() -> ReplayedJournal | None:
+        calls.append("read")
+        return replay_journal(journal(tmp_path / "journal", [observed(polled(7), AT)]), machine)["a"]
 
-    cluster = Cluster(name="a", bootstrap=(("c1.test", 9093),))
-    answered = View(Target(cluster=cluster, recall=recall))
+    cluster = ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))
+    answered = LiveCluster(QueryTarget(cluster=cluster, read_recorded=read_recorded))
     answered.apply(observed(polled(9), wall_ms() + 100))
-    assert (answered.glimpse().source, asked) == ("live", [])
+    assert (answered.state().source, calls) == ("live", [])
 
-    looked = View(Target(cluster=cluster, recall=recall))
-    looked.apply(observed(unseen(Reason.NO_LEADER), wall_ms() + 100))
-    seen = looked.glimpse()
+    live = LiveCluster(QueryTarget(cluster=cluster, read_recorded=read_recorded))
+    live.apply(observed(unseen(Reason.NO_LEADER), wall_ms() + 100))
+    state = live.state()
 
-    assert (seen.source, seen.quorum.leader_epoch, seen.quorum.leader_id) == ("journal", 7, None)
-    assert [one.reason for one in seen.quorum.failures] == [Reason.NO_LEADER], (
-        "what was seen meanwhile is as true of it"
+    assert (state.source, state.quorum.leader_epoch, state.quorum.leader_id) == ("journal", 7, None)
+    assert [one.reason for one in state.quorum.failures] == [Reason.NO_LEADER], (
+        "observations of the query are applied to the recorded state"
     )
-    looked.glimpse()
-    assert asked == ["recalled"], "once"
-    looked.apply(observed(polled(9), wall_ms() + 5_000))
-    assert looked.glimpse().source == "live"
+    live.state()
+    assert calls == ["read"], "once"
+    live.apply(observed(polled(9), wall_ms() + 5_000))
+    assert live.state().source == "live"
 
 
-def test_where_nothing_was_recorded_there_is_nothing_to_recall(tmp_path: Path) -> None:
+def test_query_without_a_journal_and_without_an_answer_has_no_source(tmp_path: Path) -> None:
     assert not has_journal(tmp_path)
-    looked = View(Target(cluster=Cluster(name="a", bootstrap=(("c1.test", 9093),))))
-    looked.apply(observed(unseen(Reason.NO_LEADER), wall_ms() + 100))
+    live = LiveCluster(QueryTarget(cluster=ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))))
+    live.apply(observed(unseen(Reason.NO_LEADER), wall_ms() + 100))
 
-    assert looked.glimpse().source == "none"
+    assert live.state().source == "none"

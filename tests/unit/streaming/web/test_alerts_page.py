@@ -20,4 +20,4 @@ def test_there_are_examples() -> None:
 def test_every_example_is_a_configuration(example: str) -> None:
     data = yaml.safe_load(example)
     config = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], **data}, "docs/alerts.md")
-    assert len(config.wanted()) == len(data["sinks"])
+    assert len(config.sink_specs()) == len(data["sinks"])

@@ -10,14 +10,14 @@ from flask import Blueprint
 
 from connectors.errors import UsageError
 from streaming.web import server as serving
-from streaming.web.health import Pulse, health
+from streaming.web.health_endpoints import JobLiveness, health_endpoints
 from streaming.web.server import Server
 
 LOOPBACK = ("127.0.0.1", 0)
 
 
-def pages(last_batch_at: Callable[[], float | None] = time.monotonic, *, gathers: bool = True) -> list[Blueprint]:
-    return [health(Pulse(last_batch_at=last_batch_at, gathers=lambda: gathers))]
+def pages(last_batch_at: Callable[[], float | None] = time.monotonic, *, gatherer_runs: bool = True) -> list[Blueprint]:
+    return [health_endpoints(JobLiveness(last_batch_at=last_batch_at, gatherer_runs=lambda: gatherer_runs))]
 
 
 def get(server: Server, path: str, host: str | None = None) -> tuple[int, dict[str, object]]:
@@ -44,7 +44,7 @@ def test_a_job_that_hangs_is_not_well() -> None:
 
 
 def test_a_job_that_gathers_nothing_is_not_well() -> None:
-    with Server(LOOPBACK, pages(gathers=False)) as server:
+    with Server(LOOPBACK, pages(gatherer_runs=False)) as server:
         status, body = get(server, "/healthz")
         assert (status, body["status"]) == (503, "the gatherer does not run")
 

@@ -1,0 +1,173 @@
+"""Makes a `ClusterStatus` from a quorum, its evaluation and its tracked conditions."""
+
+from collections.abc import Mapping
+
+from rules.analysis.endpoint_status import EndpointStatus
+from rules.analysis.leadership import current_leader, leaderless
+from rules.evaluate import evaluate
+from rules.finding import Evaluation, Thresholds
+from rules.lifecycle import TrackedConditions
+from rules.model.identifiers import Millis
+from rules.model.monitoring import ObservationSource
+from rules.model.quorum import Quorum
+from rules.rescue.voter_override import initial_controllers
+from streaming.status import build_history, build_voters
+from streaming.status.cluster_state import ClusterState
+from streaming.status.cluster_status import ClusterStatus, QuorumMode
+from streaming.status.evaluation_types import (
+    FailingObservation,
+    FindingStatus,
+    NotApplicableRule,
+    PendingCondition,
+    UnknownRule,
+)
+from streaming.status.health import worst_first
+from streaming.status.log_dir_status import log_dir_status
+
+RECOVERING_LIMIT = 2_000
+"""Recovering partitions that a status names; `recovering_partitions` counts all."""
+PENDING_LIMIT = 200
+"""Pending conditions that a status names."""
+_LIVE_MS = 10_000
+"""For a job, `source` is `live` while a leader answered the log or a poll within this time."""
+
+
+def job_cluster_status(
+    quorum: Quorum,
+    thresholds: Mapping[str, Thresholds],
+    evaluation: Evaluation | None = None,
+    tracked: TrackedConditions | None = None,
+) -> ClusterStatus:
+    """Returns a cluster's status at the end of a micro-batch; its time is the quorum's `now_ms`.
+
+    Args:
+        quorum: the replayed state.
+        thresholds: by rule id.
+        evaluation: of this quorum; None: the rules are evaluated here.
+        tracked: the cluster's tracked conditions, for `pending`.
+    """
+    state = ClusterState(
+        quorum=quorum,
+        evaluation=evaluate(quorum, thresholds) if evaluation is None else evaluation,
+        thresholds=thresholds,
+        taken_at_ms=quorum.now_ms,
+        queried_since_ms=Millis(quorum.now_ms - _LIVE_MS),
+        recorded_at_ms=quorum.now_ms,
+        missing=(),
+    )
+    return cluster_status(state, tracked)
+
+
+def cluster_status(
+    state: ClusterState, tracked: TrackedConditions | None = None, *, recovering_limit: int | None = RECOVERING_LIMIT
+) -> ClusterStatus:
+    """Returns the status of a cluster.
+
+    Args:
+        state: the quorum, its evaluation, and how much of it was observed.
+        tracked: the cluster's tracked conditions, for `pending`; None where no job runs.
+        recovering_limit: how many recovering partitions are named; None: all.
+    """
+    quorum, poll, evaluation = state.quorum, state.quorum.poll, state.evaluation
+    endpoints = build_voters.analysed_endpoints(state)
+    lag, lag_time_ms = build_voters.max_follower_lag(poll)
+    votes = build_voters.votes(state)
+    longest = build_history.longest_recovering(quorum)
+    return ClusterStatus(
+        cluster=quorum.cluster,
+        cluster_id=quorum.cluster_id,
+        source=state.source,
+        age_ms=state.age_ms,
+        observed_at_ms=quorum.now_ms or None,
+        missing=state.missing,
+        leader_id=current_leader(quorum),
+        leader_epoch=quorum.leader_epoch,
+        high_watermark=quorum.high_watermark,
+        max_follower_lag=lag,
+        max_follower_lag_time_ms=lag_time_ms,
+        current_voters=build_voters.current_voters(poll),
+        current_observers=build_voters.replica_ids(row.key for row in poll.observers) if poll else (),
+        could_be_voters=build_voters.possible_voters(state),
+        committed_voters=build_voters.committed_voters(quorum),
+        pending_voters=build_voters.pending_voters(quorum),
+        initial_controllers=initial_controllers(quorum.committed.voters) if quorum.committed else None,
+        endpoints=tuple(build_voters.endpoint_status(each) for each in endpoints),
+        registrations_without_voter=build_voters.registrations_without_voter(quorum),
+        voters=votes.voters,
+        votes_needed=votes.needed,
+        voters_fetching=votes.fetching,
+        failures_tolerated=votes.failures_tolerated,
+        failures_left=votes.failures_left,
+        electable=_electable(state, endpoints),
+        recovering_partitions=None if quorum.last_offset is None else len(quorum.recovering),
+        brokers=build_voters.broker_counts(quorum),
+        mode=_mode(quorum),
+        kraft_version=quorum.kraft_version,
+        metadata_version=quorum.metadata_version,
+        last_offset=quorum.last_offset,
+        elections=build_history.elections(quorum.history),
+        voter_changes=build_history.voter_changes(quorum.history),
+        log_dir=None if state.log_dir is None else log_dir_status(state.log_dir),
+        findings=_findings(evaluation),
+        unknown=tuple(UnknownRule(rule=one.rule, subject=one.subject, why=one.why) for one in evaluation.unknown),
+        failing=_failing(quorum),
+        now_ms=quorum.now_ms,
+        described_at_ms=poll.observed_at_ms if poll else None,
+        log_seen_at_ms=quorum.log_seen_at_ms,
+        newest_timestamp_ms=quorum.newest_timestamp_ms,
+        leaderless=leaderless(quorum) is not None,
+        registered_at_ms={node: one.timestamp_ms for node, one in quorum.controllers.items()},
+        replicas=build_voters.replicas(state),
+        # Each named partition costs; `recovering_partitions` counts those beyond the limit.
+        recovering=tuple(build_history.recovering_partition(quorum, one) for one in longest[:recovering_limit]),
+        recoveries=build_history.topic_recoveries(longest),
+        reconfigurations=build_history.forced_reconfigurations(quorum.history),
+        starts=build_history.controller_starts(quorum.history),
+        unclean=build_history.unclean_elections(quorum.history),
+        pending=_pending(tracked) if tracked else (),
+        not_applicable=tuple(NotApplicableRule(rule=one.rule, why=one.why) for one in evaluation.not_applicable),
+    )
+
+
+def _electable(state: ClusterState, endpoints: tuple[EndpointStatus, ...]) -> bool | None:
+    """A log directory holds no probes, so it says nothing of the endpoints."""
+    return build_voters.electable(state.quorum, endpoints) if endpoints and state.log_dir is None else None
+
+
+def _mode(quorum: Quorum) -> QuorumMode | None:
+    if quorum.kraft_version is None:
+        return None
+    return QuorumMode.DYNAMIC if quorum.kraft_version else QuorumMode.STATIC
+
+
+def _findings(evaluation: Evaluation) -> tuple[FindingStatus, ...]:
+    return tuple(
+        FindingStatus(rule=one.rule, subject=one.subject, severity=one.severity, summary=one.summary)
+        for one in worst_first(evaluation.findings)
+    )
+
+
+def _failing(quorum: Quorum) -> tuple[FailingObservation, ...]:
+    poll = quorum.poll
+    return tuple(
+        FailingObservation(source=one.source, endpoint=one.endpoint or None, reason=one.reason)
+        for one in quorum.failures
+        # A node that was asked before the leader was found answers that it is not the leader: that is no failure.
+        if poll is None or one.source is not ObservationSource.QUORUM or one.last_at_ms > poll.observed_at_ms
+    )
+
+
+def _pending(tracked: TrackedConditions) -> tuple[PendingCondition, ...]:
+    pending = sorted(
+        (one for one in tracked.conditions.values() if one.notified_severity is None), key=lambda one: one.due_at_ms
+    )
+    return tuple(
+        PendingCondition(
+            rule=one.rule,
+            subject=one.subject,
+            summary=one.summary,
+            started_at_ms=one.started_at_ms,
+            due_at_ms=one.due_at_ms,
+        )
+        for one in pending[:PENDING_LIMIT]
+    )

@@ -1,0 +1,235 @@
+"""The voters, observers, endpoints and votes of a `ClusterStatus`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rules.analysis.electability import electability, voter_standings
+from rules.analysis.endpoint_status import (
+    EndpointStatus,
+    endpoint_statuses,
+    last_known_endpoint_statuses,
+    probe_outcome,
+)
+from rules.analysis.freshness import fresh_poll
+from rules.analysis.leadership import leaderless
+from rules.analysis.replica_lag import Liveness, fetch_age_ms, lag_ms, liveness
+from rules.model.identifiers import Endpoint, Millis, ReplicaKey
+from rules.model.poll import Poll, Replica
+from rules.model.quorum import Quorum
+from rules.model.voter_set import majority
+from streaming.status.cluster_state import ClusterState
+from streaming.status.voter_types import (
+    BrokerCounts,
+    CommittedVoters,
+    EndpointVerdict,
+    PendingVoters,
+    PossibleVoter,
+    RegistrationWithoutVoter,
+    ReplicaId,
+    ReplicaRole,
+    ReplicaStatus,
+    VoterEndpoints,
+    VoterEndpointStatus,
+)
+
+ENDPOINT_RULE = "stale-voter-endpoint"
+"""The rule whose thresholds (`silent`, `poll_age`, `probe_age`) decide who fetches and what is too old."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Votes:
+    """How many voters there are, and how many fetch; None where that is unknown."""
+
+    voters: int | None
+    needed: int | None
+    fetching: int | None
+
+    @property
+    def failures_tolerated(self) -> int | None:
+        """How many voters may fail when all are active."""
+        return None if self.voters is None or self.needed is None else self.voters - self.needed
+
+    @property
+    def failures_left(self) -> int | None:
+        """How many more voters may fail now."""
+        return None if self.needed is None or self.fetching is None else self.fetching - self.needed
+
+
+def votes(state: ClusterState) -> Votes:
+    """Returns the voters of the committed set, or of the leader's where the log holds none."""
+    quorum, thresholds = state.quorum, state.thresholds[ENDPOINT_RULE]
+    poll = fresh_poll(quorum, thresholds)
+    keys = quorum.committed.keys if quorum.committed else {row.key for row in poll.voters} if poll else frozenset()
+    fetching = None
+    if poll is not None and leaderless(quorum) is None:
+        fetching = sum(liveness(quorum, poll, key, thresholds) is Liveness.FETCHING for key in keys)
+    return Votes(voters=len(keys) or None, needed=majority(len(keys)) if keys else None, fetching=fetching)
+
+
+def replica_ids(keys: Iterable[ReplicaKey]) -> tuple[ReplicaId, ...]:
+    """Returns node id and directory id of each replica."""
+    return tuple(ReplicaId(id=key.id, directory_id=key.directory_id) for key in keys)
+
+
+def current_voters(poll: Poll | None) -> tuple[VoterEndpoints, ...]:
+    """Returns the leader's voter set with the endpoints that DescribeQuorum names."""
+    rows = poll.voters if poll else ()
+    return tuple(_voter_endpoints(row.key, poll.nodes.get(row.key.id, ()) if poll else ()) for row in rows)
+
+
+def committed_voters(quorum: Quorum) -> CommittedVoters | None:
+    """Returns the newest committed VotersRecord."""
+    committed = quorum.committed
+    if committed is None:
+        return None
+    voters = sorted(committed.voters, key=lambda voter: voter.key.id)
+    return CommittedVoters(
+        offset=committed.offset, voters=tuple(_voter_endpoints(voter.key, voter.endpoints) for voter in voters)
+    )
+
+
+def pending_voters(quorum: Quorum) -> PendingVoters | None:
+    """Returns how the leader's latest set differs from the committed one; None where one of them is unknown."""
+    if quorum.committed is None or quorum.poll is None:
+        return None
+    latest, committed = {row.key for row in quorum.poll.voters}, quorum.committed.keys
+    return PendingVoters(added=replica_ids(sorted(latest - committed)), removed=replica_ids(sorted(committed - latest)))
+
+
+def possible_voters(state: ClusterState) -> tuple[PossibleVoter, ...]:
+    """Returns the observers with a directory id whose node registered as a controller (KIP-853: CouldBeVoters)."""
+    quorum, poll = state.quorum, state.quorum.poll
+    if poll is None:
+        return ()
+    voting = {row.key for row in poll.voters} | (quorum.committed.keys if quorum.committed else frozenset())
+    return tuple(
+        PossibleVoter(
+            id=row.key.id,
+            directory_id=row.key.directory_id,
+            liveness=liveness(quorum, poll, row.key, state.thresholds[ENDPOINT_RULE]),
+            lag_time_ms=lag_ms(poll, row),
+        )
+        for row in poll.observers
+        if row.key.directory_id is not None and row.key.id in quorum.controllers and row.key not in voting
+    )
+
+
+def registrations_without_voter(quorum: Quorum) -> tuple[RegistrationWithoutVoter, ...]:
+    """Returns the registered controllers that are not in the committed voter set."""
+    committed = quorum.committed
+    if committed is None:
+        return ()
+    observers = {row.key.id for row in quorum.poll.observers} if quorum.poll else set()
+    return tuple(
+        RegistrationWithoutVoter(
+            id=node,
+            endpoints=_listeners(registration.endpoints),
+            offset=registration.offset,
+            observer=node in observers,
+        )
+        for node, registration in sorted(quorum.controllers.items())
+        if node not in committed.ids
+    )
+
+
+def analysed_endpoints(state: ClusterState) -> tuple[EndpointStatus, ...]:
+    """Returns the analysis of every committed voter's endpoint."""
+    quorum, thresholds = state.quorum, state.thresholds[ENDPOINT_RULE]
+    poll = fresh_poll(quorum, thresholds)
+    if poll is None:
+        return last_known_endpoint_statuses(quorum, thresholds)
+    return endpoint_statuses(quorum, poll, thresholds)
+
+
+def endpoint_status(endpoint: EndpointStatus) -> VoterEndpointStatus:
+    """Returns one voter's endpoint with its verdict."""
+    return VoterEndpointStatus(
+        id=endpoint.voter.key.id,
+        directory_id=endpoint.voter.key.directory_id,
+        recorded=None if endpoint.endpoint is None else str(endpoint.endpoint),
+        registered=None if endpoint.registered is None else str(endpoint.registered),
+        verdict=endpoint_verdict(endpoint),
+        probe_result=probe_outcome(endpoint),
+        faults=tuple(fault.value for fault in endpoint.faults),
+        liveness=endpoint.liveness,
+        addresses=tuple(endpoint.probe.addresses) if endpoint.probe else (),
+    )
+
+
+def endpoint_verdict(endpoint: EndpointStatus) -> EndpointVerdict:
+    """Returns whether a voter's recorded endpoint reaches it."""
+    if endpoint.faults:
+        return EndpointVerdict.STALE
+    if endpoint.refused and endpoint.liveness is not Liveness.FETCHING:
+        return EndpointVerdict.DOWN
+    return EndpointVerdict.OK if endpoint.unknown_reason is None else EndpointVerdict.UNKNOWN
+
+
+def electable(quorum: Quorum, endpoints: tuple[EndpointStatus, ...]) -> bool | None:
+    """Returns whether a leader could be elected if all controllers restarted now."""
+    return electability(voter_standings(quorum, endpoints)).electable
+
+
+def max_follower_lag(poll: Poll | None) -> tuple[int | None, Millis | None]:
+    """Returns the lag of the voter with the shortest log, in records and in time by the leader's clock.
+
+    Counted as MetadataQuorumCommand counts it.
+    """
+    leader = None if poll is None else next((row for row in poll.voters if row.key.id == poll.leader_id), None)
+    if poll is None or leader is None or leader.log_end_offset is None:
+        return None, None
+    # The log end offset of a voter that has not fetched from a new leader is -1 there, and is counted as -1.
+    last = min(poll.voters, key=lambda row: -1 if row.log_end_offset is None else row.log_end_offset)
+    lag = leader.log_end_offset - (-1 if last.log_end_offset is None else last.log_end_offset)
+    return lag, lag_ms(poll, last)
+
+
+def broker_counts(quorum: Quorum) -> BrokerCounts | None:
+    """Returns registered and fenced brokers; None while nothing of the log was read."""
+    if quorum.last_offset is None:
+        return None
+    fenced = sorted(broker.id for broker in quorum.brokers.values() if broker.fenced)
+    return BrokerCounts(registered=len(quorum.brokers), fenced=tuple(fenced))
+
+
+def replicas(state: ClusterState) -> tuple[ReplicaStatus, ...]:
+    """Returns every replica in the order of `describe --replication`: leader, other voters, observers."""
+    poll = state.quorum.poll
+    if poll is None:
+        return ()
+    leaders = [row for row in poll.voters if row.key.id == poll.leader_id]
+    followers = [row for row in poll.voters if row.key.id != poll.leader_id]
+    roles = ((leaders, ReplicaRole.LEADER), (followers, ReplicaRole.FOLLOWER), (poll.observers, ReplicaRole.OBSERVER))
+    return tuple(_replica(state, poll, row, role) for rows, role in roles for row in rows)
+
+
+def _replica(state: ClusterState, poll: Poll, row: Replica, role: ReplicaRole) -> ReplicaStatus:
+    quorum, leader = state.quorum, poll.leader
+    lag = None
+    if leader is not None and leader.log_end_offset is not None and row.log_end_offset is not None:
+        lag = leader.log_end_offset - row.log_end_offset
+    voter = quorum.committed.by_id(row.key.id) if quorum.committed else None
+    return ReplicaStatus(
+        node_id=row.key.id,
+        directory_id=row.key.directory_id,
+        log_end_offset=row.log_end_offset,
+        log_end_epoch=quorum.histories[row.key].last_leader_epoch if row.key in quorum.histories else None,
+        lag=lag,
+        last_fetch_timestamp_ms=row.last_fetch_ms,
+        last_caught_up_timestamp_ms=row.last_caught_up_ms,
+        status=role,
+        fetch_age_ms=fetch_age_ms(poll, row),
+        lag_time_ms=lag_ms(poll, row),
+        liveness=liveness(quorum, poll, row.key, state.thresholds[ENDPOINT_RULE]),
+        committed_voter=None if quorum.committed is None else row.key in quorum.committed.keys,
+        endpoint=str(voter.endpoints[0]) if voter and voter.key == row.key and voter.endpoints else None,
+    )
+
+
+def _voter_endpoints(key: ReplicaKey, endpoints: Iterable[Endpoint]) -> VoterEndpoints:
+    return VoterEndpoints(id=key.id, directory_id=key.directory_id, endpoints=_listeners(endpoints))
+
+
+def _listeners(endpoints: Iterable[Endpoint]) -> tuple[str, ...]:
+    """As Kafka writes them (RaftVoterEndpoint): LISTENER://HOST:PORT, an IPv6 address in brackets."""
+    return tuple(f"{one.listener}://{one}" for one in endpoints)

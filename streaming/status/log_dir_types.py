@@ -1,0 +1,98 @@
+"""One controller's log directory in a cluster status (`--log-dir`)."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from pydantic import ConfigDict, Field
+
+from rules.model.identifiers import DirectoryId, Epoch, NodeId, Offset
+from streaming.status.field_types import STATUS_CONFIG, UtcTime
+from streaming.status.voter_types import VoterEndpoints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumStateFile:
+    """The file `quorum-state`: the node's last election."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
+
+    version: int
+    """Version of the file format."""
+    leader_epoch: Epoch
+    """The newest leader epoch that the node knows."""
+    leader_id: NodeId | None
+    """The leader of that epoch; null where the node knows none."""
+    voted_id: NodeId | None
+    """The candidate that the node voted for; null where it did not vote."""
+    voted_directory_id: DirectoryId | None
+    """Directory id of that candidate."""
+    static_voters: tuple[NodeId, ...]
+    """Voters by the node's configuration; empty in a dynamic quorum."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterSetOnDisk:
+    """A voter set that the directory holds."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
+
+    offset: Offset
+    """Offset of the VotersRecord; -1 for the set that the directory was formatted with."""
+    leader_epoch: Epoch | None
+    """Leader epoch of its batch."""
+    written_at_ms: Annotated[UtcTime | None, Field(alias="written_at")]
+    """When it was written, by the controllers' clock."""
+    file: str
+    """The segment or snapshot that holds it."""
+    in_snapshot: bool
+    """Whether that file is a snapshot."""
+    voters: tuple[VoterEndpoints, ...]
+    """The voters, by node id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadBytes:
+    """Bytes of a torn or damaged file."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
+
+    file: str
+    """File name."""
+    position: int
+    """Byte at which the damage begins."""
+    size: Annotated[int, Field(alias="bytes")]
+    """Number of bytes that were not read."""
+    reason: str
+    """What is wrong, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirStatus:
+    """What a metadata log directory holds beside the quorum's state."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
+
+    folder: str
+    """Path of the directory."""
+    node_id: NodeId | None
+    """node.id in meta.properties."""
+    directory_id: DirectoryId | None
+    """directory.id in meta.properties."""
+    quorum_state: QuorumStateFile | None
+    """The file `quorum-state`; null where it cannot be read."""
+    snapshot: str | None
+    """The snapshot that the state was read from, before the log."""
+    committed_below: Offset | None
+    """Records below this offset are committed, by that snapshot; null where the state was read from the log alone."""
+    first_offset: Offset
+    """Offset of the first record that was read from the log."""
+    log_end_offset: Offset
+    """The offset after the last record that was read."""
+    last_epoch: Epoch | None
+    """Leader epoch of the last record that was read."""
+    whole: bool
+    """The state includes everything since the log's beginning."""
+    voter_sets: tuple[VoterSetOnDisk, ...]
+    """Every voter set in the directory, oldest first."""
+    not_read: tuple[UnreadBytes, ...]
+    """Where files are torn or damaged."""

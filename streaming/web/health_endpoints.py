@@ -1,0 +1,52 @@
+"""/healthz and /readyz: whether the job itself runs, and whether it has evaluated anything yet."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from flask import Blueprint
+from flask.typing import ResponseReturnValue
+
+STALE_S = 30.0
+"""A healthy job ends a batch every second; one without a batch for this long hangs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobLiveness:
+    """What shows that the job runs."""
+
+    last_batch_at: Callable[[], float | None]
+    """Monotonic seconds of the newest finished batch; None before the first one."""
+    gatherer_runs: Callable[[], bool]
+    since: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether batches end and the gatherer runs: the heartbeat depends on it."""
+        last = self.last_batch_at()
+        return last is not None and time.monotonic() - last <= STALE_S and self.gatherer_runs()
+
+
+def health_endpoints(liveness: JobLiveness) -> Blueprint:
+    """Returns the two paths: 200 when healthy, 503 with the reason when not."""
+    blueprint = Blueprint("health", __name__)
+
+    @blueprint.get("/healthz")
+    def healthz() -> ResponseReturnValue:
+        last = liveness.last_batch_at()
+        age_s = time.monotonic() - (liveness.since if last is None else last)
+        gatherer_runs = liveness.gatherer_runs()
+        body = {"seconds_since_last_batch": round(age_s, 1), "gatherer": gatherer_runs}
+        if age_s > (STALE_S if last is not None else 4 * STALE_S):
+            return {"status": "no batch has ended for too long", **body}, 503
+        if not gatherer_runs:
+            return {"status": "the gatherer does not run", **body}, 503
+        return {"status": "ok", **body}
+
+    @blueprint.get("/readyz")
+    def readyz() -> ResponseReturnValue:
+        if liveness.last_batch_at() is None:
+            return {"status": "waiting for the first batch"}, 503
+        return {"status": "ready"}
+
+    return blueprint

@@ -1,0 +1,74 @@
+"""Cluster states and statuses for tests."""
+
+import json
+from typing import Any
+
+from rules.analysis.replica_lag import Liveness
+from rules.evaluate import evaluate, thresholds_for
+from rules.model.identifiers import Millis, NodeId, Offset
+from rules.model.quorum import Quorum
+from streaming.status.build_status import cluster_status, job_cluster_status
+from streaming.status.cluster_state import ClusterState
+from streaming.status.cluster_status import ClusterStatus
+from streaming.status.status_json import partitions_json, replication_json, status_json
+from streaming.status.voter_types import ReplicaRole, ReplicaStatus
+from tests.unit.rules.situation import NOW
+
+NO_OBSERVATION: ClusterStatus = job_cluster_status(
+    Quorum(cluster="prod", cluster_id=None, now_ms=Millis(0)), thresholds_for({})
+)
+"""The status of a cluster without any observation: tests replace the fields they need."""
+
+
+def state_of(quorum: Quorum, *, recorded_ago_ms: int | None = None, live: bool = True) -> ClusterState:
+    """The quorum as a query returns it; with `recorded_ago_ms` as a journal holds it."""
+    thresholds = thresholds_for({})
+    return ClusterState(
+        quorum=quorum,
+        evaluation=evaluate(quorum, thresholds),
+        thresholds=thresholds,
+        taken_at_ms=NOW,
+        queried_since_ms=Millis(NOW - 3_000) if live else None,
+        recorded_at_ms=None if recorded_ago_ms is None else Millis(NOW - recorded_ago_ms),
+        missing=(),
+    )
+
+
+def status(quorum: Quorum) -> dict[str, Any]:
+    """The fields of `status --json`."""
+    return status_json(cluster_status(state_of(quorum)))
+
+
+def replication(quorum: Quorum) -> dict[str, Any]:
+    """The fields of `replication --json`."""
+    return replication_json(cluster_status(state_of(quorum)))
+
+
+def partitions(quorum: Quorum) -> dict[str, Any]:
+    """The fields of `partitions --json`."""
+    return partitions_json(cluster_status(state_of(quorum)))
+
+
+def job_status(quorum: Quorum) -> dict[str, Any]:
+    """The fields of a job's status."""
+    plain: dict[str, Any] = json.loads(json.dumps(status_json(job_cluster_status(quorum, thresholds_for({})))))
+    return plain
+
+
+def replica(node: int, *, end: int, lag: int, lag_time_ms: int, leader: bool = False) -> ReplicaStatus:
+    """A voter's row of DescribeQuorum."""
+    return ReplicaStatus(
+        node_id=NodeId(node),
+        directory_id=None,
+        log_end_offset=Offset(end),
+        log_end_epoch=None,
+        lag=lag,
+        last_fetch_timestamp_ms=None,
+        last_caught_up_timestamp_ms=None,
+        status=ReplicaRole.LEADER if leader else ReplicaRole.FOLLOWER,
+        fetch_age_ms=None,
+        lag_time_ms=Millis(lag_time_ms),
+        liveness=Liveness.FETCHING,
+        committed_voter=None,
+        endpoint=None,
+    )

@@ -1,0 +1,59 @@
+"""The status that the job makes for page, metrics and API."""
+
+from dataclasses import replace
+
+from connectors.sinks.alert_json import iso
+from rules.evaluate import evaluate, thresholds_for
+from rules.lifecycle import TrackedConditions, advance
+from rules.model.history import Election, RecentHistory
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from streaming.status.build_status import RECOVERING_LIMIT, job_cluster_status
+from streaming.status.status_json import from_json, to_bytes
+from tests.unit.rules.situation import NOW, TOPIC, healthy, leaderless, recovering, voter_not_fetching
+from tests.unit.streaming.status.statuses import job_status
+
+
+def test_healthy_cluster_is_live() -> None:
+    status = job_status(healthy())
+    assert (status["source"], status["leader_id"], status["failures_left"]) == ("live", 3, 1)
+    assert [row["status"] for row in status["replicas"]][:3] == ["Leader", "Follower", "Follower"]
+    assert status["now_ms"] == NOW
+
+
+def test_cluster_without_an_answer_keeps_its_last_state() -> None:
+    status = job_status(replace(leaderless(healthy()), now_ms=Millis(NOW + 60_000)))
+    assert (status["source"], status["now_ms"] - status["described_at_ms"] >= 60_000) == ("journal", True)
+
+
+def test_elections_have_iso_times() -> None:
+    won = Election(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(70), timestamp_ms=Millis(NOW - 9_000))
+    status = job_status(replace(healthy(), history=RecentHistory(elections=(won,))))
+    assert status["elections"] == [{"leader_id": 2, "leader_epoch": 8, "offset": 70, "at": iso(Millis(NOW - 9_000))}]
+
+
+def test_recovering_partitions_beyond_the_limit_are_counted() -> None:
+    quorum = recovering(healthy(), 0)
+    many = tuple(replace(quorum.recovering[0], partition=number) for number in range(RECOVERING_LIMIT + 5))
+    status = job_status(replace(quorum, recovering=many))
+    assert (status["recovering_partitions"], len(status["recovering"])) == (RECOVERING_LIMIT + 5, RECOVERING_LIMIT)
+    assert status["recoveries"] == [
+        {"topic": "orders", "topic_id": TOPIC, "since_ms": NOW - 75_300, "at_least": False, "partitions": 2_005}
+    ]
+
+
+def test_condition_before_its_hold_expires_is_pending() -> None:
+    quorum, thresholds = voter_not_fetching(healthy(), 1), thresholds_for({})
+    evaluation = evaluate(quorum, thresholds)
+    tracked, _ = advance(TrackedConditions(), evaluation, quorum, thresholds)
+    status = job_cluster_status(quorum, thresholds, evaluation, tracked)
+    assert ("failure-tolerance", 120_000) in [
+        (each.rule, each.due_at_ms - each.started_at_ms) for each in status.pending
+    ]
+
+
+def test_status_survives_the_way_from_the_step_to_the_driver() -> None:
+    quorum = recovering(voter_not_fetching(healthy(), 1), 0)
+    won = Election(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(70), timestamp_ms=Millis(NOW - 9_000))
+    quorum = replace(quorum, history=RecentHistory(elections=(won,)))
+    status = job_cluster_status(quorum, thresholds_for({}))
+    assert from_json(to_bytes(status)) == status

@@ -1,7 +1,7 @@
-"""The picture of Slack in docs/alerts.md: `python -m tests.slack_picture`.
+"""Generates the picture of Slack in docs/alerts.md: `python -m tests.slack_picture`.
 
-The sink tells a server that takes what Slack documents; what it was sent is drawn, block by block, and photographed
-by Debian's Chromium.
+The sink posts to a double of Slack; its messages are rendered as HTML, block by block, and Debian's Chromium takes a
+screenshot.
 """
 
 import html
@@ -12,20 +12,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from connectors.secret import Secret
-from connectors.sinks.links import Links
-from connectors.sinks.sink_config import SlackBot, Wanted
+from connectors.sinks.links import MessageLinks
+from connectors.sinks.sink_config import SinkSpec, SlackBot
 from connectors.sinks.sink_factory import open_sink
 from rules.alert import Alert, AlertState
 from rules.model.identifiers import Millis
-from rules.notifications.notification import Notice, NotifyReason
+from rules.notifications.notification import Notification, NotifyReason
 from tests.browser.chromium import Browser, chromium
 from tests.sinks.server import serving
-from tests.sinks.slack_double import Message, Slack
+from tests.sinks.slack_double import ChannelMessage, SlackDouble
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.rules.test_goldens import the_alert
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "slack.webp"
-LINKS = Links(docs_url="https://docs.example.com", page_url="https://kraftwatch.example.com")
+LINKS = MessageLinks(docs_url="https://docs.example.com", page_url="https://kraftwatch.example.com")
 _EMOJI = {
     "red_circle": '<i style="background: #dd2e44"></i>',
     "large_yellow_circle": '<i style="background: #fdcb58"></i>',
@@ -55,37 +55,37 @@ i.check { border-radius: 3px; background: #2eb67d; color: #fff; font: bold 12px/
 """
 
 
-def story() -> Sequence[Message]:
-    """An incident that gets worse and stands, and one that is over, as Slack was told them."""
+def example_messages() -> Sequence[ChannelMessage]:
+    """Returns the messages of an incident that gets worse and of one that resolves."""
     tolerance, worse = the_alert("failure-tolerance.warning"), the_alert("failure-tolerance.critical")
     stuck = the_alert("partition-stuck-recovering.warning")
-    over = replace(stuck, state=AlertState.RESOLVED, observed_at_ms=Millis(stuck.observed_at_ms + 840_000))
-    told = [
-        _notice("a" * 16, NotifyReason.FIRING, (stuck,), (stuck,)),
-        _notice("a" * 16, NotifyReason.RESOLVED, (over,), (over,)),
-        _notice("b" * 16, NotifyReason.FIRING, (tolerance,), (tolerance,)),
-        _notice("b" * 16, NotifyReason.CHANGED, (worse,), (worse,)),
+    resolved = replace(stuck, state=AlertState.RESOLVED, observed_at_ms=Millis(stuck.observed_at_ms + 840_000))
+    notifications = [
+        _notification("a" * 16, NotifyReason.FIRING, (stuck,), (stuck,)),
+        _notification("a" * 16, NotifyReason.RESOLVED, (resolved,), (resolved,)),
+        _notification("b" * 16, NotifyReason.FIRING, (tolerance,), (tolerance,)),
+        _notification("b" * 16, NotifyReason.CHANGED, (worse,), (worse,)),
     ]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         trusted = authority(folder / "ca")
         with serving(trusted.server(trusted.issue("server"))) as server:
-            slack = Slack()
-            server.behave = slack.answer
-            place = SlackBot(
+            slack = SlackDouble()
+            server.behave = slack.reply
+            config = SlackBot(
                 channel="#kafka",
                 token=Secret(text="xoxb-1"),
                 api_url=f"{server.url}/api/",
                 ca_file=Path(trusted.file),
             )
-            sink = open_sink(Wanted(place=place, links=LINKS), memory=folder)
-            sink.tell(told, sent_at_ms=worse.observed_at_ms, deadline_s=30)
+            sink = open_sink(SinkSpec(config=config, links=LINKS), state_folder=folder)
+            sink.send(notifications, sent_at_ms=worse.observed_at_ms, deadline_s=30)
     assert slack.invalid == []
     return slack.messages
 
 
-def drawn(messages: Sequence[Message]) -> str:
-    """The channel as HTML."""
+def to_html(messages: Sequence[ChannelMessage]) -> str:
+    """Returns the channel as HTML."""
     parts = []
     for message in messages:
         if message.thread_ts is not None:
@@ -106,8 +106,10 @@ def drawn(messages: Sequence[Message]) -> str:
     return f'<!doctype html><meta charset="utf-8"><style>{_STYLE}</style><body>{"".join(parts)}'
 
 
-def _notice(incident: str, reason: NotifyReason, alerts: tuple[Alert, ...], news: tuple[Alert, ...]) -> Notice:
-    return Notice(incident=incident, reason=reason, alerts=alerts, news=news)
+def _notification(
+    incident: str, reason: NotifyReason, alerts: tuple[Alert, ...], new: tuple[Alert, ...]
+) -> Notification:
+    return Notification(incident=incident, reason=reason, alerts=alerts, new_transitions=new)
 
 
 def _block(block: dict[str, object]) -> str:
@@ -118,7 +120,7 @@ def _block(block: dict[str, object]) -> str:
             inner = "".join(f"<span>{_mrkdwn(each['text'])}</span>" for each in elements)
             return f'<div class="context">{inner}</div>'
         case _:
-            raise AssertionError(f"a block that is not drawn: {block}")
+            raise AssertionError(f"a block that is not rendered: {block}")
 
 
 def _mrkdwn(text: str) -> str:
@@ -138,20 +140,20 @@ def _inline(text: str) -> str:
     return re.sub(r"(?<![\w*])\*([^*\n]+)\*(?![\w*])", r"<b>\1</b>", text)
 
 
-def photographed(browser: Browser, folder: Path) -> None:
-    """Into the documents."""
+def take_screenshot(browser: Browser, folder: Path) -> None:
+    """Writes the picture to the documentation."""
     page = folder / "slack.html"
-    page.write_text(drawn(story()), encoding="utf-8")
+    page.write_text(to_html(example_messages()), encoding="utf-8")
     browser.open(page.as_uri(), size=(880, 900))
     browser.screenshot(PICTURE)
 
 
 def main() -> None:
-    """Draw it."""
+    """Generates the picture."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with chromium(folder / "profile") as browser:
-            photographed(browser, folder)
+            take_screenshot(browser, folder)
 
 
 if __name__ == "__main__":

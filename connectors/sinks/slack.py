@@ -30,7 +30,7 @@ from connectors.sinks.slack_message_store import SlackMessageRecord, SlackMessag
 from connectors.sinks.webhook import host_of
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from rules.notifications.notification import SEVERITY_ORDER, Notification, NotifyReason
+from rules.notifications.notification import Notification, NotifyReason
 
 _SDK_LOG = logging.getLogger("kraftwatch.slack-sdk")
 """Muted: the SDK logs what it sends and each failure; the outcome reports the failure once, without secrets."""
@@ -108,8 +108,7 @@ class SlackSink:
         if message is None:
             message = self._posted(client, notification, digest)
         elif message.digest != digest or notification.reason is NotifyReason.REPEATED:
-            order = SEVERITY_ORDER
-            worse = notification.firing and order[notification.severity] > order[Severity(message.severity)]
+            worse = notification.firing and notification.severity.rank > Severity(message.severity).rank
             broadcast = bool(worse) or notification.reason in (NotifyReason.REPEATED, NotifyReason.FIRING)
             reply = slack_blocks.reply(notification)
             client.chat_postMessage(channel=message.channel, thread_ts=message.ts, reply_broadcast=broadcast, **reply)

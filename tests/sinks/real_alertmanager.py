@@ -1,4 +1,4 @@
-"""A real Alertmanager, Debian's, on loopback, for tests."""
+"""Runs Debian's Alertmanager on loopback for tests."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ receivers: [{name: nobody}]
 
 
 class RealAlertmanager:
-    """Started when entered, ended for certain; it keeps its port over a restart, and, as ever, no alerts."""
+    """A context manager that starts and ends it. A restart keeps the port; Alertmanager itself keeps no alerts."""
 
     def __init__(self, folder: Path, *, config: str = _QUIET, web_config: str | None = None) -> None:
         self._folder = folder
@@ -29,8 +29,8 @@ class RealAlertmanager:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "alertmanager.yml").write_text(config)
         (folder / "web.yml").write_text(web_config or "{}")
-        self.asking: dict[str, Any] = {}
-        """How requests asks it."""
+        self.request_options: dict[str, Any] = {}
+        """Arguments for `requests`."""
 
     @property
     def url(self) -> str:
@@ -66,23 +66,23 @@ class RealAlertmanager:
             self._process = None
 
     def get(self, path: str, *, json_body: bool = True) -> Any:
-        answer = requests.get(self.url + path, timeout=60, **self.asking)
-        assert answer.ok, answer.text
-        return answer.json() if json_body else answer.text
+        response = requests.get(self.url + path, timeout=60, **self.request_options)
+        assert response.ok, response.text
+        return response.json() if json_body else response.text
 
     def post(self, path: str, body: Any) -> Any:
-        answer = requests.post(
+        response = requests.post(
             self.url + path,
             data=json.dumps(body),
             headers={"Content-Type": "application/json"},
             timeout=60,
-            **self.asking,
+            **self.request_options,
         )
-        assert answer.ok, answer.text
-        return answer.json()
+        assert response.ok, response.text
+        return response.json()
 
-    def standing(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """What fires there, by subject and severity."""
+    def active_alerts(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """Returns the active alerts by subject and severity."""
         return {(each["labels"]["subject"], each["labels"]["severity"]): each for each in self.get("/api/v2/alerts")}
 
     def _ready(self, log: Path) -> None:

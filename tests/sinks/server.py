@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that behaves as it is told: well, badly, slowly, or not at all."""
+"""A real HTTP server on loopback with configurable behaviour: correct, faulty, slow, or without a response."""
 
 import socket
 import ssl
@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """What came."""
+class ReceivedRequest:
+    """A request that the server received."""
 
     method: str
     path: str
@@ -24,44 +24,44 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """Answers."""
+class HttpReply:
+    """Sends a complete response."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
 
-    def written(self) -> bytes:
-        stated = {"Content-Length": str(len(self.body)), "Content-Type": "application/json", **self.headers}
-        lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}", *(f"{k}: {v}" for k, v in stated.items())]
+    def to_bytes(self) -> bytes:
+        headers = {"Content-Length": str(len(self.body)), "Content-Type": "application/json", **self.headers}
+        lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}", *(f"{k}: {v}" for k, v in headers.items())]
         return "\r\n".join([*lines, "", ""]).encode() + self.body
 
 
-class Silent:
-    """Takes the request and never answers."""
+class NoReply:
+    """Accepts the request and never responds."""
 
 
-class Reset:
-    """Takes the request and breaks the connection."""
+class ConnectionReset:
+    """Accepts the request and resets the connection."""
 
 
-class ResetMidAnswer:
-    """Breaks the connection in the middle of the status line."""
+class ResetInReply:
+    """Resets the connection in the middle of the status line."""
 
 
-class Drip:
-    """Answers a byte at a time, for ever: a header that never ends."""
+class EndlessReply:
+    """Sends one byte at a time without end: a header that never ends."""
 
 
-Behaviour: TypeAlias = Answer | Silent | Reset | ResetMidAnswer | Drip
+Behaviour: TypeAlias = HttpReply | NoReply | ConnectionReset | ResetInReply | EndlessReply
 
 
-class Server:
-    """Accepts until it is closed; every connection has a thread of its own."""
+class HttpDouble:
+    """Accepts connections until it is closed; each connection has its own thread."""
 
     def __init__(self, context: ssl.SSLContext | None) -> None:
-        self.requests: list[Request] = []
-        self.behave: Callable[[Request], Behaviour] = lambda _: Answer()
+        self.requests: list[ReceivedRequest] = []
+        self.behave: Callable[[ReceivedRequest], Behaviour] = lambda _: HttpReply()
         self._context = context
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
@@ -75,7 +75,7 @@ class Server:
 
     def close(self) -> None:
         self._closed.set()
-        # A thread that waits in accept() holds the port until it is woken.
+        # A thread that waits in accept() holds the port until the socket is shut down.
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
@@ -99,51 +99,51 @@ class Server:
             stream = connection.makefile("rb")
             while (request := _request(stream)) is not None:
                 self.requests.append(request)
-                if not self._answer(connection, self.behave(request)):
+                if not self._reply(connection, self.behave(request)):
                     break
             connection.close()
 
-    def _answer(self, connection: socket.socket, behaviour: Behaviour) -> bool:
-        """Whether the connection goes on."""
+    def _reply(self, connection: socket.socket, behaviour: Behaviour) -> bool:
+        """Sends the reply; returns whether the connection stays open."""
         match behaviour:
-            case Answer():
-                connection.sendall(behaviour.written())
+            case HttpReply():
+                connection.sendall(behaviour.to_bytes())
                 return True
-            case Silent():
+            case NoReply():
                 self._closed.wait()
-            case Reset():
+            case ConnectionReset():
                 _reset(connection)
-            case ResetMidAnswer():
+            case ResetInReply():
                 connection.sendall(b"HTTP/1.1 20")
                 _reset(connection)
-            case Drip():
-                connection.sendall(b"HTTP/1.1 200 OK\r\nX-Patience: ")
+            case EndlessReply():
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX-Endless: ")
                 while not self._closed.wait(0.02):
                     connection.sendall(b"a")
         return False
 
 
 @contextmanager
-def serving(context: ssl.SSLContext | None = None) -> Iterator[Server]:
-    """A server for a while."""
-    server = Server(context)
+def serving(context: ssl.SSLContext | None = None) -> Iterator[HttpDouble]:
+    """Runs a server."""
+    server = HttpDouble(context)
     try:
         yield server
     finally:
         server.close()
 
 
-def _request(stream: BufferedIOBase) -> Request | None:
+def _request(stream: BufferedIOBase) -> ReceivedRequest | None:
     line = stream.readline().decode()
     if not line.strip():
         return None
     method, path, _ = line.split(" ", 2)
     headers = parse_headers(stream)
     body = stream.read(int(headers.get("Content-Length", 0)))
-    return Request(method=method, path=path, headers=headers, body=body)
+    return ReceivedRequest(method=method, path=path, headers=headers, body=body)
 
 
 def _reset(connection: socket.socket) -> None:
-    # Closing with data unsent and no linger is a RST.
+    # Closing with unsent data and without linger sends a RST.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()

@@ -1,4 +1,4 @@
-"""Slack, as far as we use it: its documented schema held strictly, its messages, its error codes."""
+"""A double of Slack's API: it validates calls by the documented schema, and has messages and error codes."""
 
 import json
 from dataclasses import dataclass, field
@@ -7,20 +7,20 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 
-from tests.sinks.server import Answer, Request
+from tests.sinks.server import HttpReply, ReceivedRequest
 
 _SCHEMA = json.loads((Path(__file__).parent / "slack.schema.json").read_text())
 CHANNEL = "C0KAFKA0001"
 
 
 def check(call: str, body: dict[str, Any]) -> None:
-    """Raises ValidationError where Slack would not take it."""
+    """Raises ValidationError if Slack would reject the body."""
     Draft202012Validator({"$ref": f"#/$defs/{call}", "$defs": _SCHEMA["$defs"]}).validate(body)
 
 
 @dataclass
-class Message:
-    """What stands in the channel."""
+class ChannelMessage:
+    """A message in the channel or in a thread."""
 
     ts: str
     body: dict[str, Any]
@@ -39,65 +39,65 @@ class Message:
 
 
 @dataclass
-class Slack:
+class SlackDouble:
     """One workspace with one channel."""
 
-    messages: list[Message] = field(default_factory=list)
-    refusing: dict[str, str] = field(default_factory=dict)
-    """Error codes, by the call that answers with them."""
+    messages: list[ChannelMessage] = field(default_factory=list)
+    errors: dict[str, str] = field(default_factory=dict)
+    """Error codes, by the call that responds with them."""
     invalid: list[str] = field(default_factory=list)
-    """What was not as documented."""
+    """Errors of bodies that do not match the documented schema."""
     token: str | None = None
     lenient: bool = False
-    """Says of what is not as documented what Slack says; else something that no sink has an answer to."""
+    """For an invalid body, responds with Slack's error code; otherwise with a code that no sink handles."""
 
     @property
-    def shown(self) -> list[Message]:
-        """In the channel itself."""
+    def channel_messages(self) -> list[ChannelMessage]:
+        """The messages in the channel itself, without threads."""
         return [each for each in self.messages if each.thread_ts is None]
 
     @property
-    def replies(self) -> list[Message]:
+    def replies(self) -> list[ChannelMessage]:
         return [each for each in self.messages if each.thread_ts is not None]
 
-    def answer(self, request: Request) -> Answer:
-        """What the API answers."""
+    def reply(self, request: ReceivedRequest) -> HttpReply:
+        """Returns the reply of the API."""
         call = request.path.removeprefix("/api/")
         if self.token is not None and request.headers["Authorization"] != f"Bearer {self.token}":
-            return said({"ok": False, "error": "invalid_auth"})
+            return json_reply({"ok": False, "error": "invalid_auth"})
         body = json.loads(request.body)
         try:
             check(call, body)
         except ValidationError as problem:
             self.invalid.append(problem.message)
             code = "invalid_blocks" if self.lenient else "not_as_documented"
-            return said({"ok": False, "error": code, "errors": [problem.message]})
-        if error := self.refusing.get(call):
-            return said({"ok": False, "error": error})
-        return self._posted(body) if call == "chat.postMessage" else self._updated(body)
+            return json_reply({"ok": False, "error": code, "errors": [problem.message]})
+        if error := self.errors.get(call):
+            return json_reply({"ok": False, "error": error})
+        return self._post(body) if call == "chat.postMessage" else self._update(body)
 
-    def _posted(self, body: dict[str, Any]) -> Answer:
-        message = Message(f"{1795150862 + len(self.messages)}.000100", body, body.get("thread_ts"))
+    def _post(self, body: dict[str, Any]) -> HttpReply:
+        message = ChannelMessage(f"{1795150862 + len(self.messages)}.000100", body, body.get("thread_ts"))
         self.messages.append(message)
-        return said({"ok": True, "channel": CHANNEL, "ts": message.ts, "message": {"type": "message"}})
+        return json_reply({"ok": True, "channel": CHANNEL, "ts": message.ts, "message": {"type": "message"}})
 
-    def _updated(self, body: dict[str, Any]) -> Answer:
+    def _update(self, body: dict[str, Any]) -> HttpReply:
         for message in self.messages:
             if message.ts == body["ts"]:
                 message.body = body
                 message.edits += 1
-                return said({"ok": True, "channel": CHANNEL, "ts": message.ts, "text": body["text"]})
-        return said({"ok": False, "error": "message_not_found"})
+                return json_reply({"ok": True, "channel": CHANNEL, "ts": message.ts, "text": body["text"]})
+        return json_reply({"ok": False, "error": "message_not_found"})
 
 
-def said(body: dict[str, Any], status: int = 200) -> Answer:
-    return Answer(status=status, body=json.dumps(body).encode())
+def json_reply(body: dict[str, Any], status: int = 200) -> HttpReply:
+    return HttpReply(status=status, body=json.dumps(body).encode())
 
 
-def webhook(request: Request) -> Answer:
-    """What an incoming webhook answers."""
+def webhook(request: ReceivedRequest) -> HttpReply:
+    """Returns the reply of an incoming webhook."""
     try:
         check("webhook", json.loads(request.body))
     except ValidationError as problem:
-        return Answer(status=418, body=problem.message.encode())
-    return Answer(body=b"ok")
+        return HttpReply(status=418, body=problem.message.encode())
+    return HttpReply(body=b"ok")

@@ -1,4 +1,4 @@
-"""Every kind of sink that speaks HTTP, as the contract's tests see it. A new kind is one more entry here."""
+"""Every kind of sink that uses HTTP, for the tests of the contract. A new kind is one more entry here."""
 
 import json
 from collections.abc import Callable
@@ -12,25 +12,25 @@ from connectors.sinks.sink_config import (
     Alertmanager,
     Apprise,
     Pagerduty,
-    Place,
+    SinkConfig,
+    SinkSpec,
     SlackBot,
     SlackWebhook,
-    Wanted,
     Webhook,
 )
 from connectors.sinks.sink_factory import open_sink
 from tests.sinks import pagerduty_double, slack_double
-from tests.sinks.server import Answer, Request
+from tests.sinks.server import HttpReply, ReceivedRequest
 
 SECRET = "s3cr3t-d0-n0t-sh0w-0123456789abc"
 
 
-def fine(request: Request) -> Answer:
-    return Answer()
+def accept_all(request: ReceivedRequest) -> HttpReply:
+    return HttpReply()
 
 
-def by_alertmanager(request: Request) -> Answer:
-    """By `postableAlerts` of its OpenAPI document; one that is real judges in test_alertmanager."""
+def alertmanager_reply(request: ReceivedRequest) -> HttpReply:
+    """By `postableAlerts` of its OpenAPI document; test_alertmanager uses a real one."""
     assert request.path == f"/{SECRET}/api/v2/alerts"
     for alert in json.loads(request.body):
         assert alert.keys() <= {"labels", "annotations", "startsAt", "endsAt", "generatorURL"}
@@ -38,70 +38,70 @@ def by_alertmanager(request: Request) -> Answer:
         assert all(isinstance(text, str) and text for text in texts.values())
         assert alert["labels"]["alertname"]
         assert datetime.fromisoformat(alert["startsAt"]) <= datetime.fromisoformat(alert["endsAt"])
-    return Answer()
+    return HttpReply()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class SinkKind:
     """One kind of sink."""
 
     kind: str
-    place: Callable[[str, Path], Place]
-    """Where it is, given the server's URL and the file with its CA; SECRET is in it wherever a secret can be."""
-    taken: Callable[[Request], Answer] = fine
-    """What the real place answers when it takes what it is sent. It asserts that it would."""
-    never_taken: frozenset[int] = field(default_factory=lambda: frozenset({400, 413, 422}))
-    """The statuses by which the place refuses a document for good."""
+    config: Callable[[str, Path], SinkConfig]
+    """Returns its config for the server's URL and CA file; SECRET is in every field that can be secret."""
+    reply: Callable[[ReceivedRequest], HttpReply] = accept_all
+    """Returns the reply of the real service; asserts that the service would accept the request."""
+    permanent: frozenset[int] = field(default_factory=lambda: frozenset({400, 413, 422}))
+    """The statuses with which the service rejects a document permanently."""
 
-    hears_retry_after: bool = True
+    respects_retry_after: bool = True
 
-    def open(self, url: str, ca_file: Path, memory: Path) -> Sink:
-        return open_sink(Wanted(place=self.place(url, ca_file)), memory=memory)
+    def open(self, url: str, ca_file: Path, state_folder: Path) -> Sink:
+        return open_sink(SinkSpec(config=self.config(url, ca_file)), state_folder=state_folder)
 
     def __str__(self) -> str:
         return self.kind
 
 
-SUBJECTS = [
-    Subject(
+SINK_KINDS = [
+    SinkKind(
         kind="webhook",
-        place=lambda url, ca_file: Webhook(
+        config=lambda url, ca_file: Webhook(
             url=Secret(text=url.replace("://", f"://eva:{SECRET}@") + f"/{SECRET}?key={SECRET}"),
             headers=(("X-Key", Secret(text=SECRET)),),
             signing_key=Secret(text=SECRET),
             ca_file=ca_file,
         ),
     ),
-    Subject(
+    SinkKind(
         kind="alertmanager",
-        place=lambda url, ca_file: Alertmanager(
+        config=lambda url, ca_file: Alertmanager(
             url=Secret(text=f"{url}/{SECRET}/"), token=Secret(text=SECRET), ca_file=ca_file
         ),
-        taken=by_alertmanager,
+        reply=alertmanager_reply,
     ),
-    Subject(
+    SinkKind(
         kind="slack",
-        place=lambda url, ca_file: SlackBot(
+        config=lambda url, ca_file: SlackBot(
             channel="#kafka", token=Secret(text=SECRET), api_url=f"{url}/api/", ca_file=ca_file
         ),
-        taken=slack_double.Slack(token=SECRET).answer,
+        reply=slack_double.SlackDouble(token=SECRET).reply,
     ),
-    Subject(
+    SinkKind(
         kind="slack webhook",
-        place=lambda url, ca_file: SlackWebhook(url=Secret(text=f"{url}/services/T0/B0/{SECRET}"), ca_file=ca_file),
-        taken=slack_double.webhook,
+        config=lambda url, ca_file: SlackWebhook(url=Secret(text=f"{url}/services/T0/B0/{SECRET}"), ca_file=ca_file),
+        reply=slack_double.webhook,
     ),
-    Subject(
+    SinkKind(
         kind="pagerduty",
-        place=lambda url, ca_file: Pagerduty(routing_key=Secret(text=SECRET), api_url=url, ca_file=ca_file),
-        taken=pagerduty_double.Pagerduty().answer,
+        config=lambda url, ca_file: Pagerduty(routing_key=Secret(text=SECRET), api_url=url, ca_file=ca_file),
+        reply=pagerduty_double.PagerdutyDouble().reply,
     ),
-    Subject(
+    SinkKind(
         kind="apprise",
-        place=lambda url, ca_file: Apprise(
+        config=lambda url, ca_file: Apprise(
             url=Secret(text=url.replace("https://", f"jsons://eva:{SECRET}@") + f"/{SECRET}")
         ),
-        never_taken=frozenset(),
-        hears_retry_after=False,
+        permanent=frozenset(),
+        respects_retry_after=False,
     ),
 ]

@@ -1,4 +1,4 @@
-"""The sink for Alertmanager, against a real one."""
+"""The Alertmanager sink, against a real Alertmanager."""
 
 import time
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.delivery.dispatcher import Delivery
+from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks.alertmanager import REPEAT_S
 from connectors.sinks.sink import Sink
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.debian("prometheus-alertmanager")
 DOCS_URL = "https://docs.example.com/kraftwatch"
 PASSWORD = "hunter2"
 _HASH = "$2b$04$c1h/GK9K.JfoY7QW4dM4QujB.jurdvN9IKNYw7ULoSLOEzOGQscka"
-"""Of that password, as its web configuration wants it (bcrypt)."""
+"""The bcrypt hash of that password, for its web configuration."""
 _MINUTE_MS = 60_000
 
 
@@ -41,27 +41,27 @@ def alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealAlert
 
 
 def opened(entry: Any, tmp_path: Path) -> Sink:
-    """As the configuration opens it."""
+    """Opens the sink from a config entry."""
     config = checked(
         {"clusters": [{"name": "alpha", "bootstrap": ["c1:9093"]}], "sinks": [entry], "docs_url": DOCS_URL}, "test"
     )
-    (only,) = config.wanted()
-    return open_sink(only, memory=tmp_path)
+    (only,) = config.sink_specs()
+    return open_sink(only, state_folder=tmp_path)
 
 
-class Telling:
-    """A delivery to one sink, at times that the test gives: minutes before now."""
+class TimedDelivery:
+    """Delivers to one sink at times that the test sets, in minutes before now."""
 
     def __init__(self, sink: Sink, tmp_path: Path) -> None:
         self._began_ms = now_ms()
-        self._delivery = Delivery(Ledger(tmp_path / "ledger"), [sink], deadline_s=60, patience_s=60)
+        self._dispatcher = Dispatcher(Ledger(tmp_path / "ledger"), [sink], deadline_s=60, patience_s=60)
 
-    def tell(self, *alerts: Alert, minutes_ago: float = 0) -> str | None:
-        """Why it could not be told."""
+    def deliver(self, *alerts: Alert, minutes_ago: float = 0) -> str | None:
+        """Delivers and returns why the delivery failed."""
         at_ms = Millis(self._began_ms - round(minutes_ago * _MINUTE_MS))
-        (tally,) = self._delivery.deliver(alerts, at_ms).sinks.values()
-        assert not tally.rejected
-        return tally.failing
+        (result,) = self._dispatcher.deliver(alerts, at_ms).sinks.values()
+        assert not result.rejected
+        return result.failing
 
 
 def fired(subject: str, *, minutes_ago: float, **changed: Any) -> Alert:
@@ -73,15 +73,15 @@ def fired(subject: str, *, minutes_ago: float, **changed: Any) -> Alert:
     )
 
 
-def test_what_fires_is_there_with_its_labels_and_what_helps(alertmanager: RealAlertmanager, tmp_path: Path) -> None:
+def test_a_firing_alert_has_its_labels_and_annotations(alertmanager: RealAlertmanager, tmp_path: Path) -> None:
     sink = opened(f"alertmanager:{alertmanager.url}", tmp_path)
-    assert sink.terms.name == f"alertmanager:{alertmanager.url.removeprefix('http://')}"
-    telling = Telling(sink, tmp_path)
+    assert sink.options.name == f"alertmanager:{alertmanager.url.removeprefix('http://')}"
+    delivery = TimedDelivery(sink, tmp_path)
     began = fired("labels", minutes_ago=3)
-    assert telling.tell(began, minutes_ago=3) is None
-    there = alertmanager.standing()["labels", "critical"]
-    incident = there["labels"]["incident"]
-    assert there["labels"] == {
+    assert delivery.deliver(began, minutes_ago=3) is None
+    active = alertmanager.active_alerts()["labels", "critical"]
+    incident = active["labels"]["incident"]
+    assert active["labels"] == {
         "alertname": "no-leader",
         "cluster": "alpha",
         "cluster_id": "kP1x",
@@ -89,25 +89,27 @@ def test_what_fires_is_there_with_its_labels_and_what_helps(alertmanager: RealAl
         "severity": "critical",
         "incident": incident,
     }
-    assert there["annotations"] == {
+    assert active["annotations"] == {
         "summary": "Nobody leads.",
         "evidence": "leader_epoch: 7\nasked: c1:9093, c2:9093",
         "remedy": "# Start a controller.\nbin/kafka-server-start.sh $NODE_PROPERTIES",
         "docs": f"{DOCS_URL}/rules/no-leader/",
     }
-    assert there["status"]["state"] == "active"
-    assert telling.tell(alert("labels", started_at_ms=began.started_at_ms, resolved=True)) is None
-    eventually(lambda: ("labels", "critical") not in alertmanager.standing(), within_s=10)
+    assert active["status"]["state"] == "active"
+    assert delivery.deliver(alert("labels", started_at_ms=began.started_at_ms, resolved=True)) is None
+    eventually(lambda: ("labels", "critical") not in alertmanager.active_alerts(), within_s=10)
 
 
-def test_alerts_of_one_incident_are_grouped_and_can_be_silenced_there(
+def test_alerts_of_one_incident_are_grouped_and_can_be_silenced_in_alertmanager(
     alertmanager: RealAlertmanager, tmp_path: Path
 ) -> None:
-    telling = Telling(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
-    telling.tell(fired("one", minutes_ago=2, cluster_id="grouped"), fired("two", minutes_ago=2, cluster_id="grouped"))
+    delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
+    delivery.deliver(
+        fired("one", minutes_ago=2, cluster_id="grouped"), fired("two", minutes_ago=2, cluster_id="grouped")
+    )
 
     def grouped() -> None:
-        # It takes them at once and groups one after the other.
+        # It accepts all at once and groups one after the other.
         groups = alertmanager.get("/api/v2/alerts/groups?filter=cluster_id=grouped")
         assert [{each["labels"]["subject"] for each in group["alerts"]} for group in groups] == [{"one", "two"}]
 
@@ -122,66 +124,66 @@ def test_alerts_of_one_incident_are_grouped_and_can_be_silenced_there(
     alertmanager.post("/api/v2/silences", silence)
 
     def state_of(subject: str) -> object:
-        return alertmanager.standing()[subject, "critical"]["status"]["state"]
+        return alertmanager.active_alerts()[subject, "critical"]["status"]["state"]
 
     eventually(lambda: state_of("one") == "suppressed", within_s=10)
     assert state_of("two") == "active"
 
 
-def test_what_stands_is_told_again_before_it_would_lapse_and_to_one_that_was_restarted(
+def test_a_firing_alert_is_sent_again_before_it_ends_and_after_a_restart(
     alertmanager: RealAlertmanager, tmp_path: Path
 ) -> None:
-    telling = Telling(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
-    telling.tell(fired("standing", minutes_ago=4), minutes_ago=4)
-    lapses_at = alertmanager.standing()["standing", "critical"]["endsAt"]
-    telling.tell(minutes_ago=4 - 0.9 * REPEAT_S / 60)
-    assert alertmanager.standing()["standing", "critical"]["endsAt"] == lapses_at
-    telling.tell(minutes_ago=3)
-    assert alertmanager.standing()["standing", "critical"]["endsAt"] > lapses_at
+    delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
+    delivery.deliver(fired("firing", minutes_ago=4), minutes_ago=4)
+    ends_at = alertmanager.active_alerts()["firing", "critical"]["endsAt"]
+    delivery.deliver(minutes_ago=4 - 0.9 * REPEAT_S / 60)
+    assert alertmanager.active_alerts()["firing", "critical"]["endsAt"] == ends_at
+    delivery.deliver(minutes_ago=3)
+    assert alertmanager.active_alerts()["firing", "critical"]["endsAt"] > ends_at
     alertmanager.stop()
-    assert telling.tell(minutes_ago=2) == "the connection is refused"
+    assert delivery.deliver(minutes_ago=2) == "connection refused"
     alertmanager.start()
-    assert alertmanager.standing() == {}
-    assert telling.tell(minutes_ago=1) is None
-    assert set(alertmanager.standing()) == {("standing", "critical")}
+    assert alertmanager.active_alerts() == {}
+    assert delivery.deliver(minutes_ago=1) is None
+    assert set(alertmanager.active_alerts()) == {("firing", "critical")}
 
 
-def test_another_severity_is_another_alert_there_and_the_one_before_it_ends(
+def test_a_changed_severity_is_a_new_alert_and_the_previous_one_ends(
     alertmanager: RealAlertmanager, tmp_path: Path
 ) -> None:
-    telling = Telling(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
+    delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
     began = fired("worse", minutes_ago=2, severity=Severity.WARNING)
-    telling.tell(began, minutes_ago=2)
-    assert ("worse", "warning") in alertmanager.standing()
+    delivery.deliver(began, minutes_ago=2)
+    assert ("worse", "warning") in alertmanager.active_alerts()
     critical = fired("worse", minutes_ago=1)
-    telling.tell(alert("worse", started_at_ms=began.started_at_ms, observed_at_ms=critical.observed_at_ms))
+    delivery.deliver(alert("worse", started_at_ms=began.started_at_ms, observed_at_ms=critical.observed_at_ms))
 
-    def stands() -> set[str]:
-        return {severity for subject, severity in alertmanager.standing() if subject == "worse"}
+    def severities() -> set[str]:
+        return {severity for subject, severity in alertmanager.active_alerts() if subject == "worse"}
 
-    eventually(lambda: stands() == {"critical"}, within_s=10)
-    telling.tell(alert("worse", started_at_ms=began.started_at_ms, observed_at_ms=now_ms(), resolved=True))
-    eventually(lambda: stands() == set(), within_s=10)
+    eventually(lambda: severities() == {"critical"}, within_s=10)
+    delivery.deliver(alert("worse", started_at_ms=began.started_at_ms, observed_at_ms=now_ms(), resolved=True))
+    eventually(lambda: severities() == set(), within_s=10)
 
 
-def test_an_end_that_came_while_it_was_away_is_an_end_there(alertmanager: RealAlertmanager, tmp_path: Path) -> None:
-    telling = Telling(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
-    began, gone = fired("stays", minutes_ago=3), fired("goes", minutes_ago=3)
-    telling.tell(began, gone, minutes_ago=3)
+def test_an_alert_that_resolved_while_it_was_down_is_resolved(alertmanager: RealAlertmanager, tmp_path: Path) -> None:
+    delivery = TimedDelivery(opened(f"alertmanager:{alertmanager.url}", tmp_path), tmp_path)
+    stays, ends = fired("stays", minutes_ago=3), fired("goes", minutes_ago=3)
+    delivery.deliver(stays, ends, minutes_ago=3)
     alertmanager.stop()
-    assert telling.tell(alert("goes", started_at_ms=gone.started_at_ms, resolved=True), minutes_ago=2)
+    assert delivery.deliver(alert("goes", started_at_ms=ends.started_at_ms, resolved=True), minutes_ago=2)
     alertmanager.start()
-    assert telling.tell() is None
-    assert set(alertmanager.standing()) == {("stays", "critical")}
+    assert delivery.deliver() is None
+    assert set(alertmanager.active_alerts()) == {("stays", "critical")}
 
 
 @pytest.mark.parametrize("login", ["right", "wrong"])
-def test_behind_tls_and_a_login(tmp_path: Path, login: str) -> None:
+def test_with_tls_and_basic_authentication(tmp_path: Path, login: str) -> None:
     security = Security(tmp_path / "tls", [])
     served = f"{{cert_file: {tmp_path}/tls/server.pem, key_file: {tmp_path}/tls/server.pem}}"
     web_config = f"tls_server_config: {served}\nbasic_auth_users: {{kraftwatch: {_HASH!r}}}"
     running = RealAlertmanager(tmp_path / "alertmanager", web_config=web_config)
-    running.asking = {"verify": str(security.ca_file), "auth": ("kraftwatch", PASSWORD)}
+    running.request_options = {"verify": str(security.ca_file), "auth": ("kraftwatch", PASSWORD)}
     (tmp_path / "password").write_text((PASSWORD if login == "right" else "hunter3") + "\n")
     with running:
         entry = {
@@ -191,10 +193,10 @@ def test_behind_tls_and_a_login(tmp_path: Path, login: str) -> None:
             "ca_file": str(security.ca_file),
         }
         sink = opened({"alertmanager": entry}, tmp_path)
-        failing = Telling(sink, tmp_path).tell(fired("secured", minutes_ago=1))
-        there = running.standing()
-    assert (failing, set(there)) == (
+        failing = TimedDelivery(sink, tmp_path).deliver(fired("secured", minutes_ago=1))
+        active = running.active_alerts()
+    assert (failing, set(active)) == (
         (None, {("secured", "critical")})
         if login == "right"
-        else ("HTTP 401: the login is not accepted (Unauthorized)", set())
+        else ("HTTP 401: the credentials are not accepted (Unauthorized)", set())
     )

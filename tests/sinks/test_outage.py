@@ -1,7 +1,7 @@
-"""A sink that is away for an hour loses nothing, and repeats nothing once it is back; the job restarts in the midst.
+"""A sink that is unreachable for an hour loses nothing and repeats nothing afterwards; the job restarts in between.
 
-The hour is simulated: a delivery is given its clock. The places are real servers on loopback that take only what the
-real ones do; Alertmanager is Debian's where that is there; the topic's broker is in tests/kafka/test_kafka_sink.py.
+The hour is simulated: a delivery gets the clock as an argument. The services are real servers on loopback that accept
+only what the real ones accept; Alertmanager is Debian's if installed; tests/kafka/test_kafka_sink.py tests the topic.
 """
 
 import errno
@@ -14,30 +14,30 @@ from typing import Any
 
 import pytest
 
-from connectors.delivery.dispatcher import Delivery
+from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.durable_file import append
 from connectors.secret import Secret
 from connectors.sinks import jsonl
 from connectors.sinks.alert_json import key_of
-from connectors.sinks.sink import Sink, Style
-from connectors.sinks.sink_config import Alertmanager, Jsonl, Wanted
+from connectors.sinks.sink import DeliveryMode, Sink
+from connectors.sinks.sink_config import Alertmanager, Jsonl, SinkSpec
 from connectors.sinks.sink_factory import open_sink
 from rules.alert import Alert
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from tests.sinks.real_alertmanager import RealAlertmanager
-from tests.sinks.server import Answer, Behaviour, Request, Reset, Server, serving
-from tests.sinks.subjects import SUBJECTS, Subject
+from tests.sinks.server import Behaviour, ConnectionReset, HttpDouble, HttpReply, ReceivedRequest, serving
+from tests.sinks.subjects import SINK_KINDS, SinkKind
 from tests.unit.connectors.kafka.certificates import Authority, authority
 from tests.unit.connectors.sinks.sink_alerts import alert
 
 _MINUTE_MS = 60_000
-GONE, BACK, RESTART, END = 1, 62, 31, 80
-"""Minutes of the story."""
+OUTAGE_BEGINS, OUTAGE_ENDS, RESTART, END = 1, 62, 31, 80
+"""Minutes of the scenario."""
 OpenSinks = Callable[[], Sequence[Sink]]
-Switch = Callable[[bool], None]
-"""Lets the places be there, or not."""
+SetReachable = Callable[[bool], None]
+"""Makes the services reachable or unreachable."""
 
 
 @pytest.fixture(scope="module")
@@ -52,41 +52,43 @@ def certificate(trusted: Authority) -> ssl.SSLContext:
 
 @pytest.fixture(autouse=True)
 def _libraries_trust_it(trusted: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that take no authorities of ours."""
+    """For libraries that have no option for certificate authorities."""
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", trusted.file)
 
 
-class Place:
-    """A server that is away for a while, and what it took while it was there."""
+class UnreliableService:
+    """A server that can be made unreachable, and what it accepted."""
 
-    def __init__(self, subject: Subject, server: Server, ca_file: Path, memory: Path) -> None:
+    def __init__(self, subject: SinkKind, server: HttpDouble, ca_file: Path, state_folder: Path) -> None:
         self.subject = subject
-        self.there = True
-        self.taken: list[str] = []
+        self.reachable = True
+        self.accepted: list[str] = []
         self._refusals = 0
-        self._server, self._ca_file, self._memory = server, ca_file, memory
+        self._server, self._ca_file, self._state_folder = server, ca_file, state_folder
         server.behave = self._behave
 
     def open(self) -> Sink:
-        return self.subject.open(self._server.url, self._ca_file, self._memory)
+        return self.subject.open(self._server.url, self._ca_file, self._state_folder)
 
-    def _behave(self, request: Request) -> Behaviour:
-        if not self.there:
+    def _behave(self, request: ReceivedRequest) -> Behaviour:
+        if not self.reachable:
             self._refusals += 1
-            return Reset() if self._refusals % 2 else Answer(status=503)
-        answer = self.subject.taken(request)
-        self.taken.append(request.body.decode())
+            return ConnectionReset() if self._refusals % 2 else HttpReply(status=503)
+        answer = self.subject.reply(request)
+        self.accepted.append(request.body.decode())
         return answer
 
 
 @contextmanager
-def placed(subject: Subject, certificate: ssl.SSLContext, trusted: Authority, memory: Path) -> Iterator[Place]:
+def running_service(
+    subject: SinkKind, certificate: ssl.SSLContext, trusted: Authority, state_folder: Path
+) -> Iterator[UnreliableService]:
     with serving(certificate) as server:
-        yield Place(subject, server, Path(trusted.file), memory)
+        yield UnreliableService(subject, server, Path(trusted.file), state_folder)
 
 
 def of(cluster: str, *, minute: float, began_ms: int, began: float, **changed: Any) -> Alert:
-    """An alert whose subject is called after its cluster, which makes it an incident of its own."""
+    """Returns an alert with its own cluster, which makes it a separate incident."""
     return alert(
         f"subject {cluster}",
         cluster=cluster,
@@ -97,8 +99,8 @@ def of(cluster: str, *, minute: float, began_ms: int, began: float, **changed: A
     )
 
 
-def story(began_ms: int) -> Mapping[int, Sequence[Alert]]:
-    """What happens, by minute."""
+def transitions_by_minute(began_ms: int) -> Mapping[int, Sequence[Alert]]:
+    """Returns the transitions of each minute."""
 
     def at(minute: int, cluster: str, *, began: int, **changed: Any) -> Alert:
         return of(cluster, minute=minute, began_ms=began_ms, began=began, **changed)
@@ -107,7 +109,7 @@ def story(began_ms: int) -> Mapping[int, Sequence[Alert]]:
         0: [
             at(0, "ends", began=0),
             at(0, "worsens", began=0, severity=Severity.WARNING),
-            at(0, "stands", began=0),
+            at(0, "still-firing", began=0),
         ],
         10: [at(10, "worsens", began=0)],
         20: [at(20, "came-and-went", began=20)],
@@ -118,38 +120,40 @@ def story(began_ms: int) -> Mapping[int, Sequence[Alert]]:
 
 
 TRANSITIONS = 5
-"""What happens while the places are away."""
+"""The number of transitions while the services are unreachable."""
 INCIDENTS = {"ends", "worsens", "came-and-went", "began"}
-"""Whose: of `stands` nothing is new."""
+"""The incidents of these transitions: `still-firing` has none."""
 
 
-def patient(ledger: Ledger, sinks: Sequence[Sink]) -> Delivery:
-    """A batch waits for the answers, so that each belongs to its minute however busy the machine is."""
-    return Delivery(ledger, sinks, deadline_s=60, patience_s=60)
+def patient_dispatcher(ledger: Ledger, sinks: Sequence[Sink]) -> Dispatcher:
+    """Returns a dispatcher that waits for all outcomes, so that each belongs to its minute on a busy machine too."""
+    return Dispatcher(ledger, sinks, deadline_s=60, patience_s=60)
 
 
-def lived(open_sinks: OpenSinks, switch: Switch, ledger_file: Path, *, began_ms: int) -> Mapping[str, Sequence[int]]:
-    """Live through the story; how much each sink was delivered in each minute from the return on."""
-    events = story(began_ms)
+def simulated_hour(
+    open_sinks: OpenSinks, set_reachable: SetReachable, ledger_file: Path, *, began_ms: int
+) -> Mapping[str, Sequence[int]]:
+    """Runs the scenario; returns how many notifications each sink accepted per minute after the outage."""
+    events = transitions_by_minute(began_ms)
     ledger = Ledger(ledger_file)
-    delivery = patient(ledger, open_sinks())
+    dispatcher = patient_dispatcher(ledger, open_sinks())
     delivered: dict[str, list[int]] = {}
     for minute in range(END):
-        if minute in (GONE, BACK):
-            switch(minute == BACK)
+        if minute in (OUTAGE_BEGINS, OUTAGE_ENDS):
+            set_reachable(minute == OUTAGE_ENDS)
         if minute == RESTART:
             ledger.close()
             ledger = Ledger(ledger_file)
-            delivery = patient(ledger, open_sinks())
+            dispatcher = patient_dispatcher(ledger, open_sinks())
         now_ms = Millis(began_ms + minute * _MINUTE_MS)
-        # A batch that was not committed before the restart comes again.
-        happened = [*events.get(minute, ()), *(events[20] if minute == RESTART else ())]
-        for name, tally in delivery.deliver(happened, now_ms).sinks.items():
-            assert not tally.rejected
-            if GONE <= minute < BACK:
-                assert tally.delivered == 0
-            if minute >= BACK:
-                delivered.setdefault(name, []).append(tally.delivered)
+        # Spark repeats a batch that was not committed before the restart.
+        transitions = [*events.get(minute, ()), *(events[20] if minute == RESTART else ())]
+        for name, result in dispatcher.deliver(transitions, now_ms).sinks.items():
+            assert not result.rejected
+            if OUTAGE_BEGINS <= minute < OUTAGE_ENDS:
+                assert result.delivered == 0
+            if minute >= OUTAGE_ENDS:
+                delivered.setdefault(name, []).append(result.delivered)
     for name in delivered:
         assert not ledger.pending(name), "nothing is lost"
     ledger.close()
@@ -160,95 +164,102 @@ def now_ms() -> int:
     return round(time.time() * 1000)
 
 
-@pytest.mark.parametrize("subject", [one for one in SUBJECTS if one.kind != "alertmanager"], ids=str)
-def test_one_that_people_read(
-    subject: Subject, certificate: ssl.SSLContext, trusted: Authority, tmp_path: Path
+@pytest.mark.parametrize("subject", [one for one in SINK_KINDS if one.kind != "alertmanager"], ids=str)
+def test_a_sink_for_people_after_an_outage(
+    subject: SinkKind, certificate: ssl.SSLContext, trusted: Authority, tmp_path: Path
 ) -> None:
-    with placed(subject, certificate, trusted, tmp_path) as place:
-        taken_before: list[int] = []
+    with running_service(subject, certificate, trusted, tmp_path) as service:
+        accepted_before: list[int] = []
 
-        def switch(there: bool) -> None:
-            place.there = there
-            taken_before[:] = [len(place.taken)]
+        def set_reachable(reachable: bool) -> None:
+            service.reachable = reachable
+            accepted_before[:] = [len(service.accepted)]
 
-        (delivered,) = lived(lambda: [place.open()], switch, tmp_path / "ledger", began_ms=now_ms()).values()
-        assert sum(delivered) == len(INCIDENTS), "each incident once, with all that is new of it"
-        since = "".join(place.taken[taken_before[0] :])
-        # A pager need not be told of what is over already.
-        told = INCIDENTS - {"came-and-went"} if subject.kind == "pagerduty" else INCIDENTS
-        assert {cluster for cluster in INCIDENTS if f"subject {cluster}" in since} >= told - {"ends"}
-        assert "subject stands" not in since
+        (delivered,) = simulated_hour(
+            lambda: [service.open()], set_reachable, tmp_path / "ledger", began_ms=now_ms()
+        ).values()
+        assert sum(delivered) == len(INCIDENTS), "each incident once, with all its new transitions"
+        since = "".join(service.accepted[accepted_before[0] :])
+        # PagerDuty only gets a resolve for an incident that already ended.
+        expected = INCIDENTS - {"came-and-went"} if subject.kind == "pagerduty" else INCIDENTS
+        assert {cluster for cluster in INCIDENTS if f"subject {cluster}" in since} >= expected - {"ends"}
+        assert "subject still-firing" not in since
 
 
 @contextmanager
-def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Switch]:
-    there = [True]
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SetReachable]:
+    reachable = [True]
 
     def write(descriptor: int, content: bytes, size: int) -> None:
-        if not there[0]:
+        if not reachable[0]:
             raise OSError(errno.ENOSPC, "No space left on device")
         append(descriptor, content, size)
 
     monkeypatch.setattr(jsonl, "append", write)
-    yield lambda now: there.__setitem__(0, now)
+    yield lambda now: reachable.__setitem__(0, now)
 
 
-def test_a_file_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jsonl_file_after_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, began_ms = tmp_path / "alerts.jsonl", now_ms()
-    with full_disk(monkeypatch) as switch:
-        opened = Wanted(place=Jsonl(path=path))
-        (delivered,) = lived(
-            lambda: [open_sink(opened, memory=tmp_path)], switch, tmp_path / "ledger", began_ms=began_ms
+    with full_disk(monkeypatch) as set_reachable:
+        opened = SinkSpec(config=Jsonl(path=path))
+        (delivered,) = simulated_hour(
+            lambda: [open_sink(opened, state_folder=tmp_path)], set_reachable, tmp_path / "ledger", began_ms=began_ms
         ).values()
     assert sum(delivered) == TRANSITIONS
-    happened = [one.key for each in story(began_ms).values() for one in each]
-    assert [key_of(line) for line in path.read_bytes().splitlines()] == happened
+    transitions = [one.key for each in transitions_by_minute(began_ms).values() for one in each]
+    assert [key_of(line) for line in path.read_bytes().splitlines()] == transitions
 
 
 @pytest.mark.debian("prometheus-alertmanager")
-def test_a_real_alertmanager(tmp_path: Path) -> None:
+def test_a_real_alertmanager_after_an_outage(tmp_path: Path) -> None:
     with RealAlertmanager(tmp_path / "alertmanager") as running:
-        opened = Wanted(place=Alertmanager(url=Secret(text=running.url)))
+        opened = SinkSpec(config=Alertmanager(url=Secret(text=running.url)))
 
-        def switch(there: bool) -> None:
-            if there:
+        def set_reachable(reachable: bool) -> None:
+            if reachable:
                 running.start()
             else:
                 running.stop()
 
-        lived(
-            lambda: [open_sink(opened, memory=tmp_path)],
-            switch,
+        simulated_hour(
+            lambda: [open_sink(opened, state_folder=tmp_path)],
+            set_reachable,
             tmp_path / "ledger",
-            # The story ends now, because the real one goes by its own clock.
+            # The scenario ends now, because Alertmanager uses the wall clock.
             began_ms=now_ms() - END * _MINUTE_MS,
         )
         critical = Severity.CRITICAL.value
-        assert set(running.standing()) == {(f"subject {each}", critical) for each in ("worsens", "stands", "began")}
+        assert set(running.active_alerts()) == {
+            (f"subject {each}", critical) for each in ("worsens", "still-firing", "began")
+        }
 
 
-def test_all_at_once(
+def test_all_sinks_together_after_an_outage(
     certificate: ssl.SSLContext, trusted: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, began_ms = tmp_path / "alerts.jsonl", now_ms()
     with ExitStack() as stack, full_disk(monkeypatch) as disk:
-        places = [stack.enter_context(placed(each, certificate, trusted, tmp_path)) for each in SUBJECTS]
+        services = [stack.enter_context(running_service(each, certificate, trusted, tmp_path)) for each in SINK_KINDS]
 
-        def switch(there: bool) -> None:
-            disk(there)
-            for place in places:
-                place.there = there
+        def set_reachable(reachable: bool) -> None:
+            disk(reachable)
+            for service in services:
+                service.reachable = reachable
 
         def opened() -> Sequence[Sink]:
-            return [open_sink(Wanted(place=Jsonl(path=path)), memory=tmp_path), *(place.open() for place in places)]
+            return [
+                open_sink(SinkSpec(config=Jsonl(path=path)), state_folder=tmp_path),
+                *(service.open() for service in services),
+            ]
 
         sinks = opened()
-        delivered = lived(opened, switch, tmp_path / "ledger", began_ms=began_ms)
+        delivered = simulated_hour(opened, set_reachable, tmp_path / "ledger", began_ms=began_ms)
     for sink in sinks:
-        since = delivered[sink.terms.name]
-        if sink.terms.style is Style.INCIDENTS and sink.terms.repeat_s is None:
+        since = delivered[sink.options.name]
+        if sink.options.mode is DeliveryMode.INCIDENTS and sink.options.repeat_s is None:
             assert sum(since[-5:]) == 0, "nothing is repeated"
-    happened = [one.key for each in story(began_ms).values() for one in each]
+    transitions = [one.key for each in transitions_by_minute(began_ms).values() for one in each]
     written = [key_of(line) for line in path.read_bytes().splitlines()]
-    assert [key for key in written if key in happened] == happened
+    assert [key for key in written if key in transitions] == transitions
     assert len(written) == len(set(written))

@@ -1,4 +1,4 @@
-"""The contract of every sink that speaks HTTP, whatever its place does."""
+"""The contract of every sink that uses HTTP, for every behaviour of its server."""
 
 import logging
 import socket
@@ -15,15 +15,25 @@ import pytest
 
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
 from rules.alert import Alert
-from rules.notifications.notification import Notice, NotifyReason
-from tests.sinks.server import Answer, Behaviour, Drip, Request, Reset, ResetMidAnswer, Server, Silent, serving
-from tests.sinks.subjects import SECRET, SUBJECTS, Subject
+from rules.notifications.notification import Notification, NotifyReason
+from tests.sinks.server import (
+    Behaviour,
+    ConnectionReset,
+    EndlessReply,
+    HttpDouble,
+    HttpReply,
+    NoReply,
+    ReceivedRequest,
+    ResetInReply,
+    serving,
+)
+from tests.sinks.subjects import SECRET, SINK_KINDS, SinkKind
 from tests.unit.connectors.kafka.certificates import Authority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 DEADLINE_S = 60.0
 GRACE_S = 30.0
-"""Nothing here is about speed: an answer after the deadline and this is one that was not bounded at all."""
+"""Tolerance for slow machines: a call that takes longer than the deadline and this was not bounded at all."""
 
 
 @pytest.fixture(scope="module")
@@ -37,51 +47,51 @@ def certificate(trusted: Authority) -> ssl.SSLContext:
 
 
 @pytest.fixture
-def server(certificate: ssl.SSLContext) -> Iterator[Server]:
+def server(certificate: ssl.SSLContext) -> Iterator[HttpDouble]:
     with serving(certificate) as server:
         yield server
 
 
-@pytest.fixture(params=SUBJECTS, ids=str)
-def subject(request: pytest.FixtureRequest) -> Subject:
-    found: Subject = request.param
+@pytest.fixture(params=SINK_KINDS, ids=str)
+def subject(request: pytest.FixtureRequest) -> SinkKind:
+    found: SinkKind = request.param
     return found
 
 
 @dataclass
-class Contract:
-    """A sink, the server that it tells, and what is expected of both."""
+class SinkContract:
+    """A sink, its server, and what is expected of both."""
 
-    subject: Subject
+    subject: SinkKind
     sink: Sink
-    server: Server
+    server: HttpDouble
 
-    def tell(self, *notices: Notice, deadline_s: float = DEADLINE_S) -> Sequence[Outcome]:
-        asked = notices or (notice(),)
+    def send(self, *notifications: Notification, deadline_s: float = DEADLINE_S) -> Sequence[Outcome]:
+        sent = notifications or (notification(),)
         began = time.monotonic()
-        outcomes = self.sink.tell(asked, sent_at_ms=NOON_MS, deadline_s=deadline_s)
+        outcomes = self.sink.send(sent, sent_at_ms=NOON_MS, deadline_s=deadline_s)
         assert time.monotonic() - began < deadline_s + GRACE_S
-        assert len(outcomes) == len(asked)
+        assert len(outcomes) == len(sent)
         for outcome in outcomes:
             if not isinstance(outcome, Delivered):
-                assert_says_why(outcome)
+                assert_reason_is_safe(outcome)
         return outcomes
 
-    def answers(self, behaviour: Behaviour) -> None:
+    def server_replies(self, behaviour: Behaviour) -> None:
         self.server.behave = lambda _: behaviour
 
-    def takes(self) -> None:
-        self.server.behave = self.subject.taken
+    def server_accepts(self) -> None:
+        self.server.behave = self.subject.reply
 
 
 @pytest.fixture
 def contract(
-    subject: Subject, server: Server, trusted: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Contract:
-    # For a library that takes no authorities of ours.
+    subject: SinkKind, server: HttpDouble, trusted: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> SinkContract:
+    # For a library that has no option for certificate authorities.
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", trusted.file)
-    found = Contract(subject, subject.open(server.url, Path(trusted.file), tmp_path), server)
-    found.takes()
+    found = SinkContract(subject, subject.open(server.url, Path(trusted.file), tmp_path), server)
+    found.server_accepts()
     return found
 
 
@@ -92,13 +102,15 @@ def _no_log_shows_a_secret(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert SECRET not in caplog.text
 
 
-def notice(subject: str = "voter 2", *, reason: NotifyReason = NotifyReason.FIRING, **changed: Any) -> Notice:
-    told: Alert = alert(subject, resolved=reason is NotifyReason.RESOLVED, **changed)
-    news = () if reason is NotifyReason.REPEATED else (told,)
-    return Notice(incident=told.fingerprint, reason=reason, alerts=(told,), news=news)
+def notification(
+    subject: str = "voter 2", *, reason: NotifyReason = NotifyReason.FIRING, **changed: Any
+) -> Notification:
+    one: Alert = alert(subject, resolved=reason is NotifyReason.RESOLVED, **changed)
+    new = () if reason is NotifyReason.REPEATED else (one,)
+    return Notification(incident=one.fingerprint, reason=reason, alerts=(one,), new_transitions=new)
 
 
-def assert_says_why(outcome: Retry | Rejected) -> None:
+def assert_reason_is_safe(outcome: Retry | Rejected) -> None:
     assert SECRET not in outcome.reason
     assert outcome.reason.strip()
     assert "\n" not in outcome.reason
@@ -106,132 +118,134 @@ def assert_says_why(outcome: Retry | Rejected) -> None:
     assert len(outcome.reason) < 300
 
 
-def test_its_name_and_its_looks_show_no_secret(contract: Contract) -> None:
-    assert SECRET not in contract.sink.terms.name
+def test_name_and_repr_show_no_secret(contract: SinkContract) -> None:
+    assert SECRET not in contract.sink.options.name
     assert SECRET not in repr(contract.sink)
-    assert SECRET not in repr(contract.subject.place("https://x", Path("ca")))
+    assert SECRET not in repr(contract.subject.config("https://x", Path("ca")))
 
 
-def test_what_is_taken_is_delivered_in_order(contract: Contract) -> None:
+def test_accepted_notifications_are_delivered_in_order(contract: SinkContract) -> None:
     names = [f"voter {number}" for number in range(5)]
-    assert contract.tell(*map(notice, names)) == [Delivered()] * 5
+    assert contract.send(*map(notification, names)) == [Delivered()] * 5
     bodies = [request.body.decode() for request in contract.server.requests]
     firsts = [next(at for at, body in enumerate(bodies) if name in body) for name in names]
     assert firsts == sorted(firsts)
 
 
-def test_with_nothing_to_tell_nobody_is_asked(contract: Contract) -> None:
-    assert contract.sink.tell([], sent_at_ms=NOON_MS, deadline_s=DEADLINE_S) == []
+def test_without_notifications_no_request_is_sent(contract: SinkContract) -> None:
+    assert contract.sink.send([], sent_at_ms=NOON_MS, deadline_s=DEADLINE_S) == []
     assert contract.server.requests == []
 
 
-def test_told_twice_is_told(contract: Contract) -> None:
-    assert contract.tell() == contract.tell() == [Delivered()]
+def test_a_repeated_notification_is_delivered(contract: SinkContract) -> None:
+    assert contract.send() == contract.send() == [Delivered()]
 
 
-def test_the_whole_life_of_an_incident_is_taken(contract: Contract) -> None:
+def test_every_notification_of_an_incident_is_accepted(contract: SinkContract) -> None:
     for reason in (NotifyReason.FIRING, NotifyReason.CHANGED, NotifyReason.REPEATED, NotifyReason.RESOLVED):
-        assert contract.tell(notice(reason=reason)) == [Delivered()]
+        assert contract.send(notification(reason=reason)) == [Delivered()]
 
 
-def test_what_a_cluster_says_of_itself_is_data(contract: Contract) -> None:
+def test_hostile_text_from_a_cluster_is_delivered_as_data(contract: SinkContract) -> None:
     hostile = "<!channel> @here &amp; ``` \x1b[31m \u202e \ud800 *bold* <https://evil.example|click> \x00 "
     hostile += "x" * 9_000
-    told = notice(hostile, summary=hostile, cluster=hostile, evidence={hostile: [hostile] * 50}, remedy=(hostile,) * 60)
-    assert contract.tell(told) == [Delivered()]
+    one = notification(
+        hostile, summary=hostile, cluster=hostile, evidence={hostile: [hostile] * 50}, remedy=(hostile,) * 60
+    )
+    assert contract.send(one) == [Delivered()]
 
 
-def test_a_storm_of_alerts_is_one_message_that_is_taken(contract: Contract) -> None:
+def test_a_storm_incident_is_one_accepted_message(contract: SinkContract) -> None:
     alerts = tuple(alert(f"voter {number}", evidence={"line": "x" * 500}) for number in range(300))
-    storm = Notice(incident="57" * 8, reason=NotifyReason.FIRING, alerts=alerts, news=alerts)
-    assert contract.tell(storm) == [Delivered()]
+    storm = Notification(incident="57" * 8, reason=NotifyReason.FIRING, alerts=alerts, new_transitions=alerts)
+    assert contract.send(storm) == [Delivered()]
 
 
 @pytest.mark.parametrize("status", [302, 307, 400, 401, 403, 404, 405, 408, 410, 413, 422, 429, 500, 502, 503, 504])
-def test_every_status_has_its_outcome(contract: Contract, status: int) -> None:
+def test_every_status_has_its_outcome(contract: SinkContract, status: int) -> None:
     elsewhere = {"Location": f"{contract.server.url}/elsewhere"}
-    contract.answers(Answer(status=status, headers=elsewhere, body=f'{{"error": "{SECRET}"}}'.encode()))
-    (outcome,) = contract.tell()
-    assert isinstance(outcome, Rejected if status in contract.subject.never_taken else Retry)
+    contract.server_replies(HttpReply(status=status, headers=elsewhere, body=f'{{"error": "{SECRET}"}}'.encode()))
+    (outcome,) = contract.send()
+    assert isinstance(outcome, Rejected if status in contract.subject.permanent else Retry)
     assert not [request for request in contract.server.requests if request.path == "/elsewhere"]
     if isinstance(outcome, Retry):
-        assert len(contract.server.requests) == 1, "the ledger tries again, not the sink"
-    contract.takes()
-    assert contract.tell() == [Delivered()]
+        assert len(contract.server.requests) == 1, "the dispatcher retries, not the sink"
+    contract.server_accepts()
+    assert contract.send() == [Delivered()]
 
 
 @pytest.mark.parametrize(("header", "after_s"), [("7", 7.0), ("soon", 0.0), ("-1", 0.0)])
-def test_a_place_that_says_when_to_come_back_is_heard(contract: Contract, header: str, after_s: float) -> None:
-    contract.answers(Answer(status=429, headers={"Retry-After": header}))
-    first, second = contract.tell(notice("voter 1"), notice("voter 2"))
+def test_retry_after_in_seconds_is_respected(contract: SinkContract, header: str, after_s: float) -> None:
+    contract.server_replies(HttpReply(status=429, headers={"Retry-After": header}))
+    first, second = contract.send(notification("voter 1"), notification("voter 2"))
     assert isinstance(first, Retry)
     assert isinstance(second, Retry)
-    if not contract.subject.hears_retry_after:
+    if not contract.subject.respects_retry_after:
         return
     assert first.after_s == after_s
     if after_s:
-        assert len(contract.server.requests) == 1, "it asked to be left alone"
+        assert len(contract.server.requests) == 1, "it sent to be left alone"
 
 
-def test_it_may_say_so_as_a_date(contract: Contract) -> None:
+def test_retry_after_as_a_date_is_respected(contract: SinkContract) -> None:
     at = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
-    contract.answers(Answer(status=429, headers={"Retry-After": at}))
-    (outcome,) = contract.tell()
+    contract.server_replies(HttpReply(status=429, headers={"Retry-After": at}))
+    (outcome,) = contract.send()
     assert isinstance(outcome, Retry)
-    if contract.subject.hears_retry_after:
+    if contract.subject.respects_retry_after:
         assert 3_000 < outcome.after_s <= 3_600
 
 
-@pytest.mark.parametrize("behaviour", [Silent(), Drip()], ids=["silent", "a byte now and then"])
-def test_the_deadline_holds_whatever_the_server_does(contract: Contract, behaviour: Behaviour) -> None:
-    contract.answers(behaviour)
-    outcomes = contract.tell(notice("voter 1"), notice("voter 2"), notice("voter 3"), deadline_s=1.0)
+@pytest.mark.parametrize("behaviour", [NoReply(), EndlessReply()], ids=["no reply", "endless reply"])
+def test_the_deadline_holds_whatever_the_server_does(contract: SinkContract, behaviour: Behaviour) -> None:
+    contract.server_replies(behaviour)
+    outcomes = contract.send(notification("voter 1"), notification("voter 2"), notification("voter 3"), deadline_s=1.0)
     assert [type(outcome) for outcome in outcomes] == [Retry] * 3
 
 
-@pytest.mark.parametrize("behaviour", [Reset(), ResetMidAnswer()], ids=["at once", "in mid-answer"])
-def test_a_connection_that_breaks_is_tried_again_later(contract: Contract, behaviour: Behaviour) -> None:
-    contract.answers(behaviour)
-    (outcome,) = contract.tell()
+@pytest.mark.parametrize("behaviour", [ConnectionReset(), ResetInReply()], ids=["immediately", "in the reply"])
+def test_a_reset_connection_is_retried(contract: SinkContract, behaviour: Behaviour) -> None:
+    contract.server_replies(behaviour)
+    (outcome,) = contract.send()
     assert isinstance(outcome, Retry)
-    contract.takes()
-    assert contract.tell() == [Delivered()]
+    contract.server_accepts()
+    assert contract.send() == [Delivered()]
 
 
-def test_nobody_listens(contract: Contract) -> None:
+def test_a_refused_connection_is_retried(contract: SinkContract) -> None:
     contract.server.close()
-    (outcome,) = contract.tell()
+    (outcome,) = contract.send()
     assert isinstance(outcome, Retry)
 
 
-def test_an_answer_that_is_no_http(subject: Subject, trusted: Authority, tmp_path: Path) -> None:
+def test_a_reply_that_is_not_tls_is_retried(subject: SinkKind, trusted: Authority, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, serving() as server:
         del listening
         sink = subject.open(server.url.replace("http:", "https:"), Path(trusted.file), tmp_path)
-        contract = Contract(subject, sink, server)
-        (outcome,) = contract.tell(deadline_s=2.0)
+        contract = SinkContract(subject, sink, server)
+        (outcome,) = contract.send(deadline_s=2.0)
         assert isinstance(outcome, Retry)
 
 
-def test_a_certificate_that_is_not_trusted_is_told_nothing(subject: Subject, server: Server, tmp_path: Path) -> None:
+def test_an_untrusted_server_receives_no_request(subject: SinkKind, server: HttpDouble, tmp_path: Path) -> None:
     stranger = authority(tmp_path / "stranger")
-    contract = Contract(subject, subject.open(server.url, Path(stranger.file), tmp_path), server)
-    (outcome,) = contract.tell()
+    contract = SinkContract(subject, subject.open(server.url, Path(stranger.file), tmp_path), server)
+    (outcome,) = contract.send()
     assert isinstance(outcome, Retry)
     assert server.requests == []
 
 
-def test_one_that_is_refused_does_not_hold_up_the_others(contract: Contract) -> None:
-    def choosy(request: Request) -> Behaviour:
-        return Answer(status=500) if b"voter 1" in request.body else contract.subject.taken(request)
+def test_a_rejected_notification_does_not_delay_others(contract: SinkContract) -> None:
+    def reject_one(request: ReceivedRequest) -> Behaviour:
+        return HttpReply(status=500) if b"voter 1" in request.body else contract.subject.reply(request)
 
-    contract.server.behave = choosy
-    outcomes = contract.tell(notice("voter 1"), notice("voter 2"))
+    contract.server.behave = reject_one
+    outcomes = contract.send(notification("voter 1"), notification("voter 2"))
     assert [type(outcome) for outcome in outcomes] == [Retry, Delivered]
 
 
-def test_a_place_that_is_away_is_not_hammered(contract: Contract) -> None:
-    contract.answers(Answer(status=500))
-    outcomes = contract.tell(*(notice(f"voter {number}") for number in range(50)))
+def test_a_failing_server_gets_two_requests_only(contract: SinkContract) -> None:
+    contract.server_replies(HttpReply(status=500))
+    outcomes = contract.send(*(notification(f"voter {number}") for number in range(50)))
     assert [type(outcome) for outcome in outcomes] == [Retry] * 50
     assert len(contract.server.requests) == 2

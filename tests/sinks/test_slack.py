@@ -1,4 +1,4 @@
-"""Slack is told as its own client tells it, by a server that takes only what is documented."""
+"""The Slack sinks with Slack's own client, against a double that accepts only documented calls."""
 
 import json
 import ssl
@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 
 from connectors.secret import Secret
-from connectors.sinks.links import Links
+from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink import Delivered, Outcome, Rejected, Retry, Sink
-from connectors.sinks.sink_config import SlackBot, SlackWebhook, Wanted
+from connectors.sinks.sink_config import SinkSpec, SlackBot, SlackWebhook
 from connectors.sinks.sink_factory import open_sink
 from connectors.sinks.slack_blocks import escaped, message
 from rules.finding import Severity
 from rules.model.identifiers import Millis
-from rules.notifications.notification import Notice, NotifyReason
-from tests.sinks.server import Answer, Reset, Server, serving
-from tests.sinks.slack_double import CHANNEL, Slack, check, said
+from rules.notifications.notification import Notification, NotifyReason
+from tests.sinks.server import ConnectionReset, HttpDouble, HttpReply, serving
+from tests.sinks.slack_double import CHANNEL, SlackDouble, check, json_reply
 from tests.unit.connectors.kafka.certificates import Authority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 TOKEN = "xoxb-0123456789abcdef"
-LINKS = Links(docs_url="https://docs.example.com", page_url="https://watch.example.com/")
+LINKS = MessageLinks(docs_url="https://docs.example.com", page_url="https://watch.example.com/")
 RED, YELLOW, GREEN = "#d72b3f", "#e8a723", "#2eb67d"
 
 
@@ -34,270 +34,277 @@ def trusted(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture
-def server(trusted: Authority) -> Iterator[Server]:
+def server(trusted: Authority) -> Iterator[HttpDouble]:
     context: ssl.SSLContext = trusted.server(trusted.issue("server"))
     with serving(context) as server:
         yield server
 
 
-class Workspace:
-    """A Slack, and the sink that tells it; `restarted` is the same job after a restart."""
+class SlackWorkspace:
+    """A double of Slack and the sink that posts to it; `restarted` opens the sink again, as after a restart."""
 
-    def __init__(self, server: Server, trusted: Authority, memory: Path) -> None:
+    def __init__(self, server: HttpDouble, trusted: Authority, state_folder: Path) -> None:
         self.server = server
-        self.slack = Slack(token=TOKEN, lenient=True)
-        self.server.behave = self.slack.answer
+        self.slack = SlackDouble(token=TOKEN, lenient=True)
+        self.server.behave = self.slack.reply
         self._ca_file = Path(trusted.file)
-        self._memory = memory
+        self._state_folder = state_folder
         self.token = TOKEN
         self.sink = self.restarted()
 
     def restarted(self) -> Sink:
-        place = SlackBot(
+        config = SlackBot(
             channel="#kafka",
             token=Secret(text=self.token),
             api_url=f"{self.server.url}/api/",
             ca_file=self._ca_file,
         )
-        self.sink = open_sink(Wanted(place=place, links=LINKS), memory=self._memory)
+        self.sink = open_sink(SinkSpec(config=config, links=LINKS), state_folder=self._state_folder)
         return self.sink
 
-    def tell(self, notice: Notice) -> Outcome:
-        (outcome,) = self.sink.tell([notice], sent_at_ms=NOON_MS, deadline_s=30)
+    def send(self, notification: Notification) -> Outcome:
+        (outcome,) = self.sink.send([notification], sent_at_ms=NOON_MS, deadline_s=30)
         return outcome
 
 
 @pytest.fixture
-def workspace(server: Server, trusted: Authority, tmp_path: Path) -> Workspace:
-    return Workspace(server, trusted, tmp_path)
+def workspace(server: HttpDouble, trusted: Authority, tmp_path: Path) -> SlackWorkspace:
+    return SlackWorkspace(server, trusted, tmp_path)
 
 
 FIRING = alert("quorum", severity=Severity.WARNING)
-BEGUN = Notice(incident="1n", reason=NotifyReason.FIRING, alerts=(FIRING,), news=(FIRING,), known=False)
+STARTED = Notification(
+    incident="1n", reason=NotifyReason.FIRING, alerts=(FIRING,), new_transitions=(FIRING,), previously_notified=False
+)
 WORSE = replace(
-    BEGUN,
+    STARTED,
     reason=NotifyReason.CHANGED,
     alerts=(replace(FIRING, severity=Severity.CRITICAL),),
-    news=(replace(FIRING, severity=Severity.CRITICAL, observed_at_ms=Millis(NOON_MS + 60_000)),),
-    known=True,
+    new_transitions=(replace(FIRING, severity=Severity.CRITICAL, observed_at_ms=Millis(NOON_MS + 60_000)),),
+    previously_notified=True,
 )
-OVER = alert("quorum", resolved=True, observed_at_ms=Millis(NOON_MS + 120_000))
-ENDED = Notice(incident="1n", reason=NotifyReason.RESOLVED, alerts=(OVER,), news=(OVER,))
-STANDS = Notice(incident="1n", reason=NotifyReason.REPEATED, alerts=(FIRING,), news=())
+RESOLVED = alert("quorum", resolved=True, observed_at_ms=Millis(NOON_MS + 120_000))
+ENDED = Notification(incident="1n", reason=NotifyReason.RESOLVED, alerts=(RESOLVED,), new_transitions=(RESOLVED,))
+REPEATED = Notification(incident="1n", reason=NotifyReason.REPEATED, alerts=(FIRING,), new_transitions=())
 
 
-def test_an_incident_is_one_message_that_is_edited_and_its_thread(workspace: Workspace) -> None:
-    for notice in (BEGUN, WORSE, ENDED):
-        assert workspace.tell(notice) == Delivered()
-    (shown,) = workspace.slack.shown
-    assert (shown.color, shown.edits) == (GREEN, 2)
-    assert shown.body["text"].startswith(":white_check_mark: *RESOLVED* alpha: Nobody leads.")
+def test_an_incident_is_one_message_that_is_edited_with_a_thread(workspace: SlackWorkspace) -> None:
+    for notification in (STARTED, WORSE, ENDED):
+        assert workspace.send(notification) == Delivered()
+    (posted,) = workspace.slack.channel_messages
+    assert (posted.color, posted.edits) == (GREEN, 2)
+    assert posted.body["text"].startswith(":white_check_mark: *RESOLVED* alpha: Nobody leads.")
     replies = [(each.body["text"], each.body["reply_broadcast"]) for each in workspace.slack.replies]
     assert replies == [
-        # An edit notifies nobody: what got worse is shown in the channel as well.
+        # Slack sends no notification for an edit: a worse severity is also shown in the channel.
         (":red_circle: `no-leader` quorum: Nobody leads.", True),
         (":white_check_mark: Resolved after 2 min.", False),
     ]
-    assert {each.thread_ts for each in workspace.slack.replies} == {shown.ts}
+    assert {each.thread_ts for each in workspace.slack.replies} == {posted.ts}
     assert workspace.slack.invalid == []
 
 
-def test_what_a_message_shows(workspace: Workspace) -> None:
+def test_the_content_of_a_message(workspace: SlackWorkspace) -> None:
     other = alert("voter 3", rule="voter-lagging", severity=Severity.WARNING, summary="Voter 3 lags by 1200 records.")
     root = alert("quorum")
-    workspace.tell(replace(BEGUN, alerts=(root, other), news=(root, other)))
-    (shown,) = workspace.slack.shown
-    assert (shown.body["text"], shown.color) == (":red_circle: *CRITICAL* alpha: Nobody leads.", RED)
-    context, remedy, evidence, others = shown.blocks
+    workspace.send(replace(STARTED, alerts=(root, other), new_transitions=(root, other)))
+    (posted,) = workspace.slack.channel_messages
+    assert (posted.body["text"], posted.color) == (":red_circle: *CRITICAL* alpha: Nobody leads.", RED)
+    context, remedy, evidence, others = posted.blocks
     origin, docs, page = (each["text"] for each in context["elements"])
     since = "<!date^1795150862^{date_short_pretty} {time_secs}|2026-11-20T05:01:02.345Z>"
     assert origin == f"`no-leader` · quorum · since {since}"
     assert docs == "<https://docs.example.com/rules/no-leader/|What it means>"
-    assert page == "<https://watch.example.com/clusters/alpha|The cluster now>"
+    assert page == "<https://watch.example.com/clusters/alpha|Cluster status>"
     assert evidence["text"]["text"] == "```leader_epoch  7\nasked         c1:9093, c2:9093```"
     command = "```bin/kafka-server-start.sh $NODE_PROPERTIES```"
     assert remedy["text"]["text"] == f"*What to do*\n1. Start a controller.\n2. Run\n{command}"
     assert others["text"]["text"] == (
-        "*With it*\n:large_yellow_circle: `voter-lagging` voter 3: Voter 3 lags by 1200 records."
+        "*Also in this incident*\n:large_yellow_circle: `voter-lagging` voter 3: Voter 3 lags by 1200 records."
     )
 
 
-def test_of_a_storm_each_line_says_its_cluster(workspace: Workspace) -> None:
+def test_lines_of_a_storm_incident_name_their_cluster(workspace: SlackWorkspace) -> None:
     root, other = alert("quorum"), alert("quorum", cluster="beta", cluster_id="b")
-    workspace.tell(replace(BEGUN, alerts=(root, other), news=(root, other)))
-    (shown,) = workspace.slack.shown
-    assert shown.blocks[-1]["text"]["text"] == "*With it*\n:red_circle: beta `no-leader` quorum: Nobody leads."
+    workspace.send(replace(STARTED, alerts=(root, other), new_transitions=(root, other)))
+    (posted,) = workspace.slack.channel_messages
+    assert (
+        posted.blocks[-1]["text"]["text"]
+        == "*Also in this incident*\n:red_circle: beta `no-leader` quorum: Nobody leads."
+    )
 
 
-def test_the_message_is_found_again_after_a_restart(workspace: Workspace) -> None:
-    workspace.tell(BEGUN)
+def test_the_message_is_edited_after_a_restart(workspace: SlackWorkspace) -> None:
+    workspace.send(STARTED)
     workspace.restarted()
-    workspace.tell(ENDED)
-    assert [(each.color, each.edits) for each in workspace.slack.shown] == [(GREEN, 1)]
+    workspace.send(ENDED)
+    assert [(each.color, each.edits) for each in workspace.slack.channel_messages] == [(GREEN, 1)]
 
 
-def test_told_twice_changes_nothing(workspace: Workspace) -> None:
-    for notice in (BEGUN, BEGUN, WORSE, WORSE, ENDED, ENDED):
+def test_a_repeated_notification_changes_nothing(workspace: SlackWorkspace) -> None:
+    for notification in (STARTED, STARTED, WORSE, WORSE, ENDED, ENDED):
         workspace.restarted()
-        assert workspace.tell(notice) == Delivered()
-    assert (len(workspace.slack.shown), len(workspace.slack.replies)) == (1, 2)
+        assert workspace.send(notification) == Delivered()
+    assert (len(workspace.slack.channel_messages), len(workspace.slack.replies)) == (1, 2)
 
 
-def test_what_stands_is_said_in_the_thread_and_seen_in_the_channel(workspace: Workspace) -> None:
-    for notice in (BEGUN, STANDS, STANDS):
-        workspace.tell(notice)
-    # After each repeat interval: an edit alone would notify nobody.
+def test_a_repetition_is_a_reply_that_is_shown_in_the_channel(workspace: SlackWorkspace) -> None:
+    for notification in (STARTED, REPEATED, REPEATED):
+        workspace.send(notification)
+    # After each repeat interval: Slack sends no notification for an edit.
     for reply in workspace.slack.replies:
         assert reply.body["text"] == ":large_yellow_circle: Still warning: Nobody leads."
         assert reply.body["reply_broadcast"] is True
     assert len(workspace.slack.replies) == 2
 
 
-def test_a_message_that_was_deleted_is_posted_anew(workspace: Workspace) -> None:
-    workspace.tell(BEGUN)
+def test_a_deleted_message_is_posted_again(workspace: SlackWorkspace) -> None:
+    workspace.send(STARTED)
     workspace.slack.messages.clear()
-    workspace.tell(WORSE)
-    workspace.tell(ENDED)
-    assert [each.color for each in workspace.slack.shown] == [GREEN]
+    workspace.send(WORSE)
+    workspace.send(ENDED)
+    assert [each.color for each in workspace.slack.channel_messages] == [GREEN]
 
 
-def test_what_came_and_went_while_slack_was_away_is_one_green_message(workspace: Workspace) -> None:
-    over = replace(ENDED, alerts=(OVER,), news=(FIRING, OVER), known=False)
-    workspace.tell(over)
-    (shown,) = workspace.slack.shown
-    assert shown.color == GREEN
-    assert shown.blocks[0]["elements"][0]["text"].endswith(
-        "stood for 2 min · came and went while Slack could not be told"
+def test_an_incident_that_resolved_while_slack_was_unreachable_is_one_green_message(workspace: SlackWorkspace) -> None:
+    resolved = replace(ENDED, alerts=(RESOLVED,), new_transitions=(FIRING, RESOLVED), previously_notified=False)
+    workspace.send(resolved)
+    (posted,) = workspace.slack.channel_messages
+    assert posted.color == GREEN
+    assert posted.blocks[0]["elements"][0]["text"].endswith(
+        "lasted 2 min · fired and resolved while Slack was unreachable"
     )
     assert workspace.slack.replies == []
 
 
-def test_a_reply_that_fails_is_tried_again_and_nothing_is_posted_twice(workspace: Workspace) -> None:
-    workspace.tell(BEGUN)
-    workspace.slack.refusing["chat.postMessage"] = "fatal_error"
-    assert workspace.tell(WORSE) == Retry(reason="Slack refuses: fatal error")
-    workspace.slack.refusing.clear()
-    assert workspace.tell(WORSE) == Delivered()
-    assert (len(workspace.slack.shown), len(workspace.slack.replies)) == (1, 1)
+def test_a_failed_reply_is_retried_and_nothing_is_posted_twice(workspace: SlackWorkspace) -> None:
+    workspace.send(STARTED)
+    workspace.slack.errors["chat.postMessage"] = "fatal_error"
+    assert workspace.send(WORSE) == Retry(reason="Slack error: fatal error")
+    workspace.slack.errors.clear()
+    assert workspace.send(WORSE) == Delivered()
+    assert (len(workspace.slack.channel_messages), len(workspace.slack.replies)) == (1, 1)
 
 
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("not_in_channel", "Slack refuses: the app is not in the channel: invite it there"),
-        ("invalid_auth", "Slack refuses: the token is not accepted"),
-        ("is_archived", "Slack refuses: the channel is archived"),
-        ("missing_scope", "Slack refuses: the token lacks the scope chat:write"),
+        ("not_in_channel", "Slack error: the app is not in the channel: invite it"),
+        ("invalid_auth", "Slack error: the token is invalid"),
+        ("is_archived", "Slack error: the channel is archived"),
+        ("missing_scope", "Slack error: the token lacks the scope chat:write"),
     ],
 )
-def test_what_somebody_can_mend_is_tried_again_and_says_what(workspace: Workspace, code: str, reason: str) -> None:
-    workspace.slack.refusing["chat.postMessage"] = code
-    assert workspace.tell(BEGUN) == Retry(reason=reason)
+def test_a_fixable_error_is_retried_with_its_reason(workspace: SlackWorkspace, code: str, reason: str) -> None:
+    workspace.slack.errors["chat.postMessage"] = code
+    assert workspace.send(STARTED) == Retry(reason=reason)
 
 
-def test_blocks_that_slack_takes_for_wrong_are_told_as_plain_text(workspace: Workspace) -> None:
-    def no_blocks(body: dict[str, Any]) -> Answer:
+def test_a_message_with_rejected_blocks_is_sent_as_plain_text(workspace: SlackWorkspace) -> None:
+    def no_blocks(body: dict[str, Any]) -> HttpReply:
         return (
-            said({"ok": False, "error": "invalid_blocks"}) if "attachments" in body else workspace.slack._posted(body)
+            json_reply({"ok": False, "error": "invalid_blocks"})
+            if "attachments" in body
+            else workspace.slack._post(body)
         )
 
     workspace.server.behave = lambda request: no_blocks(json.loads(request.body))
-    assert workspace.tell(BEGUN) == Delivered()
-    (shown,) = workspace.slack.shown
-    headline, _origin, *links = shown.body["text"].splitlines()
+    assert workspace.send(STARTED) == Delivered()
+    (posted,) = workspace.slack.channel_messages
+    headline, _origin, *links = posted.body["text"].splitlines()
     assert headline == ":large_yellow_circle: *WARNING* alpha: Nobody leads."
     assert len(links) == 2
-    workspace.server.behave = lambda _: said({"ok": False, "error": "msg_too_long"})
-    other = replace(BEGUN, incident="0ther")
-    assert workspace.tell(other) == Rejected(reason="Slack refuses the message: msg too long")
+    workspace.server.behave = lambda _: json_reply({"ok": False, "error": "msg_too_long"})
+    other = replace(STARTED, incident="0ther")
+    assert workspace.send(other) == Rejected(reason="Slack rejected the message: msg too long")
 
 
-def test_a_rate_limit_says_when_to_come_back(workspace: Workspace) -> None:
-    limited = Answer(status=429, headers={"Retry-After": "30"}, body=b'{"ok":false,"error":"ratelimited"}')
+def test_a_rate_limit_has_a_retry_after(workspace: SlackWorkspace) -> None:
+    limited = HttpReply(status=429, headers={"Retry-After": "30"}, body=b'{"ok":false,"error":"ratelimited"}')
     workspace.server.behave = lambda _: limited
-    outcome = workspace.tell(BEGUN)
+    outcome = workspace.send(STARTED)
     assert isinstance(outcome, Retry)
     assert outcome.after_s == 30
 
 
-def test_a_memory_that_cannot_be_kept_does_not_tell_anything_again(
-    server: Server, trusted: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_an_unwritable_message_store_does_not_repeat_messages(
+    server: HttpDouble, trusted: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
-    workspace = Workspace(server, trusted, blocked / "memory")
-    assert workspace.tell(BEGUN) == Delivered()
-    assert workspace.tell(ENDED) == Delivered()
-    assert [each.color for each in workspace.slack.shown] == [GREEN]
-    assert caplog.text.count("a restart posts anew") == 1
+    workspace = SlackWorkspace(server, trusted, blocked / "state")
+    assert workspace.send(STARTED) == Delivered()
+    assert workspace.send(ENDED) == Delivered()
+    assert [each.color for each in workspace.slack.channel_messages] == [GREEN]
+    assert caplog.text.count("after a restart, incidents are posted again") == 1
 
 
-def test_a_memory_that_is_damaged_costs_one_more_message(workspace: Workspace, tmp_path: Path) -> None:
-    workspace.tell(BEGUN)
-    (memory,) = tmp_path.glob("sink-slack-kafka-*.json")
-    memory.write_text('{"version": 1, "messages": {"1n": {"chan')
+def test_a_damaged_message_store_costs_one_more_message(workspace: SlackWorkspace, tmp_path: Path) -> None:
+    workspace.send(STARTED)
+    (file,) = tmp_path.glob("sink-slack-kafka-*.json")
+    file.write_text('{"version": 1, "messages": {"1n": {"chan')
     workspace.restarted()
-    workspace.tell(WORSE)
-    assert len(workspace.slack.shown) == 2
+    workspace.send(WORSE)
+    assert len(workspace.slack.channel_messages) == 2
 
 
-def test_a_lost_answer_is_told_again(workspace: Workspace) -> None:
-    workspace.server.behave = lambda _: Reset()
-    assert isinstance(workspace.tell(BEGUN), Retry)
-    workspace.server.behave = workspace.slack.answer
-    assert workspace.tell(BEGUN) == Delivered()
+def test_a_lost_response_is_retried(workspace: SlackWorkspace) -> None:
+    workspace.server.behave = lambda _: ConnectionReset()
+    assert isinstance(workspace.send(STARTED), Retry)
+    workspace.server.behave = workspace.slack.reply
+    assert workspace.send(STARTED) == Delivered()
 
 
-def test_nothing_that_a_cluster_says_is_a_mention_a_link_or_the_end_of_a_code_block() -> None:
+def test_text_from_a_cluster_is_never_a_mention_a_link_or_the_end_of_a_code_block() -> None:
     hostile = "<!channel> <@U1> & </> ``` @here *b* \u202e\x1b"
-    told = alert(hostile, cluster=hostile, summary=hostile, evidence={hostile: hostile}, remedy=(hostile,))
-    shown = message(replace(BEGUN, alerts=(told, told)), Links())
-    texts = [shown.text, *(each["text"]["text"] for each in shown.blocks if each["type"] == "section")]
-    texts += [each["text"] for each in shown.blocks[0]["elements"]]
+    one = alert(hostile, cluster=hostile, summary=hostile, evidence={hostile: hostile}, remedy=(hostile,))
+    posted = message(replace(STARTED, alerts=(one, one)), MessageLinks())
+    texts = [posted.text, *(each["text"]["text"] for each in posted.blocks if each["type"] == "section")]
+    texts += [each["text"] for each in posted.blocks[0]["elements"]]
     for text in texts:
         assert "<!channel>" not in text
         assert "<@" not in text
         assert "\u202e" not in text
         assert text.count("```") % 2 == 0
-    check("webhook", shown.body())
+    check("webhook", posted.body())
 
 
 @pytest.mark.parametrize("limit", range(1, 30))
-def test_a_cut_never_splits_an_escaped_character(limit: int) -> None:
-    cut = escaped("a<&>" * 10, limit)
-    assert len(cut) <= limit
-    assert cut.rstrip("…").replace("&lt;", "").replace("&gt;", "").replace("&amp;", "").replace("a", "") == ""
+def test_truncation_never_splits_an_escaped_character(limit: int) -> None:
+    truncated = escaped("a<&>" * 10, limit)
+    assert len(truncated) <= limit
+    assert truncated.rstrip("…").replace("&lt;", "").replace("&gt;", "").replace("&amp;", "").replace("a", "") == ""
 
 
-def test_a_command_is_whole_or_not_there() -> None:
+def test_a_command_is_complete_or_left_out() -> None:
     long, short = "kafka-acls.sh " + "x" * 4_000, "kafka-topics.sh --list"
-    told = alert(remedy=(long, short) * 8)
-    shown = message(replace(BEGUN, alerts=(told,)), Links())
-    text = "".join(each["text"]["text"] for each in shown.blocks if each["type"] == "section")
+    one = alert(remedy=(long, short) * 8)
+    posted = message(replace(STARTED, alerts=(one,)), MessageLinks())
+    text = "".join(each["text"]["text"] for each in posted.blocks if each["type"] == "section")
     assert "xxx" not in text
-    assert "A command too long for Slack: `kraftwatch check` tells it." in text
+    assert "This command is too long for Slack: `kraftwatch check` prints it." in text
     assert f"```{short}```" in text
-    assert "… and 4 more steps: `kraftwatch check` tells them all." in text
+    assert "… and 4 more steps: `kraftwatch check` prints all of them." in text
 
 
-def test_an_incoming_webhook_posts_each_notice(server: Server, trusted: Authority, tmp_path: Path) -> None:
-    place = SlackWebhook(url=Secret(text=f"{server.url}/services/T0/B0/x"), ca_file=Path(trusted.file))
-    sink = open_sink(Wanted(place=place), memory=tmp_path)
-    assert sink.terms.name == "slack"
-    assert sink.tell([BEGUN, ENDED], sent_at_ms=NOON_MS, deadline_s=30) == [Delivered(), Delivered()]
+def test_an_incoming_webhook_posts_each_notification(server: HttpDouble, trusted: Authority, tmp_path: Path) -> None:
+    config = SlackWebhook(url=Secret(text=f"{server.url}/services/T0/B0/x"), ca_file=Path(trusted.file))
+    sink = open_sink(SinkSpec(config=config), state_folder=tmp_path)
+    assert sink.options.name == "slack"
+    assert sink.send([STARTED, ENDED], sent_at_ms=NOON_MS, deadline_s=30) == [Delivered(), Delivered()]
     bodies = [json.loads(request.body) for request in server.requests]
     assert [body["attachments"][0]["color"] for body in bodies] == [YELLOW, GREEN]
     for body in bodies:
         check("webhook", body)
-    refusals = iter([Answer(status=400, body=b"invalid_blocks"), Answer(body=b"ok")])
-    server.behave = lambda _: next(refusals)
-    assert sink.tell([BEGUN], sent_at_ms=NOON_MS, deadline_s=30) == [Delivered()]
+    replies_of_server = iter([HttpReply(status=400, body=b"invalid_blocks"), HttpReply(body=b"ok")])
+    server.behave = lambda _: next(replies_of_server)
+    assert sink.send([STARTED], sent_at_ms=NOON_MS, deadline_s=30) == [Delivered()]
     assert "attachments" not in json.loads(server.requests[-1].body)
 
 
-def test_the_channel_that_slack_names_is_the_one_that_is_edited(workspace: Workspace) -> None:
-    workspace.tell(BEGUN)
-    workspace.tell(WORSE)
+def test_the_message_is_edited_in_the_channel_id_that_slack_returned(workspace: SlackWorkspace) -> None:
+    workspace.send(STARTED)
+    workspace.send(WORSE)
     assert [json.loads(request.body)["channel"] for request in workspace.server.requests] == [
         "#kafka",
         CHANNEL,

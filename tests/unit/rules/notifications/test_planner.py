@@ -37,7 +37,7 @@ class SimulatedSink:
         )
 
     def step(self, *alerts: Alert, after_ms: int = 0, reached: bool = True) -> list[str]:
-        """Returns one line per notification: reason, severity, subjects, root cause first; `+` marks new transitions."""
+        """Returns one line per notification: reason, severity, root cause, others; `+` marks new transitions."""
         self.now = Millis(self.now + after_ms)
         for each in alerts:
             incident = self.grouper.assign(each, at_ms=self.now)

@@ -1,6 +1,7 @@
 """JournalWriter: order, recovery, refused journals, retention, and the follow position after a restart."""
 
 import errno
+import json
 import os
 import shutil
 import tempfile
@@ -122,6 +123,16 @@ def test_only_the_owner_can_access_the_folder_and_its_files(tmp_path: Path) -> N
     written(tmp_path / "journal", 3, segment_bytes=100)
     assert (tmp_path / "journal").stat().st_mode & 0o077 == 0
     assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "journal").iterdir())
+
+
+def test_segment_headers_keep_the_keys_of_the_file_format(tmp_path: Path) -> None:
+    written(tmp_path, 3, segment_bytes=100)
+    newest = segments(tmp_path)[-1].read_bytes()
+    length = int.from_bytes(newest[4:8], "big")
+    header = json.loads(newest[12 : 12 + length])
+    assert newest[:4] == b"KWS1"
+    assert header.keys() == {"journal_id", "first", "progress"}
+    assert header["progress"]["alpha"]["observed_at_ms"] == 2_000
 
 
 # -- torn tails and damage -------------------------------------------------------------------------------------

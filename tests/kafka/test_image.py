@@ -102,8 +102,8 @@ def test_the_history_holds_every_record_type_and_state_that_replay_must_handle(k
 
 VOTER_SET = voters.voter_set
 FAULTS: list[tuple[object, str, Any, str]] = [
-    (Log, "_end", lambda log, ended: setattr(log, "transaction", None), "is known to Kafka and not to us"),
-    (Log, "_hold_or_apply", Log._data, "is known to us and not to Kafka"),
+    (Log, "_end_transaction", lambda log, ended: setattr(log, "transaction", None), "is known to Kafka and not to us"),
+    (Log, "_hold_or_apply", Log._apply_data, "is known to us and not to Kafka"),
     (Partitions, "remove", lambda partitions, topic_id: None, "is known to us and not to Kafka"),
     (Partitions, "clear_elr", lambda partitions, name: None, "elr is [] for Kafka"),
     (registrations, "with_change", lambda known, event, origin: known, "fenced is"),
@@ -204,7 +204,7 @@ def api_keys(address: str) -> set[int]:
 @pytest.mark.kip("D014")
 def test_replaying_a_real_quorums_log_and_snapshots_gives_kafkas_image(faulted_quorum: FaultedQuorum) -> None:
     logs = sorted(faulted_quorum.log_dir.glob("0*.log"))
-    formatted, *_, newest = sorted(faulted_quorum.written.glob("0*.checkpoint"))
+    formatted, *_, newest = sorted(faulted_quorum.log_dir.glob("0*.checkpoint"))
     cases = [ReplayCase(paths=(formatted, *logs)), ReplayCase(paths=(newest, *logs))]
 
     for case, kafka in zip(cases, kafka_facts(cases), strict=True):

@@ -54,6 +54,20 @@ def test_a_record_is_parsed_as_it_was_written(text: str, number: float, offset: 
             assert ledger_record.from_line(line[:cut]) is None
 
 
+@pytest.mark.parametrize(
+    ("record", "body"),
+    [
+        (AlertDelivered(number=3, sink="a"), b'{"n":3,"told":"a"}'),
+        (AlertDelivered(number=3, sink="a", discarded=True), b'{"n":3,"told":"a","forgotten":true}'),
+        (IncidentNotified(sink="a", incident="1n", at_ms=NOON_MS), b'{"heard":"a","incident":"1n","at":1795150862345}'),
+        (SinkAdded(sink="a"), b'{"opened":"a"}'),
+        (SinkRemoved(sink="a"), b'{"closed":"a"}'),
+    ],
+)
+def test_the_stored_keys_of_a_record_never_change(record: ledger_record.LedgerRecord, body: bytes) -> None:
+    assert ledger_record.to_line(record).partition(b" ")[2] == body + b"\n"
+
+
 def test_each_sink_has_its_pending_transitions_in_order_and_once(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "ledger", "a", "b")
     assert ledger.record([FIRST, SECOND, FIRST], NOON_MS) == (FIRST, SECOND)

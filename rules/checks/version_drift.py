@@ -69,7 +69,7 @@ _UPGRADES_KRAFT = 26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Node:
+class _RegisteredNode:
     """A registered node and the feature levels it supports."""
 
     role: str
@@ -99,7 +99,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         yield UnknownResult(rule=ID, subject=None, why=why)
         return
     nodes = [
-        _Node(
+        _RegisteredNode(
             role=role,
             id=one.id,
             features=one.features or (),
@@ -139,18 +139,18 @@ def _levels(quorum: Quorum) -> dict[str, int]:
     return dict(sorted({**quorum.features, **metadata, **kraft}.items()))
 
 
-def _supports(node: _Node, feature: str, level: int) -> bool:
+def _supports(node: _RegisteredNode, feature: str, level: int) -> bool:
     supported = node.range(feature)
     return supported.lowest <= level <= supported.highest
 
 
-def _mixed(nodes: list[_Node]) -> bool:
+def _mixed(nodes: list[_RegisteredNode]) -> bool:
     """Returns whether nodes of one role support different levels, or the roles different metadata.versions."""
     alike = all(len({node.features for node in nodes if node.role == role}) <= 1 for role in ("controller", "broker"))
     return not alike or len({node.range(METADATA_VERSION) for node in nodes}) > 1
 
 
-def _unsupported_level(quorum: Quorum, node: _Node, wrong: list[tuple[str, int]]) -> Finding:
+def _unsupported_level(quorum: Quorum, node: _RegisteredNode, wrong: list[tuple[str, int]]) -> Finding:
     what = and_join(f"{feature} {level} (it supports {node.range(feature)})" for feature, level in wrong)
     return Finding(
         rule=ID,
@@ -171,7 +171,7 @@ def _unsupported_level(quorum: Quorum, node: _Node, wrong: list[tuple[str, int]]
     )
 
 
-def _mixed_versions(quorum: Quorum, nodes: list[_Node]) -> Finding:
+def _mixed_versions(quorum: Quorum, nodes: list[_RegisteredNode]) -> Finding:
     newest = max(node.range(METADATA_VERSION).highest for node in nodes)
     behind = [node for node in nodes if node.range(METADATA_VERSION).highest < newest]
     ahead = [node for node in nodes if node not in behind]
@@ -205,7 +205,7 @@ def _mixed_versions(quorum: Quorum, nodes: list[_Node]) -> Finding:
     )
 
 
-def _catch_up(behind: list[_Node]) -> Iterable[str]:
+def _catch_up(behind: list[_RegisteredNode]) -> Iterable[str]:
     running = [node.name for node in behind if node.running]
     stopped = [node.name for node in behind if not node.running]
     if running:
@@ -220,12 +220,12 @@ def _catch_up(behind: list[_Node]) -> Iterable[str]:
         yield "# Give all nodes the same version and the same unstable.feature.versions.enable, one after the other"
 
 
-def _first_registered_ms(nodes: list[_Node]) -> Millis:
+def _first_registered_ms(nodes: list[_RegisteredNode]) -> Millis:
     """Returns when the first of these nodes registered its features."""
     return min(node.since_timestamp_ms or Millis(0) for node in nodes)
 
 
-def _groups(nodes: list[_Node]) -> dict[str, Plain]:
+def _groups(nodes: list[_RegisteredNode]) -> dict[str, Plain]:
     """Returns the names of the nodes by the levels they support."""
     groups: dict[str, list[Plain]] = {}
     for node in nodes:
@@ -234,7 +234,7 @@ def _groups(nodes: list[_Node]) -> dict[str, Plain]:
 
 
 def _finalizable_levels(
-    quorum: Quorum, nodes: list[_Node], levels: dict[str, int], thresholds: Thresholds
+    quorum: Quorum, nodes: list[_RegisteredNode], levels: dict[str, int], thresholds: Thresholds
 ) -> Iterable[Finding]:
     newest = quorum.newest_timestamp_ms
     if not nodes or newest is None:
@@ -253,7 +253,9 @@ def _finalizable_levels(
         yield _finalizable(quorum, nodes, KRAFT_VERSION, 0, kraft, age)
 
 
-def _finalizable(quorum: Quorum, nodes: list[_Node], feature: str, in_force: int, highest: int, age: Millis) -> Finding:
+def _finalizable(
+    quorum: Quorum, nodes: list[_RegisteredNode], feature: str, in_force: int, highest: int, age: Millis
+) -> Finding:
     warning = (
         "# When the version has proven stable, finalize it: there is no safe way back"
         if feature == METADATA_VERSION

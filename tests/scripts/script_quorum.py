@@ -48,7 +48,7 @@ SECOND = 1_000
 
 
 @dataclass
-class Node:
+class ScriptedNode:
     """A controller or broker process, and where it can be reached."""
 
     id: int
@@ -96,7 +96,7 @@ class ScriptedQuorum:
     leader: int | None = None
     election_due_ms: int | None = None
     voters: dict[int, Voter] = field(default_factory=dict)
-    nodes: dict[int, Node] = field(default_factory=dict)
+    nodes: dict[int, ScriptedNode] = field(default_factory=dict)
     stopped: dict[ReplicaKey, StoppedReplica] = field(default_factory=dict)
     isr: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     names_unresolvable: bool = False
@@ -120,12 +120,12 @@ class ScriptedQuorum:
     """Whether the gatherer's next fetch is answered with a snapshot."""
     sequence: int = 0
 
-    # --- commands --------------------------------------------------------------------------------------
+    # --- commands -----------------------------------------------------------------------------------------------
 
     def begin(self, voters: list[int], brokers: list[int]) -> None:
         """Starts a healthy quorum with these voters and brokers, all up."""
         for number in voters:
-            self.nodes[number] = Node(id=number, directory=f"dir{number}", host=f"c{number}.test", port=9093)
+            self.nodes[number] = ScriptedNode(id=number, directory=f"dir{number}", host=f"c{number}.test", port=9093)
         self._elect()
         self._write(KRaftVersionSet(at=self._at(), version=0 if self.static else 1))
         self.voters = {number: self._voter(number) for number in voters}
@@ -135,7 +135,7 @@ class ScriptedQuorum:
         for number in voters:
             self._register(self.nodes[number])
         for number in brokers:
-            node = Node(id=number, directory=f"dir{number}", host=f"b{number}.test", port=9092, broker=True)
+            node = ScriptedNode(id=number, directory=f"dir{number}", host=f"b{number}.test", port=9092, broker=True)
             self.nodes[number] = node
             self._register(node)
 
@@ -174,7 +174,7 @@ class ScriptedQuorum:
 
     def observe(self, number: int) -> None:
         """Starts a controller that was formatted without initial controllers: it is an observer."""
-        self.nodes[number] = Node(id=number, directory=f"dir{number}", host=f"c{number}.test", port=9093)
+        self.nodes[number] = ScriptedNode(id=number, directory=f"dir{number}", host=f"c{number}.test", port=9093)
         self._register(self.nodes[number])
 
     def add(self, number: int) -> None:
@@ -276,7 +276,7 @@ class ScriptedQuorum:
         """Unfences a broker."""
         self._write(BrokerChanged(at=self._at(), id=NodeId(number), fenced=False, in_controlled_shutdown=None))
 
-    # --- rows of the gatherer -------------------------------------------------------------------------------
+    # --- rows of the gatherer -----------------------------------------------------------------------------------
 
     def advance_one_second(self) -> Iterator[DecodedRow]:
         """Advances the time by one second and returns the rows of the gatherer in it."""
@@ -349,7 +349,7 @@ class ScriptedQuorum:
             self.leader = min(alive)
             self._write(LeaderChanged(at=self._at(), leader_id=NodeId(self.leader), voter_ids=()))
 
-    def _votes(self, node: Node) -> bool:
+    def _votes(self, node: ScriptedNode) -> bool:
         """Returns whether it can vote: it listens at its recorded endpoint, or there is no voter set yet."""
         voter = self.voters.get(node.id)
         if not self.voters:
@@ -410,7 +410,7 @@ class ScriptedQuorum:
         end = None if stopped is None else Offset(stopped.end_offset)
         return Replica(key=key, log_end_offset=end, last_fetch_ms=last, last_caught_up_ms=last)
 
-    def _view(self, node: Node) -> LeaderViewPolled:
+    def _view(self, node: ScriptedNode) -> LeaderViewPolled:
         heard = self.leader is not None and not node.cut_off
         leads = node.id == self.leader
         return LeaderViewPolled(
@@ -494,7 +494,7 @@ class ScriptedQuorum:
         self.voters = dict(sorted(self.voters.items()))
         self._write(VotersSet(at=self._at(), voters=tuple(self.voters.values())))
 
-    def _register(self, node: Node) -> None:
+    def _register(self, node: ScriptedNode) -> None:
         incarnation = f"incarnation-{node.id}-{self.offset}"
         if node.broker:
             self._write(

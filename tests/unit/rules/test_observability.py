@@ -1,0 +1,118 @@
+"""What a rule needs to observe is declared on the rule and checked before the rule is evaluated."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import pytest
+
+from rules.analysis.freshness import POLLS_ONLY
+from rules.evaluate import RULES, thresholds_for
+from rules.finding import Finding, Need, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult
+from rules.model.identifiers import Offset
+from rules.model.monitoring import Access
+from rules.model.quorum import Quorum
+from rules.observability import UnmetNeedError, evaluate_rule, needed_poll, needed_voters
+from tests.unit.rules.situation import healthy, not_observed_for, static
+
+THRESHOLDS = Thresholds(values={"poll_age": 10.0, "seen_age": 10.0})
+FOUND = Finding(rule="r", subject="x", severity=Severity.INFO, summary="", evidence={}, remedy=())
+THRESHOLD_OF = {Need.CURRENT_LOG: "seen_age", Need.FRESH_POLL: "poll_age"}
+
+
+def rule_with(*needs: Need) -> Rule:
+    def evaluate(_quorum: Quorum, _thresholds: Thresholds) -> Iterable[RuleResult]:
+        return [FOUND]
+
+    return Rule(id="r", title="", text="", thresholds=(), evaluate=evaluate, needs=needs)
+
+
+def polls_only(quorum: Quorum) -> Quorum:
+    return replace(quorum, access=Access(log=False), last_offset=None, committed=None)
+
+
+def without_leader_row(quorum: Quorum) -> Quorum:
+    assert quorum.poll is not None
+    return replace(quorum, poll=replace(quorum.poll, voters=quorum.poll.voters[:2]))
+
+
+@pytest.mark.parametrize("needs", [(), *((need,) for need in Need), tuple(Need)])
+def test_rule_is_evaluated_if_its_needs_are_met(needs: tuple[Need, ...]) -> None:
+    assert [*evaluate_rule(rule_with(*needs), healthy(), THRESHOLDS)] == [FOUND]
+
+
+@pytest.mark.parametrize("need", [Need.METADATA_LOG, Need.VOTERS_RECORD, Need.CURRENT_LOG])
+def test_rule_that_needs_the_log_is_not_applicable_without_it(need: Need) -> None:
+    assert [*evaluate_rule(rule_with(need), polls_only(healthy()), THRESHOLDS)] == [
+        NotApplicable(rule="r", why=POLLS_ONLY)
+    ]
+    assert [*evaluate_rule(rule_with(Need.FRESH_POLL), polls_only(healthy()), THRESHOLDS)] == [FOUND]
+
+
+@pytest.mark.parametrize(
+    ("need", "fault", "why"),
+    [
+        (
+            Need.VOTERS_RECORD,
+            lambda quorum: replace(quorum, last_offset=None),
+            "nothing of the metadata log has been read yet",
+        ),
+        (
+            Need.CURRENT_LOG,
+            lambda quorum: replace(quorum, last_offset=Offset(200)),
+            "9799 committed records are still to be read",
+        ),
+        (
+            Need.VOTERS_RECORD,
+            lambda quorum: replace(quorum, committed=None),
+            "no committed VotersRecord has been read yet",
+        ),
+        (Need.CURRENT_LOG, not_observed_for, "the metadata log was last answered 14 s ago"),
+        (
+            Need.CURRENT_LOG,
+            lambda quorum: replace(quorum, log_seen_at_ms=None),
+            "the metadata log was last answered never",
+        ),
+        (Need.FRESH_POLL, not_observed_for, "DescribeQuorum was last answered 14 s ago"),
+        (Need.FRESH_POLL, lambda quorum: replace(quorum, poll=None), "DescribeQuorum has not been answered yet"),
+        (
+            Need.FRESH_POLL,
+            without_leader_row,
+            "DescribeQuorum was last answered 200 ms ago, without a row of the leader, to whose clock the other rows "
+            "are compared",
+        ),
+    ],
+)
+def test_result_is_unknown_while_a_need_is_not_met(need: Need, fault: Callable[[Quorum], Quorum], why: str) -> None:
+    results = [*evaluate_rule(rule_with(need), fault(healthy()), THRESHOLDS)]
+
+    assert results == [UnknownResult(rule="r", subject=None, why=why)]
+
+
+def test_voters_record_is_not_applicable_on_a_static_quorum() -> None:
+    (result,) = evaluate_rule(rule_with(Need.VOTERS_RECORD), static(healthy()), THRESHOLDS)
+
+    assert isinstance(result, NotApplicable)
+
+
+def test_first_need_that_is_not_met_gives_the_result() -> None:
+    quorum = not_observed_for(static(healthy()))
+
+    (voters_first,) = evaluate_rule(rule_with(Need.VOTERS_RECORD, Need.FRESH_POLL), quorum, THRESHOLDS)
+    (poll_first,) = evaluate_rule(rule_with(Need.FRESH_POLL, Need.VOTERS_RECORD), quorum, THRESHOLDS)
+
+    assert isinstance(voters_first, NotApplicable)
+    assert isinstance(poll_first, UnknownResult)
+
+
+def test_rule_that_uses_an_observation_it_does_not_declare_fails() -> None:
+    with pytest.raises(UnmetNeedError, match="DescribeQuorum has not been answered yet"):
+        needed_poll(replace(healthy(), poll=None))
+    with pytest.raises(UnmetNeedError, match="no committed VotersRecord"):
+        needed_voters(static(healthy()))
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_each_rule_has_the_thresholds_of_its_needs(rule: Rule) -> None:
+    names = set(thresholds_for({})[rule.id].values)
+
+    assert {THRESHOLD_OF[need] for need in rule.needs if need in THRESHOLD_OF} <= names

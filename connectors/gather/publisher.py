@@ -10,7 +10,7 @@ from connectors.observation import Observation
 
 
 class Appender(Protocol):
-    """The methods used of `connectors.journal.writer.Recorder`."""
+    """The methods used of `connectors.journal.writer.JournalWriter`."""
 
     def append(self, observations: list[Observation], /) -> None:
         """Appends rows."""

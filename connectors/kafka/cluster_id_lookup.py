@@ -153,8 +153,8 @@ async def _require_accepted(client: Client, address: Address, cluster_id: str) -
     return cluster_id
 
 
-def _require_expected(cluster: ClusterConnection, address: Address, found: str) -> str:
-    if cluster.cluster_id not in (None, found):
-        detail = f"{address} belongs to cluster {found}, not to {cluster.cluster_id}"
+def _require_expected(cluster: ClusterConnection, address: Address, actual: str) -> str:
+    if cluster.cluster_id not in (None, actual):
+        detail = f"{address} belongs to cluster {actual}, not to {cluster.cluster_id}"
         raise ObservationError(Reason.WRONG_CLUSTER, detail)
-    return found
+    return actual

@@ -128,16 +128,16 @@ _PERMISSIONS = {
 
 
 def _causes(problem: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    waiting: list[BaseException] = [problem]
-    while waiting:
-        one = waiting.pop(0)
-        if id(one) in seen:
+    visited: set[int] = set()
+    pending: list[BaseException] = [problem]
+    while pending:
+        one = pending.pop(0)
+        if id(one) in visited:
             continue
-        seen.add(id(one))
+        visited.add(id(one))
         yield one
         inside = (one.__cause__, one.__context__, *one.args)
-        waiting.extend(cause for cause in inside if isinstance(cause, BaseException))
+        pending.extend(cause for cause in inside if isinstance(cause, BaseException))
 
 
 def _classified(cause: BaseException) -> ObservationError | None:

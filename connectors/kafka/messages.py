@@ -246,10 +246,10 @@ def _snapshot_id(value: Any) -> SnapshotId | None:
 
 
 def _address_of(node: int | None, endpoints: Any) -> Address | None:
-    found = (
+    addresses = (
         Address(one.host, one.port) for one in endpoints or () if one.node_id == node and one.host and one.port > 0
     )
-    return next(found, None)
+    return next(addresses, None)
 
 
 def _replica(row: Any) -> Replica:

@@ -32,7 +32,7 @@ def lookup_dns(host: str) -> tuple[str, ...]:
         # RFC 6761, section 6.4: a name below .invalid never exists; no name server is queried.
         raise ObservationError(Reason.UNRESOLVABLE, f"{host} does not resolve")
     try:
-        found = socket.getaddrinfo(host, None, socket.AF_UNSPEC, socket.SOCK_STREAM)
+        results = socket.getaddrinfo(host, None, socket.AF_UNSPEC, socket.SOCK_STREAM)
     except socket.gaierror as problem:
         if problem.errno in _NAME_NOT_FOUND:
             raise ObservationError(Reason.UNRESOLVABLE, f"{host} does not resolve") from problem
@@ -41,7 +41,7 @@ def lookup_dns(host: str) -> tuple[str, ...]:
         raise ObservationError(Reason.UNRESOLVABLE, f"{host!r} is not a valid host name") from problem
     except OSError as problem:
         raise ObservationError(Reason.RESOLVER_FAILED, f"{host}: {problem.strerror}") from problem
-    return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+    return tuple(dict.fromkeys(str(address[0]) for *_, address in results))
 
 
 def read_hosts(path: Path, host: str) -> tuple[str, ...]:
@@ -55,12 +55,12 @@ def read_hosts(path: Path, host: str) -> tuple[str, ...]:
     except OSError as problem:
         raise ObservationError(Reason.RESOLVER_FAILED, f"hosts file {path}: {problem.strerror}") from problem
     normalized = _normalized(host)
-    found = []
+    addresses: list[str] = []
     for line in text.splitlines():
         address, *names = line.partition("#")[0].split() or [""]
         if _is_address(address) and normalized in map(_normalized, names):
-            found.append(address)
-    return tuple(dict.fromkeys(found))
+            addresses.append(address)
+    return tuple(dict.fromkeys(addresses))
 
 
 class Resolver:

@@ -1,4 +1,4 @@
-"""A gatherer process for tests, and what it recorded."""
+"""Runs a gatherer process for a test and reads what it records."""
 
 import json
 import subprocess
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.cluster_connection import Cluster
+from connectors.cluster_connection import ClusterConnection
 from connectors.event import Event, from_json
-from connectors.gather.gatherer_settings import Settings, to_line
-from connectors.journal.reader import Journal
-from connectors.observation import Kind, Observation
+from connectors.gather.gatherer_settings import GathererSettings, to_line
+from connectors.journal.reader import JournalReader
+from connectors.observation import Observation, ObservationKind
 from deploy.lab.lab import Lab
 
 NAME = "a"
@@ -24,47 +24,47 @@ def address(endpoint: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def cluster_of(lab: Lab, *, bootstrap: Sequence[str] | None = None, **more: Any) -> Cluster:
+def cluster_of(lab: Lab, *, bootstrap: Sequence[str] | None = None, **more: Any) -> ClusterConnection:
     endpoints = lab.bootstrap if bootstrap is None else bootstrap
-    return Cluster(
+    return ClusterConnection(
         name=NAME, bootstrap=tuple(map(address, endpoints)), cluster_id=more.pop("cluster_id", lab.cluster_id), **more
     )
 
 
 @dataclass
-class Gathering:
-    """One gatherer that runs."""
+class GathererRun:
+    """A running gatherer process and its journal."""
 
     process: "subprocess.Popen[bytes]"
-    journal: Journal
+    journal: JournalReader
     stats_file: Path
 
-    def rows(self, *kinds: Kind) -> list[Observation]:
-        """What is published, of these kinds or all."""
-        rows = self.journal.read(self.journal.first(), self.journal.published())
+    def rows(self, *kinds: ObservationKind) -> list[Observation]:
+        """Returns the published rows, of these kinds or all."""
+        rows = self.journal.read(self.journal.first_sequence(), self.journal.published_end())
         return [row for row in rows if not kinds or row.kind in kinds]
 
-    def events(self, kind: Kind) -> list[Event]:
+    def events(self, kind: ObservationKind) -> list[Event]:
         return [from_json(row.payload) for row in self.rows(kind)]
 
     @property
     def log(self) -> bytes:
-        """Every record batch, in order."""
-        return b"".join(row.payload for row in self.rows(Kind.RECORDS))
+        """All record batches, in order."""
+        return b"".join(row.payload for row in self.rows(ObservationKind.RECORDS))
 
     @property
-    def told(self) -> bytes:
-        """All metadata: the snapshot that it began with, if the leader had one, and every record batch behind it."""
-        return b"".join(row.payload for row in self.rows(Kind.SNAPSHOT)) + self.log
+    def metadata(self) -> bytes:
+        """The snapshot that the gatherer fetched first, if the leader had one, and all record batches after it."""
+        return b"".join(row.payload for row in self.rows(ObservationKind.SNAPSHOT)) + self.log
 
     def stats(self) -> dict[str, Any]:
-        read: dict[str, Any] = json.loads(self.stats_file.read_text())
-        return read
+        stats: dict[str, Any] = json.loads(self.stats_file.read_text())
+        return stats
 
     @property
     def requests(self) -> dict[str, int]:
-        found: dict[str, int] = self.stats()["clusters"][NAME]
-        return found
+        counts: dict[str, int] = self.stats()["clusters"][NAME]
+        return counts
 
     def kill(self) -> None:
         self.process.kill()
@@ -72,10 +72,10 @@ class Gathering:
 
 
 @contextmanager
-def gathering(folder: Path, *clusters: Cluster) -> Iterator[Gathering]:
-    """A gatherer from its `ready` to the end of its leash."""
+def run_gatherer(folder: Path, *clusters: ClusterConnection) -> Iterator[GathererRun]:
+    """Runs a gatherer from its `ready` line until the block ends and its stdin is closed."""
     folder.mkdir(parents=True, exist_ok=True)
-    settings = Settings(clusters=clusters, journal=str(folder / "journal"), stats=str(folder / "stats.json"))
+    settings = GathererSettings(clusters=clusters, journal=str(folder / "journal"), stats=str(folder / "stats.json"))
     with (
         (folder / "gather.log").open("ab") as errors,
         subprocess.Popen(
@@ -90,9 +90,9 @@ def gathering(folder: Path, *clusters: Cluster) -> Iterator[Gathering]:
             assert process.stdout is not None
             process.stdin.write(to_line(settings))
             process.stdin.flush()
-            said = process.stdout.readline()
-            assert said == b"ready\n", (said, (folder / "gather.log").read_text())
-            yield Gathering(process, Journal(folder / "journal"), folder / "stats.json")
+            first_line = process.stdout.readline()
+            assert first_line == b"ready\n", (first_line, (folder / "gather.log").read_text())
+            yield GathererRun(process, JournalReader(folder / "journal"), folder / "stats.json")
             if process.poll() is None:
                 process.stdin.close()
                 assert process.wait(60) == 0, (folder / "gather.log").read_text()

@@ -1,7 +1,7 @@
-"""A Watcher: a real gatherer, and in this process the pure path that the job's step is: decode, apply, judge, advance.
+"""Monitors a real quorum in a test: a gatherer process, and in this process the pure part of the job's step.
 
-Without Spark, so that a scene on a real quorum costs the seconds that Kafka takes and no more. What is known of the
-quorum goes on from scene to scene; the alerts' life begins anew with each, with the scene's own thresholds.
+The step decodes, applies and evaluates rows without Spark, so that a scenario takes only the seconds that Kafka needs.
+The state of the quorum is kept from scenario to scenario; alerts start empty in each, with the scenario's thresholds.
 """
 
 import time
@@ -10,121 +10,123 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connectors.decode_observation import events_of
-from connectors.observation import Kind
+from connectors.decode_observation import decode_observation
+from connectors.observation import ObservationKind
 from deploy.lab.lab import Lab
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES, thresholds_for
 from rules.finding import Thresholds
-from rules.lifecycle import Book
+from rules.lifecycle import TrackedConditions
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
-from streaming.replay.cluster_monitor import Row, Watch
+from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from streaming.replay.machine import Machine
 from tests.eventually import eventually
-from tests.kafka.gatherer_run import NAME, Gathering, cluster_of, gathering
+from tests.kafka.gatherer_run import NAME, GathererRun, cluster_of, run_gatherer
 
 CLEAR_S = 1.0
-"""How long a condition must be gone in a scene, for every rule."""
+"""The clear duration of every rule in a scenario."""
 SLOW_START_S = 300.0
-"""What is so while a JVM takes its time to start, or the machine stands still, is told in no scene that is of other
-things: however long an election takes, and a controller that was killed to come back."""
-_BY_SLOWNESS = ("no-leader", "high-watermark-stalled", "stale-voter-endpoint", "monitor-blind")
+"""The hold of rules whose conditions hold while a JVM starts slowly or the machine stalls: they do not fire in
+scenarios of other rules, even if an election or the restart of a killed controller takes long."""
+_SLOW_START_RULES = ("no-leader", "high-watermark-stalled", "stale-voter-endpoint", "monitor-blind")
 
 
 @dataclass(kw_only=True)
-class Watcher:
-    """What is told of one quorum, scene by scene."""
+class MonitoredCluster:
+    """The alerts of one quorum, scenario by scenario."""
 
-    gathered: Gathering
+    gatherer: GathererRun
     machine: Machine
-    kinds: frozenset[Kind] = frozenset(Kind)
-    """Which observations it is shown."""
-    told: list[Alert] = field(default_factory=list)
-    """Of this scene, oldest first."""
-    _book: Book = field(default_factory=Book)
+    kinds: frozenset[ObservationKind] = frozenset(ObservationKind)
+    """The kinds of observations to apply."""
+    alerts: list[Alert] = field(default_factory=list)
+    """The alerts of this scenario, oldest first."""
+    _tracked: TrackedConditions = field(default_factory=TrackedConditions)
     _thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}))
     _read: int = 0
 
-    def begin(self, thresholds: Mapping[str, float]) -> None:
-        """A scene: with these thresholds (`RULE.NAME` -> value); others are as they ship, but for `SLOW_START_S`.
+    def start_scenario(self, thresholds: Mapping[str, float]) -> None:
+        """Starts a scenario with these thresholds (`RULE.NAME` -> value); others are the defaults and `SLOW_START_S`.
 
-        Returns when a leader was seen after everything that stands now, so that nothing of the scene before is told.
+        Returns once a leader was observed after the call, so that the previous scenario causes no alert.
         """
-        self.judge_by(thresholds)
+        self.set_thresholds(thresholds)
         since = time.time() * 1000
-        eventually(lambda: self._saw_a_leader(since), within_s=30)
-        self._book, self.told = Book(), []
+        eventually(lambda: self._assert_leader_observed(since), within_s=30)
+        self._tracked, self.alerts = TrackedConditions(), []
 
-    def judge_by(self, thresholds: Mapping[str, float]) -> None:
-        """The same scene with other thresholds from here on, as after a restart: a shorter window is time gone by."""
+    def set_thresholds(self, thresholds: Mapping[str, float]) -> None:
+        """Changes the thresholds within a scenario, as after a restart. A shorter duration replaces waiting."""
         clears = {f"{each}.clear": CLEAR_S for each in RULES}
-        holds = {f"{each}.hold": SLOW_START_S for each in _BY_SLOWNESS}
+        holds = {f"{each}.hold": SLOW_START_S for each in _SLOW_START_RULES}
         self._thresholds = thresholds_for({**clears, **holds, **thresholds})
 
     def wait_for(self, rule: str, state: str = "firing", *, subject: str = "", within_s: float = 30) -> Alert:
-        """The newest alert of this scene about the rule (and a subject that contains this), once it is in this state.
+        """Waits until the newest alert of the rule (whose subject contains `subject`) is in this state; returns it.
 
-        The newest, not the first: an alert that came and went is not one that stands.
+        The newest, not the first: an alert that fired and resolved is not active.
         """
 
-        def found() -> Alert:
-            self._look()
-            fitting = [each for each in self.told if each.rule == rule and subject in each.subject]
-            assert fitting, f"nothing was told of {rule} {subject}; told: {self.words()}"
-            assert fitting[-1].state is AlertState(state), self.words()
-            return fitting[-1]
+        def newest_alert() -> Alert:
+            self._read_rows()
+            matching = [each for each in self.alerts if each.rule == rule and subject in each.subject]
+            assert matching, f"no alert of {rule} {subject}; alerts: {self.alert_lines()}"
+            assert matching[-1].state is AlertState(state), self.alert_lines()
+            return matching[-1]
 
-        return eventually(found, within_s=within_s)
+        return eventually(newest_alert, within_s=within_s)
 
     @property
     def rules(self) -> set[str]:
-        """What was told of in this scene, whatever came of it."""
-        self._look()
-        return {each.rule for each in self.told}
+        """The rules that had an alert in this scenario, in any state."""
+        self._read_rows()
+        return {each.rule for each in self.alerts}
 
-    def words(self) -> list[str]:
-        """The scene's alerts, one line each."""
-        return [f"{each.state} {each.severity} {each.rule} {each.subject}: {each.summary}" for each in self.told]
+    def alert_lines(self) -> list[str]:
+        """The alerts of this scenario, one line each."""
+        return [f"{each.state} {each.severity} {each.rule} {each.subject}: {each.summary}" for each in self.alerts]
 
-    def _look(self) -> None:
-        until = self.gathered.journal.published()
-        for row in self.gathered.journal.read(self._read, until):
+    def _read_rows(self) -> None:
+        until = self.gatherer.journal.published_end()
+        for row in self.gatherer.journal.read(self._read, until):
             if row.kind in self.kinds:
-                seen = Row(row.sequence, Millis(row.observed_at_ms), events_of(row).events())
-                watch = Watch(self.machine, self._book, self._thresholds)
-                alerts = watch.observe([seen])
-                self._book = watch.book
-                self.told += alerts
+                decoded = DecodedRow(row.sequence, Millis(row.observed_at_ms), decode_observation(row).events())
+                monitor = ClusterMonitor(self.machine, self._tracked, self._thresholds)
+                alerts = monitor.observe([decoded])
+                self._tracked = monitor.tracked
+                self.alerts += alerts
         self._read = until
 
-    def _saw_a_leader(self, since_ms: float) -> None:
-        self._look()
+    def _assert_leader_observed(self, since_ms: float) -> None:
+        self._read_rows()
         quorum = self.machine.quorum()
         assert quorum.leader_id is not None
         assert quorum.poll is not None
         assert quorum.poll.observed_at_ms > since_ms
-        if Kind.RECORDS in self.kinds:
+        if ObservationKind.RECORDS in self.kinds:
             assert quorum.log_seen_at_ms is not None
             assert quorum.log_seen_at_ms > since_ms
 
 
 @contextmanager
-def watching(lab: Lab, folder: Path) -> Iterator[Watcher]:
-    """A gatherer that knows nothing yet, and its watcher, until the end of the block."""
-    with gathering(folder, cluster_of(lab)) as gathered:
-        yield watcher_of(lab, gathered)
+def monitor_cluster(lab: Lab, folder: Path) -> Iterator[MonitoredCluster]:
+    """Runs a new gatherer and monitors its observations until the block ends."""
+    with run_gatherer(folder, cluster_of(lab)) as gatherer:
+        yield monitored_cluster_of(lab, gatherer)
 
 
-def watcher_of(lab: Lab, gathered: Gathering, kinds: frozenset[Kind] = frozenset(Kind)) -> Watcher:
-    """Who sees what is gathered, or these kinds of it alone, from its beginning."""
+def monitored_cluster_of(
+    lab: Lab, gatherer: GathererRun, kinds: frozenset[ObservationKind] = frozenset(ObservationKind)
+) -> MonitoredCluster:
+    """Monitors the rows of a gatherer from the first one, all or only these kinds."""
     machine = Machine(NAME, lab.cluster_id, tuple(lab.bootstrap), Vantage.INSIDE)
-    return Watcher(gathered=gathered, machine=machine, kinds=kinds)
+    return MonitoredCluster(gatherer=gatherer, machine=machine, kinds=kinds)
 
 
 @contextmanager
-def paused(lab: Lab, *nodes: int) -> Iterator[None]:
-    """These nodes stopped (SIGSTOP) for the time of the block, and continued whatever happens in it."""
+def pause_nodes(lab: Lab, *nodes: int) -> Iterator[None]:
+    """Stops these nodes (SIGSTOP) during the block, and resumes them also after a failure."""
     lab.pause(*nodes)
     try:
         yield

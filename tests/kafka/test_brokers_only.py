@@ -1,7 +1,7 @@
-"""A real quorum of which only the brokers can be reached: a firewall stands before the controllers' listener.
+"""A real quorum of which only the brokers can be reached: a firewall blocks the controllers' listener.
 
-Polls go through a broker, which asks the leader for us. The firewall is an address of its own on loopback: names of
-the controllers lead the monitor there, where their ports are full and answer nothing, as behind a filter that drops.
+Polls go through a broker, which forwards them to the leader. The firewall is simulated by another loopback address:
+the controllers' names resolve to it, and the accept queues of their ports are full, so that packets are dropped.
 """
 
 import json
@@ -30,18 +30,18 @@ def lab(shared_lab: Callable[..., Lab]) -> Lab:
 
 @pytest.fixture(scope="module")
 def firewall(lab: Lab) -> Iterator[None]:
-    """Nobody accepts on the controllers' ports there, and the queues are full: what comes in is dropped."""
+    """Listens on the controllers' ports with full accept queues, so that connection requests are dropped."""
     with ExitStack() as stack:
         for node in lab.controllers:
             port = lab.node(node).controller_port
             assert port is not None
-            wall = stack.enter_context(socket.socket())
-            wall.bind((FIREWALL, port))
-            wall.listen(0)
+            server = stack.enter_context(socket.socket())
+            server.bind((FIREWALL, port))
+            server.listen(0)
             for _ in range(3):
-                waiting = stack.enter_context(socket.socket())
-                waiting.setblocking(False)
-                waiting.connect_ex((FIREWALL, port))
+                pending = stack.enter_context(socket.socket())
+                pending.setblocking(False)
+                pending.connect_ex((FIREWALL, port))
         yield
 
 
@@ -58,33 +58,33 @@ def config(lab: Lab, firewall: None, tmp_path_factory: pytest.TempPathFactory) -
     return file
 
 
-def said(verb: str, config: Path, *more: str) -> dict[str, Any]:
+def json_of(verb: str, config: Path, *more: str) -> dict[str, Any]:
     ended = CliRunner().invoke(app, [verb, "--config", str(config), "--json", "--timeout", "3", *more])
     return {"exit_code": ended.exit_code, **json.loads(ended.stdout)}
 
 
-def test_the_polls_are_shown_and_what_cannot_be_seen_is_said(lab: Lab, config: Path) -> None:
-    def shown() -> dict[str, Any]:
-        status = said("status", config)
+def test_status_shows_the_polls_and_reports_the_missing_log(lab: Lab, config: Path) -> None:
+    def status_by_polls() -> dict[str, Any]:
+        status = json_of("status", config)
         state = lab.await_state(lambda state: True, what="a leader")
         assert (status["cluster_id"], status["leader_id"]) == (lab.cluster_id, state.leader_id)
         assert (status["voters_fetching"], status["votes_needed"], status["failures_left"]) == (3, 2, 1)
-        # The firewall is met once a poll has named the controllers, and a second after that it is a time-out.
+        # The controllers are queried once a poll has reported them; that query times out a second later.
         assert {one["reason"] for one in status["failing"]} == {"unsupported", "timed-out"}
         return status
 
-    status = eventually(shown, within_s=30)
+    status = eventually(status_by_polls, within_s=30)
     assert {one["id"] for one in status["current_voters"]} == set(lab.controllers)
     assert status["missing"] == ["the metadata log was not answered"]
     assert (status["committed_voters"], status["recovering_partitions"], status["brokers"]) == (None, None, None)
 
 
-def test_half_of_the_rules_judge_and_the_other_half_cannot_tell(lab: Lab, config: Path) -> None:
+def test_rules_that_need_the_log_are_unknown_and_others_are_evaluated(lab: Lab, config: Path) -> None:
     def without_the_log() -> dict[str, Any]:
-        checked = said("check", config)
+        checked = json_of("check", config)
         assert checked["missing"] == ["the metadata log was not answered"]
         assert [(one["rule"], one["severity"]) for one in checked["findings"]] == [("monitor-blind", "warning")]
-        assert "timed-out" in checked["findings"][0]["summary"], "the firewall was met"
+        assert "timed-out" in checked["findings"][0]["summary"], "the firewall drops the query"
         return checked
 
     checked = eventually(without_the_log, within_s=30)
@@ -95,16 +95,18 @@ def test_half_of_the_rules_judge_and_the_other_half_cannot_tell(lab: Lab, config
     assert any(line.startswith("# Check the network between the monitor and c1.") for line in blind["remedy"])
     by_log = {one["rule"] for one in checked["cannot_tell"]}
     assert {"stale-voter-endpoint", "partition-stuck-recovering", "voter-disk-replaced", "broker-fenced"} <= by_log
-    assert not {"no-leader", "failure-tolerance", "voter-lagging", "quorum-shape"} & by_log, "polls do for these"
+    assert not {"no-leader", "failure-tolerance", "voter-lagging", "quorum-shape"} & by_log, (
+        "polls are sufficient for these"
+    )
 
 
-def test_polls_alone_by_choice_are_no_blindness(config: Path) -> None:
+def test_polls_only_by_configuration_are_healthy(config: Path) -> None:
     section = yaml.safe_load(config.read_text())["clusters"][0] | {"metadata_log": False}
     chosen = config.with_name("polls.yaml")
     chosen.write_text(yaml.safe_dump({"clusters": [section]}))
 
     def healthy() -> dict[str, Any]:
-        checked = said("check", chosen)
+        checked = json_of("check", chosen)
         assert (checked["cannot_tell"], checked["missing"], checked["findings"]) == ([], [], [])
         return checked
 
@@ -114,34 +116,34 @@ def test_polls_alone_by_choice_are_no_blindness(config: Path) -> None:
     assert why["stale-voter-endpoint"] == "only polls are observed here (metadata_log: false)"
 
 
-def test_a_controller_that_is_down_is_told_and_the_printed_command_goes_by_the_broker(lab: Lab, config: Path) -> None:
+def test_failed_controller_is_found_and_the_printed_command_uses_the_broker(lab: Lab, config: Path) -> None:
     leader = lab.await_state(lambda state: True, what="a leader").leader_id
     down = next(node for node in lab.controllers if node != leader)
     lab.kill(down)
 
-    def told() -> dict[str, Any]:
-        checked = said("check", config, "--set", "failure-tolerance.silent=2")
-        found = {one["rule"]: one for one in checked["findings"]}
-        assert "failure-tolerance" in found, checked
-        return dict(found["failure-tolerance"])
+    def failure_is_found() -> dict[str, Any]:
+        checked = json_of("check", config, "--set", "failure-tolerance.silent=2")
+        findings = {one["rule"]: one for one in checked["findings"]}
+        assert "failure-tolerance" in findings, checked
+        return dict(findings["failure-tolerance"])
 
     try:
-        finding = eventually(told, within_s=30)
+        finding = eventually(failure_is_found, within_s=30)
     finally:
         lab.start(down)
     leader = lab.await_state(lambda state: True, what="a leader").leader_id
     assert (
         f"kafka-metadata-quorum.sh --bootstrap-server {lab.broker_bootstrap[0]} describe --status" in finding["remedy"]
     )
-    printed = [lab.run_remedy(line, node_properties=None) for line in finding["remedy"]]
-    assert f"LeaderId:               {leader}" in "".join(filter(None, printed))
+    outputs = [lab.run_remedy(line, node_properties=None) for line in finding["remedy"]]
+    assert f"LeaderId:               {leader}" in "".join(filter(None, outputs))
 
 
-def test_when_the_broker_does_not_answer_either_that_is_blindness_and_no_outage(lab: Lab, config: Path) -> None:
+def test_unanswered_broker_is_monitor_blind_and_not_an_outage(lab: Lab, config: Path) -> None:
     (broker,) = lab.brokers
     lab.pause(broker)
     try:
-        checked = said("check", config)
+        checked = json_of("check", config)
     finally:
         lab.resume(broker)
 
@@ -152,22 +154,22 @@ def test_when_the_broker_does_not_answer_either_that_is_blindness_and_no_outage(
     assert "timed-out" in blind["summary"]
 
 
-def test_a_leader_behind_the_firewall_alone_is_blindness_and_no_want_of_a_leader(
+def test_leader_behind_the_firewall_is_monitor_blind_and_not_no_leader(
     lab: Lab, firewall: None, tmp_path: Path
 ) -> None:
     file = tmp_path / "kraftwatch.yaml"
 
-    def hidden() -> dict[str, Any]:
+    def leader_is_unreachable() -> dict[str, Any]:
         leader = lab.await_state(lambda state: True, what="a leader").leader_id
         resolved = {lab.node(node).host: FIREWALL if node == leader else "127.0.0.1" for node in lab.controllers}
         section = {"name": "a", "bootstrap": lab.bootstrap, "resolve": resolved}
         file.write_text(yaml.safe_dump({"clusters": [section]}))
-        checked = said("check", file)
+        checked = json_of("check", file)
         assert [one["rule"] for one in checked["findings"]] == ["monitor-blind"]
         assert f"Controller {leader} does not answer here, but " in checked["findings"][0]["summary"]
         return checked
 
-    checked = eventually(hidden, within_s=60)
-    assert checked["exit_code"] == 3, "from here it cannot be told from an outage"
+    checked = eventually(leader_is_unreachable, within_s=60)
+    assert checked["exit_code"] == 3, "from here it looks like an outage"
     (blind,) = checked["findings"]
     assert len(blind["evidence"]["reported_by"]) == 2

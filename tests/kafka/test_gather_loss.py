@@ -1,4 +1,4 @@
-"""Committed metadata that is gone: a controller whose disk was restored from an older copy."""
+"""Loss of committed metadata: a controller whose disk is restored from an older copy."""
 
 import shutil
 from collections.abc import Callable
@@ -6,35 +6,35 @@ from pathlib import Path
 
 import pytest
 
-from connectors.event import ObservationFailed
-from connectors.observation import Kind
+from connectors.observation import ObservationKind
+from connectors.observation_event import ObservationFailed
 from deploy.lab.lab import Lab
 from rules.model.monitoring import Reason
 from tests.eventually import eventually
-from tests.kafka.gatherer_run import Gathering, cluster_of, gathering
+from tests.kafka.gatherer_run import GathererRun, cluster_of, run_gatherer
 
 pytestmark = pytest.mark.lab
 
 
-def lost(gathered: Gathering) -> list[ObservationFailed]:
-    events = gathered.events(Kind.UNSEEN)
+def losses(gatherer: GathererRun) -> list[ObservationFailed]:
+    events = gatherer.events(ObservationKind.FAILED)
     return [one for one in events if isinstance(one, ObservationFailed) and one.reason is Reason.METADATA_LOST]
 
 
-def holds(gathered: Gathering, marker: bytes) -> None:
-    assert marker in gathered.log
+def assert_recorded(gatherer: GathererRun, marker: bytes) -> None:
+    assert marker in gatherer.log
 
 
-def told_lost(gathered: Gathering) -> None:
-    assert lost(gathered)
+def assert_loss_recorded(gatherer: GathererRun) -> None:
+    assert losses(gatherer)
 
 
-def read_again(gathered: Gathering) -> None:
-    assert sum(row.base_offset == 0 for row in gathered.rows(Kind.RECORDS) if row.payload) == 2
+def assert_log_read_twice(gatherer: GathererRun) -> None:
+    assert sum(row.base_offset == 0 for row in gatherer.rows(ObservationKind.RECORDS) if row.payload) == 2
 
 
-@pytest.mark.parametrize("meanwhile", ["watching", "gatherer was down"])
-def test_a_restored_disk_is_told_once_and_the_log_is_read_again(
+@pytest.mark.parametrize("meanwhile", ["gatherer runs", "gatherer is down"])
+def test_restored_disk_is_recorded_once_and_the_log_is_read_again(
     lab: Callable[..., Lab], tmp_path: Path, meanwhile: str
 ) -> None:
     quorum = lab(controllers=1, brokers=1)
@@ -51,19 +51,19 @@ def test_a_restored_disk_is_told_once_and_the_log_is_read_again(
     shutil.copytree(data, copy)
     quorum.start(controller)
     for at in range(30):
-        quorum.create_topic(f"doomed-{at}")
-    with gathering(tmp_path / "gathered", cluster_of(quorum)) as gathered:
-        eventually(lambda: holds(gathered, b"doomed-29"), within_s=30)
-        if meanwhile == "watching":
+        quorum.create_topic(f"lost-topic-{at}")
+    with run_gatherer(tmp_path / "gatherer", cluster_of(quorum)) as gatherer:
+        eventually(lambda: assert_recorded(gatherer, b"lost-topic-29"), within_s=30)
+        if meanwhile == "gatherer runs":
             restore()
-            # Not before it has begun anew: one that ends in between goes on where it was, and is denied once more.
-            eventually(lambda: read_again(gathered), within_s=30)
-            assert lost(gathered)
-    if meanwhile != "watching":
+            # Wait until the log is read again: a gatherer that ends before that resumes and records the loss once more.
+            eventually(lambda: assert_log_read_twice(gatherer), within_s=30)
+            assert losses(gatherer)
+    if meanwhile != "gatherer runs":
         restore()
-    with gathering(tmp_path / "gathered", cluster_of(quorum)) as gathered:
-        eventually(lambda: told_lost(gathered), within_s=30)
-        eventually(lambda: read_again(gathered), within_s=30)
+    with run_gatherer(tmp_path / "gatherer", cluster_of(quorum)) as gatherer:
+        eventually(lambda: assert_loss_recorded(gatherer), within_s=30)
+        eventually(lambda: assert_log_read_twice(gatherer), within_s=30)
 
-    assert len(lost(gathered)) == 1
-    assert "was committed" in lost(gathered)[0].detail
+    assert len(losses(gatherer)) == 1
+    assert "was committed" in losses(gatherer)[0].detail

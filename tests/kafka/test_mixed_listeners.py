@@ -1,4 +1,4 @@
-"""Controllers behind a login and brokers open to all, or the reverse: each printed command suits whom it goes to."""
+"""Only controllers or only brokers require a login: each printed command has the options that its listener needs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,24 +13,24 @@ from rules.model.quorum import Quorum
 from rules.remedy_commands import LEGEND, describe_status, describe_topic, with_legend
 from streaming.config import ClusterSection
 from streaming.status.live import look
-from streaming.status.live_cluster import Target
+from streaming.status.live_cluster import QueryTarget
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 LOGIN = "--command-config $NODE_PROPERTIES"
 TOPIC = "orders"
 
 
-def seen(lab: Lab, login: dict[str, Any]) -> Quorum:
+def observed_quorum(lab: Lab, login: dict[str, Any]) -> Quorum:
     section = ClusterSection.model_validate(
         {"name": "mixed", "bootstrap": lab.bootstrap, "cluster_id": lab.cluster_id, **login}
     )
-    (glimpse,) = look([Target(cluster=section.cluster(), access=section.access)], timeout_s=60)
+    (glimpse,) = look([QueryTarget(cluster=section.cluster(), access=section.access)], timeout_s=60)
     assert glimpse.missing == ()
     return glimpse.quorum
 
 
 @pytest.mark.parametrize("plaintext", [BROKER, CONTROLLER])
-def test_what_is_printed_reaches_controllers_and_brokers(
+def test_printed_commands_reach_controllers_and_brokers(
     lab: Callable[..., Lab], tmp_path: Path, plaintext: str
 ) -> None:
     mixed = lab(controllers=0, combined=1, brokers=0, users=[], plaintext=[plaintext])
@@ -42,8 +42,8 @@ def test_what_is_printed_reaches_controllers_and_brokers(
         "sasl_plain_username": "admin",
         "sasl_plain_password": mixed.security.passwords["admin"],
     }
-    quorum = seen(mixed, {} if plaintext == CONTROLLER else admin)
-    # What an operator has who may reach the one listener that wants a login.
+    quorum = observed_quorum(mixed, {} if plaintext == CONTROLLER else admin)
+    # The operator's configuration file for the one listener that requires a login.
     properties = tmp_path / "admin.properties"
     properties.write_text(mixed.security.admin_file.read_text())
 

@@ -1,6 +1,6 @@
-"""A real quorum with SASL_SSL on every listener and Kafka's own authorizer: what each right shows, each mistake says.
+"""A real quorum with SASL_SSL on every listener and Kafka's authorizer: the effect of each permission and mistake.
 
-The users may do nothing until an ACL allows it. Every look is that of the command line, its settings in a file.
+The users have no permission until an ACL grants it. Every query is a command with its settings in a file.
 """
 
 import json
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def section(lab: Lab, user: str, **more: Any) -> dict[str, Any]:
-    """One cluster of a configuration file, called as its user."""
+    """Returns the section of a cluster in a configuration file; the cluster is named after the user."""
     return {
         "name": user,
         "bootstrap": lab.bootstrap,
@@ -70,20 +70,20 @@ def kraftwatch(verb: str, file: Path, *more: str) -> Result:
     return ended
 
 
-def said(verb: str, file: Path, *more: str) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(kraftwatch(verb, file, *more).stdout)
-    return answer
+def json_of(verb: str, file: Path, *more: str) -> dict[str, Any]:
+    output: dict[str, Any] = json.loads(kraftwatch(verb, file, *more).stdout)
+    return output
 
 
 def blind(checked: dict[str, Any]) -> dict[str, Any]:
-    found = [one for one in checked["findings"] if one["rule"] == "monitor-blind"]
-    assert len(found) == 1, checked
-    return dict(found[0])
+    findings = [one for one in checked["findings"] if one["rule"] == "monitor-blind"]
+    assert len(findings) == 1, checked
+    return dict(findings[0])
 
 
 def reasons(checked: dict[str, Any]) -> set[tuple[str, str]]:
-    """What fails, and why."""
-    failing = [each for found in checked["findings"] for each in found["evidence"].get("failing", [])]
+    """Returns observation source and reason of each failure."""
+    failing = [each for finding in checked["findings"] for each in finding["evidence"].get("failing", [])]
     return {(each["observation_source"], each["reason"]) for each in failing}
 
 
@@ -94,33 +94,35 @@ def command(remedy: list[str], tool: str) -> str:
 
 @pytest.fixture(scope="module")
 def denied(lab: Lab, folder: Path) -> dict[str, Any]:
-    """What `check` says before anything is allowed."""
+    """Returns the monitor-blind finding of `check` before any permission is granted."""
     file = config(folder / "denied.yaml", section(lab, FULL))
 
-    def both() -> dict[str, Any]:
-        checked = said("check", file, "--timeout", "8")
+    def log_and_polls_are_denied() -> dict[str, Any]:
+        checked = json_of("check", file, "--timeout", "8")
         assert reasons(checked) == {("log", "denied"), ("quorum", "denied")}
         return blind(checked)
 
-    return eventually(both, within_s=30)
+    return eventually(log_and_polls_are_denied, within_s=30)
 
 
 @pytest.fixture(scope="module")
 def allowed(lab: Lab, denied: dict[str, Any]) -> None:
-    """FULL gets what lacks by the printed command, POLLS gets DESCRIBE alone by the one of docs/security.md."""
+    """Grants FULL the missing permissions with the printed command, and POLLS only DESCRIBE as in docs/security.md."""
     properties = lab.node(1).properties_file
     printed = command(denied["remedy"], "kafka-acls.sh")
     lab.run_remedy(printed, node_properties=properties)
     documented = next(line for line in SECURITY.splitlines() if line.endswith("--operation Describe --cluster"))
-    alone = documented.replace("User:kraftwatch", f"User:{POLLS}").replace("c1.example:9093", printed.split()[2])
-    lab.run_remedy(alone, node_properties=properties)
+    describe_only = documented.replace("User:kraftwatch", f"User:{POLLS}").replace(
+        "c1.example:9093", printed.split()[2]
+    )
+    lab.run_remedy(describe_only, node_properties=properties)
 
 
 @pytest.fixture(scope="module")
 def checked(lab: Lab, folder: Path, allowed: None) -> dict[str, dict[str, Any]]:
-    """One look, at the same quorum under every setting; by the cluster's name."""
-    strange = Security(folder / "strange", [])
-    # The certificate is not for that name, though the name leads there.
+    """Returns the output of `check` for the same quorum with each setting, by cluster name."""
+    other = Security(folder / "other", [])
+    # The name resolves to the node, but the certificate is not for that name.
     elsewhere = [endpoint.replace("127.0.0.1", WRONG_HOST) for endpoint in lab.bootstrap]
     every = config(
         folder / "every.yaml",
@@ -129,26 +131,26 @@ def checked(lab: Lab, folder: Path, allowed: None) -> dict[str, dict[str, Any]]:
         section(lab, POLLS, name="polls-by-choice", metadata_log=False),
         section(lab, NOTHING),
         section(lab, FULL, name="wrong-password", sasl_plain_password=WRONG_PASSWORD),
-        section(lab, FULL, name="untrusted-ca", ssl_cafile=str(strange.ca_file)),
+        section(lab, FULL, name="untrusted-ca", ssl_cafile=str(other.ca_file)),
         section(lab, FULL, name="wrong-host", bootstrap=elsewhere, resolve={WRONG_HOST: "127.0.0.1"}),
         section(lab, FULL, name="no-tls", security_protocol="SASL_PLAINTEXT"),
     )
 
-    def in_time() -> dict[str, dict[str, Any]]:
-        # All of this time is waited for those that are never seen whole.
+    def check_all() -> dict[str, dict[str, Any]]:
+        # The whole timeout is used for the clusters that are never observed completely.
         ended = kraftwatch("check", every, "--timeout", "8")
         assert not any(password in ended.output for password in lab.security.passwords.values())
-        seen = {one["cluster"]: one for one in map(json.loads, ended.stdout.splitlines())}
-        assert seen[FULL]["missing"] == seen[FULL]["cannot_tell"] == seen["polls-by-choice"]["missing"] == []
-        assert seen[POLLS]["missing"] == ["the metadata log was not answered"]
-        # An answer that is still on its way is no reason yet.
-        assert "timed-out" not in {reason for one in seen.values() for _, reason in reasons(one)}
-        return seen
+        outputs = {one["cluster"]: one for one in map(json.loads, ended.stdout.splitlines())}
+        assert outputs[FULL]["missing"] == outputs[FULL]["cannot_tell"] == outputs["polls-by-choice"]["missing"] == []
+        assert outputs[POLLS]["missing"] == ["the metadata log was not answered"]
+        # A pending answer is not the final reason.
+        assert "timed-out" not in {reason for one in outputs.values() for _, reason in reasons(one)}
+        return outputs
 
-    return eventually(in_time, within_s=30)
+    return eventually(check_all, within_s=30)
 
 
-def test_before_anything_is_allowed_the_monitor_is_blind_and_says_which_command_mends_it(
+def test_without_permissions_monitor_blind_prints_the_command_that_grants_them(
     lab: Lab, denied: dict[str, Any]
 ) -> None:
     assert denied["severity"] == "critical"
@@ -160,17 +162,15 @@ def test_before_anything_is_allowed_the_monitor_is_blind_and_says_which_command_
     assert denied["remedy"][-1].startswith(LEGEND)
 
 
-def test_with_what_the_printed_command_allows_all_is_seen(checked: dict[str, dict[str, Any]]) -> None:
+def test_permissions_of_the_printed_command_are_sufficient(checked: dict[str, dict[str, Any]]) -> None:
     full = checked[FULL]
     assert (full["health"], full["findings"], full["missing"], full["cannot_tell"]) == ("healthy", [], [], [])
 
 
-def test_status_and_replication_are_those_of_a_quorum_that_is_not_secured(
-    lab: Lab, folder: Path, allowed: None
-) -> None:
+def test_status_and_replication_are_complete_on_a_secured_quorum(lab: Lab, folder: Path, allowed: None) -> None:
     file = config(folder / "full.yaml", section(lab, FULL))
 
-    status, replication = said("status", file), said("replication", file)
+    status, replication = json_of("status", file), json_of("replication", file)
 
     state = lab.await_state(lambda state: True, what="a leader")
     assert (status["cluster_id"], status["leader_id"]) == (lab.cluster_id, state.leader_id)
@@ -178,21 +178,23 @@ def test_status_and_replication_are_those_of_a_quorum_that_is_not_secured(
     assert {one["verdict"] for one in status["endpoints"]} == {"ok"}
     assert status["brokers"] == {"registered": 1, "fenced": []}
     nodes = {node: lab.node(node).directory_id for node in (*lab.controllers, *lab.brokers)}
-    assert {row["node_id"]: row["directory_id"] for row in replication["replicas"]} == nodes, "we are no replica"
+    assert {row["node_id"]: row["directory_id"] for row in replication["replicas"]} == nodes, (
+        "the monitor is not a replica"
+    )
 
 
-def test_with_describe_alone_the_polls_are_judged_and_what_cannot_be_seen_is_said(
+def test_with_describe_only_the_polls_are_evaluated_and_the_missing_log_is_reported(
     lab: Lab, checked: dict[str, dict[str, Any]]
 ) -> None:
     polls = checked[POLLS]
 
     assert (polls["health"], polls["missing"]) == ("unknown", ["the metadata log was not answered"])
-    found = blind(polls)
-    assert found["severity"] == "warning"
-    assert "no current answer from the metadata log" in found["summary"]
-    assert "denied (Fetch needs CLUSTER_ACTION on CLUSTER) at " in found["summary"]
-    assert any("CLUSTER_ACTION amounts to full administration" in line for line in found["remedy"])
-    printed = command(found["remedy"], "kafka-acls.sh")
+    finding = blind(polls)
+    assert finding["severity"] == "warning"
+    assert "no current answer from the metadata log" in finding["summary"]
+    assert "denied (Fetch needs CLUSTER_ACTION on CLUSTER) at " in finding["summary"]
+    assert any("CLUSTER_ACTION amounts to full administration" in line for line in finding["remedy"])
+    printed = command(finding["remedy"], "kafka-acls.sh")
     assert printed.endswith("--add --allow-principal User:poller --operation ClusterAction --cluster")
     by_log = {one["rule"] for one in polls["cannot_tell"]}
     _, _, documented = SECURITY.partition("these rules cannot tell, and say so: ")
@@ -201,7 +203,7 @@ def test_with_describe_alone_the_polls_are_judged_and_what_cannot_be_seen_is_sai
     assert not set(re.findall("`(.+?)`", by_polls)) & by_log
 
 
-def test_polls_alone_by_choice_are_no_blindness(checked: dict[str, dict[str, Any]]) -> None:
+def test_polls_only_by_configuration_are_healthy(checked: dict[str, dict[str, Any]]) -> None:
     chosen, degraded = checked["polls-by-choice"], checked[POLLS]
 
     assert (chosen["health"], chosen["findings"], chosen["missing"]) == ("healthy", [], [])
@@ -224,19 +226,19 @@ def test_polls_alone_by_choice_are_no_blindness(checked: dict[str, dict[str, Any
         ),
     ],
 )
-def test_what_keeps_the_monitor_out_is_one_clear_sentence(
+def test_each_login_failure_is_reported_in_one_sentence(
     checked: dict[str, dict[str, Any]], name: str, reason: str, sentence: str
 ) -> None:
-    found = blind(checked[name])
+    finding = blind(checked[name])
 
-    assert found["severity"] == "critical"
-    assert sentence in found["summary"]
-    assert {one["reason"] for one in found["evidence"]["failing"]} == {reason}
-    assert checked[name]["health"] == "unknown", "not an outage of the quorum's"
+    assert finding["severity"] == "critical"
+    assert sentence in finding["summary"]
+    assert {one["reason"] for one in finding["evidence"]["failing"]} == {reason}
+    assert checked[name]["health"] == "unknown", "not an outage of the quorum"
 
 
-def test_the_doctor_says_what_bars_the_way_and_which_right_lacks(lab: Lab, folder: Path, allowed: None) -> None:
-    strange = Security(folder / "strange-to-the-doctor", [])
+def test_doctor_reports_login_failures_and_missing_permissions(lab: Lab, folder: Path, allowed: None) -> None:
+    other = Security(folder / "other-for-doctor", [])
     elsewhere = [endpoint.replace("127.0.0.1", WRONG_HOST) for endpoint in lab.bootstrap]
     file = config(
         folder / "doctor.yaml",
@@ -244,7 +246,7 @@ def test_the_doctor_says_what_bars_the_way_and_which_right_lacks(lab: Lab, folde
         section(lab, POLLS),
         section(lab, NOTHING, cluster_id=None),
         section(lab, FULL, name="wrong-password", sasl_plain_password=WRONG_PASSWORD),
-        section(lab, FULL, name="untrusted-ca", ssl_cafile=str(strange.ca_file)),
+        section(lab, FULL, name="untrusted-ca", ssl_cafile=str(other.ca_file)),
         section(lab, FULL, name="wrong-host", bootstrap=elsewhere, resolve={WRONG_HOST: "127.0.0.1"}),
         section(lab, FULL, name="no-tls", security_protocol="SASL_PLAINTEXT"),
     )
@@ -256,15 +258,15 @@ def test_the_doctor_says_what_bars_the_way_and_which_right_lacks(lab: Lab, folde
     assert not any(password in ended.output for password in lab.security.passwords.values())
 
     def bad(cluster: str) -> dict[tuple[str, str], tuple[str, str]]:
-        found = [one for one in checks if one["of"] == cluster and one["verdict"] != "ok"]
-        # The lab's certificates are good for a week: that is alerts of each.
-        found = [one for one in found if "is good for" not in one["said"]]
-        steps = {one["subject"].partition(":")[0]: one for one in found}
+        failing = [one for one in checks if one["of"] == cluster and one["verdict"] != "ok"]
+        # The lab's certificates are valid for a week, which is a warning for each.
+        failing = [one for one in failing if "is good for" not in one["said"]]
+        steps = {one["subject"].partition(":")[0]: one for one in failing}
         return {(name, one["check"]): (one["verdict"], one["said"].partition(":")[0]) for name, one in steps.items()}
 
     def mend(cluster: str, subject: str) -> str:
-        (found,) = (one for one in checks if (one["of"], one["subject"]) == (cluster, subject))
-        return command(found["mend"], "kafka-acls.sh")
+        (check,) = (one for one in checks if (one["of"], one["subject"]) == (cluster, subject))
+        return command(check["mend"], "kafka-acls.sh")
 
     assert bad(FULL) == {}
     ways = [one for one in checks if (one["of"], one["check"]) == (FULL, "connection")]
@@ -301,7 +303,7 @@ def test_the_doctor_says_what_bars_the_way_and_which_right_lacks(lab: Lab, folde
         ({"cluster_id": None}, r"does not name its cluster id to this principal .*: set cluster_id"),
     ],
 )
-def test_a_job_that_could_not_begin_says_so_in_one_sentence(
+def test_job_that_cannot_start_reports_the_reason_in_one_sentence(
     lab: Lab, tmp_path: Path, allowed: None, changed: dict[str, Any], sentence: str
 ) -> None:
     file = config(tmp_path / "kraftwatch.yaml", section(lab, FULL, **changed))
@@ -310,16 +312,14 @@ def test_a_job_that_could_not_begin_says_so_in_one_sentence(
         [sys.executable, "-m", "streaming", "run", *options], capture_output=True, text=True, check=False, timeout=60
     )
     assert (ended.returncode, ended.stdout) == (2, "")
-    (said,) = ended.stderr.splitlines()
-    assert re.search(sentence, said), said
+    (error,) = ended.stderr.splitlines()
+    assert re.search(sentence, error), error
     file.unlink()
-    without_secrets(lab, tmp_path)
+    assert_without_secrets(lab, tmp_path)
     assert WRONG_PASSWORD not in ended.stderr
 
 
-def test_a_printed_command_does_what_it_says_on_the_secured_quorum(
-    lab: Lab, checked: dict[str, dict[str, Any]]
-) -> None:
+def test_printed_command_works_on_the_secured_quorum(lab: Lab, checked: dict[str, dict[str, Any]]) -> None:
     printed = command(blind(checked[POLLS])["remedy"], "kafka-metadata-quorum.sh")
 
     status = lab.run_remedy(printed, node_properties=lab.node(2).properties_file)
@@ -327,23 +327,23 @@ def test_a_printed_command_does_what_it_says_on_the_secured_quorum(
     assert f"ClusterId:              {lab.cluster_id}" in str(status)
 
 
-def test_the_gatherer_reads_all_and_writes_no_secret(lab: Lab, tmp_path: Path, allowed: None) -> None:
+def test_gatherer_records_all_kinds_and_writes_no_secret(lab: Lab, tmp_path: Path, allowed: None) -> None:
     wrong = section(lab, FULL, name="wrong", sasl_plain_password=WRONG_PASSWORD)
     both = load(config(tmp_path / "both.yaml", section(lab, FULL), wrong)).clusters
     (tmp_path / "both.yaml").unlink()
     with run_gatherer(tmp_path, *(one.cluster() for one in both)) as gatherer:
 
-        def all_seen() -> None:
-            seen = {row.kind for row in gatherer.rows() if row.cluster == FULL}
-            assert {ObservationKind.RECORDS, ObservationKind.QUORUM, ObservationKind.PROBE} <= seen
-            refused = [one for one in gatherer.events(ObservationKind.FAILED) if isinstance(one, ObservationFailed)]
-            assert Reason.NOT_AUTHENTICATED in {one.reason for one in refused}
+        def all_kinds_are_recorded() -> None:
+            kinds = {row.kind for row in gatherer.rows() if row.cluster == FULL}
+            assert {ObservationKind.RECORDS, ObservationKind.QUORUM, ObservationKind.PROBE} <= kinds
+            failures = [one for one in gatherer.events(ObservationKind.FAILED) if isinstance(one, ObservationFailed)]
+            assert Reason.NOT_AUTHENTICATED in {one.reason for one in failures}
 
-        eventually(all_seen, within_s=30)
-    without_secrets(lab, tmp_path)
+        eventually(all_kinds_are_recorded, within_s=30)
+    assert_without_secrets(lab, tmp_path)
 
 
-def without_secrets(lab: Lab, folder: Path) -> None:
+def assert_without_secrets(lab: Lab, folder: Path) -> None:
     secrets = [secret.encode() for secret in (WRONG_PASSWORD, *lab.security.passwords.values())]
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert files
@@ -353,7 +353,7 @@ def without_secrets(lab: Lab, folder: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.spark
-def test_the_job_tells_and_its_printed_commands_mend_a_secured_quorum(lab: Lab, tmp_path: Path, allowed: None) -> None:
+def test_printed_commands_of_an_alert_fix_a_secured_quorum(lab: Lab, tmp_path: Path, allowed: None) -> None:
     file = config(tmp_path / "kraftwatch.yaml", section(lab, FULL))
     settings = {"observer-could-be-voter.hold": 3.0, "observer-could-be-voter.clear": 3.0}
     job = JobProcess(folder=tmp_path / "watch", bootstrap=[], arguments=["--config", str(file)], settings=settings)
@@ -365,11 +365,11 @@ def test_the_job_tells_and_its_printed_commands_mend_a_secured_quorum(lab: Lab, 
         job.wait_for("observer-could-be-voter", "resolved", subject=str(node), within_s=60)
     assert alert.remedy[-1].startswith(LEGEND)
     assert node in lab.await_state(lambda state: True, what="a leader").voter_ids
-    without_secrets(lab, tmp_path / "watch")
+    assert_without_secrets(lab, tmp_path / "watch")
 
 
 @pytest.mark.long
-def test_a_voter_without_its_disk_is_removed_by_the_printed_command(lab: Lab, folder: Path, allowed: None) -> None:
+def test_voter_with_a_wiped_disk_is_replaced_by_the_printed_command(lab: Lab, folder: Path, allowed: None) -> None:
     leader = lab.await_state(lambda state: True, what="a leader").leader_id
     node = max(one for one in lab.controllers if one != leader)
     lab.kill(node)
@@ -377,19 +377,19 @@ def test_a_voter_without_its_disk_is_removed_by_the_printed_command(lab: Lab, fo
     lab.start(node)
     file = config(folder / "wiped.yaml", section(lab, FULL))
 
-    def replaced() -> list[str]:
-        found = [one for one in said("check", file)["findings"] if one["rule"] == "voter-disk-replaced"]
-        assert len(found) == 1
-        remedy: list[str] = found[0]["remedy"]
+    def disk_replacement_is_found() -> list[str]:
+        findings = [one for one in json_of("check", file)["findings"] if one["rule"] == "voter-disk-replaced"]
+        assert len(findings) == 1
+        remedy: list[str] = findings[0]["remedy"]
         return remedy
 
-    remedy = eventually(replaced, within_s=60)
+    remedy = eventually(disk_replacement_is_found, within_s=60)
     for line in remedy:
         lab.run_remedy(line, node_properties=lab.node(node).properties_file)
 
-    def mended() -> None:
-        assert "voter-disk-replaced" not in {one["rule"] for one in said("check", file)["findings"]}
+    def voter_set_is_fixed() -> None:
+        assert "voter-disk-replaced" not in {one["rule"] for one in json_of("check", file)["findings"]}
         state = lab.await_state(lambda state: True, what="a leader")
         assert lab.node(node).directory_id in {voter.directory_id for voter in state.voters}
 
-    eventually(mended, within_s=60)
+    eventually(voter_set_is_fixed, within_s=60)

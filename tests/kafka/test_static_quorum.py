@@ -1,4 +1,4 @@
-"""A static quorum of three old controllers, hurt: Kafka 3.6 tells who leads and not where, and no directory ids."""
+"""Faults in a static quorum of three Kafka 3.6 controllers, which report no leader address and no directory ids."""
 
 import json
 from collections.abc import Callable
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors.decode_observation import events_of
-from connectors.observation import Kind, Observation
+from connectors.decode_observation import decode_observation
+from connectors.observation import Observation, ObservationKind
 from deploy.lab.lab import Lab
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Finding, Severity
@@ -18,11 +18,11 @@ from rules.model.monitoring import Vantage
 from streaming.cli import app
 from streaming.replay.machine import Machine
 from tests.eventually import eventually
-from tests.kafka.gatherer_run import NAME, cluster_of, gathering
+from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.kafka.version_table import VOTERS_IN_THE_LOG
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
-SOON_SILENT = ("--set", "stale-voter-endpoint.silent=2", "--set", "failure-tolerance.silent=2")
+SHORT_SILENT = ("--set", "stale-voter-endpoint.silent=2", "--set", "failure-tolerance.silent=2")
 
 
 @pytest.fixture(scope="module")
@@ -34,95 +34,102 @@ def kraftwatch(lab: Lab, verb: str, *more: str) -> Result:
     return CliRunner().invoke(app, [verb, *more, "--cluster", f"{NAME}={','.join(lab.bootstrap)}", "--json"])
 
 
-def said(lab: Lab, verb: str, *more: str) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(kraftwatch(lab, verb, *more).stdout)
-    return answer
+def json_of(lab: Lab, verb: str, *more: str) -> dict[str, Any]:
+    output: dict[str, Any] = json.loads(kraftwatch(lab, verb, *more).stdout)
+    return output
 
 
 def leader_of(lab: Lab) -> int:
     return lab.await_state(lambda state: True, what="a leader").leader_id
 
 
-def judged(rows: list[Observation]) -> tuple[Finding, ...]:
-    """What the rules find at the newest of these rows, by their default thresholds."""
+def findings_of(rows: list[Observation]) -> tuple[Finding, ...]:
+    """Evaluates the rules after these rows with the default thresholds."""
     machine = Machine(NAME, None, (), Vantage.INSIDE)
     for row in rows:
-        machine.apply(events_of(row).events(), sequence=machine.sequence + 1, observed_at_ms=Millis(row.observed_at_ms))
+        machine.apply(
+            decode_observation(row).events(), sequence=machine.sequence + 1, observed_at_ms=Millis(row.observed_at_ms)
+        )
     return evaluate(machine.quorum(), thresholds_for({})).findings
 
 
 @pytest.mark.kip("D097", "D098", "D099", "E012")
-def test_healthy_it_is_what_kafkas_own_tool_says(lab: Lab) -> None:
-    before = said(lab, "status")
-    theirs, rows = lab.describe_status(), lab.describe_replication()
-    after = said(lab, "status")
-    ours = said(lab, "replication")["replicas"]
+def test_healthy_quorum_is_reported_as_by_kafkas_own_tool(lab: Lab) -> None:
+    before = json_of(lab, "status")
+    expected, rows = lab.describe_status(), lab.describe_replication()
+    after = json_of(lab, "status")
+    replicas = json_of(lab, "replication")["replicas"]
 
     for status in (before, after):
-        assert (status["leader_id"], status["leader_epoch"]) == (int(theirs["LeaderId"]), int(theirs["LeaderEpoch"]))
-        assert [one["id"] for one in status["current_voters"]] == json.loads(theirs["CurrentVoters"]) == [1, 2, 3]
-        assert [one["id"] for one in status["current_observers"]] == json.loads(theirs["CurrentObservers"])
-    assert before["high_watermark"] <= int(theirs["HighWatermark"]) <= after["high_watermark"]
-    assert [(row["node_id"], row["status"]) for row in ours] == [(int(row["NodeId"]), row["Status"]) for row in rows]
+        assert (status["leader_id"], status["leader_epoch"]) == (
+            int(expected["LeaderId"]),
+            int(expected["LeaderEpoch"]),
+        )
+        assert [one["id"] for one in status["current_voters"]] == json.loads(expected["CurrentVoters"]) == [1, 2, 3]
+        assert [one["id"] for one in status["current_observers"]] == json.loads(expected["CurrentObservers"])
+    assert before["high_watermark"] <= int(expected["HighWatermark"]) <= after["high_watermark"]
+    assert [(row["node_id"], row["status"]) for row in replicas] == [
+        (int(row["NodeId"]), row["Status"]) for row in rows
+    ]
     checked = kraftwatch(lab, "check")
-    shown = json.loads(checked.stdout)
-    assert (checked.exit_code, shown["cannot_tell"], shown["missing"]) == (0, [], [])
-    assert {one["rule"] for one in shown["not_applicable"]} >= VOTERS_IN_THE_LOG
+    output = json.loads(checked.stdout)
+    assert (checked.exit_code, output["cannot_tell"], output["missing"]) == (0, [], [])
+    assert {one["rule"] for one in output["not_applicable"]} >= VOTERS_IN_THE_LOG
     assert (
         kraftwatch(lab, "safe-to-restart", str(next(one for one in (1, 2, 3) if one != leader_of(lab)))).exit_code == 0
     )
 
 
-def test_a_leader_that_dies_is_found_again_among_the_named_controllers(lab: Lab, tmp_path: Path) -> None:
-    with gathering(tmp_path, cluster_of(lab)) as gathered:
-        eventually(lambda: bool(gathered.rows(Kind.RECORDS)), within_s=15)
+def test_new_leader_is_found_after_the_leader_is_killed(lab: Lab, tmp_path: Path) -> None:
+    with run_gatherer(tmp_path, cluster_of(lab)) as gatherer:
+        eventually(lambda: bool(gatherer.rows(ObservationKind.RECORDS)), within_s=15)
         old = leader_of(lab)
         lab.kill(old)
         new = lab.await_state(lambda state: state.leader_id != old, what="another leader")
 
-        def read_on() -> None:
-            assert max(row.leader_epoch or 0 for row in gathered.rows(Kind.RECORDS)) >= new.leader_epoch
+        def new_epoch_is_recorded() -> None:
+            assert max(row.leader_epoch or 0 for row in gatherer.rows(ObservationKind.RECORDS)) >= new.leader_epoch
 
-        eventually(read_on, within_s=15)
+        eventually(new_epoch_is_recorded, within_s=15)
 
-    def known_to_be_down() -> Result:
-        checked = kraftwatch(lab, "check", *SOON_SILENT)
+    def failed_voter_is_found() -> Result:
+        checked = kraftwatch(lab, "check", *SHORT_SILENT)
         assert "failure-tolerance" in {one["rule"] for one in json.loads(checked.stdout)["findings"]}
         return checked
 
-    assert eventually(known_to_be_down, within_s=20).exit_code == 1
-    assert kraftwatch(lab, "safe-to-restart", str(new.leader_id), *SOON_SILENT[:2]).exit_code == 2
-    assert said(lab, "status")["leader_id"] == new.leader_id
+    assert eventually(failed_voter_is_found, within_s=20).exit_code == 1
+    assert kraftwatch(lab, "safe-to-restart", str(new.leader_id), *SHORT_SILENT[:2]).exit_code == 2
+    assert json_of(lab, "status")["leader_id"] == new.leader_id
     lab.start(old)
 
 
-def test_recovering_partitions_are_seen(lab: Lab) -> None:
+def test_recovering_partitions_are_listed(lab: Lab) -> None:
     lab.strand_recovering("orders", partitions=2)
 
     def listed() -> None:
-        found = said(lab, "partitions")["recovering"]
-        assert {(one["topic"], one["partition"]) for one in found} == {("orders", 0), ("orders", 1)}
+        recovering = json_of(lab, "partitions")["recovering"]
+        assert {(one["topic"], one["partition"]) for one in recovering} == {("orders", 0), ("orders", 1)}
 
     eventually(listed, within_s=10)
 
 
-def test_a_leader_that_lost_its_majority_leads_on_and_is_critical_and_so_is_none(lab: Lab, tmp_path: Path) -> None:
-    # Check quorum, by which such a leader resigns, came with Kafka 3.7 (KAFKA-15489).
+def test_leader_without_majority_and_quorum_without_leader_are_critical(lab: Lab, tmp_path: Path) -> None:
+    # Such a leader resigns only from Kafka 3.7 on (check quorum, KAFKA-15489).
     leader = leader_of(lab)
     left, other = (node for node in lab.controllers if node != leader)
     lab.kill(left, other)
 
     def cannot_commit() -> None:
-        checked = kraftwatch(lab, "check", *SOON_SILENT)
-        found = {one["rule"]: one["severity"] for one in json.loads(checked.stdout)["findings"]}
-        assert (checked.exit_code, found.get("failure-tolerance")) == (2, "critical")
+        checked = kraftwatch(lab, "check", *SHORT_SILENT)
+        findings = {one["rule"]: one["severity"] for one in json.loads(checked.stdout)["findings"]}
+        assert (checked.exit_code, findings.get("failure-tolerance")) == (2, "critical")
 
     eventually(cannot_commit, within_s=20)
-    assert said(lab, "status")["leader_id"] == leader
-    with gathering(tmp_path, cluster_of(lab)) as gathered:
+    assert json_of(lab, "status")["leader_id"] == leader
+    with run_gatherer(tmp_path, cluster_of(lab)) as gatherer:
 
         def stalled() -> None:
-            findings = {one.rule: one.severity for one in judged(gathered.rows())}
+            findings = {one.rule: one.severity for one in findings_of(gatherer.rows())}
             assert findings.get("high-watermark-stalled") is Severity.CRITICAL
             assert "no-leader" not in findings
 
@@ -136,4 +143,4 @@ def test_a_leader_that_lost_its_majority_leads_on_and_is_critical_and_so_is_none
         assert "no-leader" in {one["rule"] for one in json.loads(checked.stdout)["findings"]}
 
     eventually(leaderless, within_s=30)
-    assert said(lab, "status", "--timeout", "2")["leader_id"] is None
+    assert json_of(lab, "status", "--timeout", "2")["leader_id"] is None

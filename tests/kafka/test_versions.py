@@ -1,4 +1,4 @@
-"""Old and new Kafkas, static and dynamic quorums: what docs/versions.md says of each is what is seen of it."""
+"""Old and new Kafka versions, static and dynamic quorums: the tables of docs/versions.md are measured."""
 
 import json
 import os
@@ -11,25 +11,26 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from connectors.decode_observation import events_of
-from connectors.event import ObservationFailed, from_json
+from connectors.decode_observation import decode_observation
+from connectors.event import from_json
 from connectors.kafka.client import Address, Client
-from connectors.kafka.event_loop import Loop
-from connectors.kafka.messages import FetchAnswer, fetch, fetched
-from connectors.kafka.rate_limiter import Budget
+from connectors.kafka.event_loop import EventLoop
+from connectors.kafka.messages import FetchResult, fetch_request, parse_fetch
+from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.observation import Kind
+from connectors.observation import ObservationKind
+from connectors.observation_event import ObservationFailed
 from deploy.lab.lab import Lab
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.cli import app
 from tests.eventually import eventually
-from tests.kafka.gatherer_run import NAME, cluster_of, gathering
+from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.kafka.version_table import (
     CONTROLLER,
     DYNAMIC_KAFKAS,
     STATIC_KAFKAS,
     VOTERS_IN_THE_LOG,
-    Seen,
+    VersionObservations,
     expected,
     measured,
     page_tables,
@@ -38,18 +39,18 @@ from tests.kafka.version_table import (
 PAGE = Path(__file__).parents[2] / "docs" / "versions.md"
 BEGIN, END = "<!-- the tables: tests/kafka/version_table.py -->\n\n", "\n<!-- the end of the tables -->\n"
 OFTEN = {("3.6.2", True), ("3.9.2", True), ("4.1.2", True), ("4.3.1", False)}
-"""What `make test` runs: a Kafka without DescribeQuorum v2, one without an upgrade, one with it, and today's."""
+"""The versions in `make test`: without DescribeQuorum v2, without the upgrade, with it, and the newest."""
 _FIRST_WITH_THE_FEATURE = "3.9.2"
 
 
-def test_the_page_holds_the_tables() -> None:
+def test_versions_page_contains_the_tables() -> None:
     text = PAGE.read_text()
     head, _, rest = text.partition(BEGIN)
     _, _, foot = rest.partition(END)
-    told = head + BEGIN + page_tables() + END + foot
+    updated = head + BEGIN + page_tables() + END + foot
     if os.environ.get("KRAFTWATCH_REWRITE_GOLDENS"):
-        PAGE.write_text(told)
-    assert text == told or os.environ.get("KRAFTWATCH_REWRITE_GOLDENS"), "KRAFTWATCH_REWRITE_GOLDENS=1 rewrites it"
+        PAGE.write_text(updated)
+    assert text == updated or os.environ.get("KRAFTWATCH_REWRITE_GOLDENS"), "KRAFTWATCH_REWRITE_GOLDENS=1 rewrites it"
 
 
 def runs() -> list[Any]:
@@ -68,117 +69,121 @@ def runs() -> list[Any]:
 @pytest.mark.lab
 @pytest.mark.kip("A030", "A094", "A097", "C022", "E004", "E012", "K005")
 @pytest.mark.parametrize(("kafka", "static"), runs())
-def test_every_cell_of_its_column(lab: Callable[..., Lab], tmp_path: Path, kafka: str, static: bool) -> None:
+def test_measured_column_equals_the_table(lab: Callable[..., Lab], tmp_path: Path, kafka: str, static: bool) -> None:
     quorum = lab(controllers=1, brokers=1, version=kafka, static=static)
 
-    seen = looked_at(quorum, tmp_path, upgrade=static and STATIC_KAFKAS.index(kafka) >= 4)
+    observed = observe(quorum, tmp_path, upgrade=static and STATIC_KAFKAS.index(kafka) >= 4)
 
-    assert measured(seen, static=static) == expected(kafka, static=static)
+    assert measured(observed, static=static) == expected(kafka, static=static)
     port = quorum.node(CONTROLLER).controller_port
     configured, advertised = f"CONTROLLER://localhost:{port}", f"CONTROLLER://127.0.0.1:{port}"
-    assert seen.status["current_voters"][0]["endpoints"] in ([], [configured if static else advertised])
-    if seen.upgraded and seen.upgraded[1]["committed_voters"]:
-        voter = seen.upgraded[1]["committed_voters"]["voters"][0]
-        assert (voter["id"], voter["endpoints"]) == (CONTROLLER, [advertised]), "the configuration counts no more"
-    assert (seen.check["health"], seen.check["cannot_tell"]) == ("healthy", [])
+    assert observed.status["current_voters"][0]["endpoints"] in ([], [configured if static else advertised])
+    if observed.upgrade and observed.upgrade[1]["committed_voters"]:
+        voter = observed.upgrade[1]["committed_voters"]["voters"][0]
+        assert (voter["id"], voter["endpoints"]) == (CONTROLLER, [advertised]), "the configuration is not used any more"
+    assert (observed.check["health"], observed.check["cannot_tell"]) == ("healthy", [])
 
 
-def looked_at(quorum: Lab, folder: Path, *, upgrade: bool) -> Seen:
-    """A gatherer's rows and one look of each verb; then the live upgrade, where it is to be tried."""
-    with gathering(folder, cluster_of(quorum)) as gathered:
+def observe(quorum: Lab, folder: Path, *, upgrade: bool) -> VersionObservations:
+    """Returns a gatherer's rows and the output of each command; then tries the live upgrade, if `upgrade`."""
+    with run_gatherer(folder, cluster_of(quorum)) as gatherer:
 
-        def all_there() -> None:
-            kinds = [row.kind for row in gathered.rows()]
-            assert kinds.count(Kind.QUORUM) >= 3
-            assert kinds.count(Kind.RECORDS) >= 3
+        def log_and_polls_are_recorded() -> None:
+            kinds = [row.kind for row in gatherer.rows()]
+            assert kinds.count(ObservationKind.QUORUM) >= 3
+            assert kinds.count(ObservationKind.RECORDS) >= 3
 
-        eventually(all_there, within_s=30)
-        rows = gathered.rows()
-    unseen = [from_json(row.payload) for row in rows if row.kind is Kind.UNSEEN]
-    # A machine that stands still answers late what it does answer.
-    late = [one for one in unseen if isinstance(one, ObservationFailed) and one.reason is Reason.TIMED_OUT]
-    assert unseen == late, "nothing is asked that this Kafka does not answer"
-    return Seen(
-        apis=offered(quorum),
-        redirected=redirected(quorum),
-        status=said(quorum, "status"),
-        replication=said(quorum, "replication"),
+        eventually(log_and_polls_are_recorded, within_s=30)
+        rows = gatherer.rows()
+    failures = [from_json(row.payload) for row in rows if row.kind is ObservationKind.FAILED]
+    # On a stalled machine an answer may come too late.
+    late = [one for one in failures if isinstance(one, ObservationFailed) and one.reason is Reason.TIMED_OUT]
+    assert failures == late, "no request is sent that this Kafka does not support"
+    return VersionObservations(
+        apis=supported_versions(quorum),
+        old_epoch_fetch=old_epoch_fetch(quorum),
+        status=json_of(quorum, "status"),
+        replication=json_of(quorum, "replication"),
         check=checked(quorum),
-        events=[event for row in rows if row.kind is Kind.RECORDS for event in events_of(row).events()],
-        upgraded=upgraded(quorum) if upgrade else None,
+        events=[
+            event for row in rows if row.kind is ObservationKind.RECORDS for event in decode_observation(row).events()
+        ],
+        upgrade=try_upgrade(quorum) if upgrade else None,
     )
 
 
-def upgraded(quorum: Lab) -> tuple[str, Mapping[str, Any]]:
-    before = said(quorum, "status")["last_offset"]
+def try_upgrade(quorum: Lab) -> tuple[str, Mapping[str, Any]]:
+    before = json_of(quorum, "status")["last_offset"]
     printed = quorum.upgrade_features("--feature", "kraft.version=1")
 
-    def later() -> Mapping[str, Any]:
-        status = said(quorum, "status")
-        # The record of the upgrade is one of those behind.
+    def status_after_upgrade() -> Mapping[str, Any]:
+        status = json_of(quorum, "status")
+        # The record of the upgrade is among the following ones.
         assert status["last_offset"] > before + 3
         return status
 
-    status = eventually(later, within_s=30)
+    status = eventually(status_after_upgrade, within_s=30)
     check = checked(quorum)
     absent = {one["rule"] for one in check["not_applicable"]}
-    assert absent.isdisjoint(VOTERS_IN_THE_LOG) is (status["kraft_version"] == 1), "judged from the upgrade on"
+    assert absent.isdisjoint(VOTERS_IN_THE_LOG) is (status["kraft_version"] == 1), "evaluated from the upgrade on"
     return printed, status
 
 
-def said(quorum: Lab, verb: str) -> dict[str, Any]:
-    """What a verb says; told the controller alone, as a person on call would."""
+def json_of(quorum: Lab, verb: str) -> dict[str, Any]:
+    """Returns the JSON output of a command that is given only the controller's address."""
 
-    def whole() -> dict[str, Any]:
+    def complete_output() -> dict[str, Any]:
         ended = CliRunner().invoke(app, [verb, "--cluster", f"{NAME}={','.join(quorum.bootstrap)}", "--json"])
-        shown: dict[str, Any] = json.loads(ended.stdout)
-        # On a machine that stands still the time of one look may be up before all of it was seen.
-        assert shown["missing"] == []
-        return shown
+        output: dict[str, Any] = json.loads(ended.stdout)
+        # On a stalled machine a query may time out before all observations are made.
+        assert output["missing"] == []
+        return output
 
-    return eventually(whole, within_s=15)
+    return eventually(complete_output, within_s=15)
 
 
 def checked(quorum: Lab) -> dict[str, Any]:
-    """What `check` says once nothing passing is in its way: a rule that looks at three polls, a broker just fenced."""
+    """Returns the output of `check` once temporary states are over: a rule that needs three polls, a fenced broker."""
 
-    def settled() -> dict[str, Any]:
-        check = said(quorum, "check")
-        assert (check["health"], check["cannot_tell"]) == ("healthy", []), "what cannot be seen alarms nobody"
+    def healthy() -> dict[str, Any]:
+        check = json_of(quorum, "check")
+        assert (check["health"], check["cannot_tell"]) == ("healthy", []), "missing data causes no finding"
         return check
 
-    return eventually(settled, within_s=15)
+    return eventually(healthy, within_s=15)
 
 
-def redirected(quorum: Lab) -> FetchAnswer:
-    """What a controller answers to who asks in an epoch that is over."""
-    request = fetch(
+def old_epoch_fetch(quorum: Lab) -> FetchResult:
+    """Returns a controller's response to a Fetch with an old epoch."""
+    request = fetch_request(
         cluster_id=None, leader_epoch=0, offset=0, last_epoch=0, high_watermark=None, max_wait_ms=0, max_bytes=1
     )
     host, _, port = quorum.bootstrap[0].rpartition(":")
-    loop = Loop()
-    client = Client(loop, cluster_of(quorum), resolver=Resolver(loop, resolve={}, hosts_file=None), budget=Budget())
+    loop = EventLoop()
+    client = Client(
+        loop, cluster_of(quorum), resolver=Resolver(loop, resolve={}, hosts_file=None), rate_limiter=RateLimiter()
+    )
     try:
 
-        async def asked() -> FetchAnswer:
-            return fetched(await client.ask(Address(host, int(port)), request, lane=ObservationSource.LOG))
+        async def send() -> FetchResult:
+            return parse_fetch(await client.send(Address(host, int(port)), request, source=ObservationSource.LOG))
 
-        return loop.run(asked)
+        return loop.run(send)
     finally:
         client.close()
         loop.close()
 
 
-def offered(quorum: Lab) -> dict[int, tuple[int, int]]:
-    """ApiVersions v0 of the controller: oldest and newest version by api key."""
+def supported_versions(quorum: Lab) -> dict[int, tuple[int, int]]:
+    """Sends ApiVersions v0 to the controller; returns oldest and newest version by API key."""
     host, _, port = quorum.bootstrap[0].rpartition(":")
-    with socket.create_connection((host, int(port)), 5) as connection, connection.makefile("rb") as answer:
+    with socket.create_connection((host, int(port)), 5) as connection, connection.makefile("rb") as response:
         request = struct.pack(">hhih", 18, 0, 7, -1)
         connection.sendall(struct.pack(">i", len(request)) + request)
-        (size,) = struct.unpack(">i", answer.read(4))
-        correlation, error, count = struct.unpack(">ihi", answer.read(10))
-        listed = struct.iter_unpack(">hhh", answer.read(size - 10))
+        (size,) = struct.unpack(">i", response.read(4))
+        correlation, error, count = struct.unpack(">ihi", response.read(10))
+        entries = struct.iter_unpack(">hhh", response.read(size - 10))
         assert (correlation, error) == (7, 0)
-        found = {key: (oldest, newest) for key, oldest, newest in listed}
-    assert len(found) == count
-    return found
+        versions = {key: (oldest, newest) for key, oldest, newest in entries}
+    assert len(versions) == count
+    return versions

@@ -1,11 +1,12 @@
-"""What can be seen of each Kafka's quorum: the table of docs/versions.md, and how each of its cells is measured."""
+"""What each Kafka version reports of its quorum: the table of docs/versions.md, and how each cell is measured."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.event import ControllerRegistered, Event, FeatureLevelSet
-from connectors.kafka.messages import FetchAnswer
+from connectors.event import Event
+from connectors.kafka.messages import FetchResult
+from connectors.log_event import ControllerRegistered, FeatureLevelSet
 
 CONTROLLER, BROKER = 1, 101
 VOTERS_IN_THE_LOG = {
@@ -15,29 +16,29 @@ VOTERS_IN_THE_LOG = {
     "voter-change-stuck",
     "voter-disk-replaced",
 }
-"""Rules that judge by the VotersRecord."""
+"""Rules that evaluate the VotersRecord."""
 _DESCRIBE_QUORUM, _FETCH = 55, 1
-_YES, _NO, _ONLY_SAID = "yes", "no", "only said"
+_YES, _NO, _ONLY_REPORTED = "yes", "no", "only reported"
 STATIC_KAFKAS = ("3.3.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2", "4.0.1", "4.1.2", "4.2.1", "4.3.1")
 DYNAMIC_KAFKAS = ("3.9.2", "4.0.1", "4.1.2", "4.2.1", "4.3.1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What was seen of one quorum of a controller and a broker."""
+class VersionObservations:
+    """The observations of one quorum of a controller and a broker."""
 
     apis: Mapping[int, tuple[int, int]]
-    """The versions that the controller offers, oldest and newest, by api key."""
-    redirected: FetchAnswer
-    """To a Fetch of an epoch that is over."""
+    """The oldest and newest version that the controller supports, by API key."""
+    old_epoch_fetch: FetchResult
+    """The response to a Fetch with an old epoch."""
     status: Mapping[str, Any]
     replication: Mapping[str, Any]
     check: Mapping[str, Any]
     events: Sequence[Event]
-    """Of the log, as the gatherer read it."""
-    upgraded: tuple[str, Mapping[str, Any]] | None
-    """What `kafka-features upgrade --feature kraft.version=1` printed, and our status afterwards; of a static quorum
-    whose Kafka knows that feature."""
+    """The events of the log that the gatherer read."""
+    upgrade: tuple[str, Mapping[str, Any]] | None
+    """The output of `kafka-features upgrade --feature kraft.version=1`, and the status afterwards; only of a static
+    quorum whose Kafka supports the feature."""
 
     def of(self, event: type[Event]) -> Iterator[Any]:
         return (each for each in self.events if isinstance(each, event))
@@ -46,45 +47,45 @@ class Seen:
         return max((each.level for each in self.of(FeatureLevelSet) if each.name == name), default=0)
 
 
-def _said(holds: object) -> str:
+def _yes_no(holds: object) -> str:
     return _YES if holds else _NO
 
 
-def _replicas(seen: Seen, *fields: str) -> str:
-    return _said(all(row[field] is not None for row in seen.replication["replicas"] for field in fields))
+def _replicas(observed: VersionObservations, *fields: str) -> str:
+    return _yes_no(all(row[field] is not None for row in observed.replication["replicas"] for field in fields))
 
 
-def _judged(seen: Seen) -> str:
-    absent = {one["rule"] for one in seen.check["not_applicable"]}
-    unknown = {one["rule"] for one in seen.check["cannot_tell"]}
+def _evaluated(observed: VersionObservations) -> str:
+    absent = {one["rule"] for one in observed.check["not_applicable"]}
+    unknown = {one["rule"] for one in observed.check["cannot_tell"]}
     if absent >= VOTERS_IN_THE_LOG:
         return "not applicable"
-    return "judged" if not VOTERS_IN_THE_LOG & (absent | unknown) else "in part"
+    return "evaluated" if not VOTERS_IN_THE_LOG & (absent | unknown) else "in part"
 
 
-def _upgraded(seen: Seen) -> str:
-    if seen.upgraded is None:
+def _upgrade_result(observed: VersionObservations) -> str:
+    if observed.upgrade is None:
         return _NO
-    printed, status = seen.upgraded
+    printed, status = observed.upgrade
     if status["kraft_version"] == 1 and status["committed_voters"]["voters"][0]["directory_id"]:
         return _YES
-    return _ONLY_SAID if "kraft.version was upgraded to 1" in printed else _NO
+    return _ONLY_REPORTED if "kraft.version was upgraded to 1" in printed else _NO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A line of the table."""
+    """A row of the table."""
 
     name: str
-    cell: Callable[[Seen], str]
+    cell: Callable[[VersionObservations], str]
     static: tuple[str, ...]
-    """By `STATIC_KAFKAS`: what `cell` must give for each."""
+    """The expected cell for each of `STATIC_KAFKAS`."""
     dynamic: tuple[str, ...]
-    """By `DYNAMIC_KAFKAS`."""
+    """The expected cell for each of `DYNAMIC_KAFKAS`."""
 
 
-def _row(name: str, cell: Callable[[Seen], str], *, static: str, dynamic: str) -> Fact:
-    """Cells parted by commas; the last one goes on for all newer Kafkas."""
+def _row(name: str, cell: Callable[[VersionObservations], str], *, static: str, dynamic: str) -> Fact:
+    """Returns a Fact from comma-separated cells; the last cell applies to all newer Kafka versions."""
 
     def all_of(text: str, kafkas: Sequence[str]) -> tuple[str, ...]:
         cells = [one.strip() for one in text.split(",")]
@@ -96,142 +97,142 @@ def _row(name: str, cell: Callable[[Seen], str], *, static: str, dynamic: str) -
 FACTS = (
     _row(
         "newest DescribeQuorum",
-        lambda seen: f"v{seen.apis[_DESCRIBE_QUORUM][1]}",
+        lambda observed: f"v{observed.apis[_DESCRIBE_QUORUM][1]}",
         static="v1, v1, v1, v1, v2",
         dynamic="v2",
     ),
     _row(
         "newest Fetch",
-        lambda seen: f"v{seen.apis[_FETCH][1]}",
+        lambda observed: f"v{observed.apis[_FETCH][1]}",
         static="v13, v15, v16, v16, v17, v17, v18",
         dynamic="v17, v17, v18",
     ),
     _row(
         "committed metadata, by anonymous Fetch",
-        lambda seen: _said(seen.feature("metadata.version")),
+        lambda observed: _yes_no(observed.feature("metadata.version")),
         static="yes",
         dynamic="yes",
     ),
     _row(
         "the reader is listed as an observer",
-        lambda seen: _said([row["id"] for row in seen.status["current_observers"]] != [BROKER]),
+        lambda observed: _yes_no([row["id"] for row in observed.status["current_observers"]] != [BROKER]),
         static="no",
         dynamic="no",
     ),
     _row(
         "the leader's address, in an answer to Fetch",
-        lambda seen: _said(seen.redirected.leader),
+        lambda observed: _yes_no(observed.old_epoch_fetch.leader),
         static="no, no, no, no, yes",
         dynamic="yes",
     ),
     _row(
-        "cluster id, told by a controller",
-        lambda seen: _said(seen.status["cluster_id"]),
+        "cluster id, reported by a controller",
+        lambda observed: _yes_no(observed.status["cluster_id"]),
         static="no, no, yes",
         dynamic="yes",
     ),
     _row(
         "leader, epoch, high watermark",
-        lambda seen: _said(
-            (seen.status["leader_id"], seen.status["leader_epoch"]) == (CONTROLLER, 1)
-            and seen.status["high_watermark"] > 0
+        lambda observed: _yes_no(
+            (observed.status["leader_id"], observed.status["leader_epoch"]) == (CONTROLLER, 1)
+            and observed.status["high_watermark"] > 0
         ),
         static="yes",
         dynamic="yes",
     ),
     _row(
         "voters' and observers' lag in records",
-        lambda seen: _replicas(seen, "log_end_offset", "lag"),
+        lambda observed: _replicas(observed, "log_end_offset", "lag"),
         static="yes",
         dynamic="yes",
     ),
     _row(
         "last fetch and last caught-up timestamps",
-        lambda seen: _replicas(seen, "last_fetch_timestamp_ms", "last_caught_up_timestamp_ms"),
+        lambda observed: _replicas(observed, "last_fetch_timestamp_ms", "last_caught_up_timestamp_ms"),
         static="yes",
         dynamic="yes",
     ),
     _row(
         "directory ids of voters",
-        lambda seen: _said(all(row["directory_id"] for row in seen.status["current_voters"])),
+        lambda observed: _yes_no(all(row["directory_id"] for row in observed.status["current_voters"])),
         static="no",
         dynamic="yes",
     ),
     _row(
         "directory ids of observers",
-        lambda seen: _said(all(row["directory_id"] for row in seen.status["current_observers"])),
+        lambda observed: _yes_no(all(row["directory_id"] for row in observed.status["current_observers"])),
         static="no, no, no, no, yes",
         dynamic="yes",
     ),
     _row(
         "voters' endpoints, by DescribeQuorum",
-        lambda seen: _said(all(row["endpoints"] for row in seen.status["current_voters"])),
+        lambda observed: _yes_no(all(row["endpoints"] for row in observed.status["current_voters"])),
         static="no, no, no, no, yes",
         dynamic="yes",
     ),
     _row(
         "voters' endpoints, by the log, each with a verdict",
-        lambda seen: _said([one["verdict"] for one in seen.status["endpoints"]] == ["ok"]),
+        lambda observed: _yes_no([one["verdict"] for one in observed.status["endpoints"]] == ["ok"]),
         static="no",
         dynamic="yes",
     ),
     _row(
         "voter set, committed and pending",
-        lambda seen: _said(seen.status["committed_voters"] and seen.status["pending_voters"] is not None),
+        lambda observed: _yes_no(observed.status["committed_voters"] and observed.status["pending_voters"] is not None),
         static="no",
         dynamic="yes",
     ),
     _row(
         "controllers' registrations",
-        lambda seen: _said([each.id for each in seen.of(ControllerRegistered)] == [CONTROLLER]),
+        lambda observed: _yes_no([each.id for each in observed.of(ControllerRegistered)] == [CONTROLLER]),
         static="no, no, yes",
         dynamic="yes",
     ),
     _row(
         "recovering partitions",
-        lambda seen: _said(seen.status["recovering_partitions"] == 0),
+        lambda observed: _yes_no(observed.status["recovering_partitions"] == 0),
         static="yes",
         dynamic="yes",
     ),
     _row(
         "eligible leader replicas, in a new cluster",
-        lambda seen: _said(seen.feature("eligible.leader.replicas.version")),
+        lambda observed: _yes_no(observed.feature("eligible.leader.replicas.version")),
         static="no, no, no, no, no, no, yes",
         dynamic="no, no, yes",
     ),
-    _row("kraft.version", lambda seen: str(seen.status["kraft_version"]), static="0", dynamic="1"),
+    _row("kraft.version", lambda observed: str(observed.status["kraft_version"]), static="0", dynamic="1"),
     _row(
         "metadata.version of a new cluster",
-        lambda seen: str(seen.status["metadata_version"]),
+        lambda observed: str(observed.status["metadata_version"]),
         static="7, 14, 19, 20, 21, 25, 27, 29, 30",
         dynamic="21, 25, 27, 29, 30",
     ),
-    _row("rules that judge by the voters in the log", _judged, static="not applicable", dynamic="judged"),
+    _row("rules that evaluate the voters in the log", _evaluated, static="not applicable", dynamic="evaluated"),
     _row(
         "kraft.version 0 to 1 while it runs",
-        _upgraded,
-        static="no, no, no, no, only said, only said, yes",
+        _upgrade_result,
+        static="no, no, no, no, only reported, only reported, yes",
         dynamic="–",
     ),
 )
 
 
 def expected(kafka: str, *, static: bool) -> dict[str, str]:
-    """A column: what each fact must be for this Kafka."""
+    """Returns a column: the expected cell of each fact for this Kafka."""
     if static:
         return {fact.name: fact.static[STATIC_KAFKAS.index(kafka)] for fact in FACTS}
-    return {fact.name: fact.dynamic[DYNAMIC_KAFKAS.index(kafka)] for fact in FACTS if fact.cell is not _upgraded}
+    return {fact.name: fact.dynamic[DYNAMIC_KAFKAS.index(kafka)] for fact in FACTS if fact.cell is not _upgrade_result}
 
 
-def measured(seen: Seen, *, static: bool) -> dict[str, str]:
-    """The same column, as it was seen."""
-    return {fact.name: fact.cell(seen) for fact in FACTS if static or fact.cell is not _upgraded}
+def measured(observed: VersionObservations, *, static: bool) -> dict[str, str]:
+    """Returns the same column as measured."""
+    return {fact.name: fact.cell(observed) for fact in FACTS if static or fact.cell is not _upgrade_result}
 
 
 def page_tables() -> str:
-    """The part of docs/versions.md that is data."""
+    """Returns the tables of docs/versions.md."""
     static = _table(STATIC_KAFKAS, ((fact.name, fact.static) for fact in FACTS))
-    dynamic = _table(DYNAMIC_KAFKAS, ((fact.name, fact.dynamic) for fact in FACTS if fact.cell is not _upgraded))
+    dynamic = _table(DYNAMIC_KAFKAS, ((fact.name, fact.dynamic) for fact in FACTS if fact.cell is not _upgrade_result))
     return (
         f"### Static quorums: `controller.quorum.voters`, kraft.version 0\n\n{static}\n"
         f"### Dynamic quorums: voters in the log, kraft.version 1\n\n{dynamic}"

@@ -50,18 +50,20 @@ def token(claims: object) -> str:
 
 
 def test_encrypted_key_is_read_with_its_password_and_never_prompts(ca: Authority, tmp_path: Path) -> None:
-    given = {"ssl_cafile": ca.file, "ssl_certfile": with_encrypted_key(ca.issue("ours"))}
+    options = {"ssl_cafile": ca.file, "ssl_certfile": with_encrypted_key(ca.issue("client"))}
     file = tmp_path / "key-password"
     file.write_text(KEY_PASSWORD + "\n")
-    tls_context({**given, "ssl_password_file": str(file)})
-    tls_context({**given, "ssl_password": KEY_PASSWORD})
-    with pytest.raises(ObservationError, match=r"ours.locked is encrypted and ssl_password_file is missing") as without:
-        tls_context(given)
+    tls_context({**options, "ssl_password_file": str(file)})
+    tls_context({**options, "ssl_password": KEY_PASSWORD})
+    with pytest.raises(
+        ObservationError, match=r"client.locked is encrypted and ssl_password_file is missing"
+    ) as without:
+        tls_context(options)
     with pytest.raises(ObservationError, match="is encrypted and ssl_password does not decrypt it") as wrong:
-        tls_context({**given, "ssl_password": KEY_PASSWORD[1:]})
+        tls_context({**options, "ssl_password": KEY_PASSWORD[1:]})
     file.unlink()
     with pytest.raises(ObservationError, match=r"ssl_password_file: cannot read .*key-password") as missing:
-        tls_context({**given, "ssl_password_file": str(file)})
+        tls_context({**options, "ssl_password_file": str(file)})
     for problem in (without, wrong, missing):
         assert problem.value.reason is Reason.TLS_FAILED
         assert KEY_PASSWORD[1:] not in str(problem.value)

@@ -178,7 +178,7 @@ def faulted_quorum(shared_lab: MakeLab) -> FaultedQuorum:
     (controller,) = quorum.controllers
     return FaultedQuorum(
         node_ids=quorum.controllers,
-        written=quorum.node(controller).metadata_log,
+        log_dir=quorum.node(controller).metadata_log,
         served=served,
         timers_ms={
             name: int(settings[name].value) for name in settings if re.fullmatch(r"controller\.quorum.*\.ms", name)

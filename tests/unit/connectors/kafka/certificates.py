@@ -15,7 +15,7 @@ _DAY = datetime.timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class Authority:
+class CertificateAuthority:
     """A certificate authority and its folder."""
 
     folder: Path
@@ -51,7 +51,7 @@ class Authority:
         return context
 
 
-def authority(folder: Path) -> Authority:
+def authority(folder: Path) -> CertificateAuthority:
     """Creates a certificate authority."""
     folder.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -62,7 +62,7 @@ def authority(folder: Path) -> Authority:
         .sign(key, hashes.SHA256())
     )
     (folder / "ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    return Authority(folder, certificate, key)
+    return CertificateAuthority(folder, certificate, key)
 
 
 def _builder(

@@ -24,7 +24,7 @@ from connectors.observation_event import QuorumPolled
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.monitoring import ObservationSource, Reason
 from tests.eventually import eventually
-from tests.unit.connectors.kafka.certificates import Authority, authority
+from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
 from tests.unit.connectors.kafka.fake_node import (
     FakeNode,
     answer_api_versions,
@@ -93,12 +93,12 @@ def failure(loop: EventLoop, client: Client, port: int, *, host: str = "localhos
     return problem.value
 
 
-def tls(authority: Authority, **more: str) -> dict[str, str | int | bool | None]:
+def tls(authority: CertificateAuthority, **more: str) -> dict[str, str | int | bool | None]:
     return {"security_protocol": "SSL", "ssl_cafile": authority.file, **more}
 
 
 @pytest.fixture
-def ca(tmp_path: Path) -> Authority:
+def ca(tmp_path: Path) -> CertificateAuthority:
     return authority(tmp_path / "ca")
 
 
@@ -200,7 +200,7 @@ def test_error_message_sent_before_the_end_of_the_stream_is_never_lost(loop: Eve
     ids=["name", "expired", "early"],
 )
 def test_invalid_server_certificate_is_reported_with_its_defect(
-    loop: EventLoop, ca: Authority, issued: dict[str, int | str], text: str
+    loop: EventLoop, ca: CertificateAuthority, issued: dict[str, int | str], text: str
 ) -> None:
     context = ca.server(ca.issue("server", **issued))  # type: ignore[arg-type]
     with FakeNode(answers_describe_cluster(b"x"), tls=context).up() as port:
@@ -209,7 +209,9 @@ def test_invalid_server_certificate_is_reported_with_its_defect(
     assert text in problem.detail
 
 
-def test_certificate_of_an_unknown_authority_is_not_trusted(loop: EventLoop, ca: Authority, tmp_path: Path) -> None:
+def test_certificate_of_an_unknown_authority_is_not_trusted(
+    loop: EventLoop, ca: CertificateAuthority, tmp_path: Path
+) -> None:
     unknown_ca = authority(tmp_path / "unknown_ca")
     with FakeNode(answers_describe_cluster(b"x"), tls=ca.server(ca.issue("server"))).up() as port:
         problem = failure(loop, client_of(loop, tls(unknown_ca)), port)
@@ -217,7 +219,9 @@ def test_certificate_of_an_unknown_authority_is_not_trusted(loop: EventLoop, ca:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_missing_client_certificate_is_reported(loop: EventLoop, ca: Authority, version: ssl.TLSVersion) -> None:
+def test_missing_client_certificate_is_reported(
+    loop: EventLoop, ca: CertificateAuthority, version: ssl.TLSVersion
+) -> None:
     context = ca.server(ca.issue("server"), client_certificates=True)
     context.maximum_version = version
     with FakeNode(answers_describe_cluster(b"x"), tls=context).up() as port:
@@ -227,7 +231,9 @@ def test_missing_client_certificate_is_reported(loop: EventLoop, ca: Authority, 
         assert cluster_id(loop, client_of(loop, tls(ca, ssl_certfile=client_certificate)), port) == "x"
 
 
-def test_certificate_is_verified_against_the_host_name_not_the_address(loop: EventLoop, ca: Authority) -> None:
+def test_certificate_is_verified_against_the_host_name_not_the_address(
+    loop: EventLoop, ca: CertificateAuthority
+) -> None:
     context = ca.server(ca.issue("server", host="c1.test"))
     client = client_of(loop, tls(ca))
     with FakeNode(answers_describe_cluster(b"x"), tls=context).up() as port:
@@ -235,7 +241,7 @@ def test_certificate_is_verified_against_the_host_name_not_the_address(loop: Eve
         assert failure(loop, client, port, host="c2.test").reason is Reason.TLS_FAILED
 
 
-def test_unanswered_tls_handshake_times_out_and_leaks_no_descriptor(loop: EventLoop, ca: Authority) -> None:
+def test_unanswered_tls_handshake_times_out_and_leaks_no_descriptor(loop: EventLoop, ca: CertificateAuthority) -> None:
     """Stock kafka-python waits forever, also after the node recovers."""
     before = len(list(Path("/proc/self/fd").iterdir()))
     with FakeNode(never_answers).up() as port:
@@ -257,7 +263,7 @@ def test_missing_certificate_file_is_named(loop: EventLoop, tmp_path: Path) -> N
 
 
 def test_replaced_certificate_file_is_read_at_the_next_connection(
-    loop: EventLoop, ca: Authority, tmp_path: Path
+    loop: EventLoop, ca: CertificateAuthority, tmp_path: Path
 ) -> None:
     ca_file = tmp_path / "ca-file.pem"
     ca_file.write_text(Path(authority(tmp_path / "unknown_ca").file).read_text())

@@ -19,13 +19,13 @@ from connectors.kafka.credentials import (
     with_expiry,
 )
 from rules.model.monitoring import Reason
-from tests.unit.connectors.kafka.certificates import Authority, authority
+from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
 
 KEY_PASSWORD = "secret-password"
 
 
 @pytest.fixture
-def ca(tmp_path: Path) -> Authority:
+def ca(tmp_path: Path) -> CertificateAuthority:
     return authority(tmp_path / "ca")
 
 
@@ -49,7 +49,7 @@ def token(claims: object) -> str:
     return ".".join(base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in ({}, claims, {}))
 
 
-def test_encrypted_key_is_read_with_its_password_and_never_prompts(ca: Authority, tmp_path: Path) -> None:
+def test_encrypted_key_is_read_with_its_password_and_never_prompts(ca: CertificateAuthority, tmp_path: Path) -> None:
     options = {"ssl_cafile": ca.file, "ssl_certfile": with_encrypted_key(ca.issue("client"))}
     file = tmp_path / "key-password"
     file.write_text(KEY_PASSWORD + "\n")
@@ -77,7 +77,7 @@ def test_encrypted_key_is_read_with_its_password_and_never_prompts(ca: Authority
         ("ssl_certfile", "cannot be read as PEM"),
     ],
 )
-def test_file_with_invalid_content_is_named(ca: Authority, tmp_path: Path, name: str, sentence: str) -> None:
+def test_file_with_invalid_content_is_named(ca: CertificateAuthority, tmp_path: Path, name: str, sentence: str) -> None:
     file = tmp_path / "empty.pem"
     file.write_text("nothing of the kind\n")
     with pytest.raises(ObservationError, match=rf"{name} \S+empty.pem.* {sentence}") as problem:
@@ -85,7 +85,7 @@ def test_file_with_invalid_content_is_named(ca: Authority, tmp_path: Path, name:
     assert problem.value.reason is Reason.TLS_FAILED
 
 
-def test_host_name_is_verified_unless_disabled(ca: Authority) -> None:
+def test_host_name_is_verified_unless_disabled(ca: CertificateAuthority) -> None:
     assert tls_context({"ssl_cafile": ca.file}).check_hostname
     without_host_check = tls_context({"ssl_cafile": ca.file, "ssl_check_hostname": False})
     assert (without_host_check.check_hostname, without_host_check.verify_mode) == (False, ssl.CERT_REQUIRED)
@@ -104,7 +104,7 @@ def test_password_and_token_files_are_read_at_each_login(tmp_path: Path) -> None
         assert problem.value.reason is Reason.NOT_AUTHENTICATED
 
 
-def test_rejected_login_names_the_expired_credential(ca: Authority, tmp_path: Path) -> None:
+def test_rejected_login_names_the_expired_credential(ca: CertificateAuthority, tmp_path: Path) -> None:
     refused = ObservationError(Reason.NOT_AUTHENTICATED, "the node rejected the login")
     rejected = ObservationError(Reason.TLS_FAILED, "the node rejected the client certificate (unknown CA, or expired)")
     node_expired = ObservationError(Reason.TLS_FAILED, "the node's certificate has expired")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from connectors.errors import UnseenError
-from connectors.event import QuorumPolled
-from connectors.gather.connectivity_check import Checkup, Secured, Served
+from connectors.errors import ObservationError
+from connectors.gather.connectivity_check import ApiVersionsCheck, ConnectivityCheck, TransportCheck
 from connectors.kafka.client import Address
-from connectors.kafka.cluster_id_lookup import ClusterDescribed
-from connectors.kafka.messages import FetchAnswer
+from connectors.kafka.cluster_id_lookup import ClusterDescription
+from connectors.kafka.messages import FetchResult
+from connectors.observation_event import QuorumPolled
 from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.monitoring import Reason
 from streaming.config import ClusterSection, checked
@@ -32,19 +32,19 @@ POLLED = QuorumPolled(
     observers=(),
     nodes=(),
 )
-WELL = Checkup(
+WELL = ConnectivityCheck(
     address=Address("c1", 9093),
     configured=True,
-    resolved=("10.0.0.1",),
-    secured=Secured(certificate_ends_at=None),
-    served=Served(metadata_version=30),
-    polled=POLLED,
-    fetched=FetchAnswer(error=6, leader_id=2, leader_epoch=4, leader=None),
-    identified=ClusterDescribed(cluster_id="id", controllers=()),
+    addresses=("10.0.0.1",),
+    transport=TransportCheck(certificate_expires_at=None),
+    api_versions=ApiVersionsCheck(metadata_version=30),
+    quorum=POLLED,
+    fetch=FetchResult(error=6, leader_id=2, leader_epoch=4, leader=None),
+    cluster=ClusterDescription(cluster_id="id", controllers=()),
     skew_ms=12,
 )
-DENIED_FETCH = UnseenError(Reason.DENIED, "Fetch needs CLUSTER_ACTION on CLUSTER")
-DENIED_POLL = UnseenError(Reason.DENIED, "DescribeQuorum needs DESCRIBE on CLUSTER")
+DENIED_FETCH = ObservationError(Reason.DENIED, "Fetch needs CLUSTER_ACTION on CLUSTER")
+DENIED_POLL = ObservationError(Reason.DENIED, "DescribeQuorum needs DESCRIBE on CLUSTER")
 SECURED = {
     "security_protocol": "SASL_SSL",
     "sasl_mechanism": "PLAIN",
@@ -53,7 +53,7 @@ SECURED = {
 }
 
 
-def checks(*checkups: Checkup, recorded: str | None = None, **keys: Any) -> list[Check]:
+def checks(*checkups: ConnectivityCheck, recorded: str | None = None, **keys: Any) -> list[Check]:
     section = ClusterSection.model_validate({"name": "prod", "bootstrap": ["c1:9093"], **keys})
     return list(Examined(section=section, checkups=checkups, recorded=recorded).checks())
 
@@ -74,7 +74,7 @@ def test_all_is_well() -> None:
 
 
 def test_without_cluster_action_the_rules_that_need_the_log_are_named_with_the_command_that_allows_it() -> None:
-    found = checks(replace(WELL, fetched=DENIED_FETCH), **SECURED)
+    found = checks(replace(WELL, fetch=DENIED_FETCH), **SECURED)
     assert bad(found) == [("warning", "Fetch", "rights"), ("warning", "rules", "sight")]
     assert (
         "kafka-acls.sh --bootstrap-controller c1:9093 --command-config $NODE_PROPERTIES --add "
@@ -85,12 +85,12 @@ def test_without_cluster_action_the_rules_that_need_the_log_are_named_with_the_c
 
 
 def test_polls_alone_by_choice_lack_nothing() -> None:
-    assert bad(checks(replace(WELL, fetched=DENIED_FETCH), **SECURED, metadata_log=False)) == []
+    assert bad(checks(replace(WELL, fetch=DENIED_FETCH), **SECURED, metadata_log=False)) == []
 
 
 def test_without_any_right_the_job_is_blind() -> None:
-    unknown = UnseenError(Reason.DENIED, "DescribeCluster needs ALTER (at a controller) on CLUSTER")
-    found = checks(replace(WELL, polled=DENIED_POLL, fetched=DENIED_FETCH, identified=unknown, skew_ms=None), **SECURED)
+    unknown = ObservationError(Reason.DENIED, "DescribeCluster needs ALTER (at a controller) on CLUSTER")
+    found = checks(replace(WELL, quorum=DENIED_POLL, fetch=DENIED_FETCH, cluster=unknown, skew_ms=None), **SECURED)
     assert bad(found) == [
         ("fails", "DescribeQuorum", "rights"),
         ("warning", "Fetch", "rights"),
@@ -102,9 +102,9 @@ def test_without_any_right_the_job_is_blind() -> None:
 
 
 def test_an_id_that_is_known_need_not_be_told() -> None:
-    unknown = UnseenError(Reason.DENIED, "DescribeCluster needs ALTER (at a controller) on CLUSTER")
-    assert bad(checks(replace(WELL, identified=unknown), cluster_id="id")) == []
-    assert bad(checks(replace(WELL, identified=unknown), recorded="id")) == []
+    unknown = ObservationError(Reason.DENIED, "DescribeCluster needs ALTER (at a controller) on CLUSTER")
+    assert bad(checks(replace(WELL, cluster=unknown), cluster_id="id")) == []
+    assert bad(checks(replace(WELL, cluster=unknown), recorded="id")) == []
     assert bad(checks(WELL, cluster_id="another")) == [("fails", "DescribeCluster", "identity")]
     assert bad(checks(WELL, recorded="another")) == [("fails", "DescribeCluster", "identity")]
 
@@ -118,20 +118,22 @@ def test_an_id_that_is_known_need_not_be_told() -> None:
     ],
 )
 def test_whom_to_allow_where_no_user_is_configured(keys: dict[str, Any], principal: str) -> None:
-    assert principal in mend(checks(replace(WELL, fetched=DENIED_FETCH), **keys), "Fetch")
+    assert principal in mend(checks(replace(WELL, fetch=DENIED_FETCH), **keys), "Fetch")
 
 
 def test_one_address_of_two_that_fails_is_a_warning_and_the_only_one_is_the_end() -> None:
-    gone = Checkup(
-        address=Address("c2", 9093), configured=True, resolved=UnseenError(Reason.UNRESOLVABLE, "no such name: c2")
+    gone = ConnectivityCheck(
+        address=Address("c2", 9093),
+        configured=True,
+        addresses=ObservationError(Reason.UNRESOLVABLE, "c2 does not resolve"),
     )
     assert bad(checks(WELL, gone)) == [("warning", "c2:9093", "dns")]
     assert bad(checks(gone)) == [("fails", "c2:9093", "dns"), ("fails", "CLUSTER", "rights")]
 
 
 def test_a_certificate_that_ends_soon_and_clocks_that_differ_are_warnings() -> None:
-    ends = Secured(certificate_ends_at=time.time() + 5.5 * 86_400)
-    found = checks(replace(WELL, secured=ends, skew_ms=-9_000), security_protocol="SSL")
+    ends = TransportCheck(certificate_expires_at=time.time() + 5.5 * 86_400)
+    found = checks(replace(WELL, transport=ends, skew_ms=-9_000), security_protocol="SSL")
     assert bad(found) == [("warning", "c1:9093", "connection"), ("warning", "quorum", "clock")]
     said = [one.said for one in found if one.verdict is Verdict.WARNING]
     assert said[0].endswith("good for 5 days")

@@ -68,7 +68,10 @@ class _BufferedBatch:
 
 
 class CommitBuffer:
-    """Invariant: committed_end <= next_offset, and the buffer covers committed_end..next_offset-1 without a gap."""
+    """Holds the batches that are fetched and not committed.
+
+    Invariant: committed_end <= next_offset, and the buffer covers committed_end..next_offset-1 without a gap.
+    """
 
     def __init__(self, start: LogPosition) -> None:
         self._uncommitted: deque[_BufferedBatch] = deque()

@@ -6,12 +6,12 @@ endpoints are published: it may be ahead of the journal, never behind.
 """
 
 import logging
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from connectors.durable_file import Synced, replace_file
 from connectors.gather.node_directory import KnownEndpoints
 
 NAME = "whereabouts.json"
@@ -36,13 +36,9 @@ class EndpointCache:
         updated = self._cached | dict(known_endpoints)
         if updated == self._cached:
             return
-        temporary = self._path.with_suffix(".new")
         try:
-            with temporary.open("wb") as file:
-                file.write(_JSON.dump_json(updated, indent=1))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
+            content = _JSON.dump_json(updated, indent=1)
+            replace_file(self._path, content, synced=Synced.FILE, permissions=0o666)
         except OSError as problem:
             _LOG.warning("%s cannot be written: %s", self._path, problem.strerror)
         else:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from connectors.durable_file import Synced, replace_file
 from connectors.gather.publisher import Publisher
 from connectors.kafka.rate_limiter import RateLimiter
 
@@ -29,10 +30,9 @@ class GathererStats:
         """Replaces the file. If it cannot be written, the gatherer continues without it."""
         if self._path is None:
             return
-        new = self._path.with_name(self._path.name + ".new")
         try:
-            new.write_text(json.dumps(self.read()), encoding="utf-8")
-            new.replace(self._path)
+            content = json.dumps(self.read()).encode()
+            replace_file(self._path, content, synced=Synced.NOTHING, permissions=0o666)
         except OSError:
             self._path = None
 

@@ -42,7 +42,7 @@ class Publisher:
         self._all_published = True
         self.failure: JournalError | None = None
         self.rows = 0
-        """ObservationWriter appended since the start."""
+        """Rows appended since the start."""
         self.publications = 0
         self.failures: Counter[tuple[str, str, str]] = Counter()
         """Failed observations since the start, by cluster, source and reason."""

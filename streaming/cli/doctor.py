@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rules.formatting import counted
+from rules.formatting import plural
 from streaming.cli import options
 from streaming.cli.options import Asked
 from streaming.cli.output import printed
@@ -39,10 +39,10 @@ def doctor(wanted: Asked) -> None:
       kraftwatch doctor --config kraftwatch.yaml
     """
     # Kafka's client takes a second to import: help and mistakes should not wait for it.
-    from connectors.kafka.kafka_python import hush
+    from connectors.kafka.kafka_python import limit_kafka_logging
     from streaming.doctor.host_checks import machine_checks, telling_checks
 
-    hush()
+    limit_kafka_logging()
     settled = wanted.settled()
     checks = [*_clusters(settled, wanted.timeout), *machine_checks(settled), *telling_checks(settled)]
     verdict = worst(checks)
@@ -54,7 +54,7 @@ def doctor(wanted: Asked) -> None:
 
 
 def _clusters(config: Config, timeout_s: float) -> Iterator[Check]:
-    from connectors.gather.connectivity_check import checkups
+    from connectors.gather.connectivity_check import check_connectivity
     from streaming.doctor.cluster_checks import Examined
     from streaming.doctor.host_checks import recorded_ids
 
@@ -63,7 +63,7 @@ def _clusters(config: Config, timeout_s: float) -> Iterator[Check]:
     def examined(section: ClusterSection) -> Examined:
         # A step that is not answered must not take the time of those behind it.
         cluster = replace(section.cluster(), request_timeout_ms=round(min(timeout_s, 3.0) * 1000))
-        return Examined(section=section, checkups=checkups(cluster), recorded=recorded.get(section.name))
+        return Examined(section=section, checkups=check_connectivity(cluster), recorded=recorded.get(section.name))
 
     with ThreadPoolExecutor(max_workers=16) as pool:
         for one in pool.map(examined, config.watched):
@@ -76,7 +76,7 @@ def _shown(checks: Sequence[Check]) -> RenderableType:
         parts += [Text(of, style="bold"), _table(list(group)), Text()]
     count = {verdict: sum(check.verdict is verdict for check in checks) for verdict in Verdict}
     named = (("warning", Verdict.WARNING), ("failure", Verdict.FAILS))
-    said = ", ".join([f"{count[Verdict.OK]} ok", *(counted(count[verdict], noun) for noun, verdict in named)])
+    said = ", ".join([f"{count[Verdict.OK]} ok", *(plural(count[verdict], noun) for noun, verdict in named)])
     parts.append(Text(said))
     return Group(*parts)
 

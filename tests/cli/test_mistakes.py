@@ -37,7 +37,7 @@ def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str
         ([*A, "--sink", "slak:x"], "'slak' is not a kind of sink; known are console, jsonl:PATH, webhook:URL"),
         ([*A, "--sink", "jsonl:/nowhere/at/all"], "/nowhere/at/all"),
         (A, f"cluster a: none of {FREE} could be queried"),
-        (["--cluster", "a=nosuch.invalid:9093"], "no such name: nosuch.invalid"),
+        (["--cluster", "a=nosuch.invalid:9093"], "nosuch.invalid does not resolve"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )  # fmt: skip

@@ -18,8 +18,8 @@ from deploy.lab.lab import Lab
 from deploy.lab.node import Node
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
-from tests.kafka.gatherer_run import Gathering
-from tests.kafka.monitored_cluster import watcher_of, watching
+from tests.kafka.gatherer_run import GathererRun
+from tests.kafka.monitored_cluster import monitor_cluster, monitored_cluster_of
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, tagged, text, uvarint
 
 pytestmark = pytest.mark.lab
@@ -39,66 +39,66 @@ def test_a_majority_is_restored_from_old_copies(lab: Lab, tmp_path: Path) -> Non
     before = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader")
     restored = [node for node in lab.controllers if node != before.leader_id]
 
-    with watching(lab, tmp_path) as watcher:
-        polls_alone = watcher_of(lab, watcher.gathered, frozenset({ObservationKind.QUORUM}))
-        watcher.begin({})
-        polls_alone.begin({"raft-invariant-broken.hold": 1})
+    with monitor_cluster(lab, tmp_path) as monitor:
+        polls_alone = monitored_cluster_of(lab, monitor.gatherer, frozenset({ObservationKind.QUORUM}))
+        monitor.start_scenario({})
+        polls_alone.start_scenario({"raft-invariant-broken.hold": 1})
         for node in restored:
             # While it runs: a file that is being replaced may be gone before it is copied.
             shutil.copytree(lab.node(node).data, tmp_path / str(node), ignore=shutil.ignore_patterns("*.tmp", "*.part"))
         copied = lab.await_state(lambda state: state.high_watermark >= 0, what="a leader").high_watermark
-        eventually(lambda: has_read(watcher.gathered, copied + LACKED), within_s=30)
+        eventually(lambda: has_read(monitor.gatherer, copied + LACKED), within_s=30)
         lab.kill(*lab.controllers)
         for node in restored:
             shutil.rmtree(lab.node(node).data)
             shutil.copytree(tmp_path / str(node), lab.node(node).data)
         lab.start(*restored)
-        lost = watcher.wait_for("committed-metadata-lost")
+        lost = monitor.wait_for("committed-metadata-lost")
         broken = polls_alone.wait_for("raft-invariant-broken")
 
     assert lost.severity == broken.severity == "critical"
     last = lost.evidence["last_committed_offset"]
     assert f"offset {last} of epoch {before.leader_epoch} was committed" in lost.summary
     assert broken.subject == "high-watermark-back"
-    assert watcher.rules == {"committed-metadata-lost"}, "the loss explains what Raft rules out"
+    assert monitor.rules == {"committed-metadata-lost"}, "the loss explains what Raft rules out"
 
 
 def test_a_voter_set_is_forced_and_news_for_a_while(lab: Lab, tmp_path: Path) -> None:
     leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
     keys = {node: f"{node}-{lab.node(node).directory_id}" for node in lab.controllers}
 
-    with watching(lab, tmp_path) as watcher:
-        watcher.begin({})
+    with monitor_cluster(lab, tmp_path) as monitor:
+        monitor.start_scenario({})
         lab.kill(*(node for node in lab.controllers if lab.node(node).running))
         force_voters(lab.node(leader), [lab.node(leader)])
         lab.start(leader)
-        fired = watcher.wait_for("forced-reconfiguration")
-        watcher.judge_by({"forced-reconfiguration.told_for": 5})
-        watcher.wait_for("forced-reconfiguration", "resolved")
+        fired = monitor.wait_for("forced-reconfiguration")
+        monitor.set_thresholds({"forced-reconfiguration.told_for": 5})
+        monitor.wait_for("forced-reconfiguration", "resolved")
 
     assert fired.severity == "info"
     assert fired.evidence["before"] == sorted(keys.values())
     assert fired.evidence["after"] == [keys[leader]]
     assert fired.evidence["removed"] == sorted(key for node, key in keys.items() if node != leader)
-    assert watcher.rules == {"forced-reconfiguration"}
+    assert monitor.rules == {"forced-reconfiguration"}
 
 
 def test_who_was_forced_out_stays_registered(lab: Lab, tmp_path: Path) -> None:
     leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
     back, gone = (node for node in lab.controllers if node != leader)
 
-    with watching(lab, tmp_path) as watcher:
+    with monitor_cluster(lab, tmp_path) as monitor:
         # This monitor has never seen them fetch; one that did waits for 300 s after their last fetch.
-        watcher.begin({"ghost-registration.hold": 1})
-        fired = watcher.wait_for("ghost-registration", subject=f"controller {back}")
+        monitor.start_scenario({"ghost-registration.hold": 1})
+        fired = monitor.wait_for("ghost-registration", subject=f"controller {back}")
         lab.wipe_disk(back)
         lab.start(back)
-        watcher.wait_for("ghost-registration", "resolved", subject=f"controller {back}")
-        watcher.wait_for("ghost-registration", subject=f"controller {gone}")
+        monitor.wait_for("ghost-registration", "resolved", subject=f"controller {back}")
+        monitor.wait_for("ghost-registration", subject=f"controller {gone}")
 
     assert fired.severity == "info"
     assert fired.evidence["registered_endpoints"] == [lab.node(back).endpoint]
-    assert watcher.rules == {"ghost-registration", "forced-reconfiguration"}, "what was forced is news for an hour"
+    assert monitor.rules == {"ghost-registration", "forced-reconfiguration"}, "what was forced is news for an hour"
 
 
 @pytest.mark.long
@@ -106,22 +106,22 @@ def test_who_was_forced_out_stays_registered(lab: Lab, tmp_path: Path) -> None:
 def test_a_controller_that_observed_and_was_switched_off(lab: Lab, tmp_path: Path) -> None:
     node = lab.new_controller()
 
-    with watching(lab, tmp_path) as watcher:
-        watcher.begin({"ghost-registration.hold": 1})
+    with monitor_cluster(lab, tmp_path) as monitor:
+        monitor.start_scenario({"ghost-registration.hold": 1})
         lab.stop(node)
-        fired = watcher.wait_for("ghost-registration", subject=f"controller {node}", within_s=340)
+        fired = monitor.wait_for("ghost-registration", subject=f"controller {node}", within_s=340)
         lab.start(node)
-        watcher.wait_for("ghost-registration", "resolved", subject=f"controller {node}")
+        monitor.wait_for("ghost-registration", "resolved", subject=f"controller {node}")
 
     assert fired.evidence["last_fetch"] != "never observed"
 
 
-def has_read(gathered: Gathering, offset: int) -> bool:
+def has_read(gatherer: GathererRun, offset: int) -> bool:
     """Whether the log was read beyond this offset, and a poll told that it is committed."""
     polls = [
-        poll.high_watermark or 0 for poll in gathered.events(ObservationKind.QUORUM) if isinstance(poll, QuorumPolled)
+        poll.high_watermark or 0 for poll in gatherer.events(ObservationKind.QUORUM) if isinstance(poll, QuorumPolled)
     ]
-    ends = [row.last_offset or 0 for row in gathered.rows(ObservationKind.RECORDS)]
+    ends = [row.last_offset or 0 for row in gatherer.rows(ObservationKind.RECORDS)]
     return max(polls, default=0) > offset and max(ends, default=0) > offset
 
 

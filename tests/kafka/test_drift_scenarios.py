@@ -10,8 +10,8 @@ import pytest
 
 from deploy.lab.lab import Lab
 from tests.kafka.conftest import MakeLab
-from tests.kafka.gatherer_run import cluster_of, gathering
-from tests.kafka.monitored_cluster import Watcher, watcher_of
+from tests.kafka.gatherer_run import cluster_of, run_gatherer
+from tests.kafka.monitored_cluster import MonitoredCluster, monitored_cluster_of
 
 pytestmark = pytest.mark.lab
 OLD, NEW = "4.2.1", "4.3.1"
@@ -28,12 +28,12 @@ def lab(shared_lab: MakeLab) -> Lab:
 
 
 @pytest.fixture(scope="module")
-def watcher(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watcher]:
+def monitor(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitoredCluster]:
     # The monitor's own names: it goes on seeing controllers that cannot find each other.
     names = {endpoint.rpartition(":")[0]: "127.0.0.1" for endpoint in lab.bootstrap}
     cluster = cluster_of(lab, resolve=names, view_interval_ms=2_000)
-    with gathering(tmp_path_factory.mktemp("watch"), cluster) as gathered:
-        yield watcher_of(lab, gathered)
+    with run_gatherer(tmp_path_factory.mktemp("watch"), cluster) as gatherer:
+        yield monitored_cluster_of(lab, gatherer)
 
 
 def leader_of(lab: Lab) -> int:
@@ -51,18 +51,18 @@ def upgrade(lab: Lab, node: int) -> None:
 
 
 @pytest.mark.long
-def test_nodes_of_two_versions_and_a_log_without_snapshots(lab: Lab, watcher: Watcher) -> None:
-    watcher.begin({"version-drift.hold": 1, "snapshot-stale.hold": 1, "snapshot-stale.age": 12})
+def test_nodes_of_two_versions_and_a_log_without_snapshots(lab: Lab, monitor: MonitoredCluster) -> None:
+    monitor.start_scenario({"version-drift.hold": 1, "snapshot-stale.hold": 1, "snapshot-stale.age": 12})
     leader = leader_of(lab)
     first, *others = [*(node for node in lab.controllers if node != leader), *lab.brokers, leader]
 
-    stale = watcher.wait_for("snapshot-stale")
+    stale = monitor.wait_for("snapshot-stale")
     upgrade(lab, first)
-    mixed = watcher.wait_for("version-drift", subject="nodes")
+    mixed = monitor.wait_for("version-drift", subject="nodes")
     for node in others:
         upgrade(lab, node)
-    watcher.wait_for("version-drift", "resolved", subject="nodes")
-    watcher.wait_for("snapshot-stale", "resolved")
+    monitor.wait_for("version-drift", "resolved", subject="nodes")
+    monitor.wait_for("snapshot-stale", "resolved")
 
     assert (stale.severity, stale.evidence["leader"], stale.evidence["snapshot_end_offset"]) == (
         "warning",
@@ -71,30 +71,30 @@ def test_nodes_of_two_versions_and_a_log_without_snapshots(lab: Lab, watcher: Wa
     )
     assert mixed.severity == "warning"
     assert "up to 29, 1 other node up to 30" in mixed.summary
-    assert watcher.rules == {"version-drift", "snapshot-stale"}
+    assert monitor.rules == {"version-drift", "snapshot-stale"}
 
 
 @pytest.mark.long
-def test_a_level_that_was_left_behind_is_finalized_by_the_printed_command(lab: Lab, watcher: Watcher) -> None:
-    watcher.begin({"version-drift.hold": 1, "version-drift.finalize": 1})
+def test_a_level_that_was_left_behind_is_finalized_by_the_printed_command(lab: Lab, monitor: MonitoredCluster) -> None:
+    monitor.start_scenario({"version-drift.hold": 1, "version-drift.finalize": 1})
 
-    behind = watcher.wait_for("version-drift", subject="metadata.version")
+    behind = monitor.wait_for("version-drift", subject="metadata.version")
     for line in behind.remedy:
         lab.run_remedy(line)
-    watcher.wait_for("version-drift", "resolved", subject="metadata.version")
+    monitor.wait_for("version-drift", "resolved", subject="metadata.version")
 
     assert behind.severity == "info"
     assert (behind.evidence["finalized_level"], behind.evidence["level_all_nodes_support"]) == (29, 30)
-    assert watcher.machine.quorum().metadata_version == 30
+    assert monitor.machine.quorum().metadata_version == 30
 
 
-def test_a_controller_that_hears_none_of_the_others(lab: Lab, watcher: Watcher) -> None:
+def test_a_controller_that_hears_none_of_the_others(lab: Lab, monitor: MonitoredCluster) -> None:
     """It comes back after an election, while no name resolves: it dials nobody, nobody dials it, and it answers us.
 
     In the epoch that it knew it would look as if it followed: Kafka keeps the leader in quorum-state, and asks for
     votes without a new epoch (KIP-996).
     """
-    watcher.begin({"views-disagree.hold": 1})
+    monitor.start_scenario({"views-disagree.hold": 1})
     leader = leader_of(lab)
     node = next(one for one in lab.controllers if one != leader)
     names = [endpoint.rpartition(":")[0] for endpoint in lab.bootstrap]
@@ -114,25 +114,25 @@ def test_a_controller_that_hears_none_of_the_others(lab: Lab, watcher: Watcher) 
     )
     lab.names.drop(*names)
     lab.start(node)
-    apart = watcher.wait_for("views-disagree", subject=f"controller {node}", within_s=75)
+    apart = monitor.wait_for("views-disagree", subject=f"controller {node}", within_s=75)
     lab.names.add(*names)
-    watcher.wait_for("views-disagree", "resolved", subject=f"controller {node}")
+    monitor.wait_for("views-disagree", "resolved", subject=f"controller {node}")
 
     assert apart.severity == "warning"
     assert (apart.evidence["leader"], apart.evidence["leader_epoch"]) == (now.leader_id, now.leader_epoch)
     assert apart.evidence["epoch_it_reports"] == known
-    assert watcher.rules == {"views-disagree"}
+    assert monitor.rules == {"views-disagree"}
 
 
 @pytest.mark.long
-def test_an_unclean_election_is_news_and_resolves_by_itself(lab: Lab, watcher: Watcher) -> None:
-    watcher.begin({"unclean-election.told_for": 15})
+def test_an_unclean_election_is_news_and_resolves_by_itself(lab: Lab, monitor: MonitoredCluster) -> None:
+    monitor.start_scenario({"unclean-election.told_for": 15})
 
     stranded = lab.strand_recovering("orders", partitions=2)
-    news = watcher.wait_for("unclean-election", subject="topic orders")
-    watcher.wait_for("unclean-election", "resolved", within_s=40)
+    news = monitor.wait_for("unclean-election", subject="topic orders")
+    monitor.wait_for("unclean-election", "resolved", within_s=40)
 
     assert news.severity == "info"
     assert news.evidence["in_sync_before_and_not_elected"] == [stranded.dead]
     assert news.evidence["elected"] == [stranded.leader]
-    assert watcher.rules == {"unclean-election"}
+    assert monitor.rules == {"unclean-election"}

@@ -13,7 +13,7 @@ import pytest
 from deploy.lab.lab import Lab
 from deploy.lab.lab_errors import LabError
 from tests.kafka.conftest import MakeLab
-from tests.kafka.monitored_cluster import Watcher, paused, watching
+from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster, pause_nodes
 
 pytestmark = pytest.mark.lab
 PROPERTIES = {"broker.session.timeout.ms": "12000", "controller.quorum.fetch.timeout.ms": "8000"}
@@ -25,9 +25,9 @@ def lab(shared_lab: MakeLab) -> Lab:
 
 
 @pytest.fixture(scope="module")
-def watcher(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watcher]:
-    with watching(lab, tmp_path_factory.mktemp("watch")) as watcher:
-        yield watcher
+def monitor(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitoredCluster]:
+    with monitor_cluster(lab, tmp_path_factory.mktemp("watch")) as monitor:
+        yield monitor
 
 
 def leader_and_followers(lab: Lab) -> tuple[int, list[int]]:
@@ -39,17 +39,17 @@ def elects_one_of(lab: Lab, nodes: list[int]) -> None:
     lab.await_state(lambda state: state.leader_id in nodes, what="another leader")
 
 
-def test_a_voter_falls_silent_and_then_another(lab: Lab, watcher: Watcher) -> None:
+def test_a_voter_falls_silent_and_then_another(lab: Lab, monitor: MonitoredCluster) -> None:
     _, (one, other, *_) = leader_and_followers(lab)
     silent = {"voter-lagging.silent": 4, "failure-tolerance.silent": 4}
-    watcher.begin({"voter-lagging.hold": 1, "failure-tolerance.hold": 1, **silent})
+    monitor.start_scenario({"voter-lagging.hold": 1, "failure-tolerance.hold": 1, **silent})
 
-    with paused(lab, one):
-        lagging = watcher.wait_for("voter-lagging", subject=f"voter {one}")
-        with paused(lab, other):
-            tolerating = watcher.wait_for("failure-tolerance")
-    watcher.wait_for("failure-tolerance", "resolved")
-    watcher.wait_for("voter-lagging", "resolved")
+    with pause_nodes(lab, one):
+        lagging = monitor.wait_for("voter-lagging", subject=f"voter {one}")
+        with pause_nodes(lab, other):
+            tolerating = monitor.wait_for("failure-tolerance")
+    monitor.wait_for("failure-tolerance", "resolved")
+    monitor.wait_for("voter-lagging", "resolved")
 
     assert lagging.severity == tolerating.severity == "warning"
     assert lagging.evidence["voter"] == f"{one}-{lab.node(one).directory_id}"
@@ -58,42 +58,42 @@ def test_a_voter_falls_silent_and_then_another(lab: Lab, watcher: Watcher) -> No
     assert tolerating.summary.startswith(
         "The quorum tolerates no further failure: 3 of 5 voters are in sync; 3 are needed. "
     )
-    assert watcher.rules == {"voter-lagging", "failure-tolerance"}
+    assert monitor.rules == {"voter-lagging", "failure-tolerance"}
 
 
-def test_a_majority_falls_silent_and_nothing_is_committed(lab: Lab, watcher: Watcher) -> None:
+def test_a_majority_falls_silent_and_nothing_is_committed(lab: Lab, monitor: MonitoredCluster) -> None:
     leader, followers = leader_and_followers(lab)
     # Two seconds longer than a voter may be silent, so that a poll that comes late shows that they are.
-    watcher.begin(
+    monitor.start_scenario(
         {"high-watermark-stalled.hold": 2, "high-watermark-stalled.still": 2, "high-watermark-stalled.silent": 1}
     )
 
-    with paused(lab, *followers[:3]):
-        fired = watcher.wait_for("high-watermark-stalled")
-    watcher.wait_for("high-watermark-stalled", "resolved")
+    with pause_nodes(lab, *followers[:3]):
+        fired = monitor.wait_for("high-watermark-stalled")
+    monitor.wait_for("high-watermark-stalled", "resolved")
 
     assert fired.severity == "critical"
     assert fired.evidence["leader"] == leader
     assert fired.evidence["majority"] == 3
     assert fired.evidence["voters_in_sync"] in (1, 2), "one that goes on may look silent on a busy machine"
-    assert watcher.rules == {"high-watermark-stalled"}
+    assert monitor.rules == {"high-watermark-stalled"}
 
 
-def test_a_removal_that_does_not_commit_and_the_even_number_it_leaves(lab: Lab, watcher: Watcher) -> None:
+def test_a_removal_that_does_not_commit_and_the_even_number_it_leaves(lab: Lab, monitor: MonitoredCluster) -> None:
     leader, (one, other, _, leaving) = leader_and_followers(lab)
     directory = lab.node(leaving).directory_id
     # The leader is asked by name: a node that is paused takes the tool's connection and never answers.
     tool = f"kafka-metadata-quorum.sh --bootstrap-controller {lab.node(leader).endpoint} remove-controller"
     # Held for longer than a voter may be silent: the tool is fast enough to be seen before those that stand still are.
-    watcher.begin({"voter-change-stuck.hold": 3, "voter-change-stuck.silent": 1.5})
+    monitor.start_scenario({"voter-change-stuck.hold": 3, "voter-change-stuck.silent": 1.5})
 
     with ThreadPoolExecutor(max_workers=1) as pool:
-        with paused(lab, one, other):
+        with pause_nodes(lab, one, other):
             # Three of five voters carry the quorum; of the four that are left three must, and two do.
             line = f"{tool} --controller-id {leaving} --controller-directory-id {directory}"
             removal = pool.submit(lab.run_remedy, line)
-            fired = watcher.wait_for("voter-change-stuck")
-        watcher.wait_for("voter-change-stuck", "resolved")
+            fired = monitor.wait_for("voter-change-stuck")
+        monitor.wait_for("voter-change-stuck", "resolved")
         with suppress(LabError):
             # Kafka's tool gives up after two seconds and says "timed out"; the change does not.
             removal.result()
@@ -102,62 +102,62 @@ def test_a_removal_that_does_not_commit_and_the_even_number_it_leaves(lab: Lab, 
     assert fired.evidence["adding"] == []
     assert fired.evidence["majority"] == 3
     assert fired.evidence["voters_in_sync"] in (1, 2), "one that goes on may look silent on a busy machine"
-    assert watcher.rules == {"voter-change-stuck"}
+    assert monitor.rules == {"voter-change-stuck"}
 
     lab.await_state(lambda state: leaving not in state.voter_ids, what="the four voters that are left")
-    watcher.begin({"quorum-shape.hold": 1})
-    fired = watcher.wait_for("quorum-shape")
+    monitor.start_scenario({"quorum-shape.hold": 1})
+    fired = monitor.wait_for("quorum-shape")
     lab.add_controller(leaving)
-    watcher.wait_for("quorum-shape", "resolved")
+    monitor.wait_for("quorum-shape", "resolved")
 
     assert fired.severity == "info"
     assert (
         fired.summary
         == "The quorum has 4 voters and tolerates 1 failure. With 3 voters it would tolerate the same number."
     )
-    assert watcher.rules == {"quorum-shape"}
+    assert monitor.rules == {"quorum-shape"}
 
 
-def test_leader_after_leader_is_elected_and_nobody_restarted(lab: Lab, watcher: Watcher) -> None:
+def test_leader_after_leader_is_elected_and_nobody_restarted(lab: Lab, monitor: MonitoredCluster) -> None:
     churn = {"epoch-churn.hold": 1, "epoch-churn.elections": 2}
-    watcher.begin({**churn, "epoch-churn.window": 60})
+    monitor.start_scenario({**churn, "epoch-churn.window": 60})
 
     for _ in range(2):
         leader, followers = leader_and_followers(lab)
-        with paused(lab, leader):
+        with pause_nodes(lab, leader):
             elects_one_of(lab, followers)
-    fired = watcher.wait_for("epoch-churn")
-    watcher.judge_by({**churn, "epoch-churn.window": 5})
-    watcher.wait_for("epoch-churn", "resolved")
+    fired = monitor.wait_for("epoch-churn")
+    monitor.set_thresholds({**churn, "epoch-churn.window": 5})
+    monitor.wait_for("epoch-churn", "resolved")
 
     assert fired.evidence["elections_within_the_window"] in (2, 3), "a busy machine may elect once more"
     assert fired.evidence["controllers_started"] == []
-    assert watcher.rules == {"epoch-churn"}
+    assert monitor.rules == {"epoch-churn"}
 
 
-def test_a_broker_lives_and_does_not_fetch_the_metadata(lab: Lab, watcher: Watcher) -> None:
+def test_a_broker_lives_and_does_not_fetch_the_metadata(lab: Lab, monitor: MonitoredCluster) -> None:
     (broker,) = lab.brokers
-    watcher.begin({"observer-lagging.hold": 0, "observer-lagging.silent": 2})
+    monitor.start_scenario({"observer-lagging.hold": 0, "observer-lagging.silent": 2})
 
-    with paused(lab, broker):
+    with pause_nodes(lab, broker):
         # Its session lasts twelve seconds: until then it counts as alive.
-        fired = watcher.wait_for("observer-lagging", subject=f"broker {broker}")
-    watcher.wait_for("observer-lagging", "resolved")
+        fired = monitor.wait_for("observer-lagging", subject=f"broker {broker}")
+    monitor.wait_for("observer-lagging", "resolved")
 
     assert fired.summary == (
         f"Broker {broker} does not fetch the metadata log: it works with outdated metadata. "
         "It counts as alive and still leads partitions."
     )
-    assert watcher.rules == {"observer-lagging"}
+    assert monitor.rules == {"observer-lagging"}
 
 
-def test_a_broker_whose_heartbeats_are_not_heard_is_fenced(lab: Lab, watcher: Watcher) -> None:
+def test_a_broker_whose_heartbeats_are_not_heard_is_fenced(lab: Lab, monitor: MonitoredCluster) -> None:
     (broker,) = lab.brokers
-    watcher.begin({"broker-fenced.hold": 1})
+    monitor.start_scenario({"broker-fenced.hold": 1})
 
-    with paused(lab, broker):
-        fired = watcher.wait_for("broker-fenced", subject=f"broker {broker}")
-    watcher.wait_for("broker-fenced", "resolved")
+    with pause_nodes(lab, broker):
+        fired = monitor.wait_for("broker-fenced", subject=f"broker {broker}")
+    monitor.wait_for("broker-fenced", "resolved")
 
     assert fired.severity == "warning"
     assert fired.summary == (
@@ -165,4 +165,4 @@ def test_a_broker_whose_heartbeats_are_not_heard_is_fenced(lab: Lab, watcher: Wa
         "It serves no client. Brokers alive: 0 of 1 registered."
     )
     assert lab.node(broker).broker_endpoint in fired.remedy[0]
-    assert watcher.rules == {"broker-fenced"}
+    assert monitor.rules == {"broker-fenced"}

@@ -16,7 +16,7 @@ from rules.model.identifiers import Epoch, Millis
 from streaming.replay.machine import Machine
 from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, control, data, record, text
 from tests.unit.connectors.metadata.metadata_record_schemas import written
-from tests.unit.connectors.metadata.test_record_to_event import UUID, filled, raft
+from tests.unit.connectors.metadata.test_record_to_event import UUID, body_with, raft
 from tests.unit.streaming.replay.log_script import LogScript, apply, key, machine
 
 TOPIC = data(2, 0, text("orders") + UUID + b"\0")
@@ -63,7 +63,7 @@ def test_the_voters_are_found_among_the_records_that_are_fetched() -> None:
 @pytest.mark.kip("D120")
 def test_each_partition_and_each_resource_changes_by_a_record_of_its_own() -> None:
     def entry(api_key: int, **given: object) -> bytes:
-        return data(api_key, 0, filled(record_schemas().records[api_key].versions[0], given))
+        return data(api_key, 0, body_with(record_schemas().records[api_key].versions[0], given))
 
     log = batch(
         [

@@ -29,7 +29,7 @@ from rules.model.identifiers import Millis
 from tests.sinks.real_alertmanager import RealAlertmanager
 from tests.sinks.server import Behaviour, ConnectionReset, HttpDouble, HttpReply, ReceivedRequest, serving
 from tests.sinks.subjects import SINK_KINDS, SinkKind
-from tests.unit.connectors.kafka.certificates import Authority, authority
+from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
 from tests.unit.connectors.sinks.sink_alerts import alert
 
 _MINUTE_MS = 60_000
@@ -41,17 +41,17 @@ SetReachable = Callable[[bool], None]
 
 
 @pytest.fixture(scope="module")
-def trusted(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+def trusted(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
     return authority(tmp_path_factory.mktemp("ca"))
 
 
 @pytest.fixture(scope="module")
-def certificate(trusted: Authority) -> ssl.SSLContext:
+def certificate(trusted: CertificateAuthority) -> ssl.SSLContext:
     return trusted.server(trusted.issue("server"))
 
 
 @pytest.fixture(autouse=True)
-def _libraries_trust_it(trusted: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+def _libraries_trust_it(trusted: CertificateAuthority, monkeypatch: pytest.MonkeyPatch) -> None:
     """For libraries that have no option for certificate authorities."""
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", trusted.file)
 
@@ -81,7 +81,7 @@ class UnreliableService:
 
 @contextmanager
 def running_service(
-    subject: SinkKind, certificate: ssl.SSLContext, trusted: Authority, state_folder: Path
+    subject: SinkKind, certificate: ssl.SSLContext, trusted: CertificateAuthority, state_folder: Path
 ) -> Iterator[UnreliableService]:
     with serving(certificate) as server:
         yield UnreliableService(subject, server, Path(trusted.file), state_folder)
@@ -166,7 +166,7 @@ def now_ms() -> int:
 
 @pytest.mark.parametrize("subject", [one for one in SINK_KINDS if one.kind != "alertmanager"], ids=str)
 def test_a_sink_for_people_after_an_outage(
-    subject: SinkKind, certificate: ssl.SSLContext, trusted: Authority, tmp_path: Path
+    subject: SinkKind, certificate: ssl.SSLContext, trusted: CertificateAuthority, tmp_path: Path
 ) -> None:
     with running_service(subject, certificate, trusted, tmp_path) as service:
         accepted_before: list[int] = []
@@ -236,7 +236,7 @@ def test_a_real_alertmanager_after_an_outage(tmp_path: Path) -> None:
 
 
 def test_all_sinks_together_after_an_outage(
-    certificate: ssl.SSLContext, trusted: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    certificate: ssl.SSLContext, trusted: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, began_ms = tmp_path / "alerts.jsonl", now_ms()
     with ExitStack() as stack, full_disk(monkeypatch) as disk:

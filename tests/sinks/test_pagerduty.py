@@ -18,7 +18,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks.pagerduty_double import PagerdutyDouble
 from tests.sinks.server import HttpReply, serving
-from tests.unit.connectors.kafka.certificates import Authority, authority
+from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 KEY = "0123456789abcdef0123456789abcdef"
@@ -52,12 +52,12 @@ class PagerdutyService:
 
 
 @pytest.fixture(scope="module")
-def trusted(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+def trusted(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
     return authority(tmp_path_factory.mktemp("ca"))
 
 
 @pytest.fixture
-def service(trusted: Authority) -> Iterator[PagerdutyService]:
+def service(trusted: CertificateAuthority) -> Iterator[PagerdutyService]:
     context: ssl.SSLContext = trusted.server(trusted.issue("server"))
     with serving(context) as server:
         service = PagerdutyService(server.url, Path(trusted.file))
@@ -153,7 +153,7 @@ def test_an_incident_that_resolved_while_unreachable_is_in_the_history_as_info(s
     assert payload["summary"] == "alpha: Nobody leads. It fired and resolved while PagerDuty was unreachable."
 
 
-def test_an_unknown_routing_key_is_retried(trusted: Authority) -> None:
+def test_an_unknown_routing_key_is_retried(trusted: CertificateAuthority) -> None:
     with serving(trusted.server(trusted.issue("server"))) as server:
         service = PagerdutyService(server.url, Path(trusted.file))
         errors = {"status": "invalid event", "errors": [f"'routing_key' is invalid: {KEY}"]}

@@ -28,7 +28,7 @@ from tests.sinks.server import (
     serving,
 )
 from tests.sinks.subjects import SECRET, SINK_KINDS, SinkKind
-from tests.unit.connectors.kafka.certificates import Authority, authority
+from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 DEADLINE_S = 60.0
@@ -37,12 +37,12 @@ GRACE_S = 30.0
 
 
 @pytest.fixture(scope="module")
-def trusted(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+def trusted(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
     return authority(tmp_path_factory.mktemp("ca"))
 
 
 @pytest.fixture(scope="module")
-def certificate(trusted: Authority) -> ssl.SSLContext:
+def certificate(trusted: CertificateAuthority) -> ssl.SSLContext:
     return trusted.server(trusted.issue("server"))
 
 
@@ -86,7 +86,11 @@ class SinkContract:
 
 @pytest.fixture
 def contract(
-    subject: SinkKind, server: HttpDouble, trusted: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    subject: SinkKind,
+    server: HttpDouble,
+    trusted: CertificateAuthority,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> SinkContract:
     # For a library that has no option for certificate authorities.
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", trusted.file)
@@ -218,7 +222,7 @@ def test_a_refused_connection_is_retried(contract: SinkContract) -> None:
     assert isinstance(outcome, Retry)
 
 
-def test_a_reply_that_is_not_tls_is_retried(subject: SinkKind, trusted: Authority, tmp_path: Path) -> None:
+def test_a_reply_that_is_not_tls_is_retried(subject: SinkKind, trusted: CertificateAuthority, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, serving() as server:
         del listening
         sink = subject.open(server.url.replace("http:", "https:"), Path(trusted.file), tmp_path)

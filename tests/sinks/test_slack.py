@@ -20,7 +20,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks.server import ConnectionReset, HttpDouble, HttpReply, serving
 from tests.sinks.slack_double import CHANNEL, SlackDouble, check, json_reply
-from tests.unit.connectors.kafka.certificates import Authority, authority
+from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 TOKEN = "xoxb-0123456789abcdef"
@@ -29,12 +29,12 @@ RED, YELLOW, GREEN = "#d72b3f", "#e8a723", "#2eb67d"
 
 
 @pytest.fixture(scope="module")
-def trusted(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+def trusted(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
     return authority(tmp_path_factory.mktemp("ca"))
 
 
 @pytest.fixture
-def server(trusted: Authority) -> Iterator[HttpDouble]:
+def server(trusted: CertificateAuthority) -> Iterator[HttpDouble]:
     context: ssl.SSLContext = trusted.server(trusted.issue("server"))
     with serving(context) as server:
         yield server
@@ -43,7 +43,7 @@ def server(trusted: Authority) -> Iterator[HttpDouble]:
 class SlackWorkspace:
     """A double of Slack and the sink that posts to it; `restarted` opens the sink again, as after a restart."""
 
-    def __init__(self, server: HttpDouble, trusted: Authority, state_folder: Path) -> None:
+    def __init__(self, server: HttpDouble, trusted: CertificateAuthority, state_folder: Path) -> None:
         self.server = server
         self.slack = SlackDouble(token=TOKEN, lenient=True)
         self.server.behave = self.slack.reply
@@ -68,7 +68,7 @@ class SlackWorkspace:
 
 
 @pytest.fixture
-def workspace(server: HttpDouble, trusted: Authority, tmp_path: Path) -> SlackWorkspace:
+def workspace(server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path) -> SlackWorkspace:
     return SlackWorkspace(server, trusted, tmp_path)
 
 
@@ -228,7 +228,7 @@ def test_a_rate_limit_has_a_retry_after(workspace: SlackWorkspace) -> None:
 
 
 def test_an_unwritable_message_store_does_not_repeat_messages(
-    server: HttpDouble, trusted: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
@@ -295,7 +295,9 @@ def test_a_command_is_complete_or_left_out() -> None:
     assert "… and 4 more steps: `kraftwatch check` prints all of them." in text
 
 
-def test_an_incoming_webhook_posts_each_notification(server: HttpDouble, trusted: Authority, tmp_path: Path) -> None:
+def test_an_incoming_webhook_posts_each_notification(
+    server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
+) -> None:
     config = SlackWebhook(url=Secret(text=f"{server.url}/services/T0/B0/x"), ca_file=Path(trusted.file))
     sink = open_sink(SinkSpec(config=config), state_folder=tmp_path)
     assert sink.options.name == "slack"

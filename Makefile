@@ -58,6 +58,7 @@ goldens: $(READY) ## write the goldens, the pages of rules, keys and metrics, Gr
 	@$(BIN)/python -m tests.rule_pages
 	@$(BIN)/python -m tests.configuration_page
 	@$(BIN)/python -m tests.metric_page
+	@$(BIN)/python -m tests.status_schema
 	@$(BIN)/python -m deploy.grafana
 
 schemas: $(READY) ## read the layout of every record from every Kafka's jars again (45 MB each, once)

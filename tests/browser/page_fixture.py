@@ -1,7 +1,7 @@
-"""A PageFixture: quorums in miniature, judged by the job's own pure path, shown by the job's own server.
+"""Scripted quorums, evaluated by the job's own pure code and shown by the job's own server.
 
-What a browser sees is what the job would show: the step's portraits, the ledger's history, the sinks' tallies. Only
-Spark and Kafka are left out, so that a scene is set in milliseconds and time goes as fast as it is wanted.
+The browser sees what the job would show: the step's statuses, the ledger's history, the sinks' results. Spark and Kafka
+are left out, so that a scenario takes milliseconds and time passes as fast as a test wants.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,13 @@ from connectors.delivery.ledger import Ledger
 from connectors.sinks.sink import Sink
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
-from rules.finding import Plain
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
 from rules.notifications.silence import Silence
 from streaming.replay.cluster_monitor import ClusterMonitor
-from streaming.status.cluster_status import portrait
+from streaming.status.build_status import job_cluster_status
+from streaming.status.cluster_status import ClusterStatus
+from streaming.status.status_json import from_json, to_bytes
 from streaming.status.status_store import StatusStore
 from streaming.web.api import api
 from streaming.web.fleet_view import FleetView
@@ -29,8 +30,8 @@ START = 1_795_161_600_000
 """2026-11-20T08:00:00Z."""
 
 
-class Cluster:
-    """One quorum in miniature, and the watch that judges it."""
+class FixtureCluster:
+    """One scripted quorum and its monitor."""
 
     def __init__(self, name: str, *, now_ms: int) -> None:
         self.name = name
@@ -46,27 +47,30 @@ class Cluster:
         )
 
     def second(self) -> tuple[Alert, ...]:
-        """One second passes."""
+        """Lets one second pass and returns the alerts."""
         return self.watch.observe(list(self.world.advance_one_second()))
 
-    def portrait(self) -> dict[str, Plain]:
+    def status(self) -> ClusterStatus:
+        """The status as the driver receives it from the step."""
         watch = self.watch
-        return portrait(watch.machine.quorum(), watch.thresholds, watch.evaluation(), watch.tracked)
+        return from_json(
+            to_bytes(job_cluster_status(watch.machine.quorum(), watch.thresholds, watch.evaluation(), watch.tracked))
+        )
 
 
 class PageFixture:
-    """Clusters, the fleet and the ledger behind a server on loopback."""
+    """Clusters, status store and ledger behind a server on loopback."""
 
     def __init__(self, folder: Path, names: Sequence[str], *, sinks: Sequence[Sink] = ()) -> None:
-        """All begin at the same moment; nothing is seen of them before `pass_s`."""
+        """All clusters begin at the same time; there is no observation before `pass_s`."""
         self.now_ms = START
-        self.clusters = {name: Cluster(name, now_ms=START) for name in names}
-        self.fleet = StatusStore(names)
+        self.clusters = {name: FixtureCluster(name, now_ms=START) for name in names}
+        self.store = StatusStore(names)
         self.silences: list[Silence] = []
         self._ledger = Ledger(folder / "ledger.jsonl")
         self._delivery = Dispatcher(self._ledger, sinks)
-        dossiers = FleetView(fleet=self.fleet, silences=lambda _: self.silences, now_ms=lambda: Millis(self.now_ms))
-        self._server = Server(("127.0.0.1", 0), [pages(dossiers), api(dossiers)])
+        view = FleetView(store=self.store, silences=lambda _: self.silences, now_ms=lambda: Millis(self.now_ms))
+        self._server = Server(("127.0.0.1", 0), [pages(view), api(view)])
 
     def __enter__(self) -> "PageFixture":
         self._server.__enter__()
@@ -87,11 +91,11 @@ class PageFixture:
         return self.clusters[name].world
 
     def pass_s(self, seconds: int) -> None:
-        """So many seconds pass for all, each one judged; then the newest is shown."""
+        """Lets seconds pass for all clusters, evaluates each second, then stores the newest statuses."""
         for _ in range(seconds):
             self.now_ms += 1_000
             alerts = [alert for cluster in self.clusters.values() for alert in cluster.second()]
             report = self._delivery.deliver(alerts, now_ms=Millis(self.now_ms))
-            self.fleet.tell(report, self._ledger.history, at_ms=Millis(self.now_ms))
-        for name, cluster in self.clusters.items():
-            self.fleet.show(name, cluster.portrait(), at_ms=Millis(self.now_ms))
+            self.store.put_delivery(report, self._ledger.history, at_ms=Millis(self.now_ms))
+        for cluster in self.clusters.values():
+            self.store.put_status(cluster.status(), at_ms=Millis(self.now_ms))

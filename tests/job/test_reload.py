@@ -17,7 +17,7 @@ from deploy.lab.lab import Lab
 from streaming.demo.job_process import JobProcess
 from tests.eventually import eventually
 from tests.job.process_output import written
-from tests.unit.streaming.metrics.heartbeat_server import SECRET, Service
+from tests.unit.streaming.metrics.heartbeat_server import SECRET, HeartbeatService
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -86,7 +86,7 @@ def test_what_the_file_says_is_in_force_while_the_job_runs_on(lab: Lab, job: Fro
     # A sink that is new is alerts what stands.
     eventually(lambda: same(alerts(more), both), within_s=60)
 
-    with Service() as service:
+    with HeartbeatService() as service:
         beat = {"url": service.url, "every": 1}
         job.say(clusters=[first, second], watch={"exclude": ["second"]}, thresholds=QUIET | SHAPE, heartbeat=beat)
         eventually(lambda: said(job, "was read again: it changes watch, sinks, heartbeat"), within_s=60)
@@ -119,7 +119,7 @@ def test_at_a_restart_a_new_cluster_that_is_away_keeps_no_other_unwatched(lab: L
     eventually(lambda: said(job, "was read again: it changes clusters"), within_s=60)
 
 
-def beaten(service: Service) -> None:
+def beaten(service: HeartbeatService) -> None:
     assert service.paths
 
 

@@ -28,8 +28,8 @@ from streaming.pipeline.query import Query
 from streaming.pipeline.step import ClusterSettings, Step
 from streaming.status.status_store import StatusStore
 from tests.eventually import eventually
-from tests.sinks.server import Server, Silent, serving
-from tests.sinks.slack_double import Slack
+from tests.sinks.server import HttpDouble, NoReply, serving
+from tests.sinks.slack_double import SlackDouble
 from tests.unit.connectors.kafka.certificates import authority
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -48,7 +48,7 @@ class Pipeline:
         self.now_ms = START_MS
         self.query: Query | None = None
         self.expected: list[tuple[str, int]] = []
-        self.fleet = StatusStore(["prod"])
+        self.store = StatusStore(["prod"])
         self.recorder = JournalWriter(self.checkpoint.journal)
         self.recorder.__enter__()
 
@@ -62,7 +62,7 @@ class Pipeline:
         deliver = Deliver(
             delivery,
             quarantine,
-            fleet=self.fleet,
+            store=self.store,
             request_poll=lambda cluster, due: self.expected.append((cluster, due)),
             history=ledger.history,
         )
@@ -106,7 +106,7 @@ def pipeline(spark: SparkSession, tmp_path: Path) -> Iterator[Pipeline]:
 
 def leaderless(endpoint: str) -> ObservationFailed:
     return ObservationFailed(
-        sight=ObservationSource.QUORUM, endpoint=endpoint, reason=Reason.NO_LEADER, detail="knows no leader"
+        source=ObservationSource.QUORUM, endpoint=endpoint, reason=Reason.NO_LEADER, detail="knows no leader"
     )
 
 
@@ -144,7 +144,7 @@ def shown_is(pipeline: Pipeline, *expected: tuple[str, str]) -> Callable[[], Non
     """What the page knows: it is told when the sinks were."""
 
     def check() -> None:
-        told = pipeline.fleet.told
+        told = pipeline.store.delivery
         assert told is not None
         assert [(alert.rule, alert.state.value) for alert in told.history] == list(expected)
 
@@ -165,9 +165,9 @@ def test_no_leader_is_told_after_its_hold_and_resolved_after_its_clear(pipeline:
         pipeline.observe(ObservationKind.QUORUM, led())
     eventually(told_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
 
-    seen = pipeline.fleet.seen("prod")
-    assert seen is not None
-    assert (seen.portrait["leader_id"], seen.portrait["source"]) == (1, "live")
+    newest = pipeline.store.newest("prod")
+    assert newest is not None
+    assert (newest.status.leader_id, newest.status.source) == (1, "live")
     eventually(shown_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
 
     firing, resolved = pipeline.told()
@@ -228,7 +228,7 @@ def test_what_an_audit_finds_is_told_and_resolves_in_time(pipeline: Pipeline) ->
     assert (firing["subject"], firing["severity"]) == ("offsets-ascend", "critical")
 
 
-def states(server: Server) -> list[str]:
+def states(server: HttpDouble) -> list[str]:
     return [json.loads(request.body)["state"] for request in server.requests]
 
 
@@ -236,10 +236,10 @@ def test_two_places_are_told_and_the_stream_goes_on_while_a_third_takes_the_conn
     pipeline: Pipeline, tmp_path: Path
 ) -> None:
     trusted = authority(tmp_path / "ca")
-    slack = Slack(token="xoxb-1")
+    slack = SlackDouble(token="xoxb-1")
     with serving() as hooked, serving() as hanging, serving(trusted.server(trusted.issue("server"))) as api:
-        api.behave = slack.answer
-        hanging.behave = lambda _: Silent()
+        api.behave = slack.reply
+        hanging.behave = lambda _: NoReply()
         channel = SlackBot(
             channel="#kafka", token=Secret(text="xoxb-1"), api_url=f"{api.url}/api/", ca_file=Path(trusted.file)
         )
@@ -248,13 +248,13 @@ def test_two_places_are_told_and_the_stream_goes_on_while_a_third_takes_the_conn
             SinkSpec(config=Webhook(url=Secret(text=hanging.url)), name="hanging"),
             SinkSpec(config=channel),
         ]
-        pipeline.go(*(open_sink(one, memory=tmp_path) for one in wanted))
+        pipeline.go(*(open_sink(one, state_folder=tmp_path) for one in wanted))
         for _ in range(8):
             pipeline.observe(ObservationKind.FAILED, *map(leaderless, BOOTSTRAP))
 
         eventually(told_is(pipeline, ("no-leader", "firing")), within_s=60)
         eventually(lambda: states(hooked) == ["firing"], within_s=60)
-        eventually(lambda: len(slack.shown) == 1, within_s=60)
+        eventually(lambda: len(slack.channel_messages) == 1, within_s=60)
         eventually(lambda: hanging.requests != [], within_s=60)
         assert "no-leader" in json.dumps(json.loads(hooked.requests[0].body)["alerts"])
 
@@ -264,8 +264,8 @@ def test_two_places_are_told_and_the_stream_goes_on_while_a_third_takes_the_conn
         eventually(lambda: states(hooked) == ["firing", "resolved"], within_s=60)
         eventually(lambda: len(slack.replies) == 1, within_s=60)
 
-        assert len(slack.shown) == 1, "one message, edited"
+        assert len(slack.channel_messages) == 1, "one message, edited"
         assert slack.invalid == []
-        told = pipeline.fleet.told
+        told = pipeline.store.delivery
         assert told is not None
         assert told.sinks["hanging"].pending, "it is told when it answers"

@@ -1,4 +1,4 @@
-"""The sampler on a real journal: a process of its own holds the newest rows, and what it finds is handed on."""
+"""The audit scheduler on a real journal: a separate process audits the newest rows, and its result is recorded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,40 +6,42 @@ from pathlib import Path
 
 import pytest
 
-from connectors.event import Audited, ObservationFailed, to_json
-from connectors.journal.writer import Recorder
-from connectors.observation import Kind, Observation
+from connectors.event import to_json
+from connectors.journal.writer import JournalWriter
+from connectors.observation import Observation, ObservationKind
+from connectors.observation_event import ObservationFailed, ObservationsAudited
 from rules.evaluate import thresholds_for
 from rules.finding import Plain
 from rules.model.monitoring import ObservationSource, Reason
 from streaming.data_quality import audit_scheduler
-from streaming.data_quality.audit_scheduler import Sampler
-from streaming.status.cluster_status import portrait
+from streaming.data_quality.audit_scheduler import AuditScheduler
+from streaming.status.build_status import job_cluster_status
+from streaming.status.status_json import status_json
 from tests.eventually import eventually
 from tests.unit.rules.situation import healthy
 
 NOW = 1_800_000_000_000
-LOOK = to_json(ObservationFailed(sight=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
+LOOK = to_json(ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
 
 
 @dataclass
 class Job:
-    """What a sampler is given by the job."""
+    """What the job passes to the scheduler."""
 
     folder: Path
     every_s: float = 0
-    found: dict[str, Audited] = field(default_factory=dict)
+    found: dict[str, ObservationsAudited] = field(default_factory=dict)
 
     def recorded(self, *rows: Observation) -> None:
-        with Recorder(self.folder / "journal") as recorder:
+        with JournalWriter(self.folder / "journal") as recorder:
             recorder.append(list(rows))
             recorder.publish()
 
     def portraits(self) -> Mapping[str, Mapping[str, Plain]]:
-        return {name: portrait(healthy(), thresholds_for({})) for name in ("prod", "well")}
+        return {name: status_json(job_cluster_status(healthy(), thresholds_for({}))) for name in ("prod", "well")}
 
-    def sampler(self) -> Sampler:
-        return Sampler(
+    def scheduler(self) -> AuditScheduler:
+        return AuditScheduler(
             journal=self.folder / "journal",
             ledger=self.folder / "ledger.jsonl",
             portraits=self.portraits,
@@ -53,25 +55,27 @@ def job(tmp_path: Path) -> Job:
     return Job(tmp_path)
 
 
-def row(cluster: str, kind: Kind) -> Observation:
+def row(cluster: str, kind: ObservationKind) -> Observation:
     return Observation(cluster=cluster, kind=kind, observed_at_ms=NOW, payload=LOOK)
 
 
-def test_what_a_sample_breaks_is_found_of_its_cluster_alone(job: Job) -> None:
-    job.recorded(row("prod", Kind.UNSEEN), row("prod", Kind.PROBE), row("well", Kind.UNSEEN))
+def test_a_violation_is_reported_for_its_cluster_only(job: Job) -> None:
+    job.recorded(
+        row("prod", ObservationKind.FAILED), row("prod", ObservationKind.PROBE), row("well", ObservationKind.FAILED)
+    )
 
-    sample = job.sampler()
+    sample = job.scheduler()
     sample.audit()
 
     assert sample.failing is None
     assert (job.found["well"].broken, job.found["well"].rows) == ((), 3)
     (broken,) = job.found["prod"].broken
-    assert (broken.contract, broken.rows, broken.sequence) == ("look-is-of-its-kind", 1, 1)
+    assert (broken.contract, broken.rows, broken.sequence) == ("observation-is-of-its-kind", 1, 1)
     assert broken.example == "row 1, misfiled unseen"
 
 
-def test_an_audit_that_cannot_be_is_noted_and_raises_nothing(job: Job, caplog: pytest.LogCaptureFixture) -> None:
-    sample = job.sampler()
+def test_a_failed_audit_is_logged_and_raises_nothing(job: Job, caplog: pytest.LogCaptureFixture) -> None:
+    sample = job.scheduler()
     sample.audit()
 
     assert sample.failing == "the audit of a sample failed: SubprocessError"
@@ -79,12 +83,12 @@ def test_an_audit_that_cannot_be_is_noted_and_raises_nothing(job: Job, caplog: p
     assert job.found == {}
 
 
-def test_it_ends_at_once_while_an_audit_runs(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_scheduler, "_LOOK_S", 0.01)
-    job.recorded(row("prod", Kind.UNSEEN))
+def test_the_scheduler_stops_at_once_during_an_audit(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_scheduler, "_CHECK_S", 0.01)
+    job.recorded(row("prod", ObservationKind.FAILED))
     job.every_s = 0.01
 
-    with job.sampler() as sample:
+    with job.scheduler() as sample:
         eventually(lambda: sample.running, within_s=30)
 
     assert not sample.running

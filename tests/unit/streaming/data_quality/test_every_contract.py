@@ -1,4 +1,4 @@
-"""Every contract, and a row that breaks it and no other: the cluster of a bad row is called after what it breaks."""
+"""Every contract with a row that violates it and no other; the cluster of a bad row has the contract's name."""
 
 import json
 from dataclasses import replace
@@ -7,33 +7,27 @@ from typing import Any
 
 import pytest
 
-from connectors.decode_observation import events_of
+from connectors.decode_observation import decode_observation
 from connectors.delivery.ledger import Ledger
-from connectors.event import (
-    At,
-    Event,
-    ObservationFailed,
-    PartitionSet,
-    QuorumPolled,
-    Undecodable,
-    VotersSet,
-    to_json,
-)
-from connectors.observation import Kind, Observation
+from connectors.event import Event, to_json
+from connectors.log_event import PartitionSet, RecordPosition, Undecodable, VotersSet
+from connectors.observation import Observation, ObservationKind
+from connectors.observation_event import ObservationFailed, QuorumPolled
 from connectors.sinks.alert_json import to_object
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey, TopicId
 from rules.model.monitoring import ObservationSource, Reason
 from rules.model.poll import Replica
 from rules.model.voter_set import Voter
-from streaming.data_quality.alert_contracts import FIELDS, PATIENCE_MS, Alerts, Line, of_the_ledger
+from streaming.data_quality.alert_contracts import CLOCK_SKEW_MS, FIELDS, AlertTable, SentAlert, ledger_alerts
 from streaming.data_quality.contract import Suite
 from streaming.data_quality.contract_table import Table
-from streaming.data_quality.event_contracts import SKEW_MS, Events
+from streaming.data_quality.event_contracts import SKEW_MS, EventTable
 from streaming.data_quality.expectations import CONTRACTS, Validator
-from streaming.data_quality.observation_contracts import JOURNAL, PAYLOAD_BYTES_MAX, Observations
-from streaming.data_quality.state_contracts import States
-from streaming.status.cluster_status import portrait
+from streaming.data_quality.observation_contracts import JOURNAL, PAYLOAD_BYTES_MAX, ObservationTable
+from streaming.data_quality.state_contracts import StateTable
+from streaming.status.build_status import job_cluster_status
+from streaming.status.status_json import status_json
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 from tests.unit.rules.situation import healthy, recovering
@@ -47,13 +41,13 @@ def validator() -> Validator:
     return Validator()
 
 
-def breakers(validator: Validator, suite: Suite, table: Table) -> dict[str, set[object]]:
-    """The clusters that break each contract."""
+def violating_clusters(validator: Validator, suite: Suite, table: Table) -> dict[str, set[object]]:
+    """Returns the clusters that violate each contract."""
     _, broken = validator.validate(suite, table)
     return {one.contract.name: {each.get("cluster") for each in one.examples} for one in broken}
 
 
-def by_its_own(suite: Suite, **more: object) -> dict[str, set[object]]:
+def each_by_its_own_cluster(suite: Suite, **more: object) -> dict[str, set[object]]:
     named: dict[str, set[object]] = {contract.name: {contract.name} for contract in CONTRACTS[suite]}
     return {**named, **{name.replace("_", "-"): {cluster} for name, cluster in more.items()}}
 
@@ -62,7 +56,7 @@ def records(cluster: str, base: int, last: int, *, hw: int = 1_000, epoch: int =
     payload = b"".join(batch([noop()], base_offset=offset, epoch=max(epoch, 0)) for offset in range(base, last + 1))
     stated: dict[str, Any] = {
         "cluster": cluster,
-        "kind": Kind.RECORDS,
+        "kind": ObservationKind.RECORDS,
         "observed_at_ms": NOW,
         "base_offset": base,
         "last_offset": last,
@@ -75,20 +69,27 @@ def records(cluster: str, base: int, last: int, *, hw: int = 1_000, epoch: int =
 
 def piece(cluster: str, number: int, end: int = 50) -> Observation:
     return Observation(
-        cluster=cluster, kind=Kind.SNAPSHOT, observed_at_ms=NOW, base_offset=end, last_offset=number, leader_epoch=2
+        cluster=cluster,
+        kind=ObservationKind.SNAPSHOT,
+        observed_at_ms=NOW,
+        base_offset=end,
+        last_offset=number,
+        leader_epoch=2,
     )
 
 
-def unseen(cluster: str, reason: Reason = Reason.TIMED_OUT, *, kind: Kind = Kind.UNSEEN) -> Observation:
-    event = ObservationFailed(sight=ObservationSource.LOG, endpoint="", reason=reason, detail="")
+def unseen(
+    cluster: str, reason: Reason = Reason.TIMED_OUT, *, kind: ObservationKind = ObservationKind.FAILED
+) -> Observation:
+    event = ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=reason, detail="")
     return Observation(cluster=cluster, kind=kind, observed_at_ms=NOW, payload=to_json(event))
 
 
-def observed(*rows: Observation) -> Observations:
-    held = Observations()
+def observed(*rows: Observation) -> ObservationTable:
+    rows = ObservationTable()
     for sequence, row in enumerate(rows):
-        held.add(replace(row, sequence=sequence), next(iter(events_of(row).events()), None))
-    return held
+        rows.add(replace(row, sequence=sequence), next(iter(decode_observation(row).events()), None))
+    return rows
 
 
 SECRET = data(4, 0, b"\x04" + text("1") + text("ssl.keystore.password") + text("hunter2") + b"\0")
@@ -105,7 +106,7 @@ BAD_ROWS = (
     records("epoch-not-negative", 0, -1, payload=b"", epoch=-1),
     *(piece("snapshot-pieces-in-order", number) for number in (0, 2)),
     records("payload-within-bounds", 0, 0, payload=bytes(PAYLOAD_BYTES_MAX + 1)),
-    unseen("look-is-of-its-kind", kind=Kind.PROBE),
+    unseen("observation-is-of-its-kind", kind=ObservationKind.PROBE),
 )
 GOOD_ROWS = (
     records(WELL, 0, 4),
@@ -123,31 +124,31 @@ GOOD_ROWS = (
 
 
 def test_each_contract_of_observations(validator: Validator) -> None:
-    held = observed(*BAD_ROWS, *GOOD_ROWS)
-    held.table.add({"cluster": "kind-known", "kind": "hearsay"})
-    held.add_damaged("a frame is cut short at byte 9")
+    rows = observed(*BAD_ROWS, *GOOD_ROWS)
+    rows.table.add({"cluster": "kind-known", "kind": "hearsay"})
+    rows.add_damaged("a frame is cut short at byte 9")
 
-    found = breakers(validator, Suite.OBSERVATIONS, held.table)
+    found = violating_clusters(validator, Suite.OBSERVATIONS, rows.table)
 
-    assert found == by_its_own(Suite.OBSERVATIONS, cluster_named=None, rows_are_whole=JOURNAL)
+    assert found == each_by_its_own_cluster(Suite.OBSERVATIONS, cluster_named=None, rows_are_whole=JOURNAL)
 
 
-def test_rows_may_begin_in_the_midst_of_a_snapshot_and_are_counted_from_there(validator: Validator) -> None:
+def test_a_sample_may_begin_in_the_middle_of_a_snapshot(validator: Validator) -> None:
     begun = observed(*(piece(WELL, number) for number in (7, 8)), records(WELL, 50, 51))
     left_out = observed(*(piece(WELL, number) for number in (7, 9)))
 
-    assert breakers(validator, Suite.OBSERVATIONS, begun.table) == {}
-    assert breakers(validator, Suite.OBSERVATIONS, left_out.table) == {"snapshot-pieces-in-order": {WELL}}
+    assert violating_clusters(validator, Suite.OBSERVATIONS, begun.table) == {}
+    assert violating_clusters(validator, Suite.OBSERVATIONS, left_out.table) == {"snapshot-pieces-in-order": {WELL}}
 
 
 KEY = ReplicaKey(id=NodeId(1), directory_id=DirectoryId("AAAAAAAAAAAAAAAAAAAAAw"))
 
 
-def at(offset: int, epoch: int = 3, timestamp_ms: int = NOW) -> At:
-    return At(offset=Offset(offset), leader_epoch=Epoch(epoch), timestamp_ms=Millis(timestamp_ms))
+def at(offset: int, epoch: int = 3, timestamp_ms: int = NOW) -> RecordPosition:
+    return RecordPosition(offset=Offset(offset), leader_epoch=Epoch(epoch), timestamp_ms=Millis(timestamp_ms))
 
 
-def partition(place: At | None = None, **more: Any) -> PartitionSet:
+def partition(place: RecordPosition | None = None, **more: Any) -> PartitionSet:
     stated: dict[str, Any] = {
         "at": place or at(5),
         "topic_id": TopicId("AAAAAAAAAAAAAAAAAAAAAg"),
@@ -205,7 +206,7 @@ GOOD_EVENTS: tuple[Event, ...] = (
     partition(),
     voters(),
     polled(90),
-    # Another epoch's leader may know less at first, and a leader of before that was not told answers late.
+    # The leader of a new epoch may know less at first, and a deposed leader may answer late.
     polled(80, epoch=4),
     polled(70, epoch=3),
     polled(80, epoch=4),
@@ -213,22 +214,22 @@ GOOD_EVENTS: tuple[Event, ...] = (
 
 
 def test_each_contract_of_events(validator: Validator) -> None:
-    held = Events()
+    rows = EventTable()
     for sequence, (name, events) in enumerate({**BAD_EVENTS, WELL: GOOD_EVENTS}.items()):
-        held.add(replace(records(name, 0, 9), sequence=sequence), events)
-    held.table.add({"cluster": "event-type-known", "type": "rumour"})
+        rows.add(replace(records(name, 0, 9), sequence=sequence), events)
+    rows.table.add({"cluster": "event-type-known", "type": "rumour"})
 
-    assert breakers(validator, Suite.EVENTS, held.table) == by_its_own(Suite.EVENTS)
+    assert violating_clusters(validator, Suite.EVENTS, rows.table) == each_by_its_own_cluster(Suite.EVENTS)
 
 
 def state(cluster: str, **more: Any) -> dict[str, Any]:
     quorum = replace(recovering(healthy(), 0), cluster=cluster)
-    plain: dict[str, Any] = json.loads(json.dumps(portrait(quorum, thresholds_for({}))))
+    plain: dict[str, Any] = status_json(job_cluster_status(quorum, thresholds_for({})))
     return {**plain, **more}
 
 
 def test_each_contract_of_states(validator: Validator) -> None:
-    held = States()
+    rows = StateTable()
     good = state(WELL)
     (lost,) = good["recovering"]
     voter = good["committed_voters"]["voters"][0]
@@ -244,62 +245,66 @@ def test_each_contract_of_states(validator: Validator) -> None:
         state("recovering-isr-within-replicas", recovering=[{**lost, "isr": [9]}]),
         state("findings-of-known-rules", findings=[{"rule": "gut-feeling", "severity": "warning"}]),
     ):
-        held.add(bad, 7)
+        rows.add(bad, 7)
 
-    assert breakers(validator, Suite.STATES, held.table) == by_its_own(Suite.STATES)
+    assert violating_clusters(validator, Suite.STATES, rows.table) == each_by_its_own_cluster(Suite.STATES)
 
 
-def told(cluster: str, *, resolved: bool = False, at_ms: int = NOON_MS, **more: Any) -> dict[str, Any]:
-    said = to_object(
+def sent_alert(cluster: str, *, resolved: bool = False, at_ms: int = NOON_MS, **more: Any) -> dict[str, Any]:
+    fields = to_object(
         alert(cluster=cluster, subject=cluster, started_at_ms=at_ms, resolved=resolved), Millis(at_ms + 9_000)
     )
-    return {**said, **more}
+    return {**fields, **more}
 
 
 def test_each_contract_of_alerts(validator: Validator) -> None:
-    late = to_object(alert(cluster="x"), Millis(NOON_MS - PATIENCE_MS))["sent_at"]
+    late = to_object(alert(cluster="x"), Millis(NOON_MS - CLOCK_SKEW_MS))["sent_at"]
     lines = [
-        told(WELL),
-        told(WELL, severity="warning"),
-        told(WELL, resolved=True),
+        sent_alert(WELL),
+        sent_alert(WELL, severity="warning"),
+        sent_alert(WELL, resolved=True),
         # It fired before this file began.
-        told(WELL, resolved=True, at_ms=NOON_MS - 60_000),
-        {**told("alert-has-its-fields"), "colour": "red"},
+        sent_alert(WELL, resolved=True, at_ms=NOON_MS - 60_000),
+        {**sent_alert("alert-has-its-fields"), "colour": "red"},
         {**to_object(alert(cluster="alert-of-a-known-rule", rule="gut-feeling"), Millis(NOON_MS + 9_000))},
-        told("alert-severity-known", severity="fatal"),
-        told("alert-state-known", state="acknowledged"),
-        told(""),
-        told("fingerprint-of-its-parts", fingerprint="0123456789abcdef"),
-        told("alert-time-plausible", at_ms=0),
-        told("told-after-it-began", observed_at="2026-11-20T05:01:02.344Z"),
-        told("sent-after-it-was-observed", sent_at=late),
-        told("resolved-follows-firing", resolved=True, at_ms=NOON_MS + 60_000),
-        told("summary-of-one-line", summary="Nobody leads.\nReally."),
-        told("remedy-can-be-typed", remedy=["kafka-metadata-quorum.sh --bootstrap-controller $CONTROLLER describe"]),
+        sent_alert("alert-severity-known", severity="fatal"),
+        sent_alert("alert-state-known", state="acknowledged"),
+        sent_alert(""),
+        sent_alert("fingerprint-of-its-parts", fingerprint="0123456789abcdef"),
+        sent_alert("alert-time-plausible", at_ms=0),
+        sent_alert("observed-after-it-started", observed_at="2026-11-20T05:01:02.344Z"),
+        sent_alert("sent-after-it-was-observed", sent_at=late),
+        sent_alert("resolved-follows-firing", resolved=True, at_ms=NOON_MS + 60_000),
+        sent_alert("summary-of-one-line", summary="Nobody leads.\nReally."),
+        sent_alert(
+            "remedy-can-be-typed", remedy=["kafka-metadata-quorum.sh --bootstrap-controller $CONTROLLER describe"]
+        ),
     ]
-    held = Alerts()
+    rows = AlertTable()
     for number, line in enumerate(lines, start=1):
-        held.add(Line(number=number, told=line))
+        rows.add(SentAlert(number=number, fields=line))
 
-    assert breakers(validator, Suite.ALERTS, held.table) == by_its_own(Suite.ALERTS, alert_names_its_cluster=None)
+    assert violating_clusters(validator, Suite.ALERTS, rows.table) == each_by_its_own_cluster(
+        Suite.ALERTS, alert_names_its_cluster=None
+    )
 
 
-def test_an_end_whose_beginning_the_ledger_has_forgotten_breaks_nothing(validator: Validator, tmp_path: Path) -> None:
+def test_a_resolved_alert_whose_firing_line_was_deleted_violates_nothing(validator: Validator, tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.jsonl", keep_entries=2)
-    ledger.open_sink("people")
+    ledger.add_sink("people")
     # Lines that are of no more use: the ledger is written anew, without what was forgotten.
-    ledger.told("people", [], heard={f"incident {number}": Millis(NOON_MS) for number in range(1_100)})
+    ledger.mark_delivered("people", [], notified_ms={f"incident {number}": Millis(NOON_MS) for number in range(1_100)})
     one_minute = 60_000
     for at, (subject, resolved) in enumerate((("stands", False), ("ended", False), ("other", False), ("ended", True))):
         began = NOON_MS + (0 if subject == "stands" else 3 * one_minute)
         ledger.record([alert(subject, started_at_ms=began, resolved=resolved)], Millis(NOON_MS + (at + 2) * one_minute))
     ledger.close()
-    held = Alerts()
-    for line in of_the_ledger(tmp_path / "ledger.jsonl"):
-        held.add(line)
+    rows = AlertTable()
+    for line in ledger_alerts(tmp_path / "ledger.jsonl"):
+        rows.add(line)
 
-    assert len(held.table) == 3
-    assert breakers(validator, Suite.ALERTS, held.table) == {}
+    assert len(rows.table) == 3
+    assert violating_clusters(validator, Suite.ALERTS, rows.table) == {}
 
 
 def test_the_fields_of_an_alert_are_those_of_the_published_schema() -> None:
@@ -308,7 +313,7 @@ def test_the_fields_of_an_alert_are_those_of_the_published_schema() -> None:
     assert set(FIELDS) == set(published["properties"]) == set(published["required"])
 
 
-def test_each_contract_says_why_and_is_named_once() -> None:
+def test_each_contract_has_a_reason_and_a_unique_name() -> None:
     every = [contract for contracts in CONTRACTS.values() for contract in contracts]
 
     assert len({contract.name for contract in every}) == len(every)

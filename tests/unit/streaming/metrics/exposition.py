@@ -1,6 +1,5 @@
-"""A job as /metrics looks into it, with clusters in any situation, and what the page then says."""
+"""A job whose batches a test delivers, and the samples of its /metrics."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,32 +15,33 @@ from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
 from streaming.metrics.exporter import registry
 from streaming.metrics.heartbeat import HeartbeatCounts
 from streaming.metrics.job_metrics import JobSources
-from streaming.status.cluster_status import portrait
+from streaming.status.build_status import job_cluster_status
+from streaming.status.status_json import from_json, to_bytes
 from streaming.status.status_store import StatusStore
 from tests.unit.rules.situation import NOW
 
 Samples = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-class Running:
-    """A job that is told its batches by the test."""
+class MetricsFixture:
+    """A job whose batches the test delivers."""
 
     def __init__(self, folder: Path, names: Sequence[str] = ("prod",), firing: Iterable[Alert] = ()) -> None:
-        self.fleet = StatusStore(names)
-        self.witness = BatchStats(firing=lambda: [*firing])
+        self.store = StatusStore(names)
+        self.batch_stats = BatchStats(firing=lambda: [*firing])
         self.folder = folder
         self.now_ms = int(NOW)
-        self.well = True
-        self.beats: HeartbeatCounts | None = None
+        self.healthy = True
+        self.heartbeats: HeartbeatCounts | None = None
         self.sources = JobSources(
-            fleet=self.fleet,
-            witness=self.witness,
-            well=lambda: self.well,
-            gathers=lambda: True,
+            store=self.store,
+            batch_stats=self.batch_stats,
+            is_healthy=lambda: self.healthy,
+            gatherer_runs=lambda: True,
             journal=folder / "journal",
             quarantine=folder / "quarantine",
             stats=folder / "stats.json",
-            beats=lambda: self.beats,
+            heartbeats=lambda: self.heartbeats,
             wall_ms=lambda: self.now_ms,
         )
 
@@ -51,26 +51,28 @@ class Running:
         sinks: Mapping[str, SinkResult] | None = None,
         quarantined: Mapping[str, int] | None = None,
         took_s: float = 0.2,
-    ) -> "Running":
-        """A micro-batch that showed these clusters."""
-        shown = {quorum.cluster: json.loads(json.dumps(portrait(quorum, thresholds_for({})))) for quorum in quorums}
-        for name, one in shown.items():
-            self.fleet.show(name, one, at_ms=Millis(self.now_ms))
+    ) -> "MetricsFixture":
+        """Delivers a micro-batch with these clusters."""
+        statuses = [from_json(to_bytes(job_cluster_status(quorum, thresholds_for({})))) for quorum in quorums]
+        for status in statuses:
+            self.store.put_status(status, at_ms=Millis(self.now_ms))
         report = DeliveryReport(recorded=0, sinks=sinks or {})
-        self.witness.take(DeliveredBatch(took_s=took_s, portraits=shown, quarantined=quarantined or {}, report=report))
+        self.batch_stats.add(
+            DeliveredBatch(took_s=took_s, statuses=statuses, quarantined=quarantined or {}, report=report)
+        )
         return self
 
     def text(self) -> str:
-        """The page."""
+        """The text of /metrics."""
         return generate_latest(registry(self.sources)).decode()
 
     def samples(self) -> Samples:
-        """Every sample of the page: name without prefix and labels without cluster `prod`."""
+        """Every sample: name without prefix and labels without cluster `prod`."""
         return samples(self.text())
 
 
 def samples(text: str) -> Samples:
-    """Every sample of a page: name without prefix and labels without cluster `prod`."""
+    """Every sample of a text: name without prefix and labels without cluster `prod`."""
     return {
         (
             one.name.removeprefix("kraftwatch_"),
@@ -82,10 +84,10 @@ def samples(text: str) -> Samples:
 
 
 def reader(samples: Samples) -> Callable[..., float | None]:
-    """Asks for one sample by name and labels; None where it is absent."""
+    """Returns a function that reads one sample by name and labels; None where it is absent."""
     return lambda name, **labels: samples.get((name, tuple(sorted(labels.items()))))
 
 
 def names(samples: Samples) -> set[str]:
-    """The names that have any sample."""
+    """The names that have a sample."""
     return {name for name, _ in samples}

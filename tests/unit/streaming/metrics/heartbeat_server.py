@@ -1,4 +1,4 @@
-"""A service that expects to be asked, as a dead man's switch does: a real HTTP server on loopback."""
+"""A heartbeat service: a real HTTP server on loopback."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -6,8 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 SECRET = "4f1c2a90-do-not-print-me"
 
 
-class Service:
-    """Keeps the paths that it was asked for, and answers with `status`."""
+class HeartbeatService:
+    """Records the requested paths and answers with `status`."""
 
     def __init__(self) -> None:
         self.status = 200
@@ -27,7 +27,7 @@ class Service:
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self.url = f"http://127.0.0.1:{self._server.server_port}/ping/{SECRET}"
 
-    def __enter__(self) -> "Service":
+    def __enter__(self) -> "HeartbeatService":
         self._thread.start()
         return self
 

@@ -1,4 +1,4 @@
-"""The dead-man heartbeat against a real HTTP server: it beats while the job is well, and harms nothing otherwise."""
+"""The dead-man heartbeat against a real HTTP server."""
 
 import logging
 import threading
@@ -11,92 +11,92 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from streaming.config import checked
 from streaming.metrics import heartbeat
-from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule, asked
+from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule, request_url
 from tests.eventually import eventually
-from tests.unit.streaming.metrics.heartbeat_server import SECRET, Service
+from tests.unit.streaming.metrics.heartbeat_server import SECRET, HeartbeatService
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    with Service() as service:
+def service() -> Iterator[HeartbeatService]:
+    with HeartbeatService() as service:
         yield service
 
 
-def rhythm(service: Service, every_s: float = 0.02) -> HeartbeatSchedule:
+def schedule(service: HeartbeatService, every_s: float = 0.02) -> HeartbeatSchedule:
     return HeartbeatSchedule(url=Secret(text=service.url), every_s=every_s)
 
 
-def test_it_beats_again_and_again_while_the_job_is_well(service: Service) -> None:
-    with Heartbeat(lambda: rhythm(service), well=lambda: True) as heart:
+def test_heartbeats_are_sent_while_the_job_is_healthy(service: HeartbeatService) -> None:
+    with Heartbeat(lambda: schedule(service), is_healthy=lambda: True) as heart:
 
-        def often() -> None:
-            beats = heart.beats
-            assert beats is not None
-            assert (beats.sent > 2, beats.failed, beats.last_sent_at_ms is not None) == (True, 0, True)
+        def several() -> None:
+            counts = heart.counts
+            assert counts is not None
+            assert (counts.sent > 2, counts.failed, counts.last_sent_at_ms is not None) == (True, 0, True)
 
-        eventually(often, within_s=20)
+        eventually(several, within_s=20)
     assert set(service.paths) == {f"/ping/{SECRET}"}
 
 
-def test_it_is_silent_while_the_job_is_not_well_and_beats_when_it_is(service: Service) -> None:
-    asked_for, well = threading.Event(), threading.Event()
+def test_no_heartbeat_is_sent_while_the_job_is_not_healthy(service: HeartbeatService) -> None:
+    checked_once, healthy = threading.Event(), threading.Event()
 
-    def is_well() -> bool:
-        asked_for.set()
-        return well.is_set()
+    def is_healthy() -> bool:
+        checked_once.set()
+        return healthy.is_set()
 
-    def beaten() -> None:
+    def received() -> None:
         assert service.paths
 
-    with Heartbeat(lambda: rhythm(service), well=is_well):
-        assert asked_for.wait(60)
+    with Heartbeat(lambda: schedule(service), is_healthy=is_healthy):
+        assert checked_once.wait(60)
         assert service.paths == []
-        well.set()
-        eventually(beaten, within_s=20)
+        healthy.set()
+        eventually(received, within_s=20)
 
 
-def test_it_is_not_asked_more_often_than_it_is_wanted(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "LOOK_S", 0.01)
-    looks = threading.Semaphore(0)
+def test_url_is_requested_only_once_per_interval(service: HeartbeatService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "CHECK_EVERY_S", 0.01)
+    checks = threading.Semaphore(0)
 
-    def wanted() -> HeartbeatSchedule:
-        looks.release()
-        return rhythm(service, every_s=3_600)
+    def hourly() -> HeartbeatSchedule:
+        checks.release()
+        return schedule(service, every_s=3_600)
 
-    with Heartbeat(wanted, well=lambda: True):
+    with Heartbeat(hourly, is_healthy=lambda: True):
         for _ in range(4):
-            assert looks.acquire(timeout=60)
+            assert checks.acquire(timeout=60)
     assert len(service.paths) == 1
 
 
-def test_what_is_configured_may_change_while_it_beats(service: Service) -> None:
+def test_schedule_may_change_at_run_time(service: HeartbeatService) -> None:
     now: list[HeartbeatSchedule | None] = [None]
-    with Heartbeat(lambda: now[0], well=lambda: True) as heart:
-        assert heart.beats is None
-        now[0] = rhythm(service)
+    with Heartbeat(lambda: now[0], is_healthy=lambda: True) as heart:
+        assert heart.counts is None
+        now[0] = schedule(service)
 
-        def beaten() -> None:
+        def received() -> None:
             assert service.paths
 
-        eventually(beaten, within_s=20)
+        eventually(received, within_s=20)
 
 
-def test_a_url_that_refuses_is_counted_told_once_and_named_nowhere(
-    service: Service, caplog: pytest.LogCaptureFixture
+def test_failing_url_is_counted_and_logged_once_without_the_url(
+    service: HeartbeatService, caplog: pytest.LogCaptureFixture
 ) -> None:
     service.status = 404
     with (
         caplog.at_level(logging.DEBUG, logger="streaming"),
-        Heartbeat(lambda: rhythm(service), well=lambda: True) as heart,
+        Heartbeat(lambda: schedule(service), is_healthy=lambda: True) as heart,
     ):
 
         def refused() -> None:
-            assert heart.beats is not None
-            assert heart.beats.failed > 2
+            assert heart.counts is not None
+            assert heart.counts.failed > 2
 
         eventually(refused, within_s=20)
     said = [record.getMessage() for record in caplog.records if record.name == "streaming.metrics.heartbeat"]
-    assert said == ["The heartbeat was not taken, and is tried again: it was answered 404"]
+    assert said == ["The heartbeat failed and will be sent again: the service answered 404"]
 
 
 @pytest.mark.parametrize(
@@ -109,22 +109,22 @@ def test_a_url_that_refuses_is_counted_told_once_and_named_nowhere(
     ],
     ids=["refused", "no such name", "no address", "no URL"],
 )
-def test_nobody_there_is_a_reason_without_a_part_of_the_url(url: str) -> None:
-    why = asked(Secret(text=url))
+def test_unreachable_url_has_a_reason_without_a_part_of_the_url(url: str) -> None:
+    why = request_url(Secret(text=url))
     assert why is not None
     assert SECRET not in why
     assert "no-such" not in why
 
 
-def test_a_file_that_is_gone_is_a_reason(tmp_path: Path) -> None:
-    why = asked(Secret(file=tmp_path / "gone"))
+def test_url_file_that_does_not_exist_is_a_reason(tmp_path: Path) -> None:
+    why = request_url(Secret(file=tmp_path / "gone"))
     assert why is not None
     assert "no such file" in why
 
 
-def test_a_file_may_hold_the_url(service: Service, tmp_path: Path) -> None:
+def test_url_is_read_from_a_file(service: HeartbeatService, tmp_path: Path) -> None:
     (tmp_path / "url").write_text(service.url + "\n")
-    assert asked(Secret(file=tmp_path / "url")) is None
+    assert request_url(Secret(file=tmp_path / "url")) is None
     assert service.paths == [f"/ping/{SECRET}"]
 
 
@@ -134,7 +134,7 @@ def configured(**heartbeat: object) -> HeartbeatSchedule | None:
     return None if section is None else section.schedule()
 
 
-def test_the_configuration_takes_a_url_or_its_file() -> None:
+def test_configuration_takes_a_url_or_a_url_file() -> None:
     assert configured(url=f"https://hc.test/{SECRET}", every="5m") == HeartbeatSchedule(
         url=Secret(text=f"https://hc.test/{SECRET}"), every_s=300
     )
@@ -152,7 +152,7 @@ def test_the_configuration_takes_a_url_or_its_file() -> None:
         ({"url": f"https://hc.test/{SECRET}", "every": 0}, "greater than 0"),
     ],
 )
-def test_a_mistake_is_one_sentence_without_the_secret(given: dict[str, object], said: str) -> None:
+def test_invalid_heartbeat_is_reported_without_the_secret(given: dict[str, object], said: str) -> None:
     with pytest.raises(UsageError, match=said) as mistake:
         configured(**given)
     assert SECRET not in str(mistake.value)

@@ -1,4 +1,4 @@
-"""What /metrics says of kraftwatch itself, and the page as Prometheus scrapes it."""
+"""The metrics about kraftwatch itself, and /metrics as Prometheus scrapes it."""
 
 import json
 import subprocess
@@ -16,18 +16,18 @@ from rules.model.identifiers import Millis, Offset
 from rules.model.monitoring import Reason
 from streaming.config import Config
 from streaming.config.reload import ConfigFile
-from streaming.metrics.exporter import OF_QUORUMS, OWN, metrics, registry
+from streaming.metrics.exporter import CLUSTER_METRICS, OWN_METRICS, metrics, registry
 from streaming.metrics.heartbeat import HeartbeatCounts
-from streaming.metrics.metric_spec import Kind, MetricSpec, Origin
+from streaming.metrics.metric_spec import MetricKind, MetricSpec, Origin
 from streaming.web.server import Server
 from tests.metric_page import PAGE, page
 from tests.unit.connectors.sinks.sink_alerts import alert
-from tests.unit.rules.situation import NOW, endpoint, failing, healthy, silent
-from tests.unit.streaming.metrics.exposition import Running, names, reader, samples
+from tests.unit.rules.situation import NOW, endpoint, failing, healthy, voter_not_fetching
+from tests.unit.streaming.metrics.exposition import MetricsFixture, names, reader, samples
 
 
-def test_each_sinks_depth_failure_and_what_became_of_its_notices(tmp_path: Path) -> None:
-    running = Running(tmp_path)
+def test_pending_alerts_failure_and_notifications_of_each_sink(tmp_path: Path) -> None:
+    running = MetricsFixture(tmp_path)
     running.batch(healthy(3), sinks={"slack": SinkResult(delivered=2, pending=1), "jsonl": SinkResult(delivered=3)})
     running.batch(
         healthy(3), sinks={"slack": SinkResult(retry=1, pending=4, silenced=2, failing="no"), "jsonl": SinkResult()}
@@ -37,15 +37,15 @@ def test_each_sinks_depth_failure_and_what_became_of_its_notices(tmp_path: Path)
     assert (read("sink_pending_alerts", sink="slack"), read("sink_pending_alerts", sink="jsonl")) == (4, 0)
     assert (read("sink_failing", sink="slack"), read("sink_failing", sink="jsonl")) == (1, 0)
     assert read("sink_silenced_alerts", sink="slack") == 2
-    assert read("sink_notices_total", sink="slack", outcome="delivered") == 2
-    assert read("sink_notices_total", sink="slack", outcome="retry") == 1
-    assert read("sink_notices_total", sink="jsonl", outcome="rejected") == 0
+    assert read("sink_notifications_total", sink="slack", outcome="delivered") == 2
+    assert read("sink_notifications_total", sink="slack", outcome="retry") == 1
+    assert read("sink_notifications_total", sink="jsonl", outcome="rejected") == 0
 
 
-def test_alerts_that_fire_are_counted_and_0_is_told_of_a_cluster_that_was_judged(tmp_path: Path) -> None:
+def test_firing_alerts_are_counted_and_an_evaluated_cluster_without_alerts_has_0(tmp_path: Path) -> None:
     firing = [alert(node, cluster="prod", severity=Severity.CRITICAL) for node in ("voter 1", "voter 2")]
     gone = alert(cluster="no longer watched")
-    read = reader(Running(tmp_path, ("prod", "never"), [*firing, gone]).batch(healthy(3)).samples())
+    read = reader(MetricsFixture(tmp_path, ("prod", "never"), [*firing, gone]).batch(healthy(3)).samples())
 
     assert [read("alerts_firing", severity=one) for one in ("critical", "warning", "info")] == [2, 0, 0]
     assert read("rule_firing", rule="no-leader", severity="critical") == 2
@@ -53,26 +53,26 @@ def test_alerts_that_fire_are_counted_and_0_is_told_of_a_cluster_that_was_judged
     assert read("alerts_firing", cluster="no longer watched", severity="critical") is None
 
 
-def test_before_the_first_batch_nothing_is_said_of_alerts_or_sinks(tmp_path: Path) -> None:
-    told = names(Running(tmp_path).samples())
+def test_alert_and_sink_metrics_are_absent_before_the_first_batch(tmp_path: Path) -> None:
+    exported = names(MetricsFixture(tmp_path).samples())
 
-    assert not told & {"alerts_firing", "rule_firing", "sink_pending_alerts", "sink_failing", "staleness_seconds"}
-    assert told >= {"build_info", "watchdog", "batches_total", "cluster_configured"}
+    assert not exported & {"alerts_firing", "rule_firing", "sink_pending_alerts", "sink_failing", "staleness_seconds"}
+    assert exported >= {"build_info", "watchdog", "batches_total", "cluster_configured"}
 
 
-def test_how_far_we_are_behind_the_log(tmp_path: Path) -> None:
+def test_log_lag_and_staleness(tmp_path: Path) -> None:
     behind = replace(healthy(3), high_watermark=Offset(10_000), last_offset=Offset(9_899))
     behind = replace(behind, newest_timestamp_ms=Millis(NOW - 4_000), log_seen_at_ms=NOW)
-    running = Running(tmp_path).batch(behind)
+    running = MetricsFixture(tmp_path).batch(behind)
     running.now_ms += 2_000
     read = reader(running.samples())
 
-    assert (read("log_lag_records"), read("log_lag_seconds"), read("portrait_age_seconds")) == (100, 6, 2)
+    assert (read("log_lag_records"), read("log_lag_seconds"), read("status_age_seconds")) == (100, 6, 2)
     assert read("staleness_seconds") == 2
 
 
-def test_what_the_gatherer_fails_at_now_and_failed_at_so_far(tmp_path: Path) -> None:
-    running = Running(tmp_path).batch(failing(healthy(3), Reason.DENIED, str(endpoint(1))))
+def test_gatherer_errors_now_and_in_total(tmp_path: Path) -> None:
+    running = MetricsFixture(tmp_path).batch(failing(healthy(3), Reason.DENIED, str(endpoint(1))))
     unseen = {"quorum": {"denied": 7}}
     cluster = {"requests_sent": 90, "busiest_second": 8, "unseen": unseen}
     stats = {
@@ -92,7 +92,9 @@ def test_what_the_gatherer_fails_at_now_and_failed_at_so_far(tmp_path: Path) -> 
     assert sum(value for (name, _), value in running.samples().items() if name == "gather_failing") > 0
 
     running.now_ms += 11_000
-    assert reader(running.samples())("gathered_rows_total") is None, "what a dead gatherer left tells nothing of now"
+    assert reader(running.samples())("gathered_rows_total") is None, (
+        "statistics of a gatherer that no longer runs are not exported"
+    )
 
 
 def test_quarantine_and_journal(tmp_path: Path) -> None:
@@ -100,37 +102,37 @@ def test_quarantine_and_journal(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         for number in range(files):
             (tmp_path / folder / f"{number}").write_bytes(b"x" * 50)
-    running = Running(tmp_path).batch(healthy(3), quarantined={"prod": 2}).batch(quarantined={"prod": 1})
+    running = MetricsFixture(tmp_path).batch(healthy(3), quarantined={"prod": 2}).batch(quarantined={"prod": 1})
     read = reader(running.samples())
 
     assert (read("quarantined_total"), read("quarantine_files"), read("journal_bytes")) == (3, 3, 100)
 
 
-def test_the_watchdog_falls_silent_with_the_job(tmp_path: Path) -> None:
-    running = Running(tmp_path)
-    running.well = False
+def test_watchdog_is_0_when_the_job_is_not_healthy(tmp_path: Path) -> None:
+    running = MetricsFixture(tmp_path)
+    running.healthy = False
 
     assert reader(running.samples())("watchdog") == 0
     assert reader(running.samples())("heartbeats_total", outcome="sent") is None, "none is configured"
 
 
-def test_the_heartbeats_own_success_is_told(tmp_path: Path) -> None:
-    running = Running(tmp_path)
-    running.beats = HeartbeatCounts(sent=3, failed=1, last_sent_at_ms=NOW)
+def test_heartbeats_are_counted(tmp_path: Path) -> None:
+    running = MetricsFixture(tmp_path)
+    running.heartbeats = HeartbeatCounts(sent=3, failed=1, last_sent_at_ms=NOW)
     read = reader(running.samples())
 
     assert (read("heartbeats_total", outcome="sent"), read("heartbeats_total", outcome="failed")) == (3, 1)
     assert read("heartbeat_last_sent_timestamp_seconds") == NOW / 1000
 
 
-def test_a_configuration_that_is_refused_is_told_and_one_that_there_is_not_is_not(tmp_path: Path) -> None:
+def test_refused_configuration_is_exported_and_absent_without_a_file(tmp_path: Path) -> None:
     def broken() -> Config:
         raise UsageError("clusters: a list is wanted")
 
     path = tmp_path / "kraftwatch.yaml"
     path.write_text("clusters: []")
     file = ConfigFile(path, broken)
-    running = Running(tmp_path)
+    running = MetricsFixture(tmp_path)
     assert reader(running.samples())("config_refused") is None
 
     running.sources = replace(running.sources, config=file)
@@ -142,15 +144,15 @@ def test_a_configuration_that_is_refused_is_told_and_one_that_there_is_not_is_no
     assert reader(running.samples())("config_loaded_timestamp_seconds") == file.loaded_at_ms / 1000
 
 
-def test_batches_are_timed(tmp_path: Path) -> None:
-    read = reader(Running(tmp_path).batch(took_s=0.3).batch(took_s=4).samples())
+def test_batch_durations_are_a_histogram(tmp_path: Path) -> None:
+    read = reader(MetricsFixture(tmp_path).batch(took_s=0.3).batch(took_s=4).samples())
 
     assert (read("batches_total"), read("batch_duration_seconds_count")) == (2, 2)
     assert (read("batch_duration_seconds_bucket", le="0.5"), read("batch_duration_seconds_bucket", le="5.0")) == (1, 2)
 
 
-def test_the_page_is_what_prometheus_asks_for(tmp_path: Path) -> None:
-    running = Running(tmp_path).batch(healthy(3))
+def test_metrics_are_served_in_the_requested_format(tmp_path: Path) -> None:
+    running = MetricsFixture(tmp_path).batch(healthy(3))
     with Server(("127.0.0.1", 0), [metrics(running.sources)]) as server:
         url = f"http://127.0.0.1:{server.port}/metrics"
         plain = requests.get(url, timeout=60)
@@ -164,10 +166,12 @@ def test_the_page_is_what_prometheus_asks_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.debian("prometheus")
-def test_promtool_has_nothing_to_say_of_the_page(tmp_path: Path) -> None:
-    running = Running(tmp_path, ("prod", "never"), [alert(cluster="prod")])
-    running.beats = HeartbeatCounts(sent=1, last_sent_at_ms=NOW)
-    running.batch(silent(healthy(3), 2), sinks={"console": SinkResult(delivered=1)}, quarantined={"prod": 1})
+def test_promtool_accepts_the_metrics(tmp_path: Path) -> None:
+    running = MetricsFixture(tmp_path, ("prod", "never"), [alert(cluster="prod")])
+    running.heartbeats = HeartbeatCounts(sent=1, last_sent_at_ms=NOW)
+    running.batch(
+        voter_not_fetching(healthy(3), 2), sinks={"console": SinkResult(delivered=1)}, quarantined={"prod": 1}
+    )
 
     checked = subprocess.run(
         ["promtool", "check", "metrics"], input=running.text(), capture_output=True, text=True, check=False
@@ -176,22 +180,22 @@ def test_promtool_has_nothing_to_say_of_the_page(tmp_path: Path) -> None:
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
-def test_no_name_stands_twice_and_every_name_is_as_prometheus_wants_it(tmp_path: Path) -> None:
-    measures: list[MetricSpec[Any]] = [*OF_QUORUMS, *OWN]
-    all_names = [measure.name for measure in measures]
+def test_metric_names_are_unique_and_follow_prometheus_conventions(tmp_path: Path) -> None:
+    specs: list[MetricSpec[Any]] = [*CLUSTER_METRICS, *OWN_METRICS]
+    all_names = [spec.name for spec in specs]
 
     assert len(all_names) == len(set(all_names))
-    for measure in measures:
-        assert measure.name.endswith("_total") == (measure.kind is Kind.COUNTER)
-        assert measure.words.endswith(".")
-        assert not measure.name.endswith(("_ms", "_count", "_sum", "_bucket"))
-    assert {measure.origin for measure in OWN} == {Origin.OWN}
+    for spec in specs:
+        assert spec.name.endswith("_total") == (spec.kind is MetricKind.COUNTER)
+        assert spec.help.endswith(".")
+        assert not spec.name.endswith(("_ms", "_count", "_sum", "_bucket"))
+    assert {spec.origin for spec in OWN_METRICS} == {Origin.OWN}
 
 
-def test_every_metric_has_its_line_in_the_documents_and_no_other_has(tmp_path: Path) -> None:
-    told = {family.name for family in registry(Running(tmp_path).sources).collect()}
+def test_every_metric_is_documented_and_no_other(tmp_path: Path) -> None:
+    exported = {family.name for family in registry(MetricsFixture(tmp_path).sources).collect()}
     lines = [line.split("`")[1] for line in PAGE.read_text().splitlines() if line.startswith("| `kraftwatch_")]
 
-    assert {line.partition("{")[0].removesuffix("_total") for line in lines} == told
-    assert len(lines) == len(told)
-    assert PAGE.read_text() == page(), "run `make goldens`, and read the difference"
+    assert {line.partition("{")[0].removesuffix("_total") for line in lines} == exported
+    assert len(lines) == len(exported)
+    assert PAGE.read_text() == page(), "run `make goldens` and review the diff"

@@ -1,4 +1,4 @@
-"""A report from a journal and a ledger: what is in it, what it loads, and what cannot be asked for."""
+"""Reports from a journal and a ledger."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import ObservationSource, Reason
 from rules.notifications.silence import Silence
 from streaming.cli import app
-from streaming.report.incident_report import IncidentReport, ReportRequest, report
+from streaming.report.incident_report import IncidentReport, ReportRequest, make_report
 from streaming.web.templating import asset, digest
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.connectors.sinks.sink_alerts import alert
@@ -27,7 +27,7 @@ EVIL = "</script><script>alert(1)</script>"
 
 
 def recording(folder: Path, *, cluster: str = "a") -> Path:
-    """Two minutes: a leader is elected, fetches, and after a minute nobody leads."""
+    """Records two minutes: a leader is elected and answers; after one minute there is no leader."""
     rows = [records(0, 0, AT)]
     for second in range(1, 60):
         rows += [records(second, second, AT + 1_000 * second), observed(polled(), AT + 1_000 * second)]
@@ -57,25 +57,25 @@ def written(
     folder: Path, *, cluster: str | None = None, from_s: int | None = None, to_s: int | None = None
 ) -> IncidentReport:
     from_ms, to_ms = (None if seconds is None else Millis(AT + 1_000 * seconds) for seconds in (from_s, to_s))
-    incident = ReportRequest(folder=folder, cluster=cluster, from_ms=from_ms, to_ms=to_ms)
-    return report(incident, thresholds_for({}))
+    request = ReportRequest(folder=folder, cluster=cluster, from_ms=from_ms, to_ms=to_ms)
+    return make_report(request, thresholds_for({}))
 
 
-def test_without_a_ledger_the_alerts_are_judged_again(tmp_path: Path) -> None:
+def test_rules_are_evaluated_again_without_a_ledger(tmp_path: Path) -> None:
     made = written(recording(tmp_path / "journal"))
     assert (made.cluster, made.from_ms, made.to_ms) == ("a", AT - 60_000, AT + 119_000)
     assert "critical no-leader, quorum: No controller leads the metadata quorum" in made.html
-    assert "no ledger lies beside the journal" in made.html
+    assert "there is no ledger beside the journal" in made.html
     assert "controller 1 was elected, epoch 1" in made.html
 
 
-def test_a_ledger_that_cannot_be_read_is_not_taken_for_none(tmp_path: Path) -> None:
+def test_unreadable_ledger_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ledger.jsonl").mkdir()
     with pytest.raises(UsageError, match=r"cannot read .*ledger\.jsonl: is a directory"):
         written(tmp_path)
 
 
-def test_with_a_ledger_it_tells_what_was_told_up_to_its_end(tmp_path: Path) -> None:
+def test_report_holds_the_ledgers_alerts_up_to_its_end(tmp_path: Path) -> None:
     recording(tmp_path / "journal")
     ledger = Ledger(tmp_path / "ledger.jsonl")
     ledger.record(
@@ -90,16 +90,16 @@ def test_with_a_ledger_it_tells_what_was_told_up_to_its_end(tmp_path: Path) -> N
 
     whole, middle = written(tmp_path), written(tmp_path, to_s=80)
 
-    assert "Told, and over" in whole.html
+    assert ">Resolved</h3>" in whole.html
     assert "elsewhere" not in whole.html
-    assert "Told, and over" not in middle.html
+    assert ">Resolved</h3>" not in middle.html
     assert "Nobody leads." in middle.html
-    assert (tmp_path / "ledger.jsonl").read_bytes() == before, "the job may be writing it"
+    assert (tmp_path / "ledger.jsonl").read_bytes() == before, "a running job may be writing it"
     ledger.close()
 
 
 @pytest.mark.parametrize("given", ["", "journal"], ids=["the checkpoint", "the journal in it"])
-def test_what_was_silenced_is_shown_as_such(tmp_path: Path, given: str) -> None:
+def test_report_shows_silences(tmp_path: Path, given: str) -> None:
     recording(tmp_path / "journal")
     assert "a known outage" not in written(tmp_path / given).html
     silence = Silence(
@@ -117,15 +117,15 @@ def test_what_was_silenced_is_shown_as_such(tmp_path: Path, given: str) -> None:
     assert "a known outage" in made.html
 
 
-def test_it_shows_the_state_at_its_end(tmp_path: Path) -> None:
+def test_report_shows_the_state_at_its_end(tmp_path: Path) -> None:
     recording(tmp_path / "journal")
     title = f"<title>a, {iso(Millis(AT))} to {iso(Millis(AT + 40_000))}"
     assert title in written(tmp_path, from_s=0, to_s=40).html
-    assert "what is shown is what was seen last" not in written(tmp_path, to_s=40).html
-    assert "what is shown is what was seen last" in written(tmp_path).html
+    assert "this page shows the last known state" not in written(tmp_path, to_s=40).html
+    assert "this page shows the last known state" in written(tmp_path).html
 
 
-def test_nothing_but_its_own_style_and_script_runs_and_nothing_is_loaded(tmp_path: Path) -> None:
+def test_only_the_inline_style_and_script_are_allowed_and_nothing_is_loaded(tmp_path: Path) -> None:
     html = written(recording(tmp_path / "journal", cluster=EVIL)).html
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', html)
     for kind, name in (("style", "kraftwatch.css"), ("script", "kraftwatch.js")):
@@ -136,7 +136,7 @@ def test_nothing_but_its_own_style_and_script_runs_and_nothing_is_loaded(tmp_pat
     assert EVIL not in html
 
 
-def test_of_several_clusters_one_is_chosen(tmp_path: Path) -> None:
+def test_cluster_must_be_chosen_when_the_journal_holds_several(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "journal") as recorder:
         recorder.append([observed(polled(), AT, name) for name in ("a", "b")])
         recorder.publish()
@@ -154,15 +154,13 @@ def test_of_several_clusters_one_is_chosen(tmp_path: Path) -> None:
         ((None, -5), "--to .*: the journal of cluster a begins with"),
     ],
 )
-def test_a_span_that_was_not_recorded_is_refused(
-    tmp_path: Path, span: tuple[int | None, int | None], says: str
-) -> None:
+def test_span_outside_the_journal_is_refused(tmp_path: Path, span: tuple[int | None, int | None], says: str) -> None:
     recording(tmp_path / "journal")
     with pytest.raises(UsageError, match=says):
         written(tmp_path, from_s=span[0], to_s=span[1])
 
 
-def test_the_command_writes_one_file_and_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_writes_one_file_and_prints_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     recording(tmp_path / "journal", cluster="a/b")
     done = CliRunner().invoke(app, ["report", "--checkpoint", str(tmp_path)])
@@ -183,7 +181,7 @@ def test_the_command_writes_one_file_and_says_which(tmp_path: Path, monkeypatch:
         (["--journal", "x", "--to", "17"], "--to 17: expected a TIME as 2026-11-20T08:15:00Z"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(arguments: list[str], says: str) -> None:
+def test_invalid_options_are_reported_in_one_sentence(arguments: list[str], says: str) -> None:
     done = CliRunner().invoke(app, ["report", *arguments])
     assert isinstance(done.exception, UsageError)
     assert says in str(done.exception)

@@ -1,4 +1,4 @@
-"""The page and its JSON as a program gets them: headers, what is asked for again, what there is not."""
+"""The page and its JSON over HTTP: content, headers, ETag, absent paths."""
 
 import gzip
 import json
@@ -18,28 +18,28 @@ EVIL = "<script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
-    """One cluster is well, one has no majority, one was never seen."""
-    with PageFixture(tmp_path_factory.mktemp("stage"), ["calm", "prod"]) as stage:
-        stage.pass_s(5)
-        stage["prod"].stop(2)
-        stage["prod"].stop(3)
-        stage.pass_s(15)
-        stage.fleet.watch(["calm", "prod", EVIL])
-        yield stage
+def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
+    """One cluster is healthy, one has no majority, one has no observation."""
+    with PageFixture(tmp_path_factory.mktemp("fixture"), ["calm", "prod"]) as fixture:
+        fixture.pass_s(5)
+        fixture["prod"].stop(2)
+        fixture["prod"].stop(3)
+        fixture.pass_s(15)
+        fixture.store.set_clusters(["calm", "prod", EVIL])
+        yield fixture
 
 
-def get(stage: PageFixture, path: str, headers: Mapping[str, str] | None = None) -> requests.Response:
-    return requests.get(stage.url(path), headers=headers, timeout=60)
+def get(fixture: PageFixture, path: str, headers: Mapping[str, str] | None = None) -> requests.Response:
+    return requests.get(fixture.url(path), headers=headers, timeout=60)
 
 
-def json_of(stage: PageFixture, path: str) -> dict[str, Any]:
-    answer: dict[str, Any] = get(stage, path).json()
+def json_of(fixture: PageFixture, path: str) -> dict[str, Any]:
+    answer: dict[str, Any] = get(fixture, path).json()
     return answer
 
 
-def test_the_names_stand_in_the_page_itself_the_worst_first(stage: PageFixture) -> None:
-    html = get(stage, "/").text
+def test_the_names_stand_in_the_page_itself_the_worst_first(fixture: PageFixture) -> None:
+    html = get(fixture, "/").text
     places = [html.index(f">{name}</a>") for name in ("prod", "&lt;script&gt;alert(1)&lt;/script&gt;", "calm")]
     assert places == sorted(places)
     assert EVIL not in html
@@ -47,111 +47,113 @@ def test_the_names_stand_in_the_page_itself_the_worst_first(stage: PageFixture) 
 
 
 @pytest.mark.parametrize("path", ["/", "/clusters/prod", "/rules", "/api/clusters", "/static/kraftwatch.js"])
-def test_every_answer_loads_nothing_of_others_and_is_kept_nowhere(stage: PageFixture, path: str) -> None:
-    headers = get(stage, path).headers
+def test_every_answer_loads_nothing_of_others_and_is_kept_nowhere(fixture: PageFixture, path: str) -> None:
+    headers = get(fixture, path).headers
     assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'; ")
     assert "unsafe" not in headers["Content-Security-Policy"]
     assert (headers["X-Content-Type-Options"], headers["Cache-Control"]) == ("nosniff", "no-store")
 
 
-def test_a_page_has_no_inline_style_or_script_that_its_policy_would_refuse(stage: PageFixture) -> None:
+def test_a_page_has_no_inline_style_or_script_that_its_policy_would_refuse(fixture: PageFixture) -> None:
     for path in ("/", "/clusters/prod", "/rules/no-leader"):
-        html = get(stage, path).text
+        html = get(fixture, path).text
         assert " style=" not in html
         assert "<style" not in html
         assert "<script>" not in html
         assert " onclick" not in html
 
 
-def test_what_has_not_changed_is_not_sent_again(stage: PageFixture) -> None:
-    first = get(stage, "/")
-    again = get(stage, "/", {"If-None-Match": first.headers["ETag"]})
-    assert (again.status_code, again.content, again.headers["X-Now"]) == (304, b"", str(stage.now_ms))
-    assert get(stage, "/?health=critical", {"If-None-Match": first.headers["ETag"]}).status_code == 200
+def test_what_has_not_changed_is_not_sent_again(fixture: PageFixture) -> None:
+    first = get(fixture, "/")
+    again = get(fixture, "/", {"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.content, again.headers["X-Now"]) == (304, b"", str(fixture.now_ms))
+    assert get(fixture, "/?health=critical", {"If-None-Match": first.headers["ETag"]}).status_code == 200
 
 
-def test_finding_and_choosing_work_without_a_script(stage: PageFixture) -> None:
-    assert "/clusters/calm" in get(stage, "/?q=CAL").text
-    assert "/clusters/prod" not in get(stage, "/?q=cal").text
-    assert "/clusters/prod" in get(stage, "/?q=no-leader").text
-    assert "/clusters/calm" not in get(stage, "/?health=critical").text
-    assert "No cluster is found" in get(stage, "/?q=nothing").text
+def test_finding_and_choosing_work_without_a_script(fixture: PageFixture) -> None:
+    assert "/clusters/calm" in get(fixture, "/?q=CAL").text
+    assert "/clusters/prod" not in get(fixture, "/?q=cal").text
+    assert "/clusters/prod" in get(fixture, "/?q=no-leader").text
+    assert "/clusters/calm" not in get(fixture, "/?health=critical").text
+    assert "No cluster matches" in get(fixture, "/?q=nothing").text
 
 
-def test_the_fleet_as_json(stage: PageFixture) -> None:
-    told = json_of(stage, "/api/clusters")
-    assert list(told) == ["now_ms", "counts", "clusters", "delivered_at_ms", "sinks"]
-    assert told["counts"] == {"healthy": 1, "unknown": 1, "warning": 0, "critical": 1}
-    worst = told["clusters"][0]
+def test_the_fleet_as_json(fixture: PageFixture) -> None:
+    body = json_of(fixture, "/api/clusters")
+    assert list(body) == ["now_ms", "counts", "clusters", "delivered_at_ms", "sinks"]
+    assert body["counts"] == {"healthy": 1, "unknown": 1, "warning": 0, "critical": 1}
+    worst = body["clusters"][0]
     assert (worst["name"], worst["health"], worst["leader_id"], worst["alerts"]["critical"]) == (
         *("prod", "critical", None),
         1,
     )
-    never = told["clusters"][1]
+    never = body["clusters"][1]
     assert (never["name"], never["health"], never["age_ms"], never["voters"]) == (EVIL, "unknown", None, None)
 
 
-def test_one_cluster_as_json(stage: PageFixture) -> None:
-    told = json_of(stage, "/api/clusters/prod")
-    assert [alert["rule"] for alert in told["firing"]] == ["no-leader"]
-    assert told["firing"][0]["remedy"]
-    assert "sent_at" not in told["firing"][0]
-    assert told["portrait"]["cluster"] == "prod"
-    assert [(line["rule"], line["state"]) for line in told["history"]] == [("no-leader", "firing")]
-    assert (told["silences"], told["recovered"]) == ([], [])
+def test_one_cluster_as_json(fixture: PageFixture) -> None:
+    body = json_of(fixture, "/api/clusters/prod")
+    assert [alert["rule"] for alert in body["firing"]] == ["no-leader"]
+    assert body["firing"][0]["remedy"]
+    assert "sent_at" not in body["firing"][0]
+    assert body["portrait"]["cluster"] == "prod"
+    assert [(line["rule"], line["state"]) for line in body["history"]] == [("no-leader", "firing")]
+    assert (body["silences"], body["recovered"]) == ([], [])
 
 
-def test_a_name_of_any_characters_has_a_page(stage: PageFixture) -> None:
+def test_a_name_of_any_characters_has_a_page(fixture: PageFixture) -> None:
     path = "/clusters/%3Cscript%3Ealert%281%29%3C%2Fscript%3E"
-    assert f'href="{path}"' in get(stage, "/").text
-    answer = get(stage, path)
+    assert f'href="{path}"' in get(fixture, "/").text
+    answer = get(fixture, path)
     assert answer.status_code == 200
-    assert "Nothing was seen of this cluster yet" in answer.text
+    assert "No observation of this cluster has arrived yet" in answer.text
 
 
 @pytest.mark.parametrize("path", ["/clusters/none", "/api/clusters/none", "/rules/none", "/static/pages.py"])
-def test_what_there_is_not_is_said(stage: PageFixture, path: str) -> None:
-    answer = get(stage, path)
+def test_what_there_is_not_is_said(fixture: PageFixture, path: str) -> None:
+    answer = get(fixture, path)
     assert (answer.status_code, list(answer.json())) == (404, ["status"])
 
 
-def test_every_rule_that_is_linked_has_its_page(stage: PageFixture) -> None:
-    html = get(stage, "/clusters/prod").text
+def test_every_rule_that_is_linked_has_its_page(fixture: PageFixture) -> None:
+    html = get(fixture, "/clusters/prod").text
     assert 'href="/rules/no-leader"' in html
-    assert "What to do" in get(stage, "/rules/no-leader").text
+    assert "What to do" in get(fixture, "/rules/no-leader").text
 
 
-def test_a_directory_id_in_evidence_is_shown_letter_by_letter(stage: PageFixture) -> None:
-    told = stage.fleet.told
-    assert told is not None
+def test_a_directory_id_in_evidence_is_shown_letter_by_letter(fixture: PageFixture) -> None:
+    delivery = fixture.store.delivery
+    assert delivery is not None
     evidence: dict[str, Any] = {"voters": {"1-0dU03Uz3QFKZPAcA9Bgc_g": "does not fetch, " * 9}, "leader_epoch": 7}
-    alert = replace(told.history[0], subject="another", evidence=evidence)
-    before = told.history
-    stage.fleet.tell(DeliveryReport(recorded=1, sinks={}), lambda: [*before, alert], at_ms=Millis(stage.now_ms))
-    html = get(stage, "/clusters/prod").text
-    stage.fleet.tell(DeliveryReport(recorded=1, sinks={}), lambda: before, at_ms=Millis(stage.now_ms))
+    alert = replace(delivery.history[0], subject="another", evidence=evidence)
+    before = delivery.history
+    fixture.store.put_delivery(
+        DeliveryReport(recorded=1, sinks={}), lambda: [*before, alert], at_ms=Millis(fixture.now_ms)
+    )
+    html = get(fixture, "/clusters/prod").text
+    fixture.store.put_delivery(DeliveryReport(recorded=1, sinks={}), lambda: before, at_ms=Millis(fixture.now_ms))
     assert "1-0dU03Uz3QFKZPAcA9Bgc_g" in html
     assert ">leader epoch</th>" in html
 
 
-def test_a_large_page_is_packed_for_who_takes_that(stage: PageFixture) -> None:
-    packed = requests.get(stage.url("/clusters/prod"), headers={"Accept-Encoding": "gzip"}, stream=True, timeout=60)
+def test_a_large_page_is_packed_for_who_takes_that(fixture: PageFixture) -> None:
+    packed = requests.get(fixture.url("/clusters/prod"), headers={"Accept-Encoding": "gzip"}, stream=True, timeout=60)
     assert packed.headers["Content-Encoding"] == "gzip"
     assert b"<!DOCTYPE html>" in gzip.decompress(packed.raw.read(decode_content=False))
-    plain = get(stage, "/clusters/prod", {"Accept-Encoding": "identity"})
+    plain = get(fixture, "/clusters/prod", {"Accept-Encoding": "identity"})
     assert "Content-Encoding" not in plain.headers
 
 
 def test_how_each_sink_does_is_shown(tmp_path: Path) -> None:
-    with PageFixture(tmp_path, ["calm"]) as stage:
-        stage.pass_s(2)
+    with PageFixture(tmp_path, ["calm"]) as fixture:
+        fixture.pass_s(2)
         sinks = {"slack:ops": SinkResult(pending=3, silenced=1, failing="it answered 503"), "jsonl:/a": SinkResult()}
-        stage.fleet.tell(DeliveryReport(recorded=0, sinks=sinks), tuple, at_ms=Millis(stage.now_ms))
-        html = get(stage, "/").text
-        assert "slack:ops cannot be told now" in html[: html.index('id="find"')], "before all clusters"
+        fixture.store.put_delivery(DeliveryReport(recorded=0, sinks=sinks), tuple, at_ms=Millis(fixture.now_ms))
+        html = get(fixture, "/").text
+        assert "Deliveries to slack:ops fail" in html[: html.index('id="find"')], "before all clusters"
         assert "Failing" in html
         assert "it answered 503" in html
-        assert json_of(stage, "/api/clusters")["sinks"][0] == {
+        assert json_of(fixture, "/api/clusters")["sinks"][0] == {
             "name": "slack:ops",
             "pending": 3,
             "silenced": 1,
@@ -160,19 +162,19 @@ def test_how_each_sink_does_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_cluster_of_which_nothing_comes_any_more_is_not_healthy(tmp_path: Path) -> None:
-    with PageFixture(tmp_path, ["calm"]) as stage:
-        stage.pass_s(12)
-        assert json_of(stage, "/api/clusters/calm")["health"] == "healthy"
-        stage.now_ms += 31_000
-        told = json_of(stage, "/api/clusters/calm")
-        assert (told["health"], told["headline"]) == (
+    with PageFixture(tmp_path, ["calm"]) as fixture:
+        fixture.pass_s(12)
+        assert json_of(fixture, "/api/clusters/calm")["health"] == "healthy"
+        fixture.now_ms += 31_000
+        body = json_of(fixture, "/api/clusters/calm")
+        assert (body["health"], body["headline"]) == (
             "unknown",
-            "nothing came of it for 31 s: what is shown is that old",
+            "No status has arrived for 31 s: this page shows the last one",
         )
 
 
-def test_json_of_a_hostile_name_is_json(stage: PageFixture) -> None:
+def test_json_of_a_hostile_name_is_json(fixture: PageFixture) -> None:
     path = "/api/clusters/%3Cscript%3Ealert%281%29%3C%2Fscript%3E"
-    answer = get(stage, path)
+    answer = get(fixture, path)
     assert answer.headers["Content-Type"] == "application/json"
     assert json.loads(answer.text)["name"] == EVIL

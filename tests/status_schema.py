@@ -1,0 +1,49 @@
+"""`python -m tests.status_schema` (`make goldens`): writes docs/status.schema.json from the types in streaming/status."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from streaming.status.status_json import status_adapter
+
+PATH = Path(__file__).parents[1] / "docs" / "status.schema.json"
+_HEAD = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "ClusterStatus",
+    "$comment": "Written by `make goldens` from streaming/status/cluster_status.py. This is the object of "
+    "`kraftwatch status --json` and of the field `portrait` of `/api/clusters/NAME`. Later versions may add fields.",
+}
+
+
+def schema() -> dict[str, Any]:
+    """Returns the JSON Schema of the status object."""
+    plain = status_adapter().json_schema(by_alias=True, mode="serialization")
+    return {**_HEAD, **_without_titles(plain)}
+
+
+def text() -> str:
+    """Returns the content of the file."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _without_titles(value: Any) -> Any:
+    """Removes the titles that pydantic makes from names: they repeat the name. Joins the lines of descriptions."""
+    if isinstance(value, list):
+        return [_without_titles(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: " ".join(each.split()) if key == "description" and isinstance(each, str) else _without_titles(each)
+        for key, each in value.items()
+        if not (key == "title" and isinstance(each, str))
+    }
+
+
+def main() -> int:
+    PATH.write_text(text(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""docs/status.schema.json: generated from the types, with a description on every field, and true of real statuses."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from rules.evaluate import thresholds_for
+from rules.model.history import Election, RecentHistory
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.model.quorum import Quorum
+from streaming.status.build_status import cluster_status
+from streaming.status.from_journal import recorded_state
+from streaming.status.from_log_dir import replay_log_dir
+from streaming.status.status_json import from_json, status_json, to_bytes
+from tests.status_schema import PATH, schema, text
+from tests.unit.connectors.logdir.log_dirs import stopped_quorum
+from tests.unit.rules.situation import NOW, healthy, leaderless, observer, recovering, static
+from tests.unit.streaming.status.statuses import job_status, status
+
+SCHEMA: dict[str, Any] = json.loads(PATH.read_text(encoding="utf-8"))
+SITUATIONS = {
+    "healthy": healthy(3),
+    "leaderless": leaderless(healthy(3), 1),
+    "static": static(healthy(3)),
+    "recovering": recovering(healthy(3), 0, 1),
+    "observer": observer(healthy(3), 4),
+    "no observation": Quorum(cluster="prod", cluster_id=None, now_ms=Millis(0)),
+}
+
+
+def objects(node: Any) -> Iterator[dict[str, Any]]:
+    """Every object schema."""
+    if isinstance(node, dict):
+        if "properties" in node:
+            yield node
+        for each in node.values():
+            yield from objects(each)
+    elif isinstance(node, list):
+        for each in node:
+            yield from objects(each)
+
+
+def test_schema_is_up_to_date() -> None:
+    assert PATH.read_text(encoding="utf-8") == text(), "run `make goldens` and review the diff"
+
+
+def test_schema_is_a_json_schema_of_2020_12() -> None:
+    Draft202012Validator.check_schema(schema())
+
+
+def test_every_field_has_a_description() -> None:
+    missing = [
+        name for each in objects(SCHEMA) for name, field in each["properties"].items() if not field.get("description")
+    ]
+    assert missing == []
+
+
+def test_every_field_is_required_so_that_unknown_is_null() -> None:
+    for each in objects(SCHEMA):
+        assert set(each["required"]) == set(each["properties"])
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_status_and_job_status_satisfy_the_schema(name: str) -> None:
+    validator = Draft202012Validator(SCHEMA)
+    for plain in (status(SITUATIONS[name]), job_status(SITUATIONS[name])):
+        validator.validate(json.loads(json.dumps(plain)))
+
+
+def test_status_of_a_log_directory_satisfies_the_schema(tmp_path: Path) -> None:
+    replayed = replay_log_dir(stopped_quorum(tmp_path) / "node-3")
+    state = recorded_state(replayed.machine, replayed.newest_ms, thresholds_for({}), log_dir=replayed.contents)
+    made = cluster_status(state)
+    Draft202012Validator(SCHEMA).validate(status_json(made))
+    assert from_json(to_bytes(made)) == made
+
+
+def test_elections_have_one_shape_in_status_and_in_the_job() -> None:
+    won = Election(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(70), timestamp_ms=Millis(NOW - 9_000))
+    quorum = replace(healthy(), history=RecentHistory(elections=(won,)))
+    assert status(quorum)["elections"] == job_status(quorum)["elections"]
+    assert list(status(quorum)["elections"][0]) == ["leader_id", "leader_epoch", "offset", "at"]
+    assert list(status(quorum)) == list(job_status(quorum)), "both have the same fields"
+
+
+def test_wrong_type_would_be_found() -> None:
+    assert not Draft202012Validator(SCHEMA).is_valid({**status(healthy()), "leader_id": "3"})

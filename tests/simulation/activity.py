@@ -1,10 +1,10 @@
-"""The Activity of a cluster: registrations, transactions, and the people who add voters, remove them and upgrade."""
+"""ClusterActivity: registrations, transactions, and the operators who add and remove voters and upgrade."""
 
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
-from connectors.event import (
+from connectors.log_event import (
     ControllerRegistered,
     FeatureLevelSet,
     KRaftVersionSet,
@@ -13,59 +13,59 @@ from connectors.event import (
     VotersSet,
 )
 from rules.model.identifiers import NodeId
-from tests.simulation.controller import Controller
-from tests.simulation.metadata import Metadata
+from tests.simulation.controller import SimulatedController
+from tests.simulation.metadata import MetadataActivity
 from tests.simulation.oracle import Oracle
 
 
 class Phase(Enum):
-    """What a stretch of the simulation is."""
+    """A phase of the simulation."""
 
-    CALM = "calm"
-    """People mend what does not mend itself."""
-    CHAOS = "chaos"
-    NEGLECT = "neglect"
-    """Nobody does anything."""
+    QUIET_RULES = "calm"
+    """Operators restore what does not recover by itself."""
+    FAULTS_INJECTED = "faults injected"
+    UNATTENDED = "unattended"
+    """No faults, and no operator acts."""
 
 
-_MENDING = {Phase.CALM: 1.0, Phase.CHAOS: 0.01, Phase.NEGLECT: 0.0}
-"""How likely somebody mends the voter set within half a second."""
-DEAD_MS = 20_000
-"""In the calm, people give a quorum that has no leader for so long its recorded endpoints back."""
+_REPAIR_PROBABILITY = {Phase.QUIET_RULES: 1.0, Phase.FAULTS_INJECTED: 0.01, Phase.UNATTENDED: 0.0}
+"""The probability that an operator restores the voter set within half a second."""
+LEADERLESS_MS = 20_000
+"""In the calm phase, operators restore the recorded endpoints of a quorum without a leader for this long."""
 
 
 @dataclass(slots=True)
-class Activity:
-    """What the active controller writes. It acts on what is committed, and only when nothing is pending."""
+class ClusterActivity:
+    """The records of the active controller. It acts on committed records, and only if no record is pending."""
 
     random: Random
-    nodes: list[Controller]
+    nodes: list[SimulatedController]
     oracle: Oracle
     faults: frozenset[str] = frozenset()
-    phase: Phase = Phase.CALM
-    metadata: Metadata = field(init=False)
+    phase: Phase = Phase.QUIET_RULES
+    metadata: MetadataActivity = field(init=False)
     led_at_ms: int = 0
     busy_until_ms: int = 0
-    """So long a calm cluster goes on living; then it is mended."""
-    rescues: int = 0
+    """Until then a calm cluster still changes; then it recovers."""
+    restored_endpoints: int = 0
 
     def __post_init__(self) -> None:
-        self.metadata = Metadata(self.random, self.faults)
+        self.metadata = MetadataActivity(self.random, self.faults)
 
-    def act(self, now_ms: int, leader: Controller) -> None:
-        """Half a second of life."""
+    def act(self, now_ms: int, leader: SimulatedController) -> None:
+        """Writes the records of half a second."""
         leader.write(now_ms, None)
         if leader.high_watermark < len(leader.log) - 1 or self.oracle.end != leader.high_watermark:
             return
         self.led_at_ms = now_ms
-        if not self._inherited(now_ms, leader) and not self._registered(now_ms, leader):
-            change = self._upgraded if self.oracle.voters is None else self._voters
+        if not self._abort_inherited_transaction(now_ms, leader) and not self._register_nodes(now_ms, leader):
+            change = self._maybe_upgrade if self.oracle.voters is None else self._change_voters
             if not change(now_ms, leader):
                 self._metadata(now_ms, leader)
 
-    def rescue(self, now_ms: int) -> None:
-        """Nobody leads a calm quorum: a voter change was left half done, say. Its voters go where they are recorded."""
-        if self.phase is not Phase.CALM or now_ms - self.led_at_ms < DEAD_MS:
+    def restore_endpoints(self, now_ms: int) -> None:
+        """Restarts the voters of a leaderless calm quorum at their recorded endpoints."""
+        if self.phase is not Phase.QUIET_RULES or now_ms - self.led_at_ms < LEADERLESS_MS:
             return
         self.led_at_ms = now_ms
         longest = max(self.nodes, key=lambda node: (node.log.last_epoch, len(node.log)))
@@ -75,22 +75,22 @@ class Activity:
                 node.stop()
                 node.port = voter.endpoints[0].port
                 node.start(now_ms)
-                self.rescues += 1
+                self.restored_endpoints += 1
 
-    def _inherited(self, now_ms: int, leader: Controller) -> bool:
-        """Whoever becomes active aborts the transaction that its predecessor left open (KIP-868)."""
+    def _abort_inherited_transaction(self, now_ms: int, leader: SimulatedController) -> bool:
+        """Aborts the transaction that the previous active controller left open (KIP-868)."""
         left = self.oracle.transaction
         if left is None or left.epoch == leader.epoch:
             return False
         leader.write(now_ms, TransactionEnded(at=leader.at(now_ms), aborted=True))
         return True
 
-    def _registered(self, now_ms: int, leader: Controller) -> bool:
-        """Each controller registers at its start; metadata.version and the brokers come first of all."""
-        known = self.oracle.as_if_ended()
+    def _register_nodes(self, now_ms: int, leader: SimulatedController) -> bool:
+        """Registers each controller at its start; metadata.version and the brokers are first."""
+        known = self.oracle.with_transaction_applied()
         if not known.brokers and not known.controllers:
             leader.write(now_ms, FeatureLevelSet(at=leader.at(now_ms), name="metadata.version", level=27))
-            self.metadata.first(now_ms, leader)
+            self.metadata.register_brokers(now_ms, leader)
             return True
         for node in self.nodes:
             incarnation = f"{node.id}-{node.directory}-{node.incarnation}"
@@ -103,23 +103,23 @@ class Activity:
                 return True
         return False
 
-    def _upgraded(self, now_ms: int, leader: Controller) -> bool:
-        """Somebody upgrades it, sooner or later."""
-        if self.phase is Phase.NEGLECT or self.random.random() > 0.005:
+    def _maybe_upgrade(self, now_ms: int, leader: SimulatedController) -> bool:
+        """Upgrades with a small probability."""
+        if self.phase is Phase.UNATTENDED or self.random.random() > 0.005:
             return False
         return self._upgrade(now_ms, leader)
 
-    def _upgrade(self, now_ms: int, leader: Controller) -> bool:
-        """kraft.version 0 to 1, when the leader has heard of every voter which directory it has (KIP-853)."""
-        heard = all(key == leader.key or leader.hears(key, now_ms) for key in leader.log.keys)
+    def _upgrade(self, now_ms: int, leader: SimulatedController) -> bool:
+        """Upgrades kraft.version 0 to 1, if the leader knows every voter's directory (KIP-853)."""
+        heard = all(key == leader.key or leader.is_fetching(key, now_ms) for key in leader.log.keys)
         if not heard or leader.high_watermark <= leader.epoch_start:
             return False
         leader.write(now_ms, KRaftVersionSet(at=leader.at(now_ms), version=1))
         leader.write(now_ms, VotersSet(at=leader.at(now_ms), voters=leader.log.bootstrap))
         return True
 
-    def _voters(self, now_ms: int, leader: Controller) -> bool:
-        """UpdateVoter by itself; remove-controller and add-controller by somebody, sooner or later."""
+    def _change_voters(self, now_ms: int, leader: SimulatedController) -> bool:
+        """UpdateVoter happens by itself; remove-controller and add-controller happen with a small probability."""
         voters = leader.log.voters
         for node in self.nodes:
             mine = next((voter for voter in voters if voter.key.id == node.id), None)
@@ -127,30 +127,30 @@ class Activity:
             if mine is not None and mine.key == node.key:
                 if mine.endpoints[0] != node.endpoint and node.up and node.leader == leader.id:
                     return leader.change_voters(now_ms, (*others, node.voter))
-            elif self.random.random() > _MENDING[self.phase]:
+            elif self.random.random() > _REPAIR_PROBABILITY[self.phase]:
                 continue
             elif mine is not None:
                 return len(others) > 0 and leader.change_voters(now_ms, others)
             elif node.key in leader.progress and leader.progress[node.key].end_offset >= leader.high_watermark - 2:
                 return leader.change_voters(now_ms, (*voters, node.voter))
-        if self.phase is Phase.CHAOS and len(voters) > 3 and self.random.random() < 0.002:
+        if self.phase is Phase.FAULTS_INJECTED and len(voters) > 3 and self.random.random() < 0.002:
             gone = self.random.choice(voters)
             return leader.change_voters(now_ms, tuple(voter for voter in voters if voter is not gone))
         return False
 
-    def _metadata(self, now_ms: int, leader: Controller) -> None:
-        """A transaction may be open: it is left so when nobody cares."""
-        if self.phase is Phase.NEGLECT:
+    def _metadata(self, now_ms: int, leader: SimulatedController) -> None:
+        """Writes broker, topic and partition records; an open transaction stays open in the unattended phase."""
+        if self.phase is Phase.UNATTENDED:
             return
-        known, open_now = self.oracle.as_if_ended(), self.oracle.transaction is not None
+        known, open_now = self.oracle.with_transaction_applied(), self.oracle.transaction is not None
         dice = self.random.random()
-        calm = self.phase is Phase.CALM and now_ms > self.busy_until_ms
-        if open_now and (calm or dice < 0.03):
+        check_calm = self.phase is Phase.QUIET_RULES and now_ms > self.busy_until_ms
+        if open_now and (check_calm or dice < 0.03):
             aborted = self.random.random() < 0.3
             leader.write(now_ms, TransactionEnded(at=leader.at(now_ms), aborted=aborted))
-        elif calm:
-            self.metadata.mend(now_ms, leader, known)
+        elif check_calm:
+            self.metadata.repair(now_ms, leader, known)
         elif not open_now and dice < 0.02:
             leader.write(now_ms, TransactionBegan(at=leader.at(now_ms), name="simulated"))
         else:
-            self.metadata.live(now_ms, leader, known)
+            self.metadata.random_change(now_ms, leader, known)

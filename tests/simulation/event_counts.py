@@ -1,4 +1,4 @@
-"""A Tally: what happened in the lives of simulated quorums, and how often."""
+"""EventCounts: the number of events in simulated quorums."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,56 +6,61 @@ from dataclasses import dataclass, field
 from tests.simulation.simulation import Simulation
 
 
-def told(simulation: Simulation) -> str:
-    """One life in a line."""
-    truth, judge = simulation.truth, simulation.judge
+def summary_line(simulation: Simulation) -> str:
+    """Returns a summary of one simulation in one line."""
+    ground_truth, checker = simulation.ground_truth, simulation.checker
     return (
-        f"seed {simulation.seed}: {len(simulation.nodes)} controllers{' at first static' * simulation.static}, "
-        f"{len(truth.leaders)} elections, {len(truth.committed)} records, {simulation.chaos.deeds} deeds, "
-        f"{simulation.calms} calms, {judge.rows} observations, {len(judge.alerts)} alerts"
+        f"seed {simulation.seed}: {len(simulation.nodes)} controllers{' (static at first)' * simulation.static}, "
+        f"{len(ground_truth.leaders)} elections, {len(ground_truth.committed)} records, "
+        f"{simulation.fault_injection.fault_count} faults, "
+        f"{simulation.calm_phases} recoveries, {checker.rows} observations, {len(checker.alerts)} alerts"
     )
 
 
 @dataclass(slots=True)
-class Tally:
-    """Sums over lives."""
+class EventCounts:
+    """Sums over simulations."""
 
     quorum: Counter[str] = field(default_factory=Counter)
-    """What its log came to."""
-    chaos: Counter[str] = field(default_factory=Counter)
+    """Events in the log."""
+    fault_injection: Counter[str] = field(default_factory=Counter)
     monitor: Counter[str] = field(default_factory=Counter)
     alerts: Counter[str] = field(default_factory=Counter)
 
     def add(self, simulation: Simulation) -> None:
-        """One more life."""
-        truth, judge, gatherer = simulation.truth, simulation.judge, simulation.gatherer
-        self.quorum += truth.oracle.tally
-        self.quorum["records committed"] += len(truth.committed)
-        self.quorum["logs cut"] += truth.cuts
-        self.quorum["stretches of calm, all well again"] += simulation.calms
-        self.quorum["dead quorums given their endpoints back"] += simulation.activity.rescues
-        self.chaos += simulation.chaos.tally
-        self.monitor["observations"] += judge.rows
-        self.monitor["answers that came late"] += gatherer.lates
+        """Adds one simulation."""
+        ground_truth, checker, gatherer = simulation.ground_truth, simulation.checker, simulation.gatherer
+        self.quorum += ground_truth.oracle.counts
+        self.quorum["records committed"] += len(ground_truth.committed)
+        self.quorum["logs truncated"] += ground_truth.truncations
+        self.quorum["complete recoveries"] += simulation.calm_phases
+        self.quorum["recorded endpoints restored in leaderless quorums"] += simulation.activity.restored_endpoints
+        self.fault_injection += simulation.fault_injection.counts
+        self.monitor["observations"] += checker.rows
+        self.monitor["delayed responses"] += gatherer.late_count
         self.monitor["snapshots read"] += gatherer.snapshots
-        self.monitor["restarts from a checkpoint"] += judge.restarts
-        self.monitor["observations delivered again"] += judge.redelivery.duplicates
-        self.monitor["crashes before a checkpoint"] += judge.redelivery.crashes
-        self.alerts += judge.tally
+        self.monitor["restarts from a checkpoint"] += checker.restarts
+        self.monitor["redelivered observations"] += checker.redelivery.duplicates
+        self.monitor["crashes before a checkpoint"] += checker.redelivery.crashes
+        self.alerts += checker.counts
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Returns the counts as text."""
         return [
             "in the quorum's log:",
             *_counted(self.quorum),
-            "done to it:",
-            *_counted(self.chaos),
+            "injected faults:",
+            *_counted(self.fault_injection),
             "the monitor:",
             *_counted(self.monitor),
-            "alerts, each in its time:",
+            "alerts:",
             *_counted(self.alerts),
         ]
 
 
 def _counted(counts: Counter[str]) -> list[str]:
-    return [f"  {name.replace('_', ' '):<42} {count:>8}" for name, count in sorted(counts.items()) if count]
+    return [
+        f"  {name.replace('_', ' '):<42} {apply_effective:>8}"
+        for name, apply_effective in sorted(counts.items())
+        if apply_effective
+    ]

@@ -1,19 +1,18 @@
-"""A Gatherer: what an anonymous follower, a poll a second and probes would record of the simulated quorum.
+"""A SimulatedGatherer: the observations of a log follower, a poll per second and probes of the simulated quorum.
 
-It sees what the network lets it see: a leader that was replaced unawares answers it as one that leads. Its clock is
-its own. Polls and probes are answered when they are, at times after the log that was asked for later.
+It observes only nodes that the network lets it reach: a replaced leader that does not know it answers as a leader.
+It has its own clock. Polls and probes may be answered after a later fetch of the log.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from connectors.event import (
+from connectors.event import Event
+from connectors.log_event import LogAdvanced, LogEvent
+from connectors.observation_event import (
     EndpointProbed,
-    Event,
     LeaderViewPolled,
-    LogAdvanced,
-    LogEvent,
     NodeEndpoints,
     ObservationFailed,
     QuorumPolled,
@@ -21,23 +20,23 @@ from connectors.event import (
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Answer, Connection, ObservationSource, Reason, Resolution
 from rules.model.poll import Replica
-from streaming.replay.cluster_monitor import Row
+from streaming.replay.cluster_monitor import DecodedRow
 from tests.scripts.compaction import snapshot
-from tests.simulation.controller import Controller
-from tests.simulation.network import Network, Place
+from tests.simulation.controller import SimulatedController
+from tests.simulation.network import EndpointState, Network
 
-ME = 0
+MONITOR_ID = 0
 OBSERVED_MS = 300_000
-"""How long a leader lists an observer that fetches no more."""
-ANSWER_RECORDS = 60
+"""How long a leader lists an observer that stopped fetching."""
+RESPONSE_RECORDS = 60
 
 
 @dataclass(slots=True)
-class Gatherer:
+class SimulatedGatherer:
     """`position` is the next offset to read; `last_epoch` the epoch of the record before it."""
 
     random: Random
-    nodes: list[Controller]
+    nodes: list[SimulatedController]
     network: Network
     polls_only: bool = False
     position: int = 0
@@ -45,57 +44,57 @@ class Gatherer:
     leader_epoch: int = 0
     sequence: int = 0
     skew_ms: int = 0
-    slow: float = 0.05
-    """How likely an answer comes only with the next look."""
-    late: list[list[Event]] = field(default_factory=list)
-    lates: int = 0
+    slow_probability: float = 0.05
+    """The probability that a response is delayed to the next second."""
+    delayed: list[list[Event]] = field(default_factory=list)
+    late_count: int = 0
     snapshots: int = 0
-    found: Controller | None = None
-    """Who answered the newest look as a leader."""
+    polled_leader: SimulatedController | None = None
+    """The controller that answered the newest poll as a leader."""
 
-    def look(self, now_ms: int) -> Iterator[Row]:
-        """One second's observations."""
-        found = self.found = self._leader()
-        looks, self.late = self.late, []
-        if found is None:
-            looks += [
-                [self._unseen(sight, node)]
+    def observe(self, now_ms: int) -> Iterator[DecodedRow]:
+        """Yields the observations of one second."""
+        polled_leader = self.polled_leader = self._leader()
+        observations, self.delayed = self.delayed, []
+        if polled_leader is None:
+            observations += [
+                [self._failure(source, node)]
                 for node in self.nodes
-                for sight in (ObservationSource.LOG, ObservationSource.QUORUM)
+                for source in (ObservationSource.LOG, ObservationSource.QUORUM)
             ]
         else:
-            if not self.polls_only and found.epoch >= self.leader_epoch:
-                self.leader_epoch = found.epoch
-                looks += [*self._read(found)]
-            self._answered(looks, [self._poll(now_ms, found)])
+            if not self.polls_only and polled_leader.epoch >= self.leader_epoch:
+                self.leader_epoch = polled_leader.epoch
+                observations += [*self._read(polled_leader)]
+            self._deliver_or_delay(observations, [self._poll(now_ms, polled_leader)])
         if now_ms // 1_000 % 5 == 0:
             for node, endpoint in self.recorded():
-                self._answered(looks, [self._probe(node, endpoint)])
+                self._deliver_or_delay(observations, [self._probe(node, endpoint)])
         if now_ms // 1_000 % 10 == 1 and not self.polls_only:
-            looks += [[self._view(node)] for node in self.nodes if self._reached(node)]
-        for events in looks:
+            observations += [[self._view(node)] for node in self.nodes if self._is_reachable(node)]
+        for events in observations:
             self.sequence += 1
-            yield Row(self.sequence, Millis(now_ms + self.skew_ms), events)
+            yield DecodedRow(self.sequence, Millis(now_ms + self.skew_ms), events)
 
-    def _answered(self, looks: list[list[Event]], events: list[Event]) -> None:
-        late = self.random.random() < self.slow
-        self.lates += late
-        (self.late if late else looks).append(events)
+    def _deliver_or_delay(self, observations: list[list[Event]], events: list[Event]) -> None:
+        delayed = self.random.random() < self.slow_probability
+        self.late_count += delayed
+        (self.delayed if delayed else observations).append(events)
 
     @property
     def bootstrap(self) -> tuple[str, ...]:
         return tuple(f"c{node.id}.test:9093" for node in self.nodes)
 
-    def _leader(self) -> Controller | None:
-        """Whoever answers as a leader, asked in any order: the newest of them or not."""
+    def _leader(self) -> SimulatedController | None:
+        """Returns a reachable controller that answers as a leader, not necessarily the newest."""
         asked = [*self.nodes]
         self.random.shuffle(asked)
-        return next((node for node in asked if self._reached(node) and node.leads), None)
+        return next((node for node in asked if self._is_reachable(node) and node.leads), None)
 
-    def _reached(self, node: Controller) -> bool:
-        return node.up and self.network.open(ME, node.id)
+    def _is_reachable(self, node: SimulatedController) -> bool:
+        return node.up and self.network.open(MONITOR_ID, node.id)
 
-    def _view(self, node: Controller) -> LeaderViewPolled:
+    def _view(self, node: SimulatedController) -> LeaderViewPolled:
         return LeaderViewPolled(
             endpoint=f"c{node.id}.test:9093",
             node=NodeId(node.id),
@@ -105,32 +104,32 @@ class Gatherer:
             log=None,
         )
 
-    def _unseen(self, sight: ObservationSource, node: Controller) -> ObservationFailed:
-        if not self.network.open(ME, node.id):
+    def _failure(self, source: ObservationSource, node: SimulatedController) -> ObservationFailed:
+        if not self.network.open(MONITOR_ID, node.id):
             reason = Reason.TIMED_OUT
         else:
             reason = Reason.NO_LEADER if node.up else Reason.REFUSED
-        return ObservationFailed(sight=sight, endpoint=f"c{node.id}.test:9093", reason=reason, detail=f"{reason}")
+        return ObservationFailed(source=source, endpoint=f"c{node.id}.test:9093", reason=reason, detail=f"{reason}")
 
-    def _read(self, leader: Controller) -> Iterator[list[Event]]:
+    def _read(self, leader: SimulatedController) -> Iterator[list[Event]]:
         log = leader.log
         if self.position < log.start:
             yield from self._snapshot(leader)
         epoch, end = log.end_of(self.last_epoch)
         if self.position and (epoch != self.last_epoch or end < self.position):
-            # DivergingEpoch, though only committed records were read.
+            # DivergingEpoch, although only committed records were read.
             yield [
                 ObservationFailed(
-                    sight=ObservationSource.LOG,
+                    source=ObservationSource.LOG,
                     endpoint=str(leader.endpoint),
                     reason=Reason.METADATA_LOST,
-                    detail=f"the logs part at offset {end}",
+                    detail=f"the logs diverge at offset {end}",
                 )
             ]
             self.position = self.last_epoch = 0
             return
         while True:
-            end = min(self.position + ANSWER_RECORDS, leader.high_watermark)
+            end = min(self.position + RESPONSE_RECORDS, leader.high_watermark)
             entries = log.entries[self.position : end]
             self.position = max(self.position, end)
             self.last_epoch = log.entries[self.position - 1].epoch if self.position else 0
@@ -148,7 +147,7 @@ class Gatherer:
             if self.position >= leader.high_watermark:
                 return
 
-    def _snapshot(self, leader: Controller) -> Iterator[list[Event]]:
+    def _snapshot(self, leader: SimulatedController) -> Iterator[list[Event]]:
         self.snapshots += 1
         last = leader.log.entries[leader.log.start - 1]
         records: list[LogEvent] = [
@@ -160,7 +159,7 @@ class Gatherer:
             yield [*whole[start : start + size]]
         self.position, self.last_epoch = leader.log.start, last.epoch
 
-    def _poll(self, now_ms: int, leader: Controller) -> QuorumPolled:
+    def _poll(self, now_ms: int, leader: SimulatedController) -> QuorumPolled:
         clock = now_ms + leader.skew_ms
         voters = leader.log.voters
         observers = [
@@ -180,11 +179,11 @@ class Gatherer:
             nodes=tuple(NodeEndpoints(id=voter.key.id, endpoints=voter.endpoints) for voter in voters),
         )
 
-    def _voter(self, leader: Controller, key: ReplicaKey, clock: int) -> Replica:
+    def _voter(self, leader: SimulatedController, key: ReplicaKey, clock: int) -> Replica:
         row = self._row(leader, key, clock)
         return replace(row, key=ReplicaKey(id=key.id, directory_id=None)) if leader.log.static else row
 
-    def _row(self, leader: Controller, key: ReplicaKey, clock: int) -> Replica:
+    def _row(self, leader: SimulatedController, key: ReplicaKey, clock: int) -> Replica:
         if key == leader.key:
             now = Millis(clock)
             return Replica(key=key, log_end_offset=Offset(len(leader.log)), last_fetch_ms=now, last_caught_up_ms=now)
@@ -198,20 +197,20 @@ class Gatherer:
             last_caught_up_ms=Millis(progress.caught_up_at_ms) if progress.caught_up_at_ms else None,
         )
 
-    def recorded(self) -> list[tuple[Controller, Endpoint]]:
-        """Each voter where the newest voter set has it."""
+    def recorded(self) -> list[tuple[SimulatedController, Endpoint]]:
+        """Returns each voter with its endpoint in the newest voter set."""
         newest = max(self.nodes, key=lambda node: (node.epoch, len(node.log)))
         by_id = {node.id: node for node in self.nodes}
         return [(by_id[voter.key.id], voter.endpoints[0]) for voter in newest.log.voters]
 
-    def _probe(self, node: Controller, endpoint: Endpoint) -> EndpointProbed:
-        place = self.network.places.get(endpoint)
+    def _probe(self, node: SimulatedController, endpoint: Endpoint) -> EndpointProbed:
+        place = self.network.endpoint_states.get(endpoint)
         resolution, connection, answer, by = Resolution.RESOLVED, Connection.REFUSED, Answer.NOT_ASKED, None
-        if place is Place.NAME_GONE:
-            resolution, connection = Resolution.NAME_GONE, Connection.NOT_TRIED
-        elif place is Place.TAKEN:
+        if place is EndpointState.NAME_NOT_FOUND:
+            resolution, connection = Resolution.NAME_NOT_FOUND, Connection.NOT_TRIED
+        elif place is EndpointState.TAKEN:
             connection, answer, by = Connection.ACCEPTED, Answer.OTHER_NODE, NodeId(99)
-        elif not self.network.open(ME, node.id):
+        elif not self.network.open(MONITOR_ID, node.id):
             connection = Connection.TIMED_OUT
         elif node.up and node.endpoint == endpoint and place is None:
             connection, answer, by = Connection.ACCEPTED, Answer.THIS_CLUSTER, NodeId(node.id)

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from connectors.event import LogEvent, TransactionBegan, TransactionEnded, VotersSet
+from connectors.log_event import LogEvent, TransactionBegan, TransactionEnded, VotersSet
 from rules.model.identifiers import ReplicaKey
 from rules.model.voter_set import Voter
 
 
-class Entry(NamedTuple):
-    """One record. Copies of one record are one object: two objects at one place are two histories."""
+class LogEntry(NamedTuple):
+    """One record. Copies of one record are one object: two objects at one offset are two histories."""
 
     epoch: int
     timestamp_ms: int
@@ -18,10 +18,10 @@ class Entry(NamedTuple):
 
 
 class MetadataLog:
-    """Entries by offset. What lies below `start` is kept in a snapshot alone: nobody can fetch it any more."""
+    """Entries by offset. Entries below `start` are only in a snapshot and cannot be fetched."""
 
     def __init__(self, bootstrap: tuple[Voter, ...] = ()) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[LogEntry] = []
         self.start = 0
         self.bootstrap = bootstrap
         """The voters that the directory was formatted with."""
@@ -42,7 +42,7 @@ class MetadataLog:
 
     @property
     def previous(self) -> tuple[Voter, ...]:
-        """The set before the latest: what counts again if that is cut off."""
+        """The set before the latest: it counts again if the latest is truncated."""
         return self.sets[-2][1] if len(self.sets) > 1 else self.bootstrap
 
     @property
@@ -51,11 +51,11 @@ class MetadataLog:
 
     @property
     def static(self) -> bool:
-        """By controller.quorum.voters: kraft.version 0, no VotersRecord, no directory ids."""
+        """True for controller.quorum.voters: kraft.version 0, no VotersRecord, no directory ids."""
         return not self.sets
 
     def stable_end(self, end: int) -> int:
-        """Where a snapshot of what stands below `end` may end: never within a transaction (KIP-868)."""
+        """Returns the possible end of a snapshot of the entries below `end`: never within a transaction (KIP-868)."""
         for offset in range(end - 1, -1, -1):
             event = self.entries[offset].event
             if isinstance(event, TransactionEnded):
@@ -64,27 +64,27 @@ class MetadataLog:
                 return offset
         return end
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[LogEntry]) -> None:
         for entry in entries:
             if isinstance(entry.event, VotersSet):
                 self.sets.append((len(self.entries), entry.event.voters))
             self.entries.append(entry)
 
     def truncate(self, end: int, *, reverts: bool = True) -> None:
-        """Cut everything from this offset on; voter sets that stood there never were (K046)."""
+        """Truncates the log at this offset and reverts the voter sets above it (K046)."""
         del self.entries[end:]
         self.start = min(self.start, end)
         while reverts and self.sets and self.sets[-1][0] >= end:
             self.sets.pop()
 
-    def replace(self, entries: Sequence[Entry]) -> None:
-        """A snapshot takes the place of everything."""
+    def replace(self, entries: Sequence[LogEntry]) -> None:
+        """Replaces the log by a snapshot."""
         self.entries, self.sets = [], []
         self.append(entries)
         self.start = len(self.entries)
 
     def end_of(self, epoch: int) -> tuple[int, int]:
-        """The newest epoch here that is not newer than this one, and its end offset (DivergingEpoch)."""
+        """Returns the largest epoch in the log that is not above this one, and its end offset (DivergingEpoch)."""
         end = len(self.entries)
         while end and self.entries[end - 1].epoch > epoch:
             end -= 1

@@ -1,4 +1,4 @@
-"""A Network that delays, loses and parts, by the seed."""
+"""A Network that delays and loses messages and can be partitioned, by the seed."""
 
 import heapq
 from enum import Enum
@@ -9,72 +9,72 @@ from rules.model.identifiers import Endpoint
 from tests.simulation.raft_messages import Message
 
 
-class Place(Enum):
-    """What stands at an endpoint that no longer leads to its controller."""
+class EndpointState(Enum):
+    """Why a recorded endpoint does not reach its controller."""
 
-    NAME_GONE = "name gone"
+    NAME_NOT_FOUND = "name gone"
     CLOSED = "closed"
-    """Nobody listens there, though the controller runs."""
+    """No process listens there, although the controller runs."""
     TAKEN = "taken"
     """Another node answers there."""
 
 
-class Letter(NamedTuple):
+class Envelope(NamedTuple):
     sender: int
     receiver: int
     message: Message
 
 
 class Network:
-    """Letters under way. `islands` parts the nodes: who is on different islands cannot talk.
+    """Messages in transit. Nodes in different `network_partitions` cannot reach each other.
 
-    Established connections do not ask what stands at an endpoint: only who dials anew finds out.
+    An endpoint's state affects only new connections, not established ones.
     """
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        self.loss = 0.0
-        self.slow = 0.0
-        self.islands: dict[int, int] = {}
+        self.loss_probability = 0.0
+        self.slow_probability = 0.0
+        self.network_partitions: dict[int, int] = {}
         self.one_way: set[tuple[int, int]] = set()
-        self.places: dict[Endpoint, Place] = {}
+        self.endpoint_states: dict[Endpoint, EndpointState] = {}
         self.connected: set[tuple[int, int]] = set()
-        self._under_way: list[tuple[int, int, Letter]] = []
+        self._in_transit: list[tuple[int, int, Envelope]] = []
         self._number = 0
 
     def send(self, now_ms: int, sender: int, receiver: int, message: Message) -> None:
-        if not self.open(sender, receiver) or self.random.random() < self.loss:
+        if not self.open(sender, receiver) or self.random.random() < self.loss_probability:
             return
         delay = self.random.randint(1, 20)
-        if self.slow and self.random.random() < self.slow:
+        if self.slow_probability and self.random.random() < self.slow_probability:
             delay = self.random.randint(100, 3_000)
         self._number += 1
-        heapq.heappush(self._under_way, (now_ms + delay, self._number, Letter(sender, receiver, message)))
+        heapq.heappush(self._in_transit, (now_ms + delay, self._number, Envelope(sender, receiver, message)))
 
-    def dial(self, sender: int, receiver: int, endpoint: Endpoint) -> bool:
-        """Whether a letter to this endpoint reaches its controller: by a connection that stands, or a new one."""
+    def connect(self, sender: int, receiver: int, endpoint: Endpoint) -> bool:
+        """Returns whether a message to this endpoint reaches its controller, by an established or a new connection."""
         if (sender, receiver) in self.connected:
             return True
-        if endpoint in self.places:
+        if endpoint in self.endpoint_states:
             return False
         self.connected.add((sender, receiver))
         return True
 
-    def hang_up(self, node: int) -> None:
-        """A process ended, and its connections with it."""
+    def disconnect(self, node: int) -> None:
+        """Closes a stopped process's connections."""
         self.connected = {pair for pair in self.connected if node not in pair}
 
     def open(self, sender: int, receiver: int) -> bool:
-        same = self.islands.get(sender, 0) == self.islands.get(receiver, 0)
+        same = self.network_partitions.get(sender, 0) == self.network_partitions.get(receiver, 0)
         return same and (sender, receiver) not in self.one_way
 
     def next_ms(self) -> int | None:
-        return self._under_way[0][0] if self._under_way else None
+        return self._in_transit[0][0] if self._in_transit else None
 
-    def take(self) -> Letter:
-        return heapq.heappop(self._under_way)[2]
+    def take(self) -> Envelope:
+        return heapq.heappop(self._in_transit)[2]
 
-    def heal(self) -> None:
-        self.loss = self.slow = 0.0
-        self.islands.clear()
+    def restore(self) -> None:
+        self.loss_probability = self.slow_probability = 0.0
+        self.network_partitions.clear()
         self.one_way.clear()

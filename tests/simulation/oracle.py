@@ -1,10 +1,10 @@
-"""An Oracle: what committed records come to, kept as dumbly as possible. It shares no line with the replay."""
+"""An Oracle: a simple reference for the state after the committed records. It shares no code with the replay."""
 
 import copy
 from collections import Counter
 from dataclasses import dataclass, field
 
-from connectors.event import (
+from connectors.log_event import (
     BrokerChanged,
     BrokerRegistered,
     BrokerUnregistered,
@@ -25,7 +25,7 @@ from rules.model.identifiers import Endpoint, ReplicaKey
 
 
 @dataclass(slots=True)
-class Partition:
+class OraclePartition:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     elr: tuple[int, ...]
@@ -33,18 +33,18 @@ class Partition:
     leader: int | None
     recovering: bool
     leader_epoch: int
-    """Raised by each change of the leader, to none as well."""
+    """Raised by each change of the leader, also to no leader."""
     partition_epoch: int
     """Raised by each change."""
     since: int = -1
     """The offset of the record that made it RECOVERING."""
     before: frozenset[int] = frozenset()
-    """Who was in sync before that, and before any further unclean election."""
+    """The in-sync replicas before that, and before any further unclean election."""
 
 
 @dataclass(slots=True)
-class Transaction:
-    """Begun and not ended: what it holds does not count."""
+class OracleTransaction:
+    """An open transaction: its records do not count yet."""
 
     offset: int
     epoch: int
@@ -62,68 +62,68 @@ class Oracle:
     brokers: dict[int, tuple[str, bool, bool]] = field(default_factory=dict)
     """Incarnation, fenced, in controlled shutdown."""
     topics: dict[str, str] = field(default_factory=dict)
-    partitions: dict[tuple[str, int], Partition] = field(default_factory=dict)
-    transaction: Transaction | None = None
-    tally: Counter[str] = field(default_factory=Counter)
-    """What was committed, and how often."""
+    partitions: dict[tuple[str, int], OraclePartition] = field(default_factory=dict)
+    transaction: OracleTransaction | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+    """The number of committed events by kind."""
 
     @property
-    def recovering(self) -> dict[tuple[str, int], Partition]:
-        return {where: one for where, one in self.partitions.items() if one.recovering}
+    def recovering(self) -> dict[tuple[str, int], OraclePartition]:
+        return {key: one for key, one in self.partitions.items() if one.recovering}
 
-    def as_if_ended(self) -> "Oracle":
-        """What would be, did the open transaction end now: what its own writer goes by."""
+    def with_transaction_applied(self) -> "Oracle":
+        """Returns the state as if the open transaction ended now: the active controller's own view."""
         if self.transaction is None:
             return self
         other = copy.deepcopy(self)
         for event in self.transaction.held:
-            other.count(event)
+            other.apply_effective(event)
         return other
 
     def apply(self, event: LogEvent | None) -> None:
-        """The record at `end`."""
+        """Applies the record at `end`."""
         self.end += 1
         match event:
             case None:
                 return
             case LeaderChanged():
-                self.tally["elections"] += 1
+                self.counts["elections"] += 1
             case KRaftVersionSet():
-                self.tally["upgrades to kraft.version 1"] += event.version > self.kraft_version and self.end > 3
+                self.counts["upgrades to kraft.version 1"] += event.version > self.kraft_version and self.end > 3
                 self.kraft_version = event.version
             case VotersSet():
                 self.voters = frozenset(voter.key for voter in event.voters)
-                self.tally["voter sets"] += 1
+                self.counts["voter sets"] += 1
             case TransactionBegan():
-                self.transaction = Transaction(event.at.offset, event.at.leader_epoch)
+                self.transaction = OracleTransaction(event.at.offset, event.at.leader_epoch)
             case TransactionEnded():
-                self.tally["transactions aborted" if event.aborted else "transactions ended"] += 1
+                self.counts["transactions aborted" if event.aborted else "transactions ended"] += 1
                 held, self.transaction = self.transaction, None
                 for record in held.held if held and not event.aborted else ():
-                    self.count(record)
+                    self.apply_effective(record)
             case _ if self.transaction is not None:
                 self.transaction.held.append(event)
             case _:
-                self.count(event)
+                self.apply_effective(event)
 
-    def count(self, event: LogEvent) -> None:
-        """A record that counts from now on."""
+    def apply_effective(self, event: LogEvent) -> None:
+        """Applies a record that is not held in a transaction."""
         match event:
             case ControllerRegistered():
                 self.controllers[event.id] = (event.incarnation_id, event.endpoints[0])
             case BrokerRegistered():
                 self.brokers[event.id] = (event.incarnation_id, event.fenced, event.in_controlled_shutdown)
-                self.tally["brokers registered"] += 1
+                self.counts["brokers registered"] += 1
             case BrokerChanged():
                 incarnation, fenced, leaving = self.brokers[event.id]
                 fenced = fenced if event.fenced is None else event.fenced
                 leaving = leaving if event.in_controlled_shutdown is None else event.in_controlled_shutdown
                 self.brokers[event.id] = (incarnation, fenced, leaving)
-                self.tally["brokers fenced"] += bool(event.fenced)
-                self.tally["controlled shutdowns"] += bool(event.in_controlled_shutdown)
+                self.counts["brokers fenced"] += bool(event.fenced)
+                self.counts["controlled shutdowns"] += bool(event.in_controlled_shutdown)
             case BrokerUnregistered():
                 del self.brokers[event.id]
-                self.tally["brokers unregistered"] += 1
+                self.counts["brokers unregistered"] += 1
             case PartitionChanged():
                 self._change(event, self.partitions[event.topic_id, event.partition])
             case _:
@@ -133,19 +133,19 @@ class Oracle:
         match event:
             case TopicCreated():
                 self.topics[event.topic_id] = event.name
-                self.tally["topics created"] += 1
+                self.counts["topics created"] += 1
             case TopicRemoved():
                 del self.topics[event.topic_id]
-                self.partitions = {where: one for where, one in self.partitions.items() if where[0] != event.topic_id}
-                self.tally["topics removed"] += 1
+                self.partitions = {key: one for key, one in self.partitions.items() if key[0] != event.topic_id}
+                self.counts["topics removed"] += 1
             case ElrCleared():
                 for (topic, _), one in self.partitions.items():
                     if event.topic in (None, self.topics[topic]) and (one.elr or one.last_known_elr):
                         one.elr = one.last_known_elr = ()
                         one.partition_epoch += 1
-                self.tally["ELRs cleared"] += 1
+                self.counts["ELRs cleared"] += 1
             case PartitionSet():
-                self.partitions[event.topic_id, event.partition] = Partition(
+                self.partitions[event.topic_id, event.partition] = OraclePartition(
                     event.replicas,
                     event.isr,
                     event.elr,
@@ -158,7 +158,7 @@ class Oracle:
             case _:
                 pass
 
-    def _change(self, event: PartitionChanged, one: Partition) -> None:
+    def _change(self, event: PartitionChanged, one: OraclePartition) -> None:
         was, isr, elr = one.recovering, one.isr, one.elr
         one.isr = isr if event.isr is None else event.isr
         one.elr = elr if event.elr is None else event.elr
@@ -169,11 +169,11 @@ class Oracle:
         one.recovering = was if event.recovering is None else event.recovering
         if one.recovering and not was:
             one.since, one.before = event.at.offset, frozenset(isr)
-            self.tally["unclean elections"] += 1
+            self.counts["unclean elections"] += 1
         elif one.recovering and one.isr and {*isr, *elr} and not {*isr, *elr} & {*one.isr}:
             one.before |= frozenset(isr)
-            self.tally["unclean elections"] += 1
+            self.counts["unclean elections"] += 1
         elif was and not one.recovering:
-            self.tally["partitions recovered"] += 1
+            self.counts["partitions recovered"] += 1
         elif event.leader_set and one.leader in elr and not was:
-            self.tally["clean elections from the ELR"] += 1
+            self.counts["clean elections from the ELR"] += 1

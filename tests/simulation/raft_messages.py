@@ -1,22 +1,22 @@
-"""What controllers say to each other: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch (KIP-595, KIP-853)."""
+"""The messages between controllers: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch (KIP-595, KIP-853)."""
 
 from typing import NamedTuple, TypeAlias
 
 from rules.model.identifiers import ReplicaKey
-from tests.simulation.metadata_log import Entry
+from tests.simulation.metadata_log import LogEntry
 
 
-class Vote(NamedTuple):
+class VoteRequest(NamedTuple):
     candidate: ReplicaKey
     voter: ReplicaKey
     epoch: int
     last_epoch: int
     end_offset: int
     pre: bool
-    """A Pre-Vote (KIP-996): asks whether a vote would be given, and changes nothing."""
+    """A pre-vote (KIP-996): asks whether the voter would grant its vote, and changes nothing."""
 
 
-class Voted(NamedTuple):
+class VoteResponse(NamedTuple):
     voter: ReplicaKey
     epoch: int
     granted: bool
@@ -33,29 +33,29 @@ class EndQuorumEpoch(NamedTuple):
     voter: ReplicaKey
     epoch: int
     successors: tuple[ReplicaKey, ...]
-    """Who should stand next: the longest logs first."""
+    """The preferred successors, longest logs first."""
 
 
-class Fetch(NamedTuple):
+class FetchRequest(NamedTuple):
     replica: ReplicaKey
     epoch: int
     offset: int
     last_epoch: int
 
 
-class Fetched(NamedTuple):
-    """Records, or where the logs part, or a whole snapshot; from who does not lead only whom it knows as leader."""
+class FetchResponse(NamedTuple):
+    """Records, a diverging epoch, or a whole snapshot; from a non-leader only the leader that it knows."""
 
     leader: int | None
     epoch: int
     offset: int = 0
     last_epoch: int = 0
-    """With `offset`: what was asked. An answer to an older question is dropped."""
-    entries: tuple[Entry, ...] = ()
+    """With `offset`: the position in the request. A response to an older request is dropped."""
+    entries: tuple[LogEntry, ...] = ()
     high_watermark: int = 0
     diverging: tuple[int, int] | None = None
-    snapshot: tuple[Entry, ...] | None = None
+    snapshot: tuple[LogEntry, ...] | None = None
     served: bool = False
 
 
-Message: TypeAlias = Vote | Voted | BeginQuorumEpoch | EndQuorumEpoch | Fetch | Fetched
+Message: TypeAlias = VoteRequest | VoteResponse | BeginQuorumEpoch | EndQuorumEpoch | FetchRequest | FetchResponse

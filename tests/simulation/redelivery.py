@@ -1,42 +1,42 @@
-"""Re-delivery: a second monitor that gets the same observations as Spark hands them on after trouble.
+"""RedeliveredMonitor: a second monitor that gets the same observations as Spark delivers them after failures.
 
-In batches of any size, out of order, some again that were delivered before, and after a crash all since the last
-checkpoint once more. It must come to the same as the monitor that got each observation once and in order (K048).
+Batches have any size and order, contain some observations again, and after a crash all since the last checkpoint. The
+result must equal that of the monitor that got each observation once and in order (K048).
 """
 
 from collections.abc import Callable, Sequence
 from random import Random
 
 from rules.alert import Alert
-from streaming.replay.cluster_monitor import Row, Watch
+from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 
 KEPT = 60
-"""How many observations that were delivered may come again."""
+"""The number of newest observations that may be delivered again."""
 
 
-class Redelivery:
-    """`make` gives the watch that a blob holds, or a new one."""
+class RedeliveredMonitor:
+    """`make` returns the monitor of a blob, or a new one."""
 
-    def __init__(self, random: Random, make: Callable[[bytes | None], Watch]) -> None:
+    def __init__(self, random: Random, make: Callable[[bytes | None], ClusterMonitor]) -> None:
         self.random = random
         self.make = make
-        self.watch = make(None)
+        self.monitor = make(None)
         self.blob: bytes | None = None
-        self.delivered: list[Row] = []
-        self.since: list[Row] = []
-        """Delivered since the checkpoint."""
-        self.told: list[Alert] = []
-        """Told since the checkpoint."""
-        self.batch: list[Row] = []
+        self.delivered: list[DecodedRow] = []
+        self.since: list[DecodedRow] = []
+        """Observations since the checkpoint."""
+        self.alerts: list[Alert] = []
+        """Alerts since the checkpoint."""
+        self.batch: list[DecodedRow] = []
         self.expected: list[Alert] = []
         self.size = 1
         self.duplicates = 0
         self.crashes = 0
 
-    def take(self, row: Row, told: Sequence[Alert]) -> str | None:
-        """An observation, and what the other monitor told at it; in words what came out else than there."""
+    def take(self, row: DecodedRow, alerts: Sequence[Alert]) -> str | None:
+        """Takes an observation and the first monitor's alerts for it; returns the difference in words, or None."""
         self.batch.append(row)
-        self.expected += told
+        self.expected += alerts
         return self._deliver() if len(self.batch) >= self.size else None
 
     def _deliver(self) -> str | None:
@@ -44,28 +44,28 @@ class Redelivery:
         self.duplicates += len(again)
         rows = [*self.batch, *again]
         self.random.shuffle(rows)
-        told = self.watch.observe(_in_order(rows))
-        if list(told) != self.expected:
-            return f"observations in batches told {told}, one by one {self.expected}"
+        alerts = self.monitor.observe(_in_order(rows))
+        if list(alerts) != self.expected:
+            return f"observations in batches gave {alerts}, one by one {self.expected}"
         self.since += self.batch
-        self.told += told
+        self.alerts += alerts
         self.delivered = [*self.delivered, *self.batch][-KEPT:]
         self.batch, self.expected, self.size = [], [], self.random.randint(1, 12)
         dice = self.random.random()
         if dice < 0.02:
             return self._crash()
         if dice < 0.1:
-            self.blob, self.since, self.told = self.watch.to_bytes(), [], []
+            self.blob, self.since, self.alerts = self.monitor.to_bytes(), [], []
         return None
 
     def _crash(self) -> str | None:
-        """Nothing since the checkpoint was kept: it is delivered and told again, the same."""
+        """Restarts from the checkpoint: everything since then is delivered again and gives the same alerts."""
         self.crashes += 1
-        self.watch = self.make(self.blob)
-        told = self.watch.observe(_in_order(self.since))
-        return None if list(told) == self.told else f"delivered again it tells {told}, at first it told {self.told}"
+        self.monitor = self.make(self.blob)
+        alerts = self.monitor.observe(_in_order(self.since))
+        return None if list(alerts) == self.alerts else f"redelivered it gives {alerts}, at first it gave {self.alerts}"
 
 
-def _in_order(rows: Sequence[Row]) -> list[Row]:
-    """As the step sorts what Spark hands it."""
+def _in_order(rows: Sequence[DecodedRow]) -> list[DecodedRow]:
+    """Sorts rows as the step does."""
     return sorted(rows, key=lambda row: row.sequence)

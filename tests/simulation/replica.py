@@ -1,20 +1,20 @@
-"""A Replica: a log and the disk under it, and how it follows whoever leads. It fetches; nobody pushes (KIP-595).
+"""A Replica: a log on a disk, which follows the leader by fetching (KIP-595).
 
-On disk, and kept over a crash: directory id, log, epoch and vote. All else is forgotten.
+Directory id, log, epoch and vote are on disk and survive a crash. All other state is lost.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from connectors.event import At
+from connectors.log_event import RecordPosition
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.voter_set import Voter
-from tests.simulation.ground_truth import Truth
+from tests.simulation.ground_truth import GroundTruth
 from tests.simulation.metadata_log import MetadataLog
 from tests.simulation.network import Network
-from tests.simulation.raft_messages import Fetch, Fetched, Message
-from tests.simulation.replica_progress import Progress
+from tests.simulation.raft_messages import FetchRequest, FetchResponse, Message
+from tests.simulation.replica_progress import ReplicaProgress
 
 FETCH_TIMEOUT_MS = 2_000
 ELECTION_MS = (1_000, 2_000)
@@ -22,19 +22,19 @@ ELECTION_MS = (1_000, 2_000)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Replica:
-    """`faults` names what is broken on purpose: see `faults`."""
+    """`faults` are names of `planted_faults.FAULTS`."""
 
     id: int
     directory: str
     port: int
     log: MetadataLog
     network: Network
-    truth: Truth
+    ground_truth: GroundTruth
     random: Random
     peers: "Sequence[Replica]"
     faults: frozenset[str] = frozenset()
     static: bool = False
-    """Formatted for controller.quorum.voters: its first leader writes no voters."""
+    """Formatted for controller.quorum.voters: its first leader writes no VotersRecord."""
     up: bool = True
     skew_ms: int = 0
     incarnation: int = 0
@@ -50,7 +50,7 @@ class Replica:
     fetch_due_ms: int = 0
     begin_due_ms: int = 0
     votes: set[ReplicaKey] = field(default_factory=set)
-    progress: dict[ReplicaKey, Progress] = field(default_factory=dict)
+    progress: dict[ReplicaKey, ReplicaProgress] = field(default_factory=dict)
     led_since_ms: int = 0
     key: ReplicaKey = field(init=False)
 
@@ -77,37 +77,37 @@ class Replica:
 
     def stop(self) -> None:
         self.up = self.leads = self.candidate = self.prospective = False
-        self.network.hang_up(self.id)
+        self.network.disconnect(self.id)
 
     def lose_disk(self, directory: str) -> None:
-        """Formatted again, without initial controllers: another replica under the same node id."""
+        """Formats an empty disk without initial controllers: another replica with the same node id."""
         self.stop()
         self.directory, self.log = directory, MetadataLog()
         self.key = replace(self.key, directory_id=DirectoryId(directory))
         self.epoch, self.voted, self.high_watermark = 0, None, 0
 
-    def at(self, now_ms: int) -> At:
-        """Where and when the next record will stand."""
-        return At(
+    def at(self, now_ms: int) -> RecordPosition:
+        """Returns the position of the next record."""
+        return RecordPosition(
             offset=Offset(len(self.log)), leader_epoch=Epoch(self.epoch), timestamp_ms=Millis(now_ms + self.skew_ms)
         )
 
-    def _dial(self, now_ms: int, voter: Voter, message: Message) -> None:
-        """Voters are dialled where the log says, and nowhere else."""
+    def _connect(self, now_ms: int, voter: Voter, message: Message) -> None:
+        """Sends a message to a voter, only at its endpoint in the log."""
         peer = next((peer for peer in self.peers if peer.id == voter.key.id), None)
-        where = voter.endpoints[0]
-        if peer is not None and peer.endpoint == where and self.network.dial(self.id, peer.id, where):
+        endpoint = voter.endpoints[0]
+        if peer is not None and peer.endpoint == endpoint and self.network.connect(self.id, peer.id, endpoint):
             self.network.send(now_ms, self.id, peer.id, message)
 
-    def _become(self, now_ms: int, epoch: int) -> None:
-        """A newer epoch, whose leader is not known."""
+    def _become_unattached(self, now_ms: int, epoch: int) -> None:
+        """Changes to a newer epoch without a known leader."""
         self.epoch, self.voted, self.leader = epoch, None, None
         self.leads = self.candidate = self.prospective = False
         self.deadline_ms = now_ms + self.random.randint(*ELECTION_MS)
 
     def _follow(self, now_ms: int, epoch: int, leader: int | None) -> None:
         if epoch > self.epoch:
-            self._become(now_ms, epoch)
+            self._become_unattached(now_ms, epoch)
         if leader is not None and leader != self.id and not self.leads:
             self.leader, self.candidate, self.prospective = leader, False, False
             self.deadline_ms = now_ms + FETCH_TIMEOUT_MS + self.random.randint(0, 1_000)
@@ -117,11 +117,11 @@ class Replica:
         target = self.random.choice(self.peers)
         if self.leader not in (None, self.id):
             target = next(peer for peer in self.peers if peer.id == self.leader)
-        if target is not self and self.network.dial(self.id, target.id, target.endpoint):
-            request = Fetch(self.key, self.epoch, len(self.log), self.log.last_epoch)
+        if target is not self and self.network.connect(self.id, target.id, target.endpoint):
+            request = FetchRequest(self.key, self.epoch, len(self.log), self.log.last_epoch)
             self.network.send(now_ms, self.id, target.id, request)
 
-    def _fetched(self, now_ms: int, answer: Fetched) -> None:
+    def _handle_fetch_response(self, now_ms: int, answer: FetchResponse) -> None:
         if answer.epoch < self.epoch or self.leads:
             return
         self._follow(now_ms, answer.epoch, answer.leader)
@@ -133,16 +133,16 @@ class Replica:
         if answer.diverging is not None:
             epoch, end = answer.diverging
             end = min(end, log.end_of(epoch)[1])
-            self.truth.truncating(self, end)
+            self.ground_truth.check_truncation(self, end)
             log.truncate(end, reverts="keeps-voters" not in self.faults)
             self.high_watermark = min(self.high_watermark, end)
-            self.truth.truncated(log)
+            self.ground_truth.check_truncated(log)
         elif answer.snapshot is not None:
             if len(answer.snapshot) > len(log):
                 log.replace(answer.snapshot)
                 self.high_watermark = len(log)
         else:
-            self.truth.copied(self, answer.offset, answer.entries)
+            self.ground_truth.check_copied(self, answer.offset, answer.entries)
             log.append(answer.entries)
             known = answer.high_watermark if "mark-beyond" in self.faults else min(answer.high_watermark, len(log))
             self.high_watermark = max(self.high_watermark, known)

@@ -1,11 +1,11 @@
-"""Progress of a replica, as its leader sees it."""
+"""The progress of a replica, as its leader has it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Progress:
-    """What a leader knows of a replica. Times are the leader's clock."""
+class ReplicaProgress:
+    """A replica's progress. Times are the leader's clock."""
 
     end_offset: int
     fetched_at_ms: int

@@ -1,7 +1,7 @@
-"""A Simulation: a quorum, its network, its people and its monitor, one event after the other, all by one seed.
+"""A Simulation: a quorum, its network, its operators and its monitor, one event after the other, from one seed.
 
-A step is one event: a message delivered, a controller that wakes, half a second of activity, a deed of chaos, or one
-look of the gatherer. The same seed gives the same steps.
+A step is one event: a delivered message, a controller's timer, half a second of activity, an injected fault, or one
+observation by the gatherer. The same seed gives the same steps.
 """
 
 import heapq
@@ -9,13 +9,13 @@ from random import Random
 
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.voter_set import Voter
-from tests.simulation.activity import Activity, Phase
-from tests.simulation.alert_checker import Judge
-from tests.simulation.conditions import in_sight, possible, standing
-from tests.simulation.controller import Controller
-from tests.simulation.fault_injection import Chaos
-from tests.simulation.gatherer import Gatherer
-from tests.simulation.ground_truth import Broken, Truth
+from tests.simulation.activity import ClusterActivity, Phase
+from tests.simulation.alert_checker import AlertChecker
+from tests.simulation.conditions import expected, is_observable, possible
+from tests.simulation.controller import SimulatedController
+from tests.simulation.fault_injection import FaultInjection
+from tests.simulation.gatherer import SimulatedGatherer
+from tests.simulation.ground_truth import BrokenInvariant, GroundTruth
 from tests.simulation.metadata_log import MetadataLog
 from tests.simulation.network import Network
 from tests.simulation.planted_faults import FAULTS
@@ -23,20 +23,19 @@ from tests.simulation.planted_faults import FAULTS
 START_MS = 1_700_000_000_000
 WAKE_MS = 100
 QUIET_MS = 60_000
-"""At first nothing is done to the quorum."""
+"""The time before the first fault."""
 FAULTY_QUIET_MS = 5_000
-CHAOS_MS = (40_000, 120_000)
-NEGLECT_MS = (100_000, 100_000, 400_000)
-"""Everything runs again, and nobody mends what does not mend itself: longer than the holds of a minute, and at times
-than those of five."""
+FAULTS_MS = (40_000, 120_000)
+UNATTENDED_MS = (100_000, 100_000, 400_000)
+"""Everything runs again, but no operator acts: longer than the holds of a minute, and sometimes than those of five."""
 CALM_MS = 150_000
-"""Long enough to mend everything, and for every hold and clear after that."""
+"""Long enough for a complete recovery, and for every hold and clear after it."""
 BUSY_MS = 50_000
 INSPECTION_STEPS = 5_000
 
 
 class Simulation:
-    """Everything by this seed."""
+    """One simulated quorum and its monitor."""
 
     def __init__(
         self,
@@ -48,15 +47,15 @@ class Simulation:
         controllers: int | None = None,
         static: bool | None = None,
     ) -> None:
-        """A quorum of one to five controllers.
+        """Creates a quorum of one to five controllers.
 
         Args:
-            seed: of all chance there is.
-            faults: names of `faults.FAULTS` that are broken on purpose.
-            strict: False enforces nothing, so that one sees what the monitor tells of what is broken.
-            controllers: how many voters there are at first; None leaves it to the seed.
-            static: whether it begins by controller.quorum.voters; None leaves it to the seed.
-            polls_only: the monitor may DESCRIBE and nothing else: it reads no log.
+            seed: of all random choices.
+            faults: names of `planted_faults.FAULTS`.
+            strict: False raises nothing, to test which alerts a planted fault causes.
+            controllers: the initial number of voters; None: chosen by the seed.
+            static: whether it starts with controller.quorum.voters; None: chosen by the seed.
+            polls_only: the monitor has only DESCRIBE permission and reads no log.
         """
         self.seed = seed
         self.random = Random(seed)
@@ -64,63 +63,67 @@ class Simulation:
         self.steps = 0
         assert faults <= set(FAULTS), faults
         self.faults, self.strict = faults, strict
-        self.truth = Truth(strict=strict)
+        self.ground_truth = GroundTruth(strict=strict)
         self.network = Network(self.random)
-        self.nodes: list[Controller] = []
+        self.nodes: list[SimulatedController] = []
         self.static = (not faults and self.random.random() < 0.2) if static is None else static
-        """Begins as a quorum by controller.quorum.voters, and is upgraded once."""
-        self._form(controllers or (3 if faults else self.random.choice((1, 3, 3, 3, 4, 5, 5))))
-        self.activity = Activity(self.random, self.nodes, self.truth.oracle, faults, led_at_ms=self.now_ms)
-        self.gatherer = Gatherer(self.random, self.nodes, self.network, polls_only)
+        """Starts with controller.quorum.voters, and is upgraded once."""
+        self._create_controllers(controllers or (3 if faults else self.random.choice((1, 3, 3, 3, 4, 5, 5))))
+        self.activity = ClusterActivity(
+            self.random, self.nodes, self.ground_truth.oracle, faults, led_at_ms=self.now_ms
+        )
+        self.gatherer = SimulatedGatherer(self.random, self.nodes, self.network, polls_only)
         self.gatherer.skew_ms = self.random.choice((0, 0, -3_600_000, 3_600_000, 90_000))
-        self.chaos = Chaos(self.random, self.nodes, self.network, self.gatherer)
-        self.judge = Judge(self.truth, self.gatherer.bootstrap, strict and not polls_only, redelivered=seed % 3 == 0)
-        self.phase = Phase.CALM
-        self.calms = 0
-        """How many times all was well again, and was judged to be."""
+        self.fault_injection = FaultInjection(self.random, self.nodes, self.network, self.gatherer)
+        self.checker = AlertChecker(
+            self.ground_truth, self.gatherer.bootstrap, strict and not polls_only, redelivered=seed % 3 == 0
+        )
+        self.phase = Phase.QUIET_RULES
+        self.calm_phases = 0
+        """The number of complete recoveries that were checked."""
         self.phase_ends_ms = START_MS + (FAULTY_QUIET_MS if faults else QUIET_MS)
         self.last = ""
         self._agenda: list[tuple[int, int, str, int]] = []
         self._number = 0
-        self._woken = len(self.nodes)
+        self._ticking = len(self.nodes)
         for number in range(len(self.nodes)):
-            self._plan(self.random.randint(1, WAKE_MS), "wake", number)
-        for delay_ms, what in ((500, "act"), (1_000, "look"), (1_500, "strike")):
-            self._plan(delay_ms, what)
+            self._schedule(self.random.randint(1, WAKE_MS), "tick", number)
+        for delay_ms, what in ((500, "act"), (1_000, "observe"), (1_500, "inject")):
+            self._schedule(delay_ms, what)
 
     def run(self, steps: int) -> None:
-        """That many steps more.
+        """Runs this number of steps.
 
         Raises:
-            Broken: by the quorum, or by what the monitor says: with seed, step and how to see it again.
+            BrokenInvariant: by the quorum or the monitor; with seed, step and the command to reproduce it.
         """
         end = self.steps + steps
         while self.steps < end:
             try:
                 self.step()
-            except Broken as broken:
-                raise Broken(f"{broken}\n{self.where()}") from broken
+            except BrokenInvariant as broken:
+                raise BrokenInvariant(f"{broken}\n{self.location()}") from broken
 
-    def where(self) -> str:
-        """One line to come here again."""
+    def location(self) -> str:
+        """Returns the position and the command to reproduce it, in one line."""
         seconds = (self.now_ms - START_MS) / 1000
         again = f"make simulate SEED={self.seed} STEPS={self.steps}"
         return f"seed {self.seed}, step {self.steps}, second {seconds:.1f}, at {self.last}: {again}"
 
     def step(self) -> None:
         self.steps += 1
-        letter_ms = self.network.next_ms()
-        if letter_ms is not None and letter_ms <= self._agenda[0][0]:
-            self.now_ms = letter_ms
+        delivery_ms = self.network.next_ms()
+        if delivery_ms is not None and delivery_ms <= self._agenda[0][0]:
+            self.now_ms = delivery_ms
             self._deliver()
         else:
             self.now_ms, _, what, number = heapq.heappop(self._agenda)
             self.last = what
             getattr(self, f"_{what}")(number)
         if self.steps % INSPECTION_STEPS == 0:
-            self.truth.inspect(self.nodes)
+            self.ground_truth.inspect(self.nodes)
 
-    def _form(self, voters: int) -> None:
+    def _create_controllers(self, voters: int) -> None:
         initial = tuple(
             Voter(
                 key=ReplicaKey(id=NodeId(number), directory_id=DirectoryId(f"dir{number}")),
@@ -130,13 +133,13 @@ class Simulation:
         )
         for voter in initial:
             self.nodes.append(
-                Controller(
+                SimulatedController(
                     id=voter.key.id,
                     directory=f"dir{voter.key.id}",
                     port=9_093,
                     log=MetadataLog(initial),
                     network=self.network,
-                    truth=self.truth,
+                    ground_truth=self.ground_truth,
                     random=self.random,
                     peers=self.nodes,
                     faults=self.faults,
@@ -146,72 +149,72 @@ class Simulation:
         for node in self.nodes:
             node.start(self.now_ms)
 
-    def _plan(self, delay_ms: int, what: str, number: int = 0) -> None:
+    def _schedule(self, delay_ms: int, what: str, number: int = 0) -> None:
         self._number += 1
         heapq.heappush(self._agenda, (self.now_ms + delay_ms, self._number, what, number))
 
     def _deliver(self) -> None:
-        letter = self.network.take()
-        self.last = type(letter.message).__name__
-        receiver, sender = self.nodes[letter.receiver - 1], self.nodes[letter.sender - 1]
-        if receiver.up and self.network.open(letter.sender, letter.receiver):
-            receiver.hear(self.now_ms, sender, letter.message)
-            self.truth.touched(receiver)
+        envelope = self.network.take()
+        self.last = type(envelope.message).__name__
+        receiver, sender = self.nodes[envelope.receiver - 1], self.nodes[envelope.sender - 1]
+        if receiver.up and self.network.open(envelope.sender, envelope.receiver):
+            receiver.receive(self.now_ms, sender, envelope.message)
+            self.ground_truth.check_epoch_and_high_watermark(receiver)
 
-    def _wake(self, number: int) -> None:
+    def _tick(self, number: int) -> None:
         node = self.nodes[number]
         if node.up:
-            node.wake(self.now_ms)
-            self.truth.touched(node)
-        self._plan(WAKE_MS, "wake", number)
+            node.tick(self.now_ms)
+            self.ground_truth.check_epoch_and_high_watermark(node)
+        self._schedule(WAKE_MS, "tick", number)
 
     def _act(self, _: int) -> None:
         for node in self.nodes:
             if node.up and node.leads:
                 self.activity.act(self.now_ms, node)
-        self.activity.rescue(self.now_ms)
-        self._plan(500, "act")
+        self.activity.restore_endpoints(self.now_ms)
+        self._schedule(500, "act")
 
-    def _look(self, _: int) -> None:
-        rows = list(self.gatherer.look(self.now_ms))
-        self.judge.may(self.now_ms, possible(self), sighted=in_sight(self))
+    def _observe(self, _: int) -> None:
+        rows = list(self.gatherer.observe(self.now_ms))
+        self.checker.record_possible(self.now_ms, possible(self), observable=is_observable(self))
         for row in rows:
-            self.judge.observe(row)
-        self.judge.stand(self.now_ms, set(standing(self)))
-        self._plan(1_000, "look")
+            self.checker.observe(row)
+        self.checker.check_expected(self.now_ms, set(expected(self)))
+        self._schedule(1_000, "observe")
 
-    def _strike(self, _: int) -> None:
+    def _inject(self, _: int) -> None:
         if self.now_ms >= self.phase_ends_ms:
-            self._turn()
-        elif self.phase is Phase.CHAOS:
-            self.last = self.chaos.strike(self.now_ms)
-            for number in range(self._woken, len(self.nodes)):
-                self._plan(1, "wake", number)
-            self._woken = len(self.nodes)
-        self._plan(self.random.randint(500, 6_000), "strike")
+            self._next_phase()
+        elif self.phase is Phase.FAULTS_INJECTED:
+            self.last = self.fault_injection.inject(self.now_ms)
+            for number in range(self._ticking, len(self.nodes)):
+                self._schedule(1, "tick", number)
+            self._ticking = len(self.nodes)
+        self._schedule(self.random.randint(500, 6_000), "inject")
 
-    def _turn(self) -> None:
-        """From calm to chaos to neglect and back; at the end of a calm nothing may be left."""
+    def _next_phase(self) -> None:
+        """Starts the next phase; a calm phase must end with a complete recovery."""
         match self.phase:
-            case Phase.CALM:
+            case Phase.QUIET_RULES:
                 if self.strict:
-                    self.judge.calm(untouched=not self.chaos.deeds)
-                    self._recovered()
-                    self.calms += 1
-                self.phase, lasts_ms = Phase.CHAOS, self.random.randint(*CHAOS_MS)
-            case Phase.CHAOS:
-                self.chaos.heal(self.now_ms)
-                self.phase, lasts_ms = Phase.NEGLECT, self.random.choice(NEGLECT_MS)
+                    self.checker.check_calm(untouched=not self.fault_injection.fault_count)
+                    self._check_recovered()
+                    self.calm_phases += 1
+                self.phase, lasts_ms = Phase.FAULTS_INJECTED, self.random.randint(*FAULTS_MS)
+            case Phase.FAULTS_INJECTED:
+                self.fault_injection.restore(self.now_ms)
+                self.phase, lasts_ms = Phase.UNATTENDED, self.random.choice(UNATTENDED_MS)
             case _:
-                self.network.places.clear()
+                self.network.endpoint_states.clear()
                 self.activity.busy_until_ms = self.now_ms + BUSY_MS
-                self.phase, lasts_ms = Phase.CALM, CALM_MS
+                self.phase, lasts_ms = Phase.QUIET_RULES, CALM_MS
         self.activity.phase = self.phase
         self.phase_ends_ms = self.now_ms + lasts_ms
 
-    def _recovered(self) -> None:
-        """The quorum itself must be well by now, or the simulation is no quorum."""
-        voters = self.truth.oracle.voters
+    def _check_recovered(self) -> None:
+        """Checks that the quorum itself has recovered."""
+        voters = self.ground_truth.oracle.voters
         missing = voters is not None and voters != frozenset(node.key for node in self.nodes)
         if missing or not any(node.leads for node in self.nodes):
-            raise Broken(f"liveness: after {CALM_MS} ms of calm the voters are {voters}")
+            raise BrokenInvariant(f"liveness: after {CALM_MS} ms without faults the voters are {voters}")

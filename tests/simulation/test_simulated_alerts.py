@@ -1,100 +1,100 @@
-"""Alerts in time: told between the hold and the hold with a bound when it stood, not when it did not, and resolved."""
+"""Alert timing: an alert fires after its hold and within a bound, not for a shorter condition, and resolves in time."""
 
 from collections.abc import Callable
 
 import pytest
 
-from connectors.event import BrokerChanged, TransactionBegan, TransactionEnded
+from connectors.log_event import BrokerChanged, TransactionBegan, TransactionEnded
 from rules.model.identifiers import NodeId
-from tests.simulation.alert_checker import EARLY_MS, SLACK_MS
-from tests.simulation.network import Place
-from tests.simulation.scripted_quorum import Scene
+from tests.simulation.alert_checker import EARLY_MS, TOLERANCE_MS
+from tests.simulation.controlled_simulation import ControlledSimulation
+from tests.simulation.network import EndpointState
 
-MEND_S = 60
-
-
-def vanish(place: Place) -> Callable[[Scene], Callable[[], object]]:
-    def begin(scene: Scene) -> Callable[[], object]:
-        endpoint = scene.followers[0].endpoint
-        scene.network.places[endpoint] = place
-        return lambda: scene.network.places.pop(endpoint)
-
-    return begin
+RECOVERY_S = 60
 
 
-def wait_as_an_observer(scene: Scene) -> Callable[[], object]:
-    observer = scene.observer()
-    return lambda: scene.add(observer)
+def break_endpoint(place: EndpointState) -> Callable[[ControlledSimulation], Callable[[], object]]:
+    def start_fault(simulation: ControlledSimulation) -> Callable[[], object]:
+        endpoint = simulation.followers[0].endpoint
+        simulation.network.endpoint_states[endpoint] = place
+        return lambda: simulation.network.endpoint_states.pop(endpoint)
+
+    return start_fault
 
 
-def leave_a_transaction_open(scene: Scene) -> Callable[[], object]:
-    leader = scene.leader
-    leader.write(scene.now_ms, TransactionBegan(at=leader.at(scene.now_ms), name="left open"))
-    return lambda: leader.write(scene.now_ms, TransactionEnded(at=leader.at(scene.now_ms), aborted=False))
+def wait_as_an_observer(simulation: ControlledSimulation) -> Callable[[], object]:
+    observer = simulation.observer()
+    return lambda: simulation.add(observer)
 
 
-def fence(scene: Scene) -> Callable[[], object]:
+def leave_a_transaction_open(simulation: ControlledSimulation) -> Callable[[], object]:
+    leader = simulation.leader
+    leader.write(simulation.now_ms, TransactionBegan(at=leader.at(simulation.now_ms), name="left open"))
+    return lambda: leader.write(simulation.now_ms, TransactionEnded(at=leader.at(simulation.now_ms), aborted=False))
+
+
+def fence(simulation: ControlledSimulation) -> Callable[[], object]:
     def change(*, fenced: bool) -> None:
-        at = scene.leader.at(scene.now_ms)
+        at = simulation.leader.at(simulation.now_ms)
         record = BrokerChanged(at=at, id=NodeId(101), fenced=fenced, in_controlled_shutdown=None)
-        scene.leader.write(scene.now_ms, record)
+        simulation.leader.write(simulation.now_ms, record)
 
     change(fenced=True)
     return lambda: change(fenced=False)
 
 
 SITUATIONS = [
-    pytest.param("stale-voter-endpoint", vanish(Place.NAME_GONE), id="name-gone"),
-    pytest.param("stale-voter-endpoint", vanish(Place.CLOSED), id="closed-though-it-fetches"),
-    pytest.param("stale-voter-endpoint", vanish(Place.TAKEN), id="another-answers"),
+    pytest.param("stale-voter-endpoint", break_endpoint(EndpointState.NAME_NOT_FOUND), id="name-gone"),
+    pytest.param("stale-voter-endpoint", break_endpoint(EndpointState.CLOSED), id="closed-though-it-fetches"),
+    pytest.param("stale-voter-endpoint", break_endpoint(EndpointState.TAKEN), id="another-answers"),
     pytest.param("observer-could-be-voter", wait_as_an_observer, id="observer"),
     pytest.param("open-transaction", leave_a_transaction_open, id="open-transaction"),
     pytest.param("broker-fenced", fence, id="fenced"),
 ]
 
 
-@pytest.mark.parametrize(("rule", "begin"), SITUATIONS)
-def test_what_stands_is_told_in_time_and_resolved_in_time(
-    rule: str, begin: Callable[[Scene], Callable[[], object]]
+@pytest.mark.parametrize(("rule", "start_fault"), SITUATIONS)
+def test_an_alert_fires_in_time_and_resolves_in_time(
+    rule: str, start_fault: Callable[[ControlledSimulation], Callable[[], object]]
 ) -> None:
-    scene = Scene(3)
-    hold_ms = scene.judge.watch.thresholds[rule].ms("hold")
-    mend = begin(scene)
+    simulation = ControlledSimulation(3)
+    hold_ms = simulation.checker.monitor.thresholds[rule].ms("hold")
+    repair = start_fault(simulation)
 
-    took = scene.until(lambda: scene.told(rule), (hold_ms + SLACK_MS) / 1_000)
+    took = simulation.until(lambda: simulation.is_firing(rule), (hold_ms + TOLERANCE_MS) / 1_000)
     assert took * 1_000 > hold_ms - EARLY_MS
-    mend()
-    scene.until(lambda: not scene.told(rule), MEND_S)
+    repair()
+    simulation.until(lambda: not simulation.is_firing(rule), RECOVERY_S)
 
 
-@pytest.mark.parametrize(("rule", "begin"), SITUATIONS)
-def test_what_is_mended_before_its_hold_is_never_told(
-    rule: str, begin: Callable[[Scene], Callable[[], object]]
+@pytest.mark.parametrize(("rule", "start_fault"), SITUATIONS)
+def test_a_condition_that_ends_before_its_hold_never_fires(
+    rule: str, start_fault: Callable[[ControlledSimulation], Callable[[], object]]
 ) -> None:
-    scene = Scene(3)
-    hold_ms = scene.judge.watch.thresholds[rule].ms("hold")
-    mend = begin(scene)
+    simulation = ControlledSimulation(3)
+    hold_ms = simulation.checker.monitor.thresholds[rule].ms("hold")
+    repair = start_fault(simulation)
 
-    scene.seconds(hold_ms / 1_000 - 10)
-    mend()
-    scene.seconds(MEND_S)
+    simulation.run_for(hold_ms / 1_000 - 10)
+    repair()
+    simulation.run_for(RECOVERY_S)
 
-    assert rule not in scene.judge.fired()
+    assert rule not in simulation.checker.fired_rules()
 
 
 @pytest.mark.parametrize("skew_ms", [-3_600_000, 3_600_000])
-def test_a_monitor_whose_clock_is_an_hour_off_tells_the_same(skew_ms: int) -> None:
-    scene = Scene(3)
-    scene.gatherer.skew_ms = skew_ms
-    scene.judge.watch = scene.judge._watch(None)
-    scene.gatherer.position = scene.gatherer.last_epoch = 0
-    scene.judge.oracle = type(scene.judge.oracle)()
-    scene.seconds(90)
-    assert scene.judge.firing() == {}
+def test_a_monitor_with_a_clock_one_hour_off_sends_no_alert(skew_ms: int) -> None:
+    simulation = ControlledSimulation(3)
+    simulation.gatherer.skew_ms = skew_ms
+    simulation.checker.monitor = simulation.checker._new_monitor(None)
+    simulation.gatherer.position = simulation.gatherer.last_epoch = 0
+    simulation.checker.oracle = type(simulation.checker.oracle)()
+    simulation.run_for(90)
+    assert simulation.checker.firing() == {}
 
-    scene.leader.stop()
-    scene.until(lambda: scene.leading is not None, 12)
-    scene.seconds(10)
+    simulation.leader.stop()
+    simulation.until(lambda: simulation.leading is not None, 12)
+    simulation.run_for(10)
 
-    assert scene.judge.watch.machine.quorum().leader_id == scene.leader.id
-    assert scene.judge.fired() == set()
+    assert simulation.checker.monitor.machine.quorum().leader_id == simulation.leader.id
+    assert simulation.checker.fired_rules() == set()

@@ -1,194 +1,194 @@
-"""KIP-595 and KIP-856, elections: who stands, who votes for whom, when a leader steps down. The monitor looks on.
+"""KIP-595 and KIP-853 elections: candidates, votes, and when a leader resigns, with the monitor running.
 
-Each test plays on the simulated quorum, whose laws and whose monitor are judged at every step.
+Each test runs on the simulated simulation; its invariants and its monitor are checked at every step.
 """
 
 import pytest
 
 from rules.model.identifiers import NodeId
+from tests.simulation.controlled_simulation import ControlledSimulation
 from tests.simulation.controller import CHECK_QUORUM_MS
-from tests.simulation.raft_messages import BeginQuorumEpoch, Fetched, Vote
+from tests.simulation.raft_messages import BeginQuorumEpoch, FetchResponse, VoteRequest
 from tests.simulation.replica import FETCH_TIMEOUT_MS
-from tests.simulation.scripted_quorum import Scene
 
 
 @pytest.mark.kip("A029", "D041")
-def test_voters_stand_when_no_fetch_was_answered_for_the_fetch_timeout() -> None:
-    scene = Scene(3)
-    old, epoch = scene.leader, scene.leader.epoch
+def test_voters_start_an_election_after_the_fetch_timeout() -> None:
+    simulation = ControlledSimulation(3)
+    old, epoch = simulation.leader, simulation.leader.epoch
     old.stop()
 
-    scene.seconds(FETCH_TIMEOUT_MS / 1_000 - 0.5)
-    assert scene.leading is None
-    assert all(not node.candidate and node.epoch == epoch for node in scene.nodes)
-    scene.until(lambda: scene.leading is not None, 10)
-    scene.seconds(3)
+    simulation.run_for(FETCH_TIMEOUT_MS / 1_000 - 0.5)
+    assert simulation.leading is None
+    assert all(not node.candidate and node.epoch == epoch for node in simulation.nodes)
+    simulation.until(lambda: simulation.leading is not None, 10)
+    simulation.run_for(3)
 
-    assert scene.judge.watch.machine.quorum().leader_id == scene.leader.id != old.id
+    assert simulation.checker.monitor.machine.quorum().leader_id == simulation.leader.id != old.id
 
 
 @pytest.mark.kip("D041")
-def test_who_got_no_majority_stands_again_after_the_election_timeout() -> None:
-    scene = Scene(3)
-    scene.leader.stop()
-    one, other = scene.followers if scene.leading else [node for node in scene.nodes if node.up]
+def test_a_candidate_without_a_majority_starts_again_after_the_election_timeout() -> None:
+    simulation = ControlledSimulation(3)
+    simulation.leader.stop()
+    one, other = simulation.followers if simulation.leading else [node for node in simulation.nodes if node.up]
     other.stop()
-    scene.seconds(20)
+    simulation.run_for(20)
     assert not one.leads
-    assert one.prospective, "it asks again and again"
-    other.start(scene.now_ms)
+    assert one.prospective, "it repeats the pre-vote"
+    other.start(simulation.now_ms)
 
-    scene.until(lambda: scene.leading is not None, 8)
+    simulation.until(lambda: simulation.leading is not None, 8)
 
 
 @pytest.mark.kip("D041", "D060", "D061")
-def test_a_leader_that_ends_its_epoch_names_the_longest_log_and_that_one_stands_at_once() -> None:
-    scene = Scene(5)
-    leader = scene.leader
-    _, *behind = scene.followers
+def test_a_resigning_leader_names_the_longest_log_which_starts_an_election_at_once() -> None:
+    simulation = ControlledSimulation(5)
+    leader = simulation.leader
+    _, *behind = simulation.followers
     for node in behind[1:]:
-        scene.network.one_way |= {(node.id, leader.id)}
-    scene.seconds(1.5)
-    scene.network.one_way.clear()
-    longest = max(scene.followers, key=lambda node: (leader.progress[node.key].end_offset, -node.id))
-    leader.resign(scene.now_ms)
+        simulation.network.one_way |= {(node.id, leader.id)}
+    simulation.run_for(1.5)
+    simulation.network.one_way.clear()
+    longest = max(simulation.followers, key=lambda node: (leader.progress[node.key].end_offset, -node.id))
+    leader.resign(simulation.now_ms)
     leader.stop()
 
-    took = scene.until(lambda: scene.leading is not None, 1.9)
+    took = simulation.until(lambda: simulation.leading is not None, 1.9)
 
-    assert took < FETCH_TIMEOUT_MS / 1_000, "an unplanned change takes the fetch timeout first"
-    assert scene.leader is longest
+    assert took < FETCH_TIMEOUT_MS / 1_000, "an unplanned leader change takes at least the fetch timeout"
+    assert simulation.leader is longest
 
 
 @pytest.mark.kip("D042")
-def test_without_a_random_wait_two_of_three_would_vote_for_themselves_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_random_backoff_two_of_three_vote_for_themselves_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     def elected(seconds: float) -> bool:
-        leader = scene.leader
-        left = [node for node in scene.nodes if node is not leader]
-        scene.until(lambda: len({len(node.log) for node in scene.nodes}) == 1, 20)
+        leader = simulation.leader
+        left = [node for node in simulation.nodes if node is not leader]
+        simulation.until(lambda: len({len(node.log) for node in simulation.nodes}) == 1, 20)
         leader.stop()
-        scene.seconds(1)
+        simulation.run_for(1)
         for node in left:
-            node.deadline_ms = scene.now_ms + 2_500
-        scene._agenda[:] = [each for each in scene._agenda if each[2] != "wake"]
+            node.deadline_ms = simulation.now_ms + 2_500
+        simulation._agenda[:] = [each for each in simulation._agenda if each[2] != "tick"]
         for node in left:
-            scene._plan(100, "wake", node.id - 1)
-        scene.seconds(seconds)
-        return scene.leading is not None
+            simulation._schedule(100, "tick", node.id - 1)
+        simulation.run_for(seconds)
+        return simulation.leading is not None
 
-    scene = Scene(3)
+    simulation = ControlledSimulation(3)
     assert elected(15)
 
-    scene = Scene(3)
-    monkeypatch.setattr(scene.random, "randint", lambda low, high: (low + high) // 2)
+    simulation = ControlledSimulation(3)
+    monkeypatch.setattr(simulation.random, "randint", lambda low, high: (low + high) // 2)
     assert not elected(60)
-    assert scene.told("no-leader")
+    assert simulation.is_firing("no-leader")
 
 
 @pytest.mark.kip("A008", "A010")
-def test_a_candidate_needs_a_majority_of_its_own_voter_set_and_only_voters_stand() -> None:
-    scene = Scene(3)
-    leader, (stays, gone) = scene.leader, scene.followers
-    watcher = scene.observer()
-    scene.cut(leader, watcher)
-    assert scene.remove(gone)
+def test_a_candidate_needs_a_majority_of_its_own_voter_set_and_only_voters_are_candidates() -> None:
+    simulation = ControlledSimulation(3)
+    leader, (stays, gone) = simulation.leader, simulation.followers
+    observer = simulation.observer()
+    simulation.isolate_nodes(leader, observer)
+    assert simulation.remove(gone)
     assert leader.log.keys == {leader.key, stays.key}, "two of two by its own set"
     assert stays.log.keys == {leader.key, stays.key, gone.key}, "two of three by theirs"
 
-    scene.seconds(12)
+    simulation.run_for(12)
 
-    assert scene.leader in (stays, gone)
+    assert simulation.leader in (stays, gone)
     assert not leader.leads
-    assert not watcher.candidate
-    assert not watcher.prospective
-    assert watcher.epoch <= leader.epoch, "an observer stands for nothing, however long it hears no leader"
+    assert not observer.candidate
+    assert not observer.prospective
+    assert observer.epoch <= leader.epoch, "an observer starts no election, however long it has no leader"
 
 
 @pytest.mark.kip("A037", "A038", "A087", "D051", "K007")
 @pytest.mark.parametrize("strangers", ["voted for", "refused"])
-def test_a_vote_for_or_by_a_stranger_is_what_saves_a_change_left_half_done(strangers: str) -> None:
-    """The leader of two adds a third and dies when only the second has the record: of three, two must vote."""
+def test_votes_of_and_for_unknown_voters_complete_an_unfinished_voter_change(strangers: str) -> None:
+    """The leader of two adds a third and stops when only the second has the record: two of three must vote."""
     faults = frozenset({"refuses-strangers"} if strangers == "refused" else ())
-    scene = Scene(2, faults=faults)
-    leader, (second,) = scene.leader, scene.followers
-    third = scene.observer()
-    scene.network.one_way |= {(third.id, leader.id), (leader.id, third.id)}
-    assert scene.add(third)
-    scene.until(lambda: third.key in second.log.keys, 3)
+    simulation = ControlledSimulation(2, faults=faults)
+    leader, (second,) = simulation.leader, simulation.followers
+    third = simulation.observer()
+    simulation.network.one_way |= {(third.id, leader.id), (leader.id, third.id)}
+    assert simulation.add(third)
+    simulation.until(lambda: third.key in second.log.keys, 3)
     assert third.key not in third.log.keys, "it does not know yet that it is a voter"
     leader.stop()
 
-    scene.seconds(25)
+    simulation.run_for(25)
 
-    assert (scene.leading is second) is (strangers == "voted for")
-    assert scene.told("no-leader") is (strangers == "refused")
+    assert (simulation.leading is second) is (strangers == "voted for")
+    assert simulation.is_firing("no-leader") is (strangers == "refused")
 
 
 @pytest.mark.kip("A039", "A087")
-def test_nobody_votes_for_a_shorter_log_or_twice_in_an_epoch_not_even_after_a_crash() -> None:
-    scene = Scene(3)
-    leader, (one, other) = scene.leader, scene.followers
+def test_no_vote_for_a_shorter_log_or_twice_in_an_epoch_even_after_a_crash() -> None:
+    simulation = ControlledSimulation(3)
+    leader, (one, other) = simulation.leader, simulation.followers
     epoch = leader.epoch + 1
-    short = Vote(other.key, one.key, epoch, other.log.last_epoch, len(one.log) - 1, pre=False)
+    short = VoteRequest(other.key, one.key, epoch, other.log.last_epoch, len(one.log) - 1, pre=False)
     one.leader = None
-    one.hear(scene.now_ms, other, short)
+    one.receive(simulation.now_ms, other, short)
     assert one.voted is None
 
-    one.hear(scene.now_ms, other, short._replace(end_offset=len(one.log)))
+    one.receive(simulation.now_ms, other, short._replace(end_offset=len(one.log)))
     assert one.voted == other.key
-    one.start(scene.now_ms)
-    one.hear(scene.now_ms, leader, Vote(leader.key, one.key, epoch, 99, 99_999, pre=False))
+    one.start(simulation.now_ms)
+    one.receive(simulation.now_ms, leader, VoteRequest(leader.key, one.key, epoch, 99, 99_999, pre=False))
     assert one.voted == other.key
 
 
 @pytest.mark.kip("A088", "A071")
-def test_who_is_asked_under_another_directory_id_refuses_and_the_leader_asks_again() -> None:
-    scene = Scene(3)
-    leader, (one, _) = scene.leader, scene.followers
+def test_a_request_with_another_directory_id_is_rejected_and_the_leader_repeats_it() -> None:
+    simulation = ControlledSimulation(3)
+    leader, (one, _) = simulation.leader, simulation.followers
     old = one.key
     one.lose_disk("new")
     one.up, one.leader = True, None
-    asked = Vote(leader.key, old, leader.epoch + 1, 99, 99_999, pre=False)
-    one.hear(scene.now_ms, leader, asked)
-    one.hear(scene.now_ms, leader, BeginQuorumEpoch(old, leader.id, leader.epoch + 1))
+    request = VoteRequest(leader.key, old, leader.epoch + 1, 99, 99_999, pre=False)
+    one.receive(simulation.now_ms, leader, request)
+    one.receive(simulation.now_ms, leader, BeginQuorumEpoch(old, leader.id, leader.epoch + 1))
     assert (one.epoch, one.voted, one.leader) == (0, None, None)
 
-    one.start(scene.now_ms)
-    scene.seconds(20)
+    one.start(simulation.now_ms)
+    simulation.run_for(20)
 
     assert one.leader == leader.id, "it finds the leader by its own fetch"
-    assert not scene.told("no-leader")
-    assert scene.leading is leader
+    assert not simulation.is_firing("no-leader")
+    assert simulation.leading is leader
 
 
 @pytest.mark.kip("D044")
 @pytest.mark.parametrize("controllers", [1, 3])
-def test_a_leader_that_no_majority_fetches_from_steps_down_and_follows_a_newer_one(controllers: int) -> None:
-    scene = Scene(controllers)
-    leader = scene.leader
-    scene.cut(leader)
-    scene.seconds(CHECK_QUORUM_MS / 1_000 - 1)
+def test_a_leader_without_fetches_from_a_majority_resigns_and_follows_a_newer_one(controllers: int) -> None:
+    simulation = ControlledSimulation(controllers)
+    leader = simulation.leader
+    simulation.isolate_nodes(leader)
+    simulation.run_for(CHECK_QUORUM_MS / 1_000 - 1)
     assert leader.leads
-    scene.seconds(10)
-    assert leader.leads is (controllers == 1), "a single voter hears its majority always"
-    scene.network.heal()
-    scene.seconds(8)
+    simulation.run_for(10)
+    assert leader.leads is (controllers == 1), "a single voter is its own majority"
+    simulation.network.restore()
+    simulation.run_for(8)
 
-    assert leader.leads or leader.leader == scene.leader.id
-    assert scene.judge.watch.machine.quorum().leader_id == scene.leader.id
+    assert leader.leads or leader.leader == simulation.leader.id
+    assert simulation.checker.monitor.machine.quorum().leader_id == simulation.leader.id
 
 
 @pytest.mark.kip("D057", "D059", "D076")
-def test_news_of_a_newer_epoch_makes_a_follower_that_fetches_from_who_leads_it() -> None:
-    scene = Scene(3)
-    leader, (one, other) = scene.leader, scene.followers
-    one.hear(scene.now_ms, other, BeginQuorumEpoch(one.key, other.id, leader.epoch + 5))
+def test_a_newer_epoch_makes_a_controller_follow_its_leader() -> None:
+    simulation = ControlledSimulation(3)
+    leader, (one, other) = simulation.leader, simulation.followers
+    one.receive(simulation.now_ms, other, BeginQuorumEpoch(one.key, other.id, leader.epoch + 5))
     assert (one.leader, one.epoch) == (other.id, leader.epoch + 5)
     assert not one.candidate
 
-    leader.hear(scene.now_ms, one, BeginQuorumEpoch(leader.key, other.id, leader.epoch + 5))
+    leader.receive(simulation.now_ms, one, BeginQuorumEpoch(leader.key, other.id, leader.epoch + 5))
     assert not leader.leads, "fenced: its epoch is over"
     assert leader.leader == other.id
 
-    one.hear(scene.now_ms, other, Fetched(NodeId(leader.id), one.epoch + 1))
+    one.receive(simulation.now_ms, other, FetchResponse(NodeId(leader.id), one.epoch + 1))
     assert one.leader == leader.id, "the answer names the leader, and it is followed"

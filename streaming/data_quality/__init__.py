@@ -1,9 +1,10 @@
-"""The data contracts: what every row that is recorded, decoded, replayed or told must be, and whether it is.
+"""The data contracts: promises about every row that is recorded, decoded, replayed or sent, and their audit.
 
-`contract` says what a contract is; `observations`, `events`, `states` and `alerts` each hold a table and the contracts
-over its columns; `expectations` is Great Expectations, which holds the tables against the contracts; `audit` runs them
-over a journal, `sample` over its newest rows in a process of its own, `sampler` starts that now and then.
+`contract` defines what a contract is. `observation_contracts`, `event_contracts`, `state_contracts` and
+`alert_contracts` each define a table and the contracts of its columns. `expectations` evaluates them with Great
+Expectations. `audit` evaluates a journal, `audit_process` its newest rows in a separate process, and `audit_scheduler`
+starts that process regularly.
 
-Only `library` imports Great Expectations, for `expectations` and `docs`: it takes seconds and 250 MB, and no batch
-waits for it.
+Only `great_expectations_import` imports Great Expectations, for `expectations` and `data_docs`: the import takes
+seconds and 250 MB, and no batch waits for it.
 """

@@ -1,4 +1,4 @@
-"""Alerts: what was told, from the ledger or from a jsonl sink's file."""
+"""Contracts of alerts: sent alerts, from the ledger or from a jsonl sink's file."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.delivery import ledger_record
-from connectors.delivery.ledger_record import Recorded
+from connectors.delivery.ledger_record import AlertRecorded
 from connectors.sinks.alert_json import from_iso, to_object
 from rules.alert import AlertState, fingerprint
 from rules.evaluate import RULES
@@ -30,8 +30,8 @@ from streaming.data_quality.contract import (
 )
 from streaming.data_quality.contract_table import Table
 
-PATIENCE_MS = 300_000
-"""How far the gatherer's clock, which never goes back, may be ahead of the driver's, which may."""
+CLOCK_SKEW_MS = 300_000
+"""How far the gatherer's clock, which never goes back, may be ahead of the driver's (ms)."""
 FIELDS: Mapping[str, type | tuple[type, ...]] = {
     "cluster": str,
     "cluster_id": str,
@@ -57,7 +57,7 @@ _contract = partial(Contract, suite=Suite.ALERTS)
 CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="alert-has-its-fields",
-        promise="a told alert has exactly the fields of the line, each of its type",
+        promise="a sent alert has exactly the documented fields, each of its type",
         why="Other programs read them: pagers, runbooks, dashboards.",
         source="connectors.sinks.alert_json",
         severity=Severity.WARNING,
@@ -65,8 +65,8 @@ CONTRACTS: tuple[Contract, ...] = (
     ),
     _contract(
         name="alert-of-a-known-rule",
-        promise="an alert is of a rule that there is",
-        why="Its page tells the person paged what to do.",
+        promise="an alert belongs to a known rule",
+        why="The rule's page tells the person paged what to do.",
         source="rules.evaluate.RULES",
         severity=Severity.WARNING,
         check=OneOf(column="rule", values=tuple(RULES)),
@@ -74,7 +74,7 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="alert-severity-known",
         promise="an alert is critical, warning or info",
-        why="Routes and pagers know no other.",
+        why="Routes and pagers accept no other severity.",
         source="rules.finding.Severity",
         severity=Severity.CRITICAL,
         check=OneOf(column="severity", values=tuple(each.value for each in Severity)),
@@ -82,7 +82,7 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="alert-state-known",
         promise="an alert is firing or resolved",
-        why="What is neither never ends at a pager.",
+        why="A pager never closes an alert in another state.",
         source="rules.alert.AlertState",
         severity=Severity.CRITICAL,
         check=OneOf(column="state", values=tuple(each.value for each in AlertState)),
@@ -90,31 +90,31 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="alert-names-its-cluster",
         promise="an alert names its cluster",
-        why="Whoever is paged must know where to look.",
+        why="The person paged must know which cluster is meant.",
         source="rules.alert.Alert",
         severity=Severity.CRITICAL,
         check=Present(column="cluster"),
     ),
     _contract(
         name="fingerprint-of-its-parts",
-        promise="a fingerprint is of cluster id, rule and subject",
-        why="Pagers deduplicate and resolve by it: another one leaves an alert open for ever.",
+        promise="a fingerprint is the hash of cluster id, rule and subject",
+        why="Pagers deduplicate and resolve by it: a wrong one leaves an alert open forever.",
         source="rules.alert.fingerprint",
         severity=Severity.CRITICAL,
         check=Equal(column="fingerprint", other="expected_fingerprint"),
     ),
     _contract(
         name="alert-time-plausible",
-        promise="an alert began after Kafka was born and before the year 2100",
-        why="A start that is no time is a clock that is none.",
+        promise="an alert started between the years 2011 and 2100",
+        why="An implausible start means a wrong clock.",
         source="rules.alert.Alert.started_at_ms",
         severity=Severity.WARNING,
         check=Between(column="started_at_ms", lowest=EARLIEST_MS, highest=LATEST_MS),
     ),
     _contract(
-        name="told-after-it-began",
-        promise="an alert is observed no earlier than it began",
-        why="It is observed by the row that ends its hold, behind the row that began it.",
+        name="observed-after-it-started",
+        promise="an alert is observed no earlier than it started",
+        why="The row that ends the hold comes after the row that started it.",
         source="rules.lifecycle",
         severity=Severity.WARNING,
         check=NotBelow(column="observed_at_ms", floor="started_at_ms"),
@@ -122,7 +122,7 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="sent-after-it-was-observed",
         promise="an alert is sent no more than five minutes before it was observed",
-        why="The gatherer's clock never goes back, the driver's may: beyond minutes one of them is wrong.",
+        why="The gatherer's clock never goes back, the driver's may: with minutes of difference one of them is wrong.",
         source="connectors.sinks.alert_json",
         severity=Severity.WARNING,
         check=NotBelow(column="latest_observed_at_ms", floor="observed_at_ms"),
@@ -130,7 +130,7 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="resolved-follows-firing",
         promise="an alert resolves only after it fired",
-        why="A resolution of what was never told is one that a sink missed, or a ledger that was put back.",
+        why="Otherwise a sink missed the firing alert, or the ledger was restored from a backup.",
         source="rules.lifecycle; connectors.delivery.ledger",
         severity=Severity.WARNING,
         check=Absent(column="resolved_without_firing"),
@@ -138,15 +138,15 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="summary-of-one-line",
         promise="a summary is one line",
-        why="It stands on a phone's lock screen.",
+        why="It is shown on a phone's lock screen.",
         source="rules.finding.Finding.summary",
         severity=Severity.WARNING,
         check=Matches(column="summary", pattern=_ONE_LINE),
     ),
     _contract(
         name="remedy-can-be-typed",
-        promise="each step of a remedy is one line, filled in but for $BOOTSTRAP and $NODE_PROPERTIES",
-        why="It is typed at three in the morning.",
+        promise="each step of a remedy is one line, with no placeholder but $BOOTSTRAP and $NODE_PROPERTIES",
+        why="A person types it at 3 a.m.",
         source="rules.finding.Finding.remedy",
         severity=Severity.WARNING,
         check=Absent(column="odd_remedy"),
@@ -155,15 +155,15 @@ CONTRACTS: tuple[Contract, ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One told alert: where it stands, and the object that a machine-readable sink is told."""
+class SentAlert:
+    """One sent alert: its line number and its JSON object."""
 
     number: int
-    told: Mapping[str, Any]
+    fields: Mapping[str, Any]
 
 
-class Alerts:
-    """The table of alerts; what resolves is held against what fired before, from table to table."""
+class AlertTable:
+    """The table of alerts; a resolved alert is compared with former firing ones, from table to table."""
 
     def __init__(self) -> None:
         self.table = Table(
@@ -174,83 +174,83 @@ class Alerts:
             ),
         )
         self._begins_ms: int | None = None
-        """When the first of them was sent, since which none is left out: what began before may have fired before."""
+        """When the first of the consecutive alerts was sent: an alert that started earlier may have fired before."""
         self._next_number: int | None = None
         self._firing: set[str] = set()
 
-    def add(self, line: Line) -> None:
-        """One alert."""
-        told = line.told
-        started_at_ms, observed_at_ms, sent_at_ms = (_time(told.get(f"{name}_at")) for name in _TIMES)
-        # A ledger forgets the oldest, but keeps what still fires: where a number is left out, it begins anew.
+    def add(self, line: SentAlert) -> None:
+        """Adds one alert."""
+        fields = line.fields
+        started_at_ms, observed_at_ms, sent_at_ms = (_time(fields.get(f"{name}_at")) for name in _TIMES)
+        # A ledger deletes the oldest alerts but keeps firing ones: a missing number starts a new sequence.
         if self._begins_ms is None or line.number != self._next_number:
             self._begins_ms = sent_at_ms
         self._next_number = line.number + 1
-        parts = [told.get(name) for name in ("cluster_id", "rule", "subject")]
+        parts = [fields.get(name) for name in ("cluster_id", "rule", "subject")]
         self.table.add(
             {
                 "line": line.number,
                 **{
-                    name: _text(told.get(name))
+                    name: _text(fields.get(name))
                     for name in ("cluster", "rule", "severity", "state", "summary", "fingerprint")
                 },
                 "expected_fingerprint": fingerprint(*map(str, parts)),
                 "started_at_ms": started_at_ms,
                 "observed_at_ms": observed_at_ms,
-                "latest_observed_at_ms": None if sent_at_ms is None else sent_at_ms + PATIENCE_MS,
-                "odd_fields": _odd_fields(told),
-                "odd_remedy": _odd_remedy(told.get("remedy")),
-                "resolved_without_firing": self._unfounded(told, started_at_ms),
+                "latest_observed_at_ms": None if sent_at_ms is None else sent_at_ms + CLOCK_SKEW_MS,
+                "odd_fields": _odd_fields(fields),
+                "odd_remedy": _odd_remedy(fields.get("remedy")),
+                "resolved_without_firing": self._resolved_without_firing(fields, started_at_ms),
             }
         )
 
-    def _unfounded(self, told: Mapping[str, Any], started_at_ms: int | None) -> str | None:
-        identity = str(told.get("fingerprint"))
-        if told.get("state") == AlertState.FIRING:
+    def _resolved_without_firing(self, fields: Mapping[str, Any], started_at_ms: int | None) -> str | None:
+        identity = str(fields.get("fingerprint"))
+        if fields.get("state") == AlertState.FIRING:
             self._firing.add(identity)
             return None
         fired = identity in self._firing
         self._firing.discard(identity)
         known = self._begins_ms is not None and started_at_ms is not None and started_at_ms > self._begins_ms
-        return f"{told.get('rule')} {told.get('subject')}" if known and not fired else None
+        return f"{fields.get('rule')} {fields.get('subject')}" if known and not fired else None
 
 
 _TIMES = ("started", "observed", "sent")
 
 
-def of_the_ledger(path: Path) -> Iterator[Line]:
-    """The alerts that a ledger holds, oldest first, each as sent when it was recorded; none where there is no file.
+def ledger_alerts(path: Path) -> Iterator[SentAlert]:
+    """Yields the alerts of a ledger, oldest first, each as recorded; none without a file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     if not path.exists():
         return
     with path.open("rb") as file:
         for content in file:
             found = ledger_record.from_line(content.rstrip(b"\n"))
-            if isinstance(found, Recorded):
-                yield Line(number=found.number, told=to_object(found.alert, found.recorded_at_ms))
+            if isinstance(found, AlertRecorded):
+                yield SentAlert(number=found.number, fields=to_object(found.alert, found.recorded_at_ms))
 
 
-def of_a_file(path: Path) -> Iterator[Line]:
-    """The lines of a jsonl sink's file; what is no object is a line without fields.
+def jsonl_alerts(path: Path) -> Iterator[SentAlert]:
+    """Yields the lines of a jsonl sink's file; a line that is not an object has no fields.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with path.open("rb") as file:
         for number, content in enumerate(file, start=1):
             try:
-                told = json.loads(content)
+                fields = json.loads(content)
             except ValueError:
-                told = None
-            yield Line(number=number, told=told if isinstance(told, dict) else {})
+                fields = None
+            yield SentAlert(number=number, fields=fields if isinstance(fields, dict) else {})
 
 
-def _odd_fields(told: Mapping[str, Any]) -> str | None:
-    odd = [name for name, kind in FIELDS.items() if name not in told or not isinstance(told[name], kind)]
-    return ", ".join([*odd, *(str(name)[:40] for name in told if name not in FIELDS)]) or None
+def _odd_fields(fields: Mapping[str, Any]) -> str | None:
+    odd = [name for name, kind in FIELDS.items() if name not in fields or not isinstance(fields[name], kind)]
+    return ", ".join([*odd, *(str(name)[:40] for name in fields if name not in FIELDS)]) or None
 
 
 def _odd_remedy(remedy: object) -> str | None:

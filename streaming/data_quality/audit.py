@@ -1,7 +1,7 @@
-"""The audit: a journal's rows, what they decode to and the states they lead to, held against the contracts in tables.
+"""The audit: evaluates the contracts on a journal's rows, their events and the resulting states, table by table.
 
-Memory is bounded by a table's rows: what a row is held against goes on from one table to the next, so that cutting
-a journal into tables changes nothing of what is found.
+Memory is bounded by the rows of a table. What a row is compared with is kept from one table to the next, so that the
+size of the tables does not change the result.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,57 +13,59 @@ from connectors.observation import Observation
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
-from streaming.data_quality.alert_contracts import Alerts, Line
+from streaming.data_quality.alert_contracts import AlertTable, SentAlert
 from streaming.data_quality.contract import Suite
 from streaming.data_quality.contract_table import Table
-from streaming.data_quality.event_contracts import Events
-from streaming.data_quality.observation_contracts import Observations
-from streaming.data_quality.state_contracts import States
+from streaming.data_quality.event_contracts import EventTable
+from streaming.data_quality.observation_contracts import ObservationTable
+from streaming.data_quality.state_contracts import StateTable
 from streaming.replay.machine import Machine
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_json import status_json
 
 TABLE_ROWS_MAX = 50_000
-"""Rows of one table, events or observations: about 100 MB with all that Great Expectations makes of it."""
+"""Most rows of one table, events or observations: about 100 MB with Great Expectations' data."""
 STATE_EVERY_ROWS = 2_000
-"""A state of each cluster is taken this often, and at the end: judging one costs as much as reading many rows."""
+"""Rows between two states of a cluster; one more state is added at the end. A state costs as much as many rows."""
 
 Progress = Callable[[int], None]
-"""Is told how many rows were read so far."""
+"""Called with the number of rows read so far."""
 
 
-class Judge(Protocol):
-    """What holds a table against its suite: `expectations.Validator`, and who keeps its result."""
+class EvaluateTable(Protocol):
+    """Evaluates the contracts of a suite on a table, such as `expectations.Validator`, and keeps the result."""
 
     def __call__(self, suite: Suite, table: Table) -> None:
-        """Hold it."""
+        """Evaluates the suite on the table."""
 
 
 class Audit:
     """One run over rows and alerts."""
 
-    def __init__(self, judge: Judge, *, table_rows: int = TABLE_ROWS_MAX, state_every: int = STATE_EVERY_ROWS) -> None:
-        """`judge` is given each full table."""
-        self._judge = judge
+    def __init__(
+        self, evaluate: EvaluateTable, *, table_rows: int = TABLE_ROWS_MAX, state_every: int = STATE_EVERY_ROWS
+    ) -> None:
+        """`evaluate` is called with each full table."""
+        self._evaluate = evaluate
         self._table_rows = table_rows
         self._state_every = state_every
-        self._observations = Observations()
-        self._events = Events()
-        self.states = States()
-        self._alerts = Alerts()
+        self._observations = ObservationTable()
+        self._events = EventTable()
+        self.states = StateTable()
+        self._alerts = AlertTable()
         self._machines: dict[str, Machine] = {}
         self._thresholds = thresholds_for({})
 
     def journal(self, rows: Iterable[Observation], *, replay: bool = True, progress: Progress = lambda _: None) -> None:
-        """Hold a journal's rows, in their order.
+        """Evaluates rows of a journal in their order.
 
         Args:
-            rows: from anywhere in a journal on.
-            replay: come to states as well; only rows from the journal's beginning lead to true ones.
-            progress: told every thousand rows.
+            rows: consecutive rows, from any position of a journal.
+            replay: also evaluates the replayed states; they are correct only for rows from the journal's beginning.
+            progress: called every 1,000 rows.
         """
         count = 0
-        for count, row in enumerate(self._whole(rows), start=1):
+        for count, row in enumerate(self._readable(rows), start=1):
             events = tuple(decode_observation(row).events())
             self._observations.add(row, events[0] if events else None)
             self._events.add(row, events)
@@ -82,15 +84,15 @@ class Audit:
         progress(count)
         self.flush()
 
-    def _whole(self, rows: Iterable[Observation]) -> Iterator[Observation]:
-        """The rows, as far as they can be read."""
+    def _readable(self, rows: Iterable[Observation]) -> Iterator[Observation]:
+        """Yields the rows up to the first one that cannot be read."""
         try:
             yield from rows
         except JournalError as problem:
             self._observations.add_damaged(str(problem))
 
-    def alerts(self, lines: Iterable[Line]) -> None:
-        """Hold what was told, in its order."""
+    def alerts(self, lines: Iterable[SentAlert]) -> None:
+        """Evaluates sent alerts in their order."""
         for line in lines:
             self._alerts.add(line)
             if len(self._alerts.table) >= self._table_rows:
@@ -98,7 +100,7 @@ class Audit:
         self.flush()
 
     def flush(self) -> None:
-        """Have judged what waits."""
+        """Evaluates the rows that wait in the tables."""
         tables = {
             Suite.OBSERVATIONS: self._observations.table,
             Suite.EVENTS: self._events.table,
@@ -107,7 +109,7 @@ class Audit:
         }
         for suite, table in tables.items():
             if len(table):
-                self._judge(suite, table)
+                self._evaluate(suite, table)
                 table.clear()
 
     def _machine(self, cluster: str) -> Machine:

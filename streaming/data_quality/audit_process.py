@@ -1,6 +1,6 @@
-"""`python -m streaming.data_quality.audit_process`: audits a sample in a process of its own, prints what it found.
+"""`python -m streaming.data_quality.audit_process`: audits a sample in a separate process.
 
-It reads one line of JSON from stdin, a Sample, and prints one, the verdict on each cluster.
+It reads one line of JSON from stdin, an AuditSample, and prints one: the result for each cluster.
 """
 
 import json
@@ -13,71 +13,71 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from connectors.event import Audited
-from connectors.journal.reader import Journal
-from streaming.data_quality.alert_contracts import of_the_ledger
+from connectors.journal.reader import JournalReader
+from connectors.observation_event import ObservationsAudited
+from streaming.data_quality.alert_contracts import ledger_alerts
 from streaming.data_quality.audit import Audit
 from streaming.data_quality.contract import Suite
 from streaming.data_quality.contract_table import Table
-from streaming.data_quality.violations import Tally
+from streaming.data_quality.violations import Violations
 
 ROWS_MAX = 5_000
-"""The newest rows of the journal that are held: at five rows a second and cluster, a quarter of an hour of one."""
+"""Newest rows of the journal in a sample: a quarter of an hour of one cluster, at five rows a second."""
 ALERTS_MAX = 500
-"""The newest alerts of the ledger."""
+"""Newest alerts of the ledger in a sample."""
 _NICE = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """What is to be held."""
+class AuditSample:
+    """What to audit."""
 
     journal: str
     ledger: str
     portraits: Mapping[str, Any] = field(default_factory=dict)
-    """The newest state of each cluster as the job has it (`streaming.status.cluster_status`)."""
+    """The newest status of each cluster in the job, as JSON (`streaming.status.status_json`)."""
     rows: int = ROWS_MAX
 
 
-SAMPLE = TypeAdapter(Sample)
-VERDICTS: TypeAdapter[dict[str, Audited]] = TypeAdapter(dict[str, Audited])
-"""By cluster."""
+SAMPLE = TypeAdapter(AuditSample)
+AUDIT_RESULTS: TypeAdapter[dict[str, ObservationsAudited]] = TypeAdapter(dict[str, ObservationsAudited])
+"""By cluster name."""
 
 
-def verdicts(sample: Sample) -> dict[str, Audited]:
-    """Hold a sample against every contract.
+def audit_sample(sample: AuditSample) -> dict[str, ObservationsAudited]:
+    """Evaluates every contract on a sample.
 
     Raises:
         JournalError: there is no journal.
     """
-    # Here, where it is paid for: the module itself is also what the job speaks to this process with.
+    # Imported here: the job imports this module for its types and must not load Great Expectations.
     from streaming.data_quality.expectations import Validator
 
-    tally, validator = Tally(), Validator()
-    # After the seconds that this takes: what is asked for would else be deleted meanwhile, and be taken for damaged.
-    journal = Journal(Path(sample.journal))
-    end = journal.published()
-    first = max(journal.first(), end - sample.rows)
+    violations, validator = Violations(), Validator()
+    # After that import, which takes seconds: the journal could delete the oldest of these rows meanwhile.
+    journal = JournalReader(Path(sample.journal))
+    end = journal.published_end()
+    first = max(journal.first_sequence(), end - sample.rows)
 
     def evaluate(suite: Suite, table: Table) -> None:
         _, broken = validator.validate(suite, table)
-        tally.add(suite, len(table), broken)
+        violations.add(suite, len(table), broken)
 
     audit = Audit(evaluate)
-    # From the middle of a journal no true state is come to: the job's own are held instead.
+    # A replay from the middle of a journal gives no correct state: the job's own statuses are audited instead.
     audit.journal(journal.read(first, end), replay=False)
     for portrait in sample.portraits.values():
         audit.states.add(portrait, None)
     audit.flush()
-    audit.alerts([*of_the_ledger(Path(sample.ledger))][-ALERTS_MAX:])
-    return {name: tally.verdict(name, rows=end - first, first=first, last=end - 1) for name in sample.portraits}
+    audit.alerts([*ledger_alerts(Path(sample.ledger))][-ALERTS_MAX:])
+    return {name: violations.result_of(name, rows=end - first, first=first, last=end - 1) for name in sample.portraits}
 
 
 def main() -> int:
-    """Read, hold, say."""
+    """Reads a sample from stdin and prints the results."""
     os.nice(_NICE)
-    found = verdicts(SAMPLE.validate_json(sys.stdin.buffer.readline()))
-    sys.stdout.write(json.dumps(VERDICTS.dump_python(found, mode="json")) + "\n")
+    found = audit_sample(SAMPLE.validate_json(sys.stdin.buffer.readline()))
+    sys.stdout.write(json.dumps(AUDIT_RESULTS.dump_python(found, mode="json")) + "\n")
     return 0
 
 

@@ -1,6 +1,7 @@
-"""The sampler: now and then a process of its own audits the newest rows, and what it finds is recorded.
+"""The audit scheduler: a separate process regularly audits the newest rows, and its result is recorded.
 
-No batch waits for it: it has a thread, and Great Expectations is loaded in the process only, which ends within seconds.
+No batch waits for it: the scheduler has its own thread, and only the audit process, which ends within seconds, loads
+Great Expectations.
 """
 
 import contextlib
@@ -13,31 +14,31 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from connectors.event import Audited
+from connectors.observation_event import ObservationsAudited
 from rules.finding import Plain
-from streaming.data_quality.audit_process import SAMPLE, VERDICTS, Sample
+from streaming.data_quality.audit_process import AUDIT_RESULTS, SAMPLE, AuditSample
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 300.0
-"""It takes seconds, on a machine that is busy a minute: one that takes longer hangs."""
+"""An audit takes seconds, on a busy machine a minute: a longer one hangs and is killed."""
 _END_S = 5.0
-_LOOK_S = 1.0
-"""How often it looks whether the pause is over: it may be configured anew meanwhile."""
+_CHECK_S = 1.0
+"""Seconds between two checks whether the interval is over: a reload may change the interval."""
 
 Portraits = Callable[[], Mapping[str, Mapping[str, Plain]]]
 """The newest state of each cluster that was seen."""
-Record = Callable[[str, Audited], None]
-"""Has it recorded what was found of a cluster."""
+Record = Callable[[str, ObservationsAudited], None]
+"""Records the audit's result of a cluster in the journal."""
 
 
-class Sampler:
-    """Audits every so often, from `__enter__` to `__exit__`."""
+class AuditScheduler:
+    """Starts audits at an interval while entered."""
 
     def __init__(
         self, *, journal: Path, ledger: Path, portraits: Portraits, record: Record, every_s: Callable[[], float]
     ) -> None:
-        """`every_s` says the pause of the moment; 0 turns it off."""
+        """`every_s` returns the current interval in seconds; 0 turns audits off."""
         self._journal = journal
         self._ledger = ledger
         self._portraits = portraits
@@ -45,11 +46,11 @@ class Sampler:
         self._every_s = every_s
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="audit scheduler", daemon=True)
         self.audits = 0
-        """How many audits came to an end."""
+        """Number of completed audits."""
         self.failing: str | None = None
-        """Why the newest one did not, in a few words."""
+        """Why the newest audit failed; None if it did not."""
 
     @property
     def running(self) -> bool:
@@ -57,14 +58,14 @@ class Sampler:
         return self._process is not None
 
     def __enter__(self) -> Self:
-        """Begin; the first audit comes after a whole pause, when there is something to hold."""
+        """Starts the thread; the first audit begins after one interval."""
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End an audit that runs."""
+        """Stops the thread and kills a running audit."""
         self._stopping.set()
         process = self._process
         if process is not None:
@@ -74,13 +75,13 @@ class Sampler:
             self._thread.join(_END_S)
 
     def audit(self) -> None:
-        """One audit, waited for; a failure of it is noted, and never raised."""
+        """Runs one audit and waits for it; an error is recorded in `failing` and not raised."""
         portraits = dict(self._portraits())
         if not portraits:
             return
-        sample = Sample(journal=str(self._journal), ledger=str(self._ledger), portraits=portraits)
+        sample = AuditSample(journal=str(self._journal), ledger=str(self._ledger), portraits=portraits)
         try:
-            found = VERDICTS.validate_json(self._said(SAMPLE.dump_json(sample) + b"\n"))
+            found = AUDIT_RESULTS.validate_json(self._run_process(SAMPLE.dump_json(sample) + b"\n"))
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
             self.failing = f"the audit of a sample failed: {type(problem).__name__}"
             if not self._stopping.is_set():
@@ -91,14 +92,14 @@ class Sampler:
             self._record(cluster, audited)
 
     def _run(self) -> None:
-        paused_s = 0.0
-        while not self._stopping.wait(_LOOK_S):
-            paused_s += _LOOK_S
-            if 0 < self._every_s() <= paused_s:
-                paused_s = 0.0
+        waited_s = 0.0
+        while not self._stopping.wait(_CHECK_S):
+            waited_s += _CHECK_S
+            if 0 < self._every_s() <= waited_s:
+                waited_s = 0.0
                 self.audit()
 
-    def _said(self, line: bytes) -> bytes:
+    def _run_process(self, line: bytes) -> bytes:
         with subprocess.Popen(
             [sys.executable, "-m", "streaming.data_quality.audit_process"],
             stdin=subprocess.PIPE,

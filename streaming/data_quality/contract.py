@@ -1,4 +1,4 @@
-"""A contract: one promise about every row of a table, why it holds, and how bad it is when it does not."""
+"""A contract: one promise about every row of a table, with its reason and the severity if it is broken."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,7 @@ from rules.finding import Severity
 
 
 class Suite(StrEnum):
-    """What a table's rows are."""
+    """What the rows of a table are."""
 
     OBSERVATIONS = "observations"
     EVENTS = "events"
@@ -25,14 +25,14 @@ class Present:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absent:
-    """The column is always empty: it names what is wrong with the row."""
+    """The column is always empty: its text would name the fault of the row."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Between:
-    """The number lies within bounds, both included, where there is one."""
+    """The number, if present, is within inclusive bounds."""
 
     column: str
     lowest: int
@@ -49,7 +49,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matches:
-    """The text has a form, where there is one."""
+    """The text, if present, matches a regular expression."""
 
     column: str
     pattern: str
@@ -57,7 +57,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotBelow:
-    """The number is not below the one in another column, where both are there."""
+    """The number is not below the one in another column, if both are present."""
 
     column: str
     floor: str
@@ -65,7 +65,7 @@ class NotBelow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equal:
-    """The column says the same as another one, where both are there."""
+    """The column equals another one, if both are present."""
 
     column: str
     other: str
@@ -76,22 +76,22 @@ Check: TypeAlias = Present | Absent | Between | OneOf | Matches | NotBelow | Equ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """One promise. Its name is the subject of the alert that says it was broken."""
+    """One promise. Its name is the subject of the alert that reports a broken contract."""
 
     name: str
     suite: Suite
     promise: str
-    """One sentence, without a full stop: what every row keeps."""
+    """One sentence without a full stop: what holds for every row."""
     why: str
-    """Why it holds, and what it would mean if it did not."""
+    """Why it holds, and what a broken row would mean."""
     source: str
-    """The KIP, Kafka class or module of ours that it comes from."""
+    """The KIP, Kafka class or kraftwatch module that it comes from."""
     severity: Severity
     check: Check
 
 
 EARLIEST_MS = 1_293_840_000_000
-"""2011-01-01: no Kafka is older."""
+"""2011-01-01: Kafka is not older."""
 LATEST_MS = 4_102_444_800_000
 """2100-01-01."""
 UUID = r"^[A-Za-z0-9_-]{22}$"

@@ -1,6 +1,6 @@
-"""Data Docs: what an audit found as pages to look at, written by Great Expectations; they load nothing from elsewhere.
+"""Data Docs: the result of an audit as HTML pages by Great Expectations, without resources of other hosts.
 
-The tables of one suite come to one page, as if they had been one table.
+All tables of a suite are shown on one page, like one table.
 """
 
 import re
@@ -19,10 +19,10 @@ from streaming.data_quality.great_expectations_import import (
     RunIdentifier,
     ValidationResultIdentifier,
 )
-from streaming.data_quality.violations import EXAMPLES_MAX, Tally, words
+from streaming.data_quality.violations import EXAMPLES_MAX, Violations, row_text
 
 _SITE = "kraftwatch"
-_ELSEWHERE = re.compile(
+_EXTERNAL = re.compile(
     r"<script[^>]*\bsrc=[\"']https?://[^>]*>\s*</script>|<(?:link|img)[^>]*\b(?:href|src)=[\"']https?://[^>]*>"
     r"|url\(['\"]?https?://[^)]*\)",
     re.IGNORECASE,
@@ -41,37 +41,37 @@ table { border-collapse: collapse; width: 100%; } td, th { border: 1px solid #cc
 </style></head>"""
 
 
-class Docs:
-    """A folder of pages. Keep each result, then write."""
+class DataDocs:
+    """A folder of pages: add each result, then write."""
 
     def __init__(self, folder: Path, validator: Validator) -> None:
-        """Nothing is written yet; `site.make_ours` has made the folder."""
+        """Writes nothing yet; `docs_folder.create_docs_folder` has created the folder."""
         self._folder = folder
         self._context = validator.context
         self._results: dict[Suite, Any] = {}
 
-    def keep(self, suite: Suite, result: Any) -> None:
-        """One table's result."""
+    def add(self, suite: Suite, result: Any) -> None:
+        """Adds the result of one table."""
         if suite in self._results:
             _join(self._results[suite], result)
         else:
             self._results[suite] = result
 
-    def write(self, tally: Tally) -> Path:
-        """Write the pages whole, and say where to begin to read.
+    def write(self, violations: Violations) -> Path:
+        """Writes all pages and returns the first one.
 
         Args:
-            tally: what all tables came to, for the first page.
+            violations: the result of all tables, for the first page.
 
         Raises:
-            OSError: they cannot be written.
+            OSError: the pages cannot be written.
         """
         with tempfile.TemporaryDirectory(prefix="kraftwatch-audit-") as name:
             self._build(Path(name))
-            # Great Expectations' own first page is drawn by scripts from elsewhere.
-            (Path(name) / "index.html").write_text(_index(tally, Path(name)), encoding="utf-8")
+            # Great Expectations' own first page needs scripts of other hosts.
+            (Path(name) / "index.html").write_text(_index(violations, Path(name)), encoding="utf-8")
             for page in Path(name).rglob("*.html"):
-                page.write_text(alone(page.read_text(encoding="utf-8")), encoding="utf-8")
+                page.write_text(self_contained(page.read_text(encoding="utf-8")), encoding="utf-8")
             for before in ("expectations", "validations"):
                 shutil.rmtree(self._folder / before, ignore_errors=True)
             shutil.copytree(name, self._folder, dirs_exist_ok=True)
@@ -101,30 +101,30 @@ class Docs:
         context.build_data_docs(site_names=[_SITE])
 
 
-def _index(tally: Tally, folder: Path) -> str:
+def _index(violations: Violations, folder: Path) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined)
-    environment.filters["words"] = words
+    environment.filters["row_text"] = row_text
     template = environment.from_string((files(__package__) / "index.html.j2").read_text(encoding="utf-8"))
     results = {page.stem: page.relative_to(folder).as_posix() for page in (folder / "validations").rglob("*.html")}
     suites = [
         {
             "name": suite.value,
-            "rows": tally.rows[suite],
+            "rows": violations.rows[suite],
             "result": results.get(suite.value),
             "contracts": contracts,
         }
         for suite, contracts in CONTRACTS.items()
     ]
-    return template.render(suites=suites, broken={one.contract.name: one for one in tally.broken})
+    return template.render(suites=suites, broken={one.contract.name: one for one in violations.broken})
 
 
-def alone(page: str) -> str:
-    """A page that loads nothing from elsewhere: what it loaded goes, and a small style comes in its place."""
-    return _ELSEWHERE.sub("", page).replace("</head>", _STYLE, 1)
+def self_contained(page: str) -> str:
+    """Returns the page without resources of other hosts; a small style sheet replaces them."""
+    return _EXTERNAL.sub("", page).replace("</head>", _STYLE, 1)
 
 
 def _join(kept: Any, more: Any) -> None:
-    """Add a table's result to those of the tables before it."""
+    """Adds a table's result to the results of the former tables."""
     by_name = {one.expectation_config.meta["contract"]: one for one in more.results}
     for one in kept.results:
         _add(one.result, by_name[one.expectation_config.meta["contract"]].result)

@@ -1,26 +1,26 @@
-"""The folder that Data Docs are written into: one that holds nothing else."""
+"""The folder for Data Docs: it must contain nothing else."""
 
 from pathlib import Path
 
 from connectors.errors import UsageError
 
-OURS = ".kraftwatch-audit"
-"""Marks a folder that an audit wrote, and may write again."""
+MARKER = ".kraftwatch-audit"
+"""Name of the file that marks a folder as written by an audit."""
 
 
-def make_ours(folder: Path) -> None:
-    """Make the folder and mark it as ours; one that holds something else is refused.
+def create_docs_folder(folder: Path) -> None:
+    """Creates and marks the folder.
 
     Raises:
-        UsageError: it does, is no folder, or cannot be written.
+        UsageError: the folder contains other files, is not a folder, or cannot be written.
     """
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--docs {folder} is no folder: name one that is new, empty, or of an audit before")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / OURS).exists():
-        raise UsageError(f"--docs {folder} holds other files: name a folder that is new or empty")
+        raise UsageError(f"--docs {folder} is not a folder: name a new or empty one, or one of a previous audit")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).exists():
+        raise UsageError(f"--docs {folder} contains other files: name a new or empty folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / OURS).touch()
+        (folder / MARKER).touch()
     except OSError as problem:
         reason = (problem.strerror or "unusable").lower()
-        raise UsageError(f"--docs {folder}: {reason}; name a folder that can be written") from None
+        raise UsageError(f"--docs {folder}: {reason}; name a writable folder") from None

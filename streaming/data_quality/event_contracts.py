@@ -1,21 +1,14 @@
-"""Events: what the rows of the journal decode to."""
+"""Contracts of events: what the rows of the journal decode to."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import get_args
 
-from connectors.event import (
-    At,
-    Event,
-    ObservationFailed,
-    PartitionChanged,
-    PartitionSet,
-    QuorumPolled,
-    Undecodable,
-    VotersSet,
-)
-from connectors.observation import Kind, Observation
+from connectors.event import Event
+from connectors.log_event import PartitionChanged, PartitionSet, RecordPosition, Undecodable, VotersSet
+from connectors.observation import Observation, ObservationKind
+from connectors.observation_event import ObservationFailed, QuorumPolled
 from rules.finding import Severity
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Reason
@@ -31,11 +24,19 @@ from streaming.data_quality.contract import (
     OneOf,
     Suite,
 )
-from streaming.data_quality.contract_table import Table, impossible, malformed, outside, repeated, shared, undialable
+from streaming.data_quality.contract_table import (
+    Table,
+    invalid_endpoints,
+    malformed,
+    negative,
+    outside,
+    repeated,
+    shared,
+)
 from streaming.replay.contract_violations import DECODES
 
 SKEW_MS = 86_400_000
-"""How far a controller's clock may be ahead of ours before a timestamp is no time: a day."""
+"""How far a controller's clock may be ahead of the gatherer's before a timestamp is implausible: a day in ms."""
 _TYPES = tuple(str(one.default) for each in get_args(Event) for one in fields(each) if one.name == "type")
 
 _contract = partial(Contract, suite=Suite.EVENTS)
@@ -43,8 +44,8 @@ _contract = partial(Contract, suite=Suite.EVENTS)
 CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name=DECODES,
-        promise="every batch, record and look that is recorded decodes",
-        why="What does not decode is not judged: a Kafka newer than this kraftwatch wrote it, or bytes are damaged.",
+        promise="every recorded batch, record and observation can be decoded",
+        why="Undecodable data is not evaluated: a Kafka newer than this kraftwatch wrote it, or bytes are damaged.",
         source="connectors.metadata.decoder; KIP-631",
         severity=Severity.WARNING,
         check=Absent(column="undecodable"),
@@ -59,8 +60,8 @@ CONTRACTS: tuple[Contract, ...] = (
     ),
     _contract(
         name="record-within-its-row",
-        promise="a record's offset lies within the range of the row that brought it",
-        why="Outside it the row covers what it does not hold, and re-reading it would skip or repeat records.",
+        promise="a record's offset is within the range of its row",
+        why="Otherwise reading the row again would skip or repeat records.",
         source="connectors.observation; org.apache.kafka.common.record.DefaultRecordBatch",
         severity=Severity.CRITICAL,
         check=Absent(column="outside_its_row"),
@@ -75,16 +76,16 @@ CONTRACTS: tuple[Contract, ...] = (
     ),
     _contract(
         name="record-epoch-never-falls",
-        promise="each record of a row is of the epoch of the one before it, or of a newer one",
-        why="A leader writes only in its own epoch, behind everything of the epochs before.",
+        promise="the leader epoch of the records in a row never decreases",
+        why="A leader appends only in its own epoch, after all records of former epochs.",
         source="KIP-595; org.apache.kafka.raft.LeaderState",
         severity=Severity.CRITICAL,
         check=NotBelow(column="leader_epoch", floor="previous_leader_epoch"),
     ),
     _contract(
         name="record-time-plausible",
-        promise="a record was written after Kafka was born and before the year 2100",
-        why="How long a partition recovers, and how old a snapshot is, is counted by the log's clock.",
+        promise="a record was written between the years 2011 and 2100",
+        why="The duration of a recovery and the age of a snapshot use the log's clock.",
         source="org.apache.kafka.common.record.DefaultRecordBatch",
         severity=Severity.WARNING,
         check=Between(column="timestamp_ms", lowest=EARLIEST_MS, highest=LATEST_MS),
@@ -92,15 +93,15 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="record-not-from-the-future",
         promise="no record was written more than a day after it was observed",
-        why="The leader's clock, or this host's, is far off: durations that compare the two mean nothing.",
-        source="kraftwatch: two clocks are never mixed, but both must be clocks",
+        why="The leader's clock or this host's is wrong: durations that compare the two are meaningless.",
+        source="kraftwatch: clocks are never mixed, but each must be plausible",
         severity=Severity.WARNING,
         check=NotBelow(column="latest_timestamp_ms", floor="timestamp_ms"),
     ),
     _contract(
         name="topic-id-well-formed",
         promise="a topic id is a UUID as Kafka prints it",
-        why="Topics are known by their id: a broken one is a topic that nobody has.",
+        why="Topics are identified by their id: an invalid one matches no topic.",
         source="KIP-516; org.apache.kafka.common.Uuid",
         severity=Severity.WARNING,
         check=Matches(column="topic_id", pattern=UUID),
@@ -108,15 +109,15 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="directory-ids-well-formed",
         promise="a replica's directory id is a UUID as Kafka prints it",
-        why="A voter is its id and its directory id (KIP-853): the remedies name it.",
+        why="A voter is identified by id and directory id (KIP-853): remedies contain it.",
         source="KIP-853, section Voters; org.apache.kafka.raft.ReplicaKey",
         severity=Severity.WARNING,
         check=Absent(column="malformed_directory_ids"),
     ),
     _contract(
         name="node-ids-possible",
-        promise="replicas, voters and leaders are nodes: their ids are 0 or more",
-        why="-1 is Kafka's word for none, and is none here.",
+        promise="the ids of replicas, voters and leaders are 0 or more",
+        why="Kafka's -1 for no node is stored as no value.",
         source="KIP-631; node.id of org.apache.kafka.server.config.KRaftConfigs",
         severity=Severity.WARNING,
         check=Absent(column="impossible_ids"),
@@ -124,23 +125,23 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="replicas-differ",
         promise="no node is named twice among the replicas or in the ISR of a partition",
-        why="A replica is a node: twice the same would count as two.",
+        why="A node that is listed twice would count as two replicas.",
         source="org.apache.kafka.metadata.PartitionRegistration",
         severity=Severity.WARNING,
         check=Absent(column="repeated_replicas"),
     ),
     _contract(
         name="isr-within-replicas",
-        promise="the ISR of a partition holds only its replicas",
-        why="Who is not a replica has no copy that could be in sync.",
+        promise="the ISR of a partition contains only its replicas",
+        why="A broker that is not a replica has no copy.",
         source="KIP-704; org.apache.kafka.metadata.PartitionRegistration",
         severity=Severity.WARNING,
         check=Absent(column="isr_outside_replicas"),
     ),
     _contract(
         name="elr-apart-from-isr",
-        promise="no replica is in the ISR and in the ELR of a partition at once",
-        why="The eligible leader replicas are those that left the ISR with the whole log.",
+        promise="no replica is in both the ISR and the ELR of a partition",
+        why="The eligible leader replicas are those that left the ISR with all committed records.",
         source="KIP-966, section Eligible Leader Replicas; org.apache.kafka.controller.PartitionChangeBuilder",
         severity=Severity.WARNING,
         check=Absent(column="in_isr_and_elr"),
@@ -148,7 +149,7 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="leader-in-isr",
         promise="the leader of a partition is in its ISR",
-        why="An unclean election makes the new leader the whole ISR (KIP-704): it is never outside.",
+        why="Even after an unclean election the new leader is the ISR (KIP-704).",
         source="KIP-704; org.apache.kafka.controller.PartitionChangeBuilder",
         severity=Severity.WARNING,
         check=Absent(column="leader_outside_isr"),
@@ -156,23 +157,23 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="voter-endpoints-dialable",
         promise="a voter's endpoint has a host and a port from 1 to 65535",
-        why="The other voters dial it, and so do we.",
+        why="The other voters and the monitor connect to it.",
         source="KIP-853, section VotersRecord",
         severity=Severity.WARNING,
         check=Absent(column="impossible_endpoints"),
     ),
     _contract(
         name="voter-or-observer",
-        promise="no replica is told as a voter and as an observer in one DescribeQuorum",
-        why="Majorities are counted by voters alone.",
+        promise="no replica is both a voter and an observer in one DescribeQuorum answer",
+        why="Only voters count for a majority.",
         source="KIP-595, section DescribeQuorum; org.apache.kafka.raft.LeaderState",
         severity=Severity.WARNING,
         check=Absent(column="voter_and_observer"),
     ),
     _contract(
         name="high-watermark-never-falls",
-        promise="within an epoch the high watermark that DescribeQuorum tells never falls",
-        why="What is committed stays committed; `raft-invariant-broken` speaks of it, this says that it was recorded.",
+        promise="within an epoch the high watermark of DescribeQuorum never decreases",
+        why="Committed records stay committed; `raft-invariant-broken` reports it for the quorum.",
         source="KIP-595; org.apache.kafka.raft.LeaderState",
         severity=Severity.WARNING,
         check=NotBelow(column="polled_high_watermark", floor="previous_polled_high_watermark"),
@@ -180,7 +181,7 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="high-watermark-within-the-log",
         promise="the high watermark is not beyond the end of the leader's log",
-        why="A leader commits only what it has.",
+        why="A leader commits only records that it has.",
         source="KIP-595; org.apache.kafka.raft.LeaderState",
         severity=Severity.WARNING,
         check=NotBelow(column="leader_log_end_offset", floor="polled_high_watermark"),
@@ -196,8 +197,8 @@ class _Polled:
     high_watermark: int | None
 
 
-class Events:
-    """The table of events; polls are held against those before them, from table to table."""
+class EventTable:
+    """The table of events; polls are compared with former polls, from table to table."""
 
     def __init__(self) -> None:
         self.table = Table(
@@ -215,10 +216,10 @@ class Events:
         self._polled: dict[str, _Polled] = {}
 
     def add(self, row: Observation, events: Iterable[Event]) -> None:
-        """All events of one row."""
-        before: At | None = None
+        """Adds all events of one row."""
+        before: RecordPosition | None = None
         for ordinal, event in enumerate(events):
-            at: At | None = getattr(event, "at", None)
+            at: RecordPosition | None = getattr(event, "at", None)
             self.table.add(
                 {
                     "sequence": row.sequence,
@@ -226,12 +227,12 @@ class Events:
                     "cluster": row.cluster,
                     "type": event.type,
                     **({} if at is None or at.snapshot else _placed(row, at, before)),
-                    **self._told(row.cluster, event),
+                    **self._columns(row.cluster, event),
                 }
             )
             before = before if at is None else at
 
-    def _told(self, cluster: str, event: Event) -> dict[str, int | str | None]:
+    def _columns(self, cluster: str, event: Event) -> dict[str, int | str | None]:
         match event:
             case Undecodable(offset=offset, reason=reason):
                 where = "" if offset is None else f"offset {offset}: "
@@ -241,8 +242,8 @@ class Events:
             case VotersSet(voters=voters):
                 return {
                     "malformed_directory_ids": malformed(voter.key.directory_id for voter in voters),
-                    "impossible_ids": impossible(voter.key.id for voter in voters),
-                    "impossible_endpoints": undialable(one for voter in voters for one in voter.endpoints),
+                    "impossible_ids": negative(voter.key.id for voter in voters),
+                    "impossible_endpoints": invalid_endpoints(one for voter in voters for one in voter.endpoints),
                 }
             case QuorumPolled():
                 return self._quorum(cluster, event)
@@ -265,7 +266,7 @@ class Events:
         both = {one.key for one in event.voters} & {one.key for one in event.observers}
         return {
             "malformed_directory_ids": malformed(one.key.directory_id for one in replicas),
-            "impossible_ids": impossible([event.leader_id, *(one.key.id for one in replicas)]),
+            "impossible_ids": negative([event.leader_id, *(one.key.id for one in replicas)]),
             "voter_and_observer": ", ".join(map(str, sorted(both))) or None,
             "polled_high_watermark": high_watermark,
             "previous_polled_high_watermark": floor,
@@ -273,10 +274,10 @@ class Events:
         }
 
 
-def _placed(row: Observation, at: At, before: At | None) -> dict[str, int | str | None]:
-    """Where a record of the log stands, and where it may stand."""
+def _placed(row: Observation, at: RecordPosition, before: RecordPosition | None) -> dict[str, int | str | None]:
+    """Returns a record's position in the log and the bounds of that position."""
     base, last = row.base_offset, row.last_offset
-    within = row.kind is not Kind.RECORDS or base is None or last is None or base <= at.offset <= last
+    within = row.kind is not ObservationKind.RECORDS or base is None or last is None or base <= at.offset <= last
     return {
         "offset": at.offset,
         "lowest_offset": None if before is None else before.offset + 1,
@@ -293,7 +294,7 @@ def _partition(event: PartitionSet | PartitionChanged) -> dict[str, int | str | 
     named: list[NodeId | None] = [*(replicas or ()), *(isr or ()), *(event.elr or ()), event.leader]
     return {
         "topic_id": event.topic_id,
-        "impossible_ids": impossible(named),
+        "impossible_ids": negative(named),
         "repeated_replicas": repeated(replicas) or repeated(isr),
         "isr_outside_replicas": outside(isr, replicas),
         "in_isr_and_elr": shared(isr, event.elr),

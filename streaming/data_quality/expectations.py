@@ -1,4 +1,4 @@
-"""Expectations: the contracts as Great Expectations knows them, and tables held against them."""
+"""The contracts as expectations of Great Expectations, and their evaluation on tables."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -8,7 +8,7 @@ from streaming.data_quality import alert_contracts, event_contracts, observation
 from streaming.data_quality.contract import Absent, Between, Contract, Equal, Matches, NotBelow, OneOf, Present, Suite
 from streaming.data_quality.contract_table import Table
 from streaming.data_quality.great_expectations_import import ProgressBarsConfig, expect, gx
-from streaming.data_quality.violations import EXAMPLES_MAX, Broken
+from streaming.data_quality.violations import EXAMPLES_MAX, ViolatedContract
 
 Context: TypeAlias = Any
 """Great Expectations publishes no types."""
@@ -19,18 +19,18 @@ CONTRACTS: Mapping[Suite, Sequence[Contract]] = {
     Suite.STATES: state_contracts.CONTRACTS,
     Suite.ALERTS: alert_contracts.CONTRACTS,
 }
-PLACES: Mapping[Suite, tuple[str, ...]] = {
+ROW_KEYS: Mapping[Suite, tuple[str, ...]] = {
     Suite.OBSERVATIONS: ("cluster", "sequence"),
     Suite.EVENTS: ("cluster", "sequence", "ordinal"),
     Suite.STATES: ("cluster", "sequence"),
     Suite.ALERTS: ("cluster", "line"),
 }
-"""The columns that say which row it is."""
+"""The columns that identify a row."""
 _NAME = "kraftwatch"
 
 
 class Validator:
-    """Holds tables against the contracts of their suite."""
+    """Evaluates the contracts of a suite on tables."""
 
     def __init__(self) -> None:
         context = gx.get_context(mode="ephemeral")
@@ -43,21 +43,21 @@ class Validator:
         }
         self._suites = {suite: context.suites.add(suite_of(suite)) for suite in Suite}
 
-    def validate(self, suite: Suite, table: Table) -> tuple[Any, Sequence[Broken]]:
-        """Every contract of the suite, held against the table.
+    def validate(self, suite: Suite, table: Table) -> tuple[Any, Sequence[ViolatedContract]]:
+        """Evaluates every contract of a suite on a table.
 
         Returns:
-            Great Expectations' own result, and what was broken, in the contracts' order.
+            Great Expectations' result, and the violated contracts in their order.
 
         Raises:
-            RuntimeError: an expectation could not be evaluated: a fault of ours.
+            RuntimeError: an expectation could not be evaluated: a bug of kraftwatch.
         """
         batch = self._assets[suite].get_batch(batch_parameters={"dataframe": table.frame()})
         result = batch.validate(
             self._suites[suite],
             result_format={
                 "result_format": "SUMMARY",
-                "unexpected_index_column_names": list(PLACES[suite]),
+                "unexpected_index_column_names": list(ROW_KEYS[suite]),
                 "partial_unexpected_count": EXAMPLES_MAX,
             },
         )
@@ -67,54 +67,54 @@ class Validator:
 
 
 def suite_of(suite: Suite) -> Any:
-    """A suite's contracts as expectations, with name, reason and source as their notes."""
+    """Returns a suite's contracts as expectations; name, reason and source are their notes."""
     return gx.ExpectationSuite(name=suite.value, expectations=[_expectation(one) for one in CONTRACTS[suite]])
 
 
 def _expectation(contract: Contract) -> Any:
-    said: dict[str, Any] = {
+    common: dict[str, Any] = {
         "meta": {"contract": contract.name},
         "notes": [f"**{contract.name}**: {contract.promise}.", contract.why, f"Source: {contract.source}."],
         "severity": contract.severity.value,
     }
     match contract.check:
         case Present(column=column):
-            return expect.ExpectColumnValuesToNotBeNull(column=column, **said)
+            return expect.ExpectColumnValuesToNotBeNull(column=column, **common)
         case Absent(column=column):
-            return expect.ExpectColumnValuesToBeNull(column=column, **said)
+            return expect.ExpectColumnValuesToBeNull(column=column, **common)
         case Between(column=column, lowest=lowest, highest=highest):
-            return expect.ExpectColumnValuesToBeBetween(column=column, min_value=lowest, max_value=highest, **said)
+            return expect.ExpectColumnValuesToBeBetween(column=column, min_value=lowest, max_value=highest, **common)
         case OneOf(column=column, values=values):
-            return expect.ExpectColumnValuesToBeInSet(column=column, value_set=list(values), **said)
+            return expect.ExpectColumnValuesToBeInSet(column=column, value_set=list(values), **common)
         case Matches(column=column, pattern=pattern):
-            return expect.ExpectColumnValuesToMatchRegex(column=column, regex=pattern, **said)
+            return expect.ExpectColumnValuesToMatchRegex(column=column, regex=pattern, **common)
         case NotBelow(column=column, floor=floor):
             return expect.ExpectColumnPairValuesAToBeGreaterThanB(
-                column_A=column, column_B=floor, or_equal=True, ignore_row_if="either_value_is_missing", **said
+                column_A=column, column_B=floor, or_equal=True, ignore_row_if="either_value_is_missing", **common
             )
         case Equal(column=column, other=other):
             return expect.ExpectColumnPairValuesToBeEqual(
-                column_A=column, column_B=other, ignore_row_if="either_value_is_missing", **said
+                column_A=column, column_B=other, ignore_row_if="either_value_is_missing", **common
             )
 
 
-def _broken(contract: Contract, result: Any, suite: Suite) -> Broken | None:
+def _broken(contract: Contract, result: Any, suite: Suite) -> ViolatedContract | None:
     if result.exception_info.get("raised_exception") or "unexpected_count" not in result.result:
         raise RuntimeError(f"contract {contract.name} could not be evaluated: {result.exception_info}")
     rows = int(result.result["unexpected_count"])
     if rows == 0:
         return None
-    places = PLACES[suite]
+    keys = ROW_KEYS[suite]
     examples = tuple(
-        {name: one.get(name) for name in (*places, *_columns(contract))}
+        {name: one.get(name) for name in (*keys, *_columns(contract))}
         for one in result.result.get("partial_unexpected_index_list", ())
     )
-    return Broken(contract=contract, rows=rows, examples=examples)
+    return ViolatedContract(contract=contract, rows=rows, examples=examples)
 
 
 @cache
 def _columns(contract: Contract) -> tuple[str, ...]:
-    """The columns that the check reads."""
+    """Returns the columns that the check reads."""
     match contract.check:
         case NotBelow(column=column, floor=other) | Equal(column=column, other=other):
             return (column, other)

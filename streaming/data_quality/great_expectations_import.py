@@ -1,6 +1,6 @@
-"""Great Expectations itself, imported in silence: it takes seconds and 250 MB, so only where that does not matter.
+"""The import of Great Expectations, without its warnings: it takes seconds and 250 MB, so only audits import it.
 
-No context of its is kept on disk, no progress bar is drawn, and nobody is told that it was used.
+Great Expectations keeps no context on disk, draws no progress bar and sends no usage report.
 """
 
 import os
@@ -16,10 +16,10 @@ _CONNECT = "pyspark.sql.connect"
 
 @contextmanager
 def _without_spark_connect() -> Iterator[None]:
-    """As long as this lasts, Spark Connect is not installed.
+    """Hides Spark Connect while entered.
 
-    It needs packages that we do not, and where the main module is no file (`python -c`, a worker of a test run)
-    its import ends the whole program instead of failing.
+    Spark Connect needs packages that kraftwatch does not install. Where the main module is not a file (`python -c`, a
+    worker of a test run), importing it ends the whole program instead of raising an error.
     """
     before = sys.modules.get(_CONNECT)
     sys.modules[_CONNECT] = cast(ModuleType, before)
@@ -30,10 +30,10 @@ def _without_spark_connect() -> Iterator[None]:
             del sys.modules[_CONNECT]
 
 
-# Read at the import.
+# Great Expectations reads it at its import.
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 with warnings.catch_warnings(), _without_spark_connect():
-    # It imports modules of the standard library that are deprecated.
+    # It imports deprecated modules of the standard library.
     warnings.simplefilter("ignore", DeprecationWarning)
     import great_expectations as gx
     from great_expectations import expectations as expect

@@ -1,13 +1,14 @@
-"""States: one cluster's quorum as replayed and as the page shows it (`streaming.status.cluster_status`)."""
+"""Contracts of states: one cluster's quorum as replayed and shown (`streaming.status.cluster_status`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from rules.evaluate import RULES
-from rules.finding import Plain, Severity
+from rules.finding import Severity
+from rules.model.voter_set import majority
 from streaming.data_quality.contract import EARLIEST_MS, LATEST_MS, Absent, Between, Contract, Equal, NotBelow, Suite
-from streaming.data_quality.contract_table import Table, impossible, malformed, outside
+from streaming.data_quality.contract_table import Table, malformed, negative, outside
 
 _SEVERITIES = {severity.value for severity in Severity}
 
@@ -16,24 +17,24 @@ _contract = partial(Contract, suite=Suite.STATES)
 CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="state-time-plausible",
-        promise="a state is of a moment after Kafka was born and before the year 2100",
-        why="It is the newest row's time, and every age is counted from it.",
+        promise="a state is of a time between the years 2011 and 2100",
+        why="It is the newest row's time, and every age is computed from it.",
         source="rules.model.quorum.Quorum.now_ms",
         severity=Severity.CRITICAL,
         check=Between(column="now_ms", lowest=EARLIEST_MS, highest=LATEST_MS),
     ),
     _contract(
         name="state-time-never-goes-back",
-        promise="a cluster's state is never of an earlier moment than the one before it",
-        why="Replay applies rows in their order; a state that goes back was made of other rows.",
+        promise="no state of a cluster is earlier than the one before it",
+        why="Replay applies rows in order; an earlier state was computed from other rows.",
         source="streaming.replay.machine",
         severity=Severity.CRITICAL,
         check=NotBelow(column="now_ms", floor="previous_now_ms"),
     ),
     _contract(
         name="nothing-seen-in-the-future",
-        promise="no look of a state is newer than the state",
-        why="Its age would be negative, and what is stale would never become so.",
+        promise="no observation of a state is newer than the state",
+        why="Its age would be negative, and stale data would never be detected.",
         source="rules.model.quorum.Quorum",
         severity=Severity.CRITICAL,
         check=NotBelow(column="now_ms", floor="newest_look_ms"),
@@ -41,23 +42,23 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="state-epoch-possible",
         promise="the leader epoch of a state is 0 or more",
-        why="Epochs begin with 0; -1 is Kafka's word for none, and is none here.",
+        why="Epochs begin with 0; Kafka's -1 for no epoch is stored as no value.",
         source="KIP-595; org.apache.kafka.raft.QuorumState",
         severity=Severity.WARNING,
         check=Between(column="leader_epoch", lowest=0, highest=2**31 - 1),
     ),
     _contract(
         name="majority-of-the-voters",
-        promise="the votes that are needed are more than half of the voters",
-        why="Fewer and two leaders could be elected; every word on failure tolerance rests on it.",
+        promise="the votes needed are more than half of the voters",
+        why="With fewer votes two leaders could be elected; the failure tolerance depends on it.",
         source="KIP-595; org.apache.kafka.raft.VoterSet",
         severity=Severity.CRITICAL,
         check=Equal(column="votes_needed", other="majority"),
     ),
     _contract(
         name="voters-differ",
-        promise="no node is two of the committed voters",
-        why="Kafka allows one directory id for each id in a voter set: twice the same would count as two votes.",
+        promise="no node is listed twice among the committed voters",
+        why="Kafka allows one directory id for each id in a voter set: a second one would count as a second vote.",
         source="KIP-853, section VotersRecord; org.apache.kafka.raft.VoterSet",
         severity=Severity.CRITICAL,
         check=Absent(column="voters_twice"),
@@ -65,7 +66,7 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="state-ids-well-formed",
         promise="node ids are 0 or more and directory ids are UUIDs as Kafka prints them",
-        why="The remedies name them: a command with a broken id mends nothing.",
+        why="Remedies contain them: a command with an invalid id fixes nothing.",
         source="KIP-853, section Voters; org.apache.kafka.raft.ReplicaKey",
         severity=Severity.WARNING,
         check=Absent(column="odd_ids"),
@@ -73,7 +74,7 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="recovering-isr-within-replicas",
         promise="the ISR and the leader of a recovering partition are among its replicas",
-        why="Replay holds partitions as the sum of their changes: outside, a change was missed.",
+        why="Replay computes partitions from their changes: otherwise a change was missed.",
         source="KIP-704; org.apache.kafka.metadata.PartitionRegistration",
         severity=Severity.WARNING,
         check=Absent(column="outside_replicas"),
@@ -81,7 +82,7 @@ CONTRACTS: tuple[Contract, ...] = (
     _contract(
         name="findings-of-known-rules",
         promise="every finding of a state is of a known rule and severity",
-        why="Sinks route and silence by them.",
+        why="Routes and silences match by them.",
         source="rules.evaluate.RULES",
         severity=Severity.WARNING,
         check=Absent(column="odd_findings"),
@@ -89,8 +90,8 @@ CONTRACTS: tuple[Contract, ...] = (
 )
 
 
-class States:
-    """The table of states; each is held against the one before it, from table to table."""
+class StateTable:
+    """The table of states; each is compared with the former one, from table to table."""
 
     def __init__(self) -> None:
         self.table = Table(
@@ -102,41 +103,40 @@ class States:
         )
         self._before_ms: dict[str, int] = {}
 
-    def add(self, portrait: Mapping[str, Plain], sequence: int | None) -> None:
-        """One state. `sequence` is the journal's row that it was taken at, where that is known."""
-        told: Mapping[str, Any] = portrait
-        voters = (told["committed_voters"] or {"voters": ()})["voters"]
-        counted = told["voters"]
+    def add(self, status: Mapping[str, Any], sequence: int | None) -> None:
+        """Adds a state as JSON. `sequence` is the journal row at which it was computed, if known."""
+        voters = (status["committed_voters"] or {"voters": ()})["voters"]
+        counted = status["voters"]
         self.table.add(
             {
                 "sequence": sequence,
-                "cluster": told["cluster"],
-                "now_ms": told["now_ms"],
-                "previous_now_ms": self._before_ms.get(told["cluster"]),
-                "newest_look_ms": max(_there(told["described_at_ms"], told["log_seen_at_ms"]), default=None),
-                "leader_epoch": told["leader_epoch"],
-                "votes_needed": told["votes_needed"],
-                "majority": None if counted is None else counted // 2 + 1,
-                "voters_twice": _twice([one["id"] for one in voters]),
-                "odd_ids": _odd_ids([*voters, *told["current_voters"], *told["current_observers"]]),
-                "outside_replicas": _outside_replicas(told["recovering"]),
-                "odd_findings": _odd_findings(told["findings"]),
+                "cluster": status["cluster"],
+                "now_ms": status["now_ms"],
+                "previous_now_ms": self._before_ms.get(status["cluster"]),
+                "newest_look_ms": max(_present(status["described_at_ms"], status["log_seen_at_ms"]), default=None),
+                "leader_epoch": status["leader_epoch"],
+                "votes_needed": status["votes_needed"],
+                "majority": None if counted is None else majority(counted),
+                "voters_twice": _duplicates([one["id"] for one in voters]),
+                "odd_ids": _odd_ids([*voters, *status["current_voters"], *status["current_observers"]]),
+                "outside_replicas": _outside_replicas(status["recovering"]),
+                "odd_findings": _odd_findings(status["findings"]),
             }
         )
-        self._before_ms[told["cluster"]] = told["now_ms"]
+        self._before_ms[status["cluster"]] = status["now_ms"]
 
 
-def _there(*values: int | None) -> list[int]:
+def _present(*values: int | None) -> list[int]:
     return [value for value in values if value is not None]
 
 
-def _twice(ids: Sequence[int]) -> str | None:
+def _duplicates(ids: Sequence[int]) -> str | None:
     return ", ".join(str(one) for one in sorted(set(ids)) if ids.count(one) > 1) or None
 
 
 def _odd_ids(replicas: Iterable[Mapping[str, Any]]) -> str | None:
     known = list(replicas)
-    return impossible(one["id"] for one in known) or malformed(one["directory_id"] for one in known)
+    return negative(one["id"] for one in known) or malformed(one["directory_id"] for one in known)
 
 
 def _outside_replicas(recovering: Iterable[Mapping[str, Any]]) -> str | None:

@@ -1,38 +1,38 @@
-"""A tally: what of the contracts was broken, over all tables that were held against them."""
+"""The contract violations of an audit, over all its tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from connectors.event import Audited, BrokenContract
+from connectors.observation_event import BrokenContract, ObservationsAudited
 from rules.finding import Plain, Severity
 from streaming.data_quality.contract import Contract, Suite
 from streaming.data_quality.observation_contracts import JOURNAL
 from streaming.replay.contract_violations import DECODES
 
 EXAMPLES_MAX = 20
-"""Rows that are named of each contract; all are counted."""
+"""Example rows for each contract; all rows are counted."""
 _EXAMPLE_CHARACTERS = 160
-_VERDICT_MAX = 8
-"""Broken contracts that a verdict names, the worst: it travels as one line that a pipe takes whole (4,096 bytes)."""
-_SEEN_BY_REPLAY = (DECODES,)
+_REPORTED_MAX = 8
+"""Most broken contracts in an audit's result, the most severe first: it must fit into one pipe write (4,096 bytes)."""
+_FOUND_BY_REPLAY = (DECODES,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
-    """One contract that rows broke."""
+class ViolatedContract:
+    """One contract and the rows that violate it."""
 
     contract: Contract
     rows: int
     examples: Sequence[Mapping[str, object]]
-    """Some of the rows: their places, and the columns that the contract reads."""
+    """Some of the rows: their keys and the columns that the contract reads."""
 
-    def of(self, cluster: str) -> "Broken | None":
-        """What of the examples is of one cluster; None when nothing is. Its rows are counted as far as named."""
+    def of(self, cluster: str) -> "ViolatedContract | None":
+        """Returns the examples of one cluster; None if there is none. Only rows in the examples are counted."""
         own = [one for one in self.examples if one.get("cluster") in (cluster, JOURNAL)]
-        return Broken(contract=self.contract, rows=len(own), examples=own) if own else None
+        return ViolatedContract(contract=self.contract, rows=len(own), examples=own) if own else None
 
     def plain(self) -> dict[str, Plain]:
-        """As JSON says it."""
+        """Returns the JSON object."""
         contract = self.contract
         return {
             "contract": contract.name,
@@ -42,44 +42,43 @@ class Broken:
             "why": contract.why,
             "source": contract.source,
             "rows": self.rows,
-            "examples": [{name: said(value) for name, value in one.items()} for one in self.examples],
+            "examples": [{name: cell(value) for name, value in one.items()} for one in self.examples],
         }
 
 
-class Tally:
-    """Rows seen and contracts broken."""
+class Violations:
+    """Counts rows and collects violated contracts."""
 
     def __init__(self) -> None:
         self.rows: dict[Suite, int] = dict.fromkeys(Suite, 0)
-        self._broken: dict[str, Broken] = {}
+        self._broken: dict[str, ViolatedContract] = {}
 
-    def add(self, suite: Suite, rows: int, broken: Sequence[Broken]) -> None:
-        """What one table came to."""
+    def add(self, suite: Suite, rows: int, broken: Sequence[ViolatedContract]) -> None:
+        """Adds the result of one table."""
         self.rows[suite] += rows
         for one in broken:
             before = self._broken.get(one.contract.name)
             if before is not None:
                 examples = (*before.examples, *one.examples)[:EXAMPLES_MAX]
-                one = Broken(contract=one.contract, rows=before.rows + one.rows, examples=examples)
+                one = ViolatedContract(contract=one.contract, rows=before.rows + one.rows, examples=examples)
             self._broken[one.contract.name] = one
 
     @property
-    def broken(self) -> Sequence[Broken]:
-        """The contracts that were broken, the worst first, then by name."""
-        worst_first = list(Severity)
-        return sorted(
-            self._broken.values(), key=lambda one: (worst_first.index(one.contract.severity), one.contract.name)
+    def broken(self) -> Sequence[ViolatedContract]:
+        """The violated contracts, the most severe first, then by name."""
+        return sorted(self._broken.values(), key=lambda one: (-one.contract.severity.rank, one.contract.name))
+
+    def result_of(self, cluster: str, *, rows: int, first: int, last: int) -> ObservationsAudited:
+        """Returns the audit's result for one cluster, without violations that the replay itself reports."""
+        found = (one.of(cluster) for one in self.broken if one.contract.name not in _FOUND_BY_REPLAY)
+        broken = [_recorded(one) for one in found if one is not None]
+        return ObservationsAudited(
+            rows=rows, first_sequence=first, last_sequence=last, broken=tuple(broken[:_REPORTED_MAX])
         )
 
-    def verdict(self, cluster: str, *, rows: int, first: int, last: int) -> Audited:
-        """What an audit says of one cluster: of what replay itself sees as it happens, nothing."""
-        found = (one.of(cluster) for one in self.broken if one.contract.name not in _SEEN_BY_REPLAY)
-        broken = [_told(one) for one in found if one is not None]
-        return Audited(rows=rows, first_sequence=first, last_sequence=last, broken=tuple(broken[:_VERDICT_MAX]))
 
-
-def said(value: object) -> str | int | None:
-    """A cell as JSON and people read it: Great Expectations makes texts of numbers."""
+def cell(value: object) -> str | int | None:
+    """Returns a cell for JSON and people: Great Expectations turns numbers into texts."""
     if value is None or isinstance(value, int):
         return value
     text = str(value)
@@ -89,22 +88,22 @@ def said(value: object) -> str | int | None:
     return None if text in ("<NA>", "None", "nan") else text
 
 
-def example_of(broken: Broken) -> str:
-    """The newest named row in words."""
-    return words(broken.examples[-1]) if broken.examples else ""
+def example_of(broken: ViolatedContract) -> str:
+    """Returns the newest example row as text."""
+    return row_text(broken.examples[-1]) if broken.examples else ""
 
 
-def words(example: Mapping[str, object]) -> str:
-    """A named row in words: `row 12, base_offset_of_log 4, next_offset 9`."""
-    cells = {name: said(value) for name, value in example.items() if name != "cluster"}
+def row_text(example: Mapping[str, object]) -> str:
+    """Returns an example row as text: `row 12, base_offset_of_log 4, next_offset 9`."""
+    cells = {name: cell(value) for name, value in example.items() if name != "cluster"}
     return ", ".join(
         f"{'row' if name == 'sequence' else name} {value}" for name, value in cells.items() if value is not None
     )
 
 
-def _told(broken: Broken) -> BrokenContract:
+def _recorded(broken: ViolatedContract) -> BrokenContract:
     newest = broken.examples[-1]
-    sequence = said(newest.get("sequence"))
+    sequence = cell(newest.get("sequence"))
     return BrokenContract(
         contract=broken.contract.name,
         promise=broken.contract.promise,

@@ -214,7 +214,7 @@ class GathererProcess:
 
     def _published(self) -> int | None:
         try:
-            return self._journal.published()
+            return self._journal.published_end()
         except (JournalError, OSError):
             return None
 

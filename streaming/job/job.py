@@ -18,7 +18,7 @@ from connectors.kafka.cluster_id_lookup import identify
 from connectors.sinks.sink import Sink
 from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile, refuse_fixed
-from streaming.data_quality.audit_scheduler import Sampler
+from streaming.data_quality.audit_scheduler import AuditScheduler
 from streaming.job import logging_setup
 from streaming.job.active_silences import ActiveSilences
 from streaming.job.cluster_identity import identify_clusters
@@ -89,7 +89,7 @@ def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> No
     """Starts what runs beside the query: heartbeat, audits, and the web server where one is configured."""
     liveness = JobLiveness(last_batch_at=lambda: job.deliver.last_batch_at, gatherer_runs=lambda: job.gatherer.alive)
     heartbeat = stack.enter_context(Heartbeat(job.heartbeat, is_healthy=lambda: liveness.is_healthy))
-    stack.enter_context(job.sampler())
+    stack.enter_context(job.audit_scheduler())
     if job.config.listen is not None:
         view = FleetView(store=job.store, silences=job.silences.of_monitored)
         served = [health_endpoints(liveness), metrics(job.sources(liveness, heartbeat, file)), pages(view), api(view)]
@@ -145,9 +145,9 @@ class Job:
             history=self.ledger.history,
         )
 
-    def sampler(self) -> Sampler:
+    def audit_scheduler(self) -> AuditScheduler:
         """Returns the scheduler of audits, which re-reads the configured interval."""
-        return Sampler(
+        return AuditScheduler(
             journal=self._checkpoint.journal,
             ledger=self._checkpoint.ledger,
             portraits=self.store.statuses_json,
@@ -202,7 +202,7 @@ class Job:
         added = identify_clusters(configured.added_to(self._configured), recorded, identify).require_all()
         sinks = open_sinks(config, self._sinks, memory=self._checkpoint.folder)
         with self.deliver.between_batches():
-            self._delivery.tell_these(_sinks(sinks))
+            self._delivery.set_sinks(_sinks(sinks))
         # Nothing below refuses the configuration: only the machine can fail.
         ids = {**recorded, **added}
         self._checkpoint.record_cluster_ids(ids)

@@ -90,6 +90,6 @@ def open_sinks(config: Config, opened: OpenSinks, *, memory: Path) -> OpenSinks:
 
     def sink(wanted: SinkSpec) -> Sink:
         known = next((one for before, one in opened if before == wanted), None)
-        return known or open_sink(wanted, memory=memory)
+        return known or open_sink(wanted, state_folder=memory)
 
     return [(wanted, sink(wanted)) for wanted in config.sink_specs()]

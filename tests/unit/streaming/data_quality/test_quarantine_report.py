@@ -1,4 +1,4 @@
-"""The quarantine: bounded, and not slower the more it holds."""
+"""The quarantine is bounded, and its cost does not grow with its size."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from streaming.pipeline.deliver import Quarantine
 
 
-def test_what_did_not_decode_is_kept_under_its_name_once(tmp_path: Path) -> None:
+def test_an_undecodable_record_is_kept_once(tmp_path: Path) -> None:
     quarantine = Quarantine(tmp_path / "quarantine")
     quarantine.put("a-7-0", '{"offset":7}')
     quarantine.put("a-7-0", '{"offset":7}')
@@ -17,7 +17,7 @@ def test_what_did_not_decode_is_kept_under_its_name_once(tmp_path: Path) -> None
     assert (kept.name, kept.read_text()) == ("a-7-0.json", '{"offset":7}\n')
 
 
-def test_it_holds_no_more_than_it_may_across_restarts(tmp_path: Path) -> None:
+def test_the_limit_holds_across_restarts(tmp_path: Path) -> None:
     for _ in range(2):
         quarantine = Quarantine(tmp_path, keep=3)
         for number in range(5):
@@ -26,7 +26,7 @@ def test_it_holds_no_more_than_it_may_across_restarts(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a-0.json", "a-1.json", "a-2.json"]
 
 
-def test_the_folder_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[Path] = []
     real = Path.iterdir
 

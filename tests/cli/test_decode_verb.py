@@ -99,7 +99,7 @@ def test_what_is_damaged_is_one_line_each_and_exit_code_1(tmp_path: Path) -> Non
         "offset 1, position 72: the CRC-32C does not match: the batch is damaged (72 bytes passed over)",
         "offset 2, position 144: compressed with zstd, which KRaft never writes: not read (72 bytes passed over)",
         "offset 3: the record ends in the middle of a field",
-        "offset 4, position 287: the file is torn: 22 bytes of its last batch are not there (50 bytes passed over)",
+        "offset 4, position 287: the file is torn: 22 bytes of its last batch are missing (50 bytes passed over)",
     ]
     assert [json.loads(line)["offset"] for line in ended.stdout.splitlines()] == [0, 3]
 

@@ -86,10 +86,10 @@ def unseen(
 
 
 def observed(*rows: Observation) -> ObservationTable:
-    rows = ObservationTable()
+    table = ObservationTable()
     for sequence, row in enumerate(rows):
-        rows.add(replace(row, sequence=sequence), next(iter(decode_observation(row).events()), None))
-    return rows
+        table.add(replace(row, sequence=sequence), next(iter(decode_observation(row).events()), None))
+    return table
 
 
 SECRET = data(4, 0, b"\x04" + text("1") + text("ssl.keystore.password") + text("hunter2") + b"\0")

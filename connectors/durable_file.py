@@ -2,7 +2,19 @@
 
 import os
 from contextlib import suppress
+from enum import Enum, auto
 from pathlib import Path
+
+
+class Synced(Enum):
+    """What a replacement syncs to the disk before it returns."""
+
+    NOTHING = auto()
+    """Readers see the old or the new content; after a power failure the file may be empty."""
+    FILE = auto()
+    """After a power failure the file has the old or the new content."""
+    FILE_AND_FOLDER = auto()
+    """After a power failure the file has the new content."""
 
 
 def append(descriptor: int, content: bytes, size_bytes: int) -> None:
@@ -11,10 +23,8 @@ def append(descriptor: int, content: bytes, size_bytes: int) -> None:
     Raises:
         OSError: the content could not be written completely; the file is truncated to `size_bytes` if possible.
     """
-    left = memoryview(content)
     try:
-        while left:
-            left = left[os.write(descriptor, left) :]
+        _write_all(descriptor, content)
         os.fsync(descriptor)
     except OSError:
         with suppress(OSError):
@@ -22,27 +32,44 @@ def append(descriptor: int, content: bytes, size_bytes: int) -> None:
         raise
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Replaces the file's content atomically: a reader sees the old or the new content. The file's mode is 0600.
+def replace_file(
+    path: Path, content: bytes, *, synced: Synced = Synced.FILE_AND_FOLDER, permissions: int = 0o600
+) -> None:
+    """Replaces the file's content atomically: a reader sees the old or the new content.
+
+    The content is first written to a file with the suffix `.new` in the same folder.
+
+    Args:
+        path: the file; it need not exist.
+        content: the new content.
+        synced: what is synced.
+        permissions: the mode of the new file, before the umask.
 
     Raises:
         OSError: the content could not be written; the file is unchanged.
     """
-    os.close(open_replaced(path, content))
+    os.close(open_replaced(path, content, synced=synced, permissions=permissions))
 
 
-def open_replaced(path: Path, content: bytes) -> int:
+def open_replaced(
+    path: Path, content: bytes, *, synced: Synced = Synced.FILE_AND_FOLDER, permissions: int = 0o600
+) -> int:
     """Replaces the file as `replace_file` does and returns its descriptor, open for appending.
 
     Raises:
         OSError: the content could not be written; the file is unchanged.
     """
     temporary = path.with_name(path.name + ".new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    # A file left by a crash may have other permissions, so it is not reused.
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, permissions)
     try:
-        append(descriptor, content, 0)
+        _write_all(descriptor, content)
+        if synced is not Synced.NOTHING:
+            os.fsync(descriptor)
         temporary.replace(path)
-        sync_directory(path.parent)
+        if synced is Synced.FILE_AND_FOLDER:
+            sync_directory(path.parent)
     except BaseException:
         os.close(descriptor)
         raise
@@ -56,3 +83,9 @@ def sync_directory(path: str | os.PathLike[str]) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from connectors.durable_file import sync_directory
 from connectors.errors import JournalError
 from connectors.journal import frame, position_file, segment
 from connectors.journal.follow_position import FollowPosition, advance
@@ -62,7 +63,7 @@ def recover(directory: Path) -> RecoveredJournal:
             )
         published = JournalPosition(journal_id=new_journal_id(), sequence=0)
         position_file.write(directory / PUBLISHED, published, sync=True)
-        segment.sync_directory(directory)
+        sync_directory(directory)
     if not firsts:
         if published.sequence > 0:
             raise JournalError(

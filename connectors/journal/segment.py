@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from crc32c import crc32c
 
+from connectors.durable_file import replace_file
 from connectors.errors import JournalError
 from connectors.journal import follow_position, frame
 from connectors.journal.follow_position import FollowPosition
@@ -78,19 +79,7 @@ def create(directory: Path, journal_id: str, first: int, positions: Mapping[str,
     }
     body = json.dumps(content, separators=(",", ":")).encode()
     path = segment_path(directory, first)
-    unfinished = path.with_suffix(".new")
-    # A file left by a crash may have other permissions or a longer content, so it is not reused.
-    unfinished.unlink(missing_ok=True)
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        left = memoryview(_PREFIX.pack(_MAGIC, len(body), crc32c(body)) + body)
-        while left:
-            left = left[os.write(descriptor, left) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    unfinished.rename(path)
-    sync_directory(directory)
+    replace_file(path, _PREFIX.pack(_MAGIC, len(body), crc32c(body)) + body)
     return SegmentHeader(
         journal_id=journal_id, first=first, positions=dict(positions), rows_at=_PREFIX.size + len(body)
     )
@@ -172,15 +161,6 @@ def delete(directory: Path, first: int) -> None:
     path = segment_path(directory, first)
     path.unlink(missing_ok=True)
     delete_index(path)
-
-
-def sync_directory(directory: Path) -> None:
-    """Syncs the folder, so that files created or removed in it survive a power failure."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _entries(path: Path) -> list[tuple[int, int]]:

@@ -1,12 +1,12 @@
-"""The checkpoint folder: everything the job remembers, held by one job at a time.
+"""The checkpoint folder: the job's whole persistent state, locked by one job at a time.
 
-cluster.json        which cluster ids this memory belongs to, by name
-journal/            every observation, in order (the gatherer writes)
+cluster.json        the cluster ids that this checkpoint belongs to, by cluster name
+journal/            every observation, in order (written by the gatherer)
 spark/              Spark's offsets, commits and state
-ledger.jsonl        what was told, and what is still to be told
-silences.json       what people need not be told for a while
-quarantine/         what did not decode
-lock                held by the running job
+ledger.jsonl        alerts and their notifications, sent and pending
+silences.json       the silences that people have made
+quarantine/         descriptions of undecodable records
+lock                locked by the running job
 """
 
 import fcntl
@@ -18,21 +18,22 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from connectors.durable_file import Synced, replace_file
 from connectors.errors import UsageError
-from connectors.journal.reader import Journal
+from connectors.journal.reader import JournalReader
 
 LOCK_WAIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """One checkpoint folder and the places in it."""
+    """One checkpoint folder and the paths in it."""
 
     folder: Path
 
     @property
     def journal(self) -> Path:
-        """The recorder's folder."""
+        """The journal's folder."""
         return self.folder / "journal"
 
     @property
@@ -42,17 +43,17 @@ class Checkpoint:
 
     @property
     def ledger(self) -> Path:
-        """What was told."""
+        """Alerts and their notifications."""
         return self.folder / "ledger.jsonl"
 
     @property
     def silences(self) -> Path:
-        """What people need not be told for a while."""
+        """The silences that people have made."""
         return self.folder / "silences.json"
 
     @property
     def quarantine(self) -> Path:
-        """What did not decode."""
+        """Descriptions of undecodable records."""
         return self.folder / "quarantine"
 
     @property
@@ -66,19 +67,17 @@ class Checkpoint:
 
     @contextmanager
     def held(self, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
-        """Hold the folder alone, making it if it is new. The lock goes with the process, however that ends.
+        """Locks the folder, creating it if it is new. The operating system releases the lock when the process ends.
 
         Raises:
-            UsageError: it cannot be made or written, or another job still holds it after `wait_s` seconds.
+            UsageError: the folder cannot be created or written, or another job holds the lock after `wait_s` seconds.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as problem:
             reason = (problem.strerror or "unusable").lower()
-            raise UsageError(
-                f"checkpoint {self.folder}: {reason}; give a folder that can be written with --checkpoint"
-            ) from None
+            raise UsageError(f"checkpoint {self.folder}: {reason}; give a writable folder with --checkpoint") from None
         try:
             self._lock(handle, wait_s)
             yield
@@ -94,17 +93,17 @@ class Checkpoint:
                 if time.monotonic() >= deadline:
                     raise UsageError(
                         f"checkpoint {self.folder} is still in use after {wait_s:.0f} s: another kraftwatch holds its "
-                        f"lock; stop that one first, or give this one a --checkpoint of its own"
+                        f"lock; stop that process first, or give this one another --checkpoint"
                     ) from None
                 time.sleep(0.1)
             else:
                 return
 
     def cluster_ids(self) -> dict[str, str]:
-        """The recorded cluster id of each cluster by name; empty for a new checkpoint.
+        """Returns the recorded cluster ids by cluster name; empty for a new checkpoint.
 
         Raises:
-            UsageError: the record cannot be read.
+            UsageError: cluster.json cannot be read.
         """
         try:
             recorded = json.loads(self._identity.read_text(encoding="utf-8"))
@@ -119,20 +118,17 @@ class Checkpoint:
         return {str(name): str(cluster_id) for name, cluster_id in recorded.items()}
 
     def record_cluster_ids(self, ids: Mapping[str, str]) -> None:
-        """Write the identities, whole or not at all."""
-        temporary = self._identity.with_suffix(".tmp")
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(dict(ids), file, indent=1, sort_keys=True)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._identity)
+        """Writes the cluster ids atomically."""
+        content = json.dumps(dict(ids), indent=1, sort_keys=True).encode()
+        replace_file(self._identity, content, synced=Synced.FILE, permissions=0o666)
 
     def check_journal(self) -> None:
-        """Refuse to go on when the journal is not the one that Spark's offsets were planned on.
+        """Checks that Spark's offsets were planned on this journal.
 
         Raises:
-            UsageError: another journal, or one that ends before the planned offset: new rows would take the
-                places of rows that were already judged. Or no offsets and a journal whose beginning is gone.
+            UsageError: the journal is another one, or ends before the planned offset: new rows would take the
+                sequence numbers of rows that were already evaluated. Or there are no offsets and the journal no longer
+                has its first rows.
         """
         planned = self._planned()
         if planned is None:
@@ -143,29 +139,29 @@ class Checkpoint:
                 f"checkpoint {self.folder} has Spark's offsets but no journal/: restore the journal that belongs to "
                 "it, or start with a new --checkpoint"
             )
-        journal = Journal(self.journal)
-        if journal.journal_id != planned["journal"] or journal.written() < int(planned["sequence"]):
+        journal = JournalReader(self.journal)
+        if journal.journal_id != planned["journal"] or journal.written_end() < int(planned["sequence"]):
             raise UsageError(
                 f"checkpoint {self.folder}: journal/ is not the one that spark/ was planned on; restore both from the "
-                "same moment, or start with a new --checkpoint"
+                "same time, or start with a new --checkpoint"
             )
 
     def _check_beginning(self) -> None:
-        """Only rows that Spark has done with are ever deleted: without them and its state, the log has no beginning."""
-        journal = Journal(self.journal)
-        if journal.created and journal.first() > 0:
+        """Only rows that Spark has processed are deleted: without them, Spark's state cannot be rebuilt."""
+        journal = JournalReader(self.journal)
+        if journal.created and journal.first_sequence() > 0:
             raise UsageError(
-                f"checkpoint {self.folder} has a journal/ that no longer holds its beginning, but no Spark offsets: "
+                f"checkpoint {self.folder} has a journal/ without its first rows, but no Spark offsets: "
                 "restore spark/, or start with a new --checkpoint"
             )
 
     def _planned(self) -> dict[str, str | int] | None:
-        """The newest offset that Spark planned, or None before its first batch."""
+        """Returns the newest offset that Spark planned; None before its first batch."""
         offsets = self.spark / "offsets"
         batches = sorted((int(path.name) for path in offsets.glob("[0-9]*") if path.name.isdigit()), reverse=True)
         for batch in batches:
             lines = (offsets / str(batch)).read_text(encoding="utf-8").splitlines()
-            # A torn offset file has fewer lines: version, metadata, one line a source.
+            # An incomplete offset file has fewer lines than version, metadata and one line per source.
             with suppress(ValueError, LookupError, TypeError):
                 planned = json.loads(lines[2])
                 return {"journal": str(planned["journal"]), "sequence": int(planned["sequence"])}

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 from jsonschema import Draft202012Validator
 
-from connectors.delivery.dispatcher import Delivery
+from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
 from connectors.sinks import librdkafka
 from connectors.sinks.kafka_topic import KafkaTopicSink
@@ -28,7 +28,7 @@ from connectors.sinks.sink_factory import open_sink
 from deploy.lab.lab import Lab
 from rules.alert import Alert
 from rules.model.identifiers import Millis
-from rules.notifications.notification import each
+from rules.notifications.notification import single_alert_notification
 from streaming.config import checked
 from tests.eventually import eventually
 from tests.kafka.alert_topic import messages, reaching, said
@@ -98,17 +98,19 @@ def entry(kafka: Lab, topic: str, password_file: Path) -> dict[str, Any]:
 
 def opened(entry: dict[str, Any], tmp_path: Path) -> Sink:
     config = checked({"clusters": [{"name": "alpha", "bootstrap": ["c1:9093"]}], "sinks": [{"kafka": entry}]}, "test")
-    (wanted,) = config.wanted()
-    return open_sink(wanted, memory=tmp_path)
+    (wanted,) = config.sink_specs()
+    return open_sink(wanted, state_folder=tmp_path)
 
 
 def told(sink: Sink, *alerts: Alert) -> list[Outcome]:
-    return list(sink.tell([each(one) for one in alerts], sent_at_ms=NOON_MS, deadline_s=_DEADLINE_S))
+    return list(
+        sink.send([single_alert_notification(one) for one in alerts], sent_at_ms=NOON_MS, deadline_s=_DEADLINE_S)
+    )
 
 
-def patient(ledger: Ledger, sink: Sink) -> Delivery:
+def patient(ledger: Ledger, sink: Sink) -> Dispatcher:
     """A batch waits for the answer: none is under way when the job ends, and none comes after the next one began."""
-    return Delivery(ledger, [sink], deadline_s=_DEADLINE_S, patience_s=2 * _DEADLINE_S)
+    return Dispatcher(ledger, [sink], deadline_s=_DEADLINE_S, patience_s=2 * _DEADLINE_S)
 
 
 def test_lines_arrive_in_order_in_a_compacted_topic_that_was_asked_for(
@@ -117,7 +119,7 @@ def test_lines_arrive_in_order_in_a_compacted_topic_that_was_asked_for(
     without = opened({**entry, "create": False}, tmp_path)
     (missing,) = told(without, alert())
     assert missing == Retry(
-        reason=f"there is no topic {topic}: create it with cleanup.policy=compact, or give create: true"
+        reason=f"the topic {topic} does not exist: create it with cleanup.policy=compact, or set create: true"
     )
     assert topic not in admin.list_topics(timeout=60).topics, "none is made behind anybody's back"
     began = [alert(f"voter {number}", started_at_ms=NOON_MS) for number in range(50)]
@@ -172,12 +174,12 @@ def test_a_broker_that_was_away_is_told_everything_once_and_in_order(
         deliver()
         return not ledger.pending(delivery_name)
 
-    delivery_name = opened(entry, tmp_path).terms.name
+    delivery_name = opened(entry, tmp_path).options.name
     deliver(alert("before"))
     eventually(waits_for_nothing, within_s=30)
     kafka.stop(node)
     deliver(alert("during"))
-    eventually(lambda: (deliver() or "").startswith("no broker can be reached"), within_s=30)
+    eventually(lambda: (deliver() or "").startswith("no broker is reachable"), within_s=30)
     deliver(alert("during", resolved=True), alert("stays"))
     # The job starts again, and with it another producer that knows of nothing under way.
     ledger.close()
@@ -205,7 +207,7 @@ def test_what_is_too_large_is_refused_and_holds_nothing_up(
     large = alert("large", evidence={"all": "x" * 2_000_000})
     first, second = told(opened(entry, tmp_path), large, alert("small"))
     assert isinstance(first, Rejected)
-    assert first.reason == f"it is larger than the topic {topic} takes, or than 1 MB"
+    assert first.reason == f"the message is larger than the topic {topic} accepts, or than 1 MB"
     assert second == Delivered()
     assert said(kafka, topic) == [("small", "firing")]
 
@@ -245,7 +247,7 @@ def test_a_user_who_may_not_write_is_said_to_need_what(
 ) -> None:
     admin.create_topics([NewTopic("others", num_partitions=1, replication_factor=1)])["others"].result(60)
     (outcome,) = told(opened({**entry, "topic": "others"}, tmp_path), alert())
-    assert outcome == Retry(reason="the login may not write to the topic others: it needs DESCRIBE and WRITE on it")
+    assert outcome == Retry(reason="missing permission on the topic others: the login needs DESCRIBE and WRITE")
 
 
 def test_a_sink_that_was_replaced_writes_nothing_any_more(

@@ -13,7 +13,7 @@ from connectors.sinks.sink_factory import open_sink
 from rules.model.identifiers import Millis
 from streaming.pipeline.checkpoint import Checkpoint
 from tests.sinks.server import serving
-from tests.sinks.slack_double import Message, Slack
+from tests.sinks.slack_double import ChannelMessage, SlackDouble
 from tests.unit.connectors.sinks.sink_alerts import RecordingSink
 from tests.unit.streaming.replay.stored_checkpoint import (
     CLUSTER_IDS,
@@ -68,11 +68,11 @@ def test_alert_file_is_not_written_twice(checkpoint: Checkpoint) -> None:
 
 def test_slack_incidents_are_updated_and_not_posted_again(checkpoint: Checkpoint) -> None:
     posted = expected(checkpoint)["slack"]
-    slack = Slack(token=TOKEN, messages=[Message(one["ts"], {}, one["thread_ts"]) for one in posted])
+    slack = SlackDouble(token=TOKEN, messages=[ChannelMessage(one["ts"], {}, one["thread_ts"]) for one in posted])
     stored = observations(checkpoint)
     incidents = {one["ts"] for one in posted if one["thread_ts"] is None}
     with serving() as server:
-        server.behave = slack.answer
+        server.behave = slack.reply
         config = SlackBot(channel="#kafka", token=Secret(text=TOKEN), api_url=f"{server.url}/api/")
         ledger = Ledger(checkpoint.ledger)
         sink = open_sink(SinkSpec(config=config), state_folder=checkpoint.folder)
@@ -80,7 +80,7 @@ def test_slack_incidents_are_updated_and_not_posted_again(checkpoint: Checkpoint
         dispatcher = Dispatcher(ledger, [sink], deadline_s=30, patience_s=30)
         pending = {(alert.rule, alert.subject) for alert in ledger.pending(SLACK)}
         dispatcher.deliver((), Millis(FIRST_MS + 90_000))
-        first = [message for message in slack.shown if message.ts not in incidents]
+        first = [message for message in slack.channel_messages if message.ts not in incidents]
         later = [
             alert
             for cluster in CLUSTER_IDS
@@ -92,7 +92,7 @@ def test_slack_incidents_are_updated_and_not_posted_again(checkpoint: Checkpoint
 
     assert slack.invalid == []
     assert len(first) <= len(pending), "only incidents of pending alerts are posted"
-    assert len([message for message in slack.shown if message.ts not in incidents]) == len(first)
+    assert len([message for message in slack.channel_messages if message.ts not in incidents]) == len(first)
     edited = [message for message in slack.messages if message.ts in incidents and message.edits]
     assert any("RESOLVED" in message.body["text"] for message in edited)
     assert not ledger.pending(SLACK)

@@ -46,7 +46,7 @@ def test_of_several_raft_partitions_ours_is_taken() -> None:
     assert parse_fetch(answered((metadata, [(1, 11), (0, 10)]))).high_watermark == 10
     assert parse_fetch(answered((other, [(0, 99)]), (metadata, [(0, 10)]))).high_watermark == 10
     for foreign in (answered((other, [(0, 99)])), answered((metadata, [(1, 11)])), answered()):
-        with pytest.raises(ObservationError, match="without the partition"):
+        with pytest.raises(ObservationError, match="does not contain the partition"):
             parse_fetch(foreign)
 
 

@@ -1,6 +1,6 @@
 """The decode stage: observation rows to event rows, stateless, before the shuffle.
 
-What cannot be decoded becomes an `undecodable` event with its offset and reason; the stream goes on.
+What cannot be decoded becomes an `undecodable` event with its offset and reason; the stream continues.
 """
 
 from collections.abc import Iterator
@@ -8,20 +8,20 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from connectors.decode_observation import events_of
-from connectors.observation import Kind, Observation
-from streaming.pipeline.python_worker import settle
+from connectors.decode_observation import decode_observation
+from connectors.observation import Observation, ObservationKind
+from streaming.pipeline.python_worker import freeze_imports
 from streaming.pipeline.schema import EVENT
 
 SHARD_OF_QUORUM = 0
-"""Shard 0 holds the quorum; partitions would be spread over further shards. There is one shard now."""
+"""Shard 0 holds the quorum. All partitions are in it as well: there is one shard."""
 
 EVENT_ARROW = to_arrow_schema(EVENT)
 
 
 def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """`mapInArrow`: batches of `schema.OBSERVATION` to batches of `schema.EVENT`, one for one."""
-    settle()
+    freeze_imports()
     for batch in batches:
         tables = [_table(_observation(row)) for row in batch.to_pylist()]
         if tables:
@@ -29,11 +29,11 @@ def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def _observation(row: dict[str, object]) -> Observation:
-    return Observation(**{**row, "kind": Kind(str(row["kind"]))})  # type: ignore[arg-type]  # Arrow names the fields
+    return Observation(**{**row, "kind": ObservationKind(str(row["kind"]))})  # type: ignore[arg-type]  # Arrow names the fields
 
 
 def _table(row: Observation) -> pa.RecordBatch:
-    columns = events_of(row).columns()
+    columns = decode_observation(row).columns()
     count = len(columns["ordinal"])
     keys: dict[str, object] = {
         "cluster": row.cluster,

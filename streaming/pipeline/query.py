@@ -1,4 +1,4 @@
-"""The streaming query: source -> decode -> step -> deliver, started from its own checkpoint as often as need be."""
+"""The streaming query: source -> decode -> step -> deliver, restartable from its checkpoint."""
 
 import logging
 from collections.abc import Callable
@@ -20,24 +20,22 @@ from streaming.pipeline.step import Step
 log = logging.getLogger(__name__)
 
 SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
-"""What a call to Spark raises: its own error, Java's, or that Java is gone."""
+"""What a call to Spark raises: its own error, Java's error, or a lost connection to Java."""
 TOO_SLOW = "Python worker failed to connect back"
-"""What Spark says of a Python that plans for it and was not there within 10 s (PythonWorkerFactory.createSimpleWorker,
-where nothing can be set): on a busy machine the imports alone may take as long."""
+"""Spark's error when its Python planner has not connected within 10 s (PythonWorkerFactory.createSimpleWorker, not
+configurable): on a busy machine the imports alone may take that long."""
 ATTEMPTS = 10
 
 
 class JobError(KraftwatchError):
-    """The streaming query ended by itself: the checkpoint holds, a restart goes on from it."""
-
-    code = "job"
+    """The streaming query ended by itself. The checkpoint is intact: a restart continues from it."""
 
 
 class Query:
-    """The one query of a job. What a step is given cannot change while it runs: it is started again with another."""
+    """The query of a job. A changed step needs a restarted query."""
 
     def __init__(self, spark: SparkSession, checkpoint: Checkpoint, deliver: Deliver) -> None:
-        """Starts nothing yet."""
+        """Creates the query without starting it."""
         self._spark = spark
         self._checkpoint = checkpoint
         self._deliver = deliver
@@ -46,7 +44,7 @@ class Query:
         self._attempts = 0
 
     def start(self, step: Step) -> None:
-        """Go on from the checkpoint, with this step.
+        """Starts the query from the checkpoint, with this step.
 
         Raises:
             JobError: Spark does not start it.
@@ -62,43 +60,45 @@ class Query:
                 self._running = start(self._spark, self._checkpoint, self._step, self._deliver)
             except SPARK_ERRORS as problem:
                 if not self._too_slow(problem):
-                    place = self._checkpoint.spark
-                    raise JobError(f"the streaming query does not start on {place}: {_cause(problem)}") from problem
+                    folder = self._checkpoint.spark
+                    raise JobError(f"the streaming query does not start on {folder}: {_cause(problem)}") from problem
             else:
                 return
 
     def _too_slow(self, problem: Exception) -> bool:
-        """Whether only a starved machine kept it from starting, so that it is worth another attempt."""
+        """Whether the query failed to start only because the machine is busy, so that another attempt makes sense."""
         slow = TOO_SLOW in str(problem) and self._attempts < ATTEMPTS
         if slow:
-            log.warning("Spark's planner took more than 10 s to start: another attempt, the checkpoint holds")
+            log.warning("Spark's planner did not start within 10 s; retrying from the checkpoint")
         return slow
 
     def wait(self, seconds: int) -> None:
-        """Let it run for so long.
+        """Waits `seconds` while the query runs.
 
         Raises:
-            JobError: it ended by itself.
+            JobError: the query ended by itself.
         """
         assert self._running is not None
         try:
             ended = self._running.awaitTermination(seconds)
         except SPARK_ERRORS as problem:
             if not self._too_slow(problem):
-                raise JobError(f"the streaming query failed, its checkpoint holds: {_cause(problem)}") from problem
+                raise JobError(
+                    f"the streaming query failed; its checkpoint is intact, restart the job: {_cause(problem)}"
+                ) from problem
             self._attempt()
             return
         if ended:
-            raise JobError("the streaming query ended by itself; its checkpoint holds: start again")
+            raise JobError("the streaming query ended by itself; its checkpoint is intact, restart the job")
 
     def stop(self) -> None:
-        """End it between two batches; a batch that is not done comes again when it is started."""
+        """Stops the query; Spark repeats an unfinished batch after the next start."""
         if self._running is not None:
-            quietly(self._running.stop)
+            stop_ignoring_errors(self._running.stop)
 
 
 def start(spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deliver) -> StreamingQuery:
-    """The pipeline itself, started: source -> decode -> step -> deliver."""
+    """Starts the pipeline: source -> decode -> step -> deliver."""
     spark.dataSource.register(JournalSource)
     observations = spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal)).load()
     output = transitions(observations, step)
@@ -111,25 +111,25 @@ def start(spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deli
 
 
 def transitions(observations: DataFrame, step: Step) -> DataFrame:
-    """Observation rows to the step's output rows."""
+    """Returns the step's output rows for observation rows."""
     events = observations.mapInArrow(decode_batches, EVENT)
     return events.groupBy("cluster", "shard").applyInPandasWithState(
         step, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout
     )
 
 
-def quietly(stop: Callable[[], None]) -> None:
-    """Stop what may be ending by itself already; the checkpoint does not depend on a clean end."""
+def stop_ignoring_errors(stop: Callable[[], None]) -> None:
+    """Stops what may be ending by itself already; the checkpoint does not depend on a clean stop."""
     try:
         stop()
-    except Exception as problem:  # noqa: BLE001 - we leave: whatever it says, it must not hide why we leave
+    except Exception as problem:  # noqa: BLE001 - an error while stopping must not hide the reason for the stop
         log.debug("while stopping: %s", problem)
 
 
 def _cause(problem: Exception) -> str:
-    """The last line that says something, of an error that Spark wraps many times."""
+    """Returns the most specific line of an error that Spark has wrapped several times."""
     if isinstance(problem, Py4JNetworkError | OSError):
-        return "Spark's Java process is gone (killed, or out of memory)"
-    said = [line.strip() for line in str(problem).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-    lines = [line for line in said if "Error" in line or "Exception" in line]
-    return [type(problem).__name__, *said[:1], *lines[-1:]][-1][:500]
+        return "Spark's Java process has ended (killed, or out of memory)"
+    texts = [line.strip() for line in str(problem).splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    lines = [line for line in texts if "Error" in line or "Exception" in line]
+    return [type(problem).__name__, *texts[:1], *lines[-1:]][-1][:500]

@@ -1,8 +1,8 @@
-"""Every shape that crosses Spark: the observation row, the event row, the step's output, the state.
+"""The schemas of Spark's rows: observation, event, the step's output, the state.
 
 The observation row is `connectors.observation.Observation`, the event row `connectors.event_columns.EventColumns`
-behind its keys: a test holds them equal. State is one binary column, a versioned blob: array and map
-columns in state crash Spark 4.2, and a retyped column is refused on restart.
+behind its keys: a test holds them equal. State is one binary column, a versioned blob: array and
+map columns in state crash Spark 4.2, and a restart refuses a column whose type has changed.
 """
 
 from pyspark.sql.types import (
@@ -65,9 +65,6 @@ OUTPUT = StructType(
         StructField("body", StringType(), nullable=False),
     ]
 )
-"""What the step yields. `alert`: name = fingerprint, body = the Alert as JSON. `quarantine`: name =
-SEQUENCE-ORDINAL of what did not decode, body = where it stood and why, as JSON. `due`: body = the moment
-(milliseconds since the epoch) at which time alone would make the next transition. `portrait`: body = how the
-cluster is, as JSON (`streaming.status.cluster_status`)."""
+"""The rows that the step yields: `streaming.pipeline.output_rows` documents each kind."""
 
 STATE = StructType([StructField("state", BinaryType(), nullable=False)])

@@ -1,9 +1,8 @@
-"""The journal as a Spark streaming source: what is published is planned, and a re-read equals the first read.
+"""The journal as a Spark streaming source: published rows are planned, and a repeated read returns the same rows.
 
-The reader only reads what the recorder has *published* (written and fsynced). Rows travel inside the input
-partitions: the planner, which runs beside the driver, reads the journal and hands the rows out, so that
-executors on other machines need no journal. `latestOffset` blocks until something is published, so an idle
-query costs no spinning.
+The reader reads only what the journal writer has *published* (written and fsynced). The planner, which runs beside the
+driver, reads the journal and puts the rows into the input partitions, so that executors on other machines need no
+journal. `latestOffset` blocks until new rows are published, so an idle query does not spin.
 """
 
 from collections.abc import Iterator, MutableMapping, Sequence
@@ -17,30 +16,30 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
 from connectors.errors import JournalError
-from connectors.journal.reader import Journal
+from connectors.journal.reader import JournalReader
 from connectors.observation import Observation
 from streaming.pipeline.schema import OBSERVATION
 
 WAIT_S = 10.0
-"""How long `latestOffset` waits for something new. Each cluster gives a row a second, so it is rarely used up."""
+"""Seconds that `latestOffset` waits for new rows at most. Each cluster adds at least one row a second."""
 ROWS_PER_BATCH = 2_000
-"""Observation rows in one micro-batch at most: a long absence is caught up with in bites."""
+"""Most observation rows in one micro-batch: a backlog is processed in bounded batches."""
 BYTES_PER_BATCH = 16 * 1024 * 1024
-"""Payload in one micro-batch at most, if it is more than one row: rows travel in the task, which Spark refuses above
-128 MiB (and would again after every restart), and decoded they are many times larger."""
+"""Most payload bytes in one micro-batch, unless one row alone is larger: rows travel in the task, which Spark refuses
+above 128 MiB (again after every restart), and decoded rows are many times larger."""
 
 OBSERVATION_ARROW = to_arrow_schema(OBSERVATION)
 
 
 def observations_to_arrow(rows: Sequence[Observation]) -> pa.RecordBatch:
-    """Observations as one Arrow batch, in `OBSERVATION_ARROW`."""
+    """Returns observations as one Arrow batch with the schema `OBSERVATION_ARROW`."""
     columns = [[getattr(row, name) for row in rows] for name in OBSERVATION_ARROW.names]
     arrays = [pa.array(column, type=field.type) for column, field in zip(columns, OBSERVATION_ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=OBSERVATION_ARROW)
 
 
-class Rows(InputPartition):
-    """Some consecutive rows of the journal, carried whole, as one Arrow IPC message."""
+class JournalPartition(InputPartition):
+    """Consecutive rows of the journal as one Arrow IPC stream."""
 
     def __init__(self, value: bytes) -> None:
         """`value` is an Arrow IPC stream of one batch."""
@@ -58,61 +57,61 @@ class JournalSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name in `readStream.format`."""
+        """Returns the format's name in `readStream.format`."""
         return cls.NAME
 
     def schema(self) -> StructType:
-        """The one schema of an observation."""
+        """Returns the schema of an observation."""
         return OBSERVATION
 
     def streamReader(self, schema: StructType) -> "JournalStreamReader":
-        """A reader that holds the path only: it is pickled to the planner."""
+        """Returns a reader that holds only the path, because Spark pickles it to the planner."""
         return JournalStreamReader(Path(self.options["path"]))
 
 
 class JournalStreamReader(DataSourceStreamReader):
-    """Offsets are `{"journal": id, "sequence": next row}`: another journal at the same place is refused."""
+    """Offsets are `{"journal": id, "sequence": next row}`: another journal at the same path is refused."""
 
     def __init__(self, path: Path) -> None:
-        """`path` is the journal's folder; it is opened at first use, in the planner."""
+        """`path` is the journal's folder, opened at first use in the planner."""
         self._path = path
-        self._journal: Journal | None = None
-        self._bite: tuple[int, list[Observation]] | None = None
-        """Where the newest planned batch begins, and its rows: they were read to know where it ends."""
+        self._journal: JournalReader | None = None
+        self._planned: tuple[int, list[Observation]] | None = None
+        """First sequence and rows of the newest planned batch: they were read to find its end."""
 
-    def _opened(self) -> Journal:
+    def _opened(self) -> JournalReader:
         if self._journal is None:
-            self._journal = Journal(self._path)
+            self._journal = JournalReader(self._path)
         return self._journal
 
     def initialOffset(self) -> dict[str, str | int]:
-        """The oldest row that the journal still holds."""
+        """Returns the offset of the oldest row in the journal."""
         journal = self._opened()
-        return {"journal": journal.journal_id, "sequence": journal.first()}
+        return {"journal": journal.journal_id, "sequence": journal.first_sequence()}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """A bite, so that catching up shows progress and keeps memory bounded."""
+        """Returns the bound of one batch, so that a backlog shows progress and memory stays bounded."""
         return ReadMaxRows(ROWS_PER_BATCH)
 
     def latestOffset(self, start: dict[str, str | int], limit: ReadLimit) -> dict[str, str | int]:
-        """The end of what is published, waiting for more when there is nothing behind `start`."""
+        """Returns the end of the published rows; waits when there is none after `start`."""
         journal = self._checked(start)
         begin = int(start["sequence"])
         end = journal.wait_beyond(begin, WAIT_S)
         if isinstance(limit, ReadMaxRows):
             end = min(end, begin + limit.max_rows)
         rows = list(_bounded(journal.read(begin, end)))
-        self._bite = (begin, rows)
+        self._planned = (begin, rows)
         return {"journal": journal.journal_id, "sequence": begin + len(rows)}
 
     def partitions(self, start: dict[str, str | int], end: dict[str, str | int]) -> Sequence[InputPartition]:
-        """One partition that carries the rows themselves."""
+        """Returns one partition that contains the rows."""
         journal = self._checked(start)
         begin, until = int(start["sequence"]), int(end["sequence"])
-        # Let go here: Spark pickles this reader to the executors with every batch.
-        bite, self._bite = self._bite, None
-        if bite is not None and (bite[0], bite[0] + len(bite[1])) == (begin, until):
-            rows = bite[1]
+        # Released here: Spark pickles this reader to the executors with every batch.
+        planned, self._planned = self._planned, None
+        if planned is not None and (planned[0], planned[0] + len(planned[1])) == (begin, until):
+            rows = planned[1]
         else:
             rows = list(journal.read(begin, until))
         if not rows:
@@ -121,18 +120,18 @@ class JournalStreamReader(DataSourceStreamReader):
         out = pa.BufferOutputStream()
         with pa.ipc.new_stream(out, batch.schema) as writer:
             writer.write_batch(batch)
-        return [Rows(out.getvalue().to_pybytes())]
+        return [JournalPartition(out.getvalue().to_pybytes())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows that the partition carries; runs on any executor."""
+        """Yields the rows of a partition; runs on any executor."""
         with pa.ipc.open_stream(partition.value) as stream:
             yield from stream
 
     def commit(self, end: dict[str, str | int]) -> None:
-        """Everything below `end` was told: the recorder may let go of it."""
+        """Marks the rows below `end` as delivered: the journal writer may delete them."""
         self._checked(end).commit(int(end["sequence"]))
 
-    def _checked(self, offset: dict[str, str | int]) -> Journal:
+    def _checked(self, offset: dict[str, str | int]) -> JournalReader:
         journal = self._opened()
         if offset["journal"] != journal.journal_id:
             raise JournalError(
@@ -143,7 +142,7 @@ class JournalStreamReader(DataSourceStreamReader):
 
 
 def _bounded(rows: Iterator[Observation]) -> Iterator[Observation]:
-    """As many rows as fit into one batch, at least the first."""
+    """Yields as many rows as fit into one batch, at least the first."""
     size = 0
     for row in rows:
         size += len(row.payload)

@@ -1,6 +1,6 @@
-"""The Spark session: the settings that make one small stateful query quick, quiet and small.
+"""The Spark session, with settings for one small stateful query: low latency, low idle cost, little memory.
 
-Each setting carries its reason; `make bench` measures what they come to.
+A comment gives the reason of each setting; `make bench` measures their effect.
 """
 
 import logging
@@ -25,16 +25,16 @@ log = logging.getLogger(__name__)
 
 SETTINGS: Mapping[str, str] = {
     "spark.app.name": "kraftwatch",
-    # One partition holds one cluster's state well; the number is fixed for the checkpoint's life.
+    # One partition is enough for one cluster's state; a checkpoint's number of partitions cannot change.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Adaptive plans cost planning time in every batch and change nothing for one partition.
+    # Adaptive planning takes time in every batch and changes nothing for one partition.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
-    # Time is in the rows: a batch without rows has nothing to say.
+    # Time is in the rows: a batch without rows would change nothing.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.enabled": "false",
@@ -47,43 +47,42 @@ SETTINGS: Mapping[str, str] = {
 LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # Hadoop's local files each bring a .crc file and two forks of chmod: a quarter of the JVM's cost when idle.
-    # Offsets, commits and the state's changes are written whole and renamed without it just the same. Not so by
-    # fs.file.impl: with that the state's snapshots fail, each time in the background, and without a snapshot no change
-    # of the state is ever deleted.
+    # For each local file Hadoop writes a .crc file and forks chmod twice: a quarter of the JVM's CPU time when idle.
+    # Offsets, commits and state changes are still written completely and then renamed. Setting fs.file.impl instead
+    # makes the state's snapshots fail in the background, and without a snapshot no state change is ever deleted.
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
-"""Where all of it runs in the driver's own Java."""
+"""Settings of a local master, where everything runs in the driver's Java process."""
 JAVA_OPTIONS = (
-    # Spark's recursive pattern over a long Py4J error overflows the default stack.
+    # Spark parses long Py4J errors with a recursive regular expression that overflows the default stack.
     "-Xss16m",
-    # Spark would live on without the thread that found no memory, and wait for it for ever: nobody starts that again.
+    # Without it, Spark would continue without the thread that ran out of memory and wait for that thread forever.
     "-XX:+ExitOnOutOfMemoryError",
-    # What Java says as it ends belongs to its other errors, not between the alerts.
+    # Java's last messages go to its error log, not to the terminal that shows alerts.
     "-XX:+DisplayVMOutputToStderr",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-XX:ReservedCodeCacheSize=96m",
     "-XX:MaxMetaspaceSize=256m",
-    # The heap in use is small and steady: give back what start-up needed.
+    # The heap in use is small and steady: memory that start-up needed is returned to the system.
     "-Xmn64m",
     "-XX:MinHeapFreeRatio=10",
     "-XX:MaxHeapFreeRatio=25",
 )
 EXECUTOR_JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""The work of a batch is Python's: an executor should start soon and stay small."""
-_TELLING = re.compile(r"(Error|Exception)\b")
+"""Python does the work of a batch, so an executor should start fast and stay small."""
+_ERROR_LINE = re.compile(r"(Error|Exception)\b")
 PACKAGES = ("rules", "connectors", "streaming", "deploy")
 
 
-def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSession:
-    """A session for the job. `settings` from the configuration win over ours.
+def start_spark(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSession:
+    """Returns a session for the job. `settings` from the configuration override the defaults.
 
-    On a master that is not local our packages travel with the job, because executors on other machines
-    have the locked dependencies but need not have us.
+    With a master that is not local, the project's packages are sent with the job: executors on other machines have the
+    locked dependencies, but not necessarily kraftwatch itself.
 
     Raises:
-        UsageError: there is no Java, the master cannot be had, or a setting cannot be.
+        UsageError: Java is missing, the master does not accept the job, or a setting is invalid.
     """
     _require_java()
     logs.mkdir(parents=True, exist_ok=True)
@@ -92,7 +91,7 @@ def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSes
     archive = None if master.startswith("local") else packages_archive(logs)
     options = [
         *JAVA_OPTIONS,
-        f"-Djava.io.tmpdir={emptied(logs / 'tmp')}",
+        f"-Djava.io.tmpdir={empty_folder(logs / 'tmp')}",
         f"-Dkraftwatch.log={logs / 'spark.log'}",
         f"-Dlog4j2.configurationFile={_log4j2(logs)}",
     ]
@@ -100,8 +99,8 @@ def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSes
     if archive is None:
         chosen.update(LOCAL_SETTINGS)
     else:
-        # The planner beside the driver and the executors' workers unpickle us before Spark's files are on their
-        # path: the planner finds the archive where we wrote it, an executor in its own working directory.
+        # The planner and the executors' workers unpickle our classes before Spark's files are on their path: the
+        # planner finds the archive by its full path, an executor in its working directory.
         chosen["spark.executorEnv.PYTHONPATH"] = f"{archive}:{archive.name}"
         chosen["spark.executor.extraJavaOptions"] = " ".join(EXECUTOR_JAVA_OPTIONS)
     chosen.update(settings)
@@ -109,40 +108,40 @@ def session(*, master: str, logs: Path, settings: Mapping[str, str]) -> SparkSes
     for key, value in chosen.items():
         builder = builder.config(key, value)
     errors = logs / "spark.err"
-    said_before = errors.stat().st_size if errors.exists() else 0
+    size_before = errors.stat().st_size if errors.exists() else 0
     try:
         with _stderr_to(errors):
             spark: SparkSession = builder.getOrCreate()
             if archive is None:
                 _write_no_checksums(spark)
             else:
-                # Not by spark.submit.pyFiles: under spark-submit Java runs already and would not read it.
+                # spark.submit.pyFiles does not work here: under spark-submit Java is already running and does not read it.
                 spark.sparkContext.addPyFile(str(archive))
     except (PySparkException, Py4JError, OSError) as problem:
-        why = _why(problem, errors, said_before)
-        raise UsageError(f"Spark does not start on --master {master}: {why}; more is in {logs}") from problem
-    # When a whole group is told to stop, Java may be gone first: no traceback of that between the alerts.
-    AccumulatorTCPServer.handle_error = _hung_up  # type: ignore[method-assign, assignment]  # no other place to say so
+        reason = _reason(problem, errors, size_before)
+        raise UsageError(f"Spark does not start on --master {master}: {reason}; see {logs}") from problem
+    # A signal to the process group may end Java first: no traceback of that on the terminal that shows alerts.
+    AccumulatorTCPServer.handle_error = _connection_closed  # type: ignore[method-assign, assignment]  # there is no setting
     return spark
 
 
 def _write_no_checksums(spark: SparkSession) -> None:
-    """The snapshots of the state come with a .crc file each, and are deleted by the way that knows of none."""
+    """Turns off .crc files for the state's snapshots: Spark deletes the snapshots without them."""
     context = spark.sparkContext
     assert context._jvm is not None
-    # Java's one object for local files; there is no setting for it.
+    # The JVM's only object for local files; there is no setting for it.
     context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
 
 
-def _hung_up(server: AccumulatorTCPServer, request: object, client_address: object) -> None:
-    log.debug("the connection that Spark counts by was closed")
+def _connection_closed(server: AccumulatorTCPServer, request: object, client_address: object) -> None:
+    log.debug("the connection to Spark's accumulator server was closed")
 
 
-def emptied(folder: Path) -> Path:
-    """The folder, with nothing in it: for what Java unpacks, and leaves behind when it is killed.
+def empty_folder(folder: Path) -> Path:
+    """Returns the folder, created and emptied: for files that Java unpacks and leaves behind when it is killed.
 
-    The native libraries of RocksDB, lz4 and zstd alone are some 20 MB each time. Whoever asks holds the checkpoint, so
-    what lies there is nobody's any more.
+    The native libraries of RocksDB, lz4 and zstd alone take about 20 MB at each start. The caller holds the lock of the
+    checkpoint, so no other process uses these files.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -150,7 +149,7 @@ def emptied(folder: Path) -> Path:
 
 
 def java_option(option: str) -> str:
-    """One option as Spark splits a list of them: what holds a space or a quote is quoted."""
+    """Returns one option as Spark splits a list of options: quoted where it contains a space or a quote."""
     if not set(option) & set(" \t'\"\\"):
         return option
     escaped = option.replace("\\", "\\\\").replace('"', '\\"')
@@ -161,34 +160,34 @@ def _require_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if home and not os.access(Path(home) / "bin" / "java", os.X_OK):
         raise UsageError(
-            f"Spark needs Java: JAVA_HOME is {home}, and there is no bin/java in it; install a JDK 17 or newer, and "
-            "let JAVA_HOME name it"
+            f"Spark needs Java: JAVA_HOME is {home}, which has no bin/java; install a JDK 17 or newer and set "
+            "JAVA_HOME to it"
         )
     if not home and shutil.which("java") is None:
-        raise UsageError("Spark needs Java, and there is no java on the PATH: install a JDK 17 or newer")
+        raise UsageError("Spark needs Java, but java is not on the PATH: install a JDK 17 or newer")
 
 
-def _why(problem: Exception, errors: Path, said_before: int) -> str:
-    """The one line that says most: of what Java wrote when it died at once, else of the error that it raised."""
+def _reason(problem: Exception, errors: Path, size_before: int) -> str:
+    """Returns the most specific line of Java's stderr, or of the error that Java raised."""
     if isinstance(problem, Py4JError):
-        said = str(problem).splitlines()
-        if any("stopped SparkContext" in line for line in said):
-            return "no Spark master accepted us there within a minute"
+        lines = str(problem).splitlines()
+        if any("stopped SparkContext" in line for line in lines):
+            return "no Spark master accepted the job there within a minute"
     else:
         with errors.open("rb") as file:
-            file.seek(said_before)
-            said = file.read().decode(errors="replace").splitlines()
-    said = [line.strip() for line in said if line.strip() and not line.lstrip().startswith("at ")]
-    telling = [line for line in said if _TELLING.search(line)] or said or [type(problem).__name__]
-    # A cause comes behind what it caused.
-    return telling[-1][:300]
+            file.seek(size_before)
+            lines = file.read().decode(errors="replace").splitlines()
+    lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("at ")]
+    errors_found = [line for line in lines if _ERROR_LINE.search(line)] or lines or [type(problem).__name__]
+    # A cause follows its consequence.
+    return errors_found[-1][:300]
 
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """What is started inside keeps `path` as its stderr for life: Java's and the workers' words go to a file.
+    """Redirects stderr of the processes started inside to `path`, for as long as they run.
 
-    A terminal is for alerts; Java warns there about modules that Spark itself asked for.
+    Java's warnings would otherwise stand between the alerts on the terminal.
     """
     sys.stderr.flush()
     ours = os.dup(2)
@@ -202,14 +201,14 @@ def _stderr_to(path: Path) -> Iterator[None]:
 
 
 def _log4j2(logs: Path) -> Path:
-    """Spark's log configuration as a file: Java cannot read it out of a wheel."""
+    """Returns Spark's log configuration as a file: Java cannot read it from a wheel."""
     path = logs / "log4j2.properties"
     path.write_bytes(files("streaming.pipeline").joinpath("log4j2.properties").read_bytes())
     return path
 
 
 def packages_archive(folder: Path) -> Path:
-    """Our packages as a zip that Python imports from, written whole or not at all."""
+    """Returns the project's packages as a zip that Python can import from, written atomically."""
     target = folder / "kraftwatch-packages.zip"
     temporary = target.with_suffix(f".{os.getpid()}")
     with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:

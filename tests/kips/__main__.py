@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.kips.rows import Row, Verdict, evaluate, here
+from tests.kips.rows import KipRow, RowCoverage, evaluate, repository_lists
 
 TAGS = {"M": "decode", "R": "replay", "A": "alert", "S": "show", "T": "simulate", "X": "beyond"}
 SLOW = ("lab", "spark")
@@ -20,7 +20,7 @@ class Citations:
         self.of: dict[str, frozenset[str]] = {}
         self.collected: set[str] = set()
         self._passed: set[str] = set()
-        self._fallen: set[str] = set()
+        self._failed: set[str] = set()
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -41,51 +41,51 @@ class Citations:
         if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
             self._passed.add(report.nodeid)
         if not report.passed:
-            self._fallen.add(report.nodeid)
+            self._failed.add(report.nodeid)
 
     @property
     def passed(self) -> frozenset[str]:
-        return frozenset(self._passed - self._fallen | self.collected)
+        return frozenset(self._passed - self._failed | self.collected)
 
 
-def line(name: str, verdict: Verdict, rows: Iterable[Row]) -> str:
-    covered, excused, total = verdict.counts(rows)
+def line(name: str, coverage: RowCoverage, rows: Iterable[KipRow]) -> str:
+    covered, excused, total = coverage.counts(rows)
     return f"  {name:<22} {covered:>4} / {total:<4} covered, {excused:>3} excused, {total - covered - excused:>4} left"
 
 
-def table(verdict: Verdict) -> list[str]:
-    rows = verdict.rows.values()
-    owed = [row for row in rows if row.owed]
-    texts = sorted({row.text for row in owed})
+def table(coverage: RowCoverage) -> list[str]:
+    rows = coverage.rows.values()
+    required = [row for row in rows if row.required]
+    texts = sorted({row.text for row in required})
     return [
-        "rows that a decoder, a replay, an alert or a report owes a test (tags M, R, A, S):",
-        *(line(text, verdict, [row for row in owed if row.text == text]) for text in texts),
-        line("together", verdict, owed),
+        "rows that require a test of decode, replay, alert or show (tags M, R, A, S):",
+        *(line(text, coverage, [row for row in required if row.text == text]) for text in texts),
+        line("together", coverage, required),
         "all rows by tag (a row may have several):",
-        *(line(f"{tag} {name}", verdict, [row for row in rows if tag in row.tags]) for tag, name in TAGS.items()),
+        *(line(f"{tag} {name}", coverage, [row for row in rows if tag in row.tags]) for tag, name in TAGS.items()),
     ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.kips", description=__doc__)
     parser.add_argument("--slow", action="store_true", help="run the citing tests on a real Kafka and Spark too")
-    parser.add_argument("--open", action="store_true", help="spell out the open rows instead of their numbers")
-    wanted = parser.parse_args()
-    citations = Citations(slow=wanted.slow)
+    parser.add_argument("--open", action="store_true", help="print the facts of the open rows instead of their numbers")
+    options = parser.parse_args()
+    citations = Citations(slow=options.slow)
     code = pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", "tests"], plugins=[citations])
-    verdict = evaluate(*here(), citations.of, citations.passed)
+    coverage = evaluate(*repository_lists(), citations.of, citations.passed)
 
-    said = ["", *table(verdict)]
+    lines = ["", *table(coverage)]
     if citations.collected:
         slow = f"{len(citations.collected)} citing tests need a real Kafka or Spark"
-        said.append(f"{slow}: counted unseen; make test and make test-long run them")
-    if wanted.open:
-        said += ["open:", *(f"  {row.number}  {row.text:<8}  {row.fact}" for row in verdict.open)]
+        lines.append(f"{slow}: counted without running them; make test and make test-long run them")
+    if options.open:
+        lines += ["open:", *(f"  {row.number}  {row.text:<8}  {row.fact}" for row in coverage.open)]
     else:
-        said.append(f"open, {len(verdict.open)}: {' '.join(row.number for row in verdict.open)}")
-    said += [f"fault: {fault}" for fault in verdict.faults]
-    sys.stdout.write("\n".join(said) + "\n")
-    return 1 if verdict.faults or code != pytest.ExitCode.OK else 0
+        lines.append(f"open, {len(coverage.open)}: {' '.join(row.number for row in coverage.open)}")
+    lines += [f"fault: {fault}" for fault in coverage.faults]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 1 if coverage.faults or code != pytest.ExitCode.OK else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What is normal for a moment and an alert when it lasts or piles up: open transactions, elections, old metadata."""
+"""Conditions that are normal for a moment and fire when they last: open transactions, elections, old metadata."""
 
 from dataclasses import replace
 
@@ -18,8 +18,8 @@ def found(quorum: Quorum, rule: str) -> list[str]:
 
 
 @pytest.mark.kip("E047")
-def test_a_transaction_open_at_the_end_of_what_was_read_is_kept_and_told_until_it_ends() -> None:
-    """For a whole file that is an error; a stream goes on, also after a restart of ours."""
+def test_an_open_transaction_at_the_end_of_the_read_log_fires_until_it_ends() -> None:
+    """In a complete file this is an error; in a stream the end may follow, also after a restart of the monitor."""
     script, replay = LogScript(), machine()
     script.leader(1)
     script.begin()
@@ -40,7 +40,7 @@ def test_a_transaction_open_at_the_end_of_what_was_read_is_kept_and_told_until_i
 
 
 @pytest.mark.kip("D045", "D145")
-def test_elections_that_pile_up_are_told_from_the_logs_leader_changes_alone() -> None:
+def test_epoch_churn_fires_from_leader_changes_in_the_log_alone() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     quorum = apply(replay, [script.read()])
@@ -56,7 +56,7 @@ def test_elections_that_pile_up_are_told_from_the_logs_leader_changes_alone() ->
 
 @pytest.mark.kip("D123")
 @pytest.mark.parametrize(("behind_ms", "told"), [(0, 0), (10_000, 0), (45_000, 1)])
-def test_a_broker_that_lives_with_old_metadata_is_told(behind_ms: int, told: int) -> None:
+def test_a_live_broker_with_old_metadata_fires(behind_ms: int, told: int) -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     script.broker(101, fenced=False)
@@ -72,7 +72,7 @@ def test_a_broker_that_lives_with_old_metadata_is_told(behind_ms: int, told: int
 
 @pytest.mark.kip("K032")
 @pytest.mark.parametrize(("pending_s", "told"), [(45, []), (75, ["firing"])])
-def test_a_change_is_pending_for_moments_and_told_when_it_lasts(pending_s: int, told: list[str]) -> None:
+def test_a_pending_voter_change_fires_only_after_its_hold(pending_s: int, told: list[str]) -> None:
     script, watch = LogScript(), ClusterMonitor(machine(), TrackedConditions(), thresholds_for({}))
     script.leader(1)
     script.kraft(1)

@@ -1,4 +1,4 @@
-"""What the texts rule out, from the records to the alert: two leaders, what goes back, an ISR that grew too soon."""
+"""Violations of the KIPs, from the records to the alert: two leaders, decreasing epochs, an ISR that grew too soon."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ RAFT, RECOVERY, STALE = "raft-invariant-broken", "recovery-invariant-broken", "s
 
 
 def told(quorum: Quorum, rule: str) -> list[str]:
-    """What the rule says of it, as `SEVERITY summary`."""
+    """Returns the findings of the rule as `SEVERITY summary`."""
     found = evaluate(quorum, thresholds_for({})).findings
     return [f"{one.severity} {one.summary}" for one in found if one.rule == rule]
 
@@ -59,7 +59,7 @@ def test_a_controller_that_leads_an_older_epoch_than_it_led_before_is_critical()
 
 
 @pytest.mark.kip("A041", "K044")
-def test_the_high_watermark_that_is_shown_never_falls_and_one_that_fell_is_an_alert() -> None:
+def test_the_reported_high_watermark_never_decreases_and_a_decrease_fires() -> None:
     script, replay = LogScript(), machine()
     assert told(apply(replay, [script.row(poll(replica("1-a"), hw=hw)) for hw in (40, 50)]), RAFT) == []
 
@@ -72,10 +72,10 @@ def test_the_high_watermark_that_is_shown_never_falls_and_one_that_fell_is_an_al
 
 @pytest.mark.kip("D064")
 @pytest.mark.parametrize(("high_watermark", "breaches"), [(None, 0), (50, 0), (53, 0), (40, 1)])
-def test_a_new_leader_knows_no_high_watermark_or_one_that_covers_all_that_was_committed(
+def test_a_new_leaders_high_watermark_is_unknown_or_covers_all_committed_records(
     high_watermark: int | None, breaches: int
 ) -> None:
-    """It tells one once a record of its own epoch is committed, behind which is everything that was before."""
+    """It reports one once a record of its own epoch is committed, after all earlier records."""
     script, replay = LogScript(), machine()
     apply(replay, [script.row(poll(replica("1-a"), replica("2-b"), epoch=1, hw=50))])
 
@@ -85,7 +85,7 @@ def test_a_new_leader_knows_no_high_watermark_or_one_that_covers_all_that_was_co
 
 
 @pytest.mark.kip("D043")
-def test_a_leader_that_was_cut_off_is_told_by_who_fetches_from_it_and_by_what_the_others_say() -> None:
+def test_an_isolated_leader_is_found_by_its_fetches_and_the_other_leader_views() -> None:
     quorum = healthy(3)
     assert quorum.leader_id == 3
 
@@ -97,7 +97,7 @@ def test_a_leader_that_was_cut_off_is_told_by_who_fetches_from_it_and_by_what_th
 
 @pytest.mark.kip("D022", "K016")
 @pytest.mark.parametrize(("epoch", "read"), [(0, True), (1, True), (-1, False), (-7, False)])
-def test_an_epoch_begins_with_0_and_is_never_negative(epoch: int, read: bool) -> None:
+def test_epochs_start_at_0_and_are_never_negative(epoch: int, read: bool) -> None:
     (one,) = scan(batch([noop()], epoch=epoch))
 
     assert isinstance(one, RecordBatch) is read
@@ -105,7 +105,7 @@ def test_an_epoch_begins_with_0_and_is_never_negative(epoch: int, read: bool) ->
 
 
 def recovering() -> tuple[LogScript, Machine]:
-    """An unclean election made 102 the leader of orders-0."""
+    """Returns a log in which an unclean election made 102 the leader of orders-0."""
     script, replay = LogScript(), machine()
     script.leader(1)
     script.topic("orders")
@@ -116,7 +116,7 @@ def recovering() -> tuple[LogScript, Machine]:
 
 
 @pytest.mark.kip("B005", "B009")
-def test_an_unclean_election_leaves_one_in_sync_and_more_are_a_breach() -> None:
+def test_more_than_one_in_sync_replica_after_an_unclean_election_is_a_violation() -> None:
     _, replay = recovering()
     assert told(replay.quorum(), RECOVERY) == []
 
@@ -131,9 +131,7 @@ def test_an_unclean_election_leaves_one_in_sync_and_more_are_a_breach() -> None:
 
 @pytest.mark.kip("B009", "B042", "B051", "K047")
 @pytest.mark.parametrize(("recovered", "breaches"), [(None, 1), (False, 0)])
-def test_the_isr_may_grow_with_the_record_that_ends_recovery_and_not_before(
-    recovered: bool | None, breaches: int
-) -> None:
+def test_the_isr_may_grow_only_with_the_record_that_ends_recovery(recovered: bool | None, breaches: int) -> None:
     script, replay = recovering()
     script.change("orders", 0, isr=(102, 103), recovering=recovered)
 
@@ -142,9 +140,7 @@ def test_the_isr_may_grow_with_the_record_that_ends_recovery_and_not_before(
 
 @pytest.mark.kip("B010", "B040", "K047")
 @pytest.mark.parametrize(("isr", "breaches"), [((103,), 0), ((102, 103), 1), ((102,), 1)])
-def test_the_next_leader_of_a_recovering_partition_is_elected_uncleanly_too(
-    isr: tuple[int, ...], breaches: int
-) -> None:
+def test_another_leader_of_a_recovering_partition_is_elected_uncleanly(isr: tuple[int, ...], breaches: int) -> None:
     script, replay = recovering()
     script.change("orders", 0, isr=isr, leader=103)
 
@@ -155,7 +151,7 @@ def test_the_next_leader_of_a_recovering_partition_is_elected_uncleanly_too(
 
 
 @pytest.mark.kip("B041")
-def test_the_same_leader_may_come_back_from_its_isr_of_one_and_still_recovers() -> None:
+def test_the_same_leader_may_return_from_its_isr_of_one_and_is_still_recovering() -> None:
     script, replay = recovering()
     gone = script.change("orders", 0, leader=102)
     script.events[-1] = replace(gone, leader=None)
@@ -169,8 +165,8 @@ def test_the_same_leader_may_come_back_from_its_isr_of_one_and_still_recovers() 
 
 
 @pytest.mark.kip("E010", "E093")
-def test_a_majority_that_hangs_is_no_matter_of_endpoints() -> None:
-    """Nothing is told of endpoints, which would be no cure; vanished names are, which would."""
+def test_a_hanging_majority_raises_no_endpoint_alert() -> None:
+    """Endpoint remedies would not help here; for names that do not resolve they would."""
     hung = probed(probed(healthy(), 1, answer=Answer.NO_ANSWER), 2, answer=Answer.NO_ANSWER)
     (no_leader,) = findings(leaderless(hung, 3), "no-leader")
     assert findings(leaderless(hung, 3), STALE) == []
@@ -182,7 +178,7 @@ def test_a_majority_that_hangs_is_no_matter_of_endpoints() -> None:
 
 
 @pytest.mark.kip("E005", "E007")
-def test_all_names_gone_is_explained_before_a_restart_makes_it_a_deadlock() -> None:
+def test_names_that_do_not_resolve_fire_before_a_restart_deadlocks() -> None:
     finding = findings(name_not_found(healthy(), 1, 2, 3), STALE)[0]
 
     assert finding.severity == "critical"

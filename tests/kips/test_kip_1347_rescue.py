@@ -1,4 +1,4 @@
-"""KIP-1347's override, run dry over the disks of a real quorum that was stopped: read, compared, never written."""
+"""A dry run of KIP-1347's override on the disks of a stopped real quorum: they are read and compared, never written."""
 
 import shutil
 from pathlib import Path
@@ -43,7 +43,7 @@ def warned(made: RescuePlan, *words: str) -> bool:
 
 
 def rewritten(path: Path, old: bytes, new: bytes) -> None:
-    """Other bytes of the same length in the first batch, with the right CRC: what a tool of somebody's wrote."""
+    """Replaces bytes in the first batch by others of the same length, with a valid CRC, as another tool may."""
     content = bytearray(path.read_bytes())
     first = next(iter(scan(bytes(content))))
     assert isinstance(first, RecordBatch)
@@ -55,7 +55,7 @@ def rewritten(path: Path, old: bytes, new: bytes) -> None:
 
 
 @pytest.mark.kip("E021", "E075")
-def test_the_dry_run_says_what_the_override_would_line_by_line_and_writes_nothing(stopped: Path) -> None:
+def test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing(stopped: Path) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in stopped.rglob("*"))
     found = made(stopped, 2)
 
@@ -81,7 +81,7 @@ def test_the_dry_run_says_what_the_override_would_line_by_line_and_writes_nothin
 
 
 @pytest.mark.kip("E029")
-def test_read_then_compare_then_refuse_all_but_new_endpoints(stopped: Path) -> None:
+def test_only_new_endpoints_are_accepted(stopped: Path) -> None:
     def outcome(wanted: str) -> object:
         return plan_json(made(stopped, 1, wanted=wanted))["outcome"]
 
@@ -95,8 +95,8 @@ def test_read_then_compare_then_refuse_all_but_new_endpoints(stopped: Path) -> N
 
 
 @pytest.mark.kip("E043", "E044")
-def test_snapshot_and_tail_tell_the_state_that_the_whole_log_tells(stopped: Path) -> None:
-    """Controller 1 has no snapshot but the one it was formatted with, controller 2 has one up to offset 36."""
+def test_snapshot_and_later_records_equal_the_whole_log(stopped: Path) -> None:
+    """Controller 1 has only the snapshot of its formatting, controller 2 has one up to offset 36."""
 
     def state(quorum: Quorum) -> dict[str, object]:
         return {
@@ -125,7 +125,7 @@ def test_snapshot_and_tail_tell_the_state_that_the_whole_log_tells(stopped: Path
 
 
 @pytest.mark.kip("E030")
-def test_what_a_snapshot_contains_header_kraft_version_voters_the_metadata_and_footer(stopped: Path) -> None:
+def test_a_snapshot_contains_header_kraft_version_voters_metadata_and_footer(stopped: Path) -> None:
     content = (stopped / "node-2" / PARTITION / SNAPSHOT).read_bytes()
 
     types = [one.type for one in dump_records(content) if isinstance(one, DumpedRecord)]
@@ -138,8 +138,8 @@ def test_what_a_snapshot_contains_header_kraft_version_voters_the_metadata_and_f
 
 
 @pytest.mark.kip("E048", "E049")
-def test_a_snapshot_is_called_by_the_end_and_epoch_of_the_log_it_stands_for(stopped: Path) -> None:
-    """Kafka's own one: read up to there, our name for it is Kafka's."""
+def test_a_snapshot_is_named_by_the_end_offset_and_epoch_of_its_log(stopped: Path) -> None:
+    """The name of a log read up to Kafka's own snapshot equals the snapshot's name."""
     then = replay_log_dir(stopped / "node-1", AtOffset(offset=Offset(36))).contents
 
     assert checkpoint_name(then.end_offset, then.epoch or 0) == SNAPSHOT
@@ -150,7 +150,7 @@ def test_a_snapshot_is_called_by_the_end_and_epoch_of_the_log_it_stands_for(stop
 
 
 @pytest.mark.kip("E051")
-def test_logs_that_end_differently_and_records_that_may_be_uncommitted_are_told(stopped: Path) -> None:
+def test_different_log_ends_and_possibly_uncommitted_records_are_reported(stopped: Path) -> None:
     found = made(stopped, 2, 3)
 
     assert warned(found, "the logs end differently", "2 at 61", "3 at 57")
@@ -163,7 +163,7 @@ def test_logs_that_end_differently_and_records_that_may_be_uncommitted_are_told(
     assert warned(alone, "these voters are no majority")
 
 
-def test_a_damaged_log_does_not_vouch_for_what_was_committed(stopped: Path) -> None:
+def test_a_damaged_log_does_not_count_as_evidence_of_committed_records(stopped: Path) -> None:
     log = stopped / "node-1" / PARTITION / "00000000000000000000.log"
     content = log.read_bytes()
     third = [batch for batch in scan(content) if isinstance(batch, RecordBatch)][3]
@@ -178,7 +178,7 @@ def test_a_damaged_log_does_not_vouch_for_what_was_committed(stopped: Path) -> N
 
 
 @pytest.mark.kip("E036")
-def test_a_broker_holds_the_voters_as_the_controllers_do(stopped: Path) -> None:
+def test_a_broker_has_the_same_voters_as_the_controllers(stopped: Path) -> None:
     broker, controller = (replay_log_dir(stopped / f"node-{node}") for node in (101, 1))
 
     assert broker.contents.voter_sets[-1].voters.voters == controller.contents.voter_sets[-1].voters.voters
@@ -187,7 +187,7 @@ def test_a_broker_holds_the_voters_as_the_controllers_do(stopped: Path) -> None:
 
 
 @pytest.mark.kip("E037", "E038", "E039", "E057", "E070")
-def test_the_steps_controllers_first_and_all_stopped_then_the_brokers_with_the_same_list(stopped: Path) -> None:
+def test_the_steps_stop_all_controllers_and_then_override_controllers_before_brokers(stopped: Path) -> None:
     lines = [*steps(made(stopped, 1, 2, 3, 101))]
 
     command = (
@@ -203,8 +203,8 @@ def test_the_steps_controllers_first_and_all_stopped_then_the_brokers_with_the_s
 
 
 @pytest.mark.kip("E069", "E079", "E095")
-def test_half_an_override_is_told_nodes_hold_different_endpoints(stopped: Path) -> None:
-    """The broker was left behind: it holds what stood there before controller 1 came back elsewhere."""
+def test_an_incomplete_override_is_reported_as_different_endpoints(stopped: Path) -> None:
+    """The broker has the voter set from before controller 1 moved."""
     partition = stopped / "node-101" / PARTITION
     (partition / SNAPSHOT).unlink()
     log = partition / "00000000000000000000.log"
@@ -227,7 +227,7 @@ def test_half_an_override_is_told_nodes_hold_different_endpoints(stopped: Path) 
     ],
     ids=["endpoints", "a directory id"],
 )
-def test_voters_that_a_snapshot_changed(stopped: Path, old: bytes, new: bytes, said: str) -> None:
+def test_voters_that_a_snapshot_changed_are_reported(stopped: Path, old: bytes, new: bytes, said: str) -> None:
     assert not warned(made(stopped, 2), "than the log below it")
 
     rewritten(stopped / "node-2" / PARTITION / SNAPSHOT, old, new)
@@ -236,7 +236,7 @@ def test_voters_that_a_snapshot_changed(stopped: Path, old: bytes, new: bytes, s
 
 
 @pytest.mark.kip("E009")
-def test_a_renamed_domain_is_named_as_the_one_cause(stopped: Path) -> None:
+def test_a_renamed_domain_is_reported_as_the_one_cause(stopped: Path) -> None:
     for node in (1, 2, 3):
         rewritten(stopped / f"node-{node}" / PARTITION / checkpoint_name(0, 0), b"127.0.0.1", b"c.a.local")
     renamed = ",".join(f"{node}@c.b.local:9093:{directory}" for node, directory in DIRECTORIES.items())
@@ -248,7 +248,7 @@ def test_a_renamed_domain_is_named_as_the_one_cause(stopped: Path) -> None:
 
 
 @pytest.mark.kip("E009")
-def test_when_every_name_is_gone_every_voter_is_named_before_anybody_restarts() -> None:
+def test_every_voter_fires_when_no_name_resolves_before_a_restart() -> None:
     gone = name_not_found(healthy(), 1, 2, 3)
 
     assert [(one.subject, str(one.severity)) for one in findings(gone, "stale-voter-endpoint")] == [
@@ -257,7 +257,7 @@ def test_when_every_name_is_gone_every_voter_is_named_before_anybody_restarts() 
 
 
 @pytest.mark.kip("E011")
-def test_volumes_restored_under_other_names_no_leader_and_every_recorded_name_is_gone() -> None:
+def test_volumes_restored_under_other_names_fire_no_leader_and_stale_endpoints() -> None:
     restored = leaderless(name_not_found(healthy(), 1, 2, 3), 1, 2, 3)
 
     told = [(one.rule, str(one.severity)) for one in evaluate(restored, thresholds_for({})).findings]
@@ -269,7 +269,7 @@ def test_volumes_restored_under_other_names_no_leader_and_every_recorded_name_is
 
 
 @pytest.mark.kip("E094")
-def test_restored_under_other_names_and_from_an_old_copy_is_told_as_both() -> None:
+def test_volumes_restored_from_an_old_copy_under_other_names_fire_both_alerts() -> None:
     old = failing(
         name_not_found(healthy(), 1, 2, 3), Reason.METADATA_LOST, "c1.test:9093", detail="the log ends before"
     )
@@ -280,8 +280,8 @@ def test_restored_under_other_names_and_from_an_old_copy_is_told_as_both() -> No
 
 
 @pytest.mark.kip("E095")
-def test_brokers_that_were_not_overridden_are_named_one_by_one_while_the_quorum_is_well() -> None:
-    """The controllers were overridden; the brokers dial the old names, and nobody hears them."""
+def test_brokers_without_the_override_are_reported_while_the_quorum_is_healthy() -> None:
+    """The controllers have the override; the brokers dial the old names and cannot connect."""
     quorum = with_broker(with_broker(healthy(), 101, fenced=True), 102, fenced=True)
 
     found = evaluate(quorum, thresholds_for({})).findings
@@ -300,7 +300,7 @@ def test_a_static_quorum_has_nothing_to_override(tmp_path: Path) -> None:
         make_plan([replay_log_dir(folder)], NEW)
 
 
-def test_disks_that_cannot_be_assessed_together_are_refused(stopped: Path) -> None:
+def test_disks_of_different_clusters_or_versions_are_refused(stopped: Path) -> None:
     with pytest.raises(UsageError, match="is given twice"):
         made(stopped, 2, 2)
     with pytest.raises(UsageError, match="--initial-controllers: 'x' is not ID@HOST:PORT:DIRECTORY_ID"):

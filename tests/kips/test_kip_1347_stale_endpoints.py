@@ -1,4 +1,4 @@
-"""KIP-1347, its motivation: endpoints recorded in the log that no longer lead anywhere, told before the restart."""
+"""KIP-1347, motivation: alerts for recorded endpoints that no longer reach their controller, before a restart."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ RULE = "stale-voter-endpoint"
 
 
 @pytest.mark.kip("E071")
-def test_it_says_which_voter_and_listener_where_recorded_where_it_is_and_what_a_look_found() -> None:
+def test_the_alert_names_voter_listener_recorded_and_registered_endpoint_and_probe() -> None:
     (finding,) = findings(name_not_found(registered_elsewhere(healthy(), 1), 1), RULE)
     evidence = finding.evidence
 
@@ -36,8 +36,8 @@ def test_it_says_which_voter_and_listener_where_recorded_where_it_is_and_what_a_
 
 
 @pytest.mark.kip("E006", "E007", "K023")
-def test_bootstrap_servers_that_answer_do_not_save_a_quorum_whose_recorded_names_are_gone() -> None:
-    """Elections dial the recorded voters and nobody else."""
+def test_reachable_bootstrap_servers_do_not_help_if_recorded_names_do_not_resolve() -> None:
+    """Elections dial only the recorded voters."""
     gone = replace(name_not_found(healthy(), 1, 2, 3), bootstrap=("10.9.9.9:9093",))
 
     found = findings(gone, RULE)
@@ -47,7 +47,7 @@ def test_bootstrap_servers_that_answer_do_not_save_a_quorum_whose_recorded_names
 
 
 @pytest.mark.kip("E002", "E004", "E012")
-def test_a_static_quorum_has_its_voters_from_its_configuration_and_no_recorded_endpoints_to_go_stale() -> None:
+def test_a_static_quorum_has_no_recorded_endpoints() -> None:
     quorum = static(name_not_found(healthy(), 1, 2, 3))
 
     assert RULE in {one.rule for one in evaluation_of(quorum).not_applicable}, "which is not the same as well"
@@ -57,7 +57,7 @@ def test_a_static_quorum_has_its_voters_from_its_configuration_and_no_recorded_e
 
 
 def moved() -> tuple[LogScript, Machine]:
-    """Controller 2 of three started again elsewhere and registered itself; the voter set names the old place."""
+    """Controller 2 of three restarted at another endpoint and registered it; the voter set has the old one."""
     script, replay = LogScript(), machine()
     script.leader(1)
     script.kraft(1)
@@ -69,7 +69,7 @@ def moved() -> tuple[LogScript, Machine]:
 
 
 @pytest.mark.kip("E074", "E090")
-def test_one_of_three_that_moved_is_a_warning_until_the_voters_record_names_its_new_place() -> None:
+def test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_endpoint() -> None:
     script, replay = moved()
     (finding,) = findings(replay.quorum(), RULE)
     assert (finding.subject, str(finding.severity)) == ("voter 2", "warning")
@@ -84,7 +84,7 @@ def test_one_of_three_that_moved_is_a_warning_until_the_voters_record_names_its_
 
 
 @pytest.mark.kip("E097", "E002")
-def test_the_newest_voters_record_wins_over_the_snapshots() -> None:
+def test_the_newest_voters_record_replaces_the_snapshots() -> None:
     script, replay, old = LogScript(), machine(), LogScript()
     old.kraft(1)
     old.voters("1-a", "2-b", "3-c")
@@ -106,7 +106,7 @@ def test_the_newest_voters_record_wins_over_the_snapshots() -> None:
     ("dead", "gone", "severity"), [((), (1, 2), "warning"), ((1,), (2,), "warning"), ((1,), (2, 3), "critical")]
 )
 def test_counting_changed_voters_is_not_enough(dead: tuple[int, ...], gone: tuple[int, ...], severity: str) -> None:
-    """Two of three changed heal, as Kafka was seen to do; with the third one dead they do not."""
+    """Two changed voters of three recover, as observed in Kafka; with the third one down they do not."""
     quorum = healthy()
     for node in dead:
         quorum = voter_not_fetching(quorum, node)

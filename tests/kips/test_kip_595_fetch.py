@@ -1,4 +1,4 @@
-"""KIP-595, Fetch and DescribeQuorum: what is asked, and what an answer says of the leader and of divergence."""
+"""KIP-595, Fetch and DescribeQuorum: the requests, and the leader and divergence in the responses."""
 
 from typing import Any
 from uuid import UUID
@@ -22,7 +22,7 @@ PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
 
 
 def answer(*, error: int = 0, records: bytes = b"", version: int = 17, **more: Any) -> Any:
-    """An answer that names node 2 as the leader of epoch 7, encoded and decoded again."""
+    """Returns an encoded and decoded response with node 2 as the leader of epoch 7."""
     settings = {"high_watermark": 5, **more}
     partition = PARTITION(
         partition_index=0,
@@ -39,7 +39,7 @@ def answer(*, error: int = 0, records: bytes = b"", version: int = 17, **more: A
 
 @pytest.mark.kip("D033", "D035", "D036")
 @pytest.mark.parametrize(("error", "what"), [(6, "not the leader"), (74, "our epoch is old"), (75, "ours is newer")])
-def test_an_error_of_epochs_is_an_answer_and_its_epoch_is_the_one_to_ask_with(error: int, what: str) -> None:
+def test_an_epoch_error_gives_the_epoch_for_the_next_request(error: int, what: str) -> None:
     where = NodeDirectory(configured=(Address("c1", 9093),), cluster_id=None)
 
     said = parse_fetch(answer(error=error))
@@ -50,21 +50,21 @@ def test_an_error_of_epochs_is_an_answer_and_its_epoch_is_the_one_to_ask_with(er
 
 
 @pytest.mark.kip("D069", "K017")
-def test_divergence_is_told_without_an_error_and_where_the_common_epoch_ended() -> None:
+def test_a_diverging_response_has_no_error_and_the_end_of_the_common_epoch() -> None:
     said = parse_fetch(answer(diverging_epoch=PARTITION.EpochEndOffset(epoch=3, end_offset=40)))
 
     assert (said.error, said.diverging, said.snapshot) == (0, SnapshotId(end_offset=40, epoch=3), None)
 
 
 @pytest.mark.kip("D069", "D121")
-def test_a_leader_without_our_offset_names_the_snapshot_to_take() -> None:
+def test_a_leader_without_the_requested_offset_names_its_snapshot() -> None:
     said = parse_fetch(answer(snapshot_id=PARTITION.SnapshotId(end_offset=50, epoch=4)))
 
     assert (said.error, said.snapshot, said.diverging) == (0, SnapshotId(end_offset=50, epoch=4), None)
 
 
 @pytest.mark.kip("D070")
-def test_an_answer_says_where_the_log_begins_how_far_is_committed_and_holds_the_records() -> None:
+def test_a_fetch_response_has_log_start_high_watermark_and_records() -> None:
     records = batch(2, 3, epoch=1)
 
     said = parse_fetch(answer(records=records, log_start_offset=2))
@@ -86,13 +86,13 @@ def asked(cluster_id: str | None) -> Any:
 
 
 @pytest.mark.kip("D031", "D092")
-def test_who_does_not_know_the_cluster_id_yet_sends_none_which_nobody_checks() -> None:
+def test_a_fetch_without_a_known_cluster_id_sends_none() -> None:
     assert asked(None).cluster_id is None
     assert asked("the-cluster").cluster_id == "the-cluster"
 
 
 @pytest.mark.kip("A115", "D084", "K019")
-def test_the_question_of_describe_quorum_is_the_same_in_every_version() -> None:
+def test_the_describe_quorum_request_is_the_same_in_every_version() -> None:
     bodies = {bytes(describe_quorum_request().encode(version=version)) for version in (0, 1, 2)}
 
     assert len(bodies) == 1
@@ -101,7 +101,7 @@ def test_the_question_of_describe_quorum_is_the_same_in_every_version() -> None:
 
 @pytest.mark.kip("A093", "D085")
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_describe_quorum_names_leader_epoch_high_watermark_voters_and_observers(version: int) -> None:
+def test_describe_quorum_returns_leader_epoch_high_watermark_voters_and_observers(version: int) -> None:
     kind = DescribeQuorumResponse.TopicData.PartitionData
     rows = [kind.ReplicaState(replica_id=node, log_end_offset=end) for node, end in ((1, 20), (2, -1), (101, 18))]
     partition = kind(
@@ -126,8 +126,8 @@ def test_describe_quorum_names_leader_epoch_high_watermark_voters_and_observers(
 
 @pytest.mark.kip("D067")
 @pytest.mark.parametrize("high_watermark", [0, 3, 4])
-def test_a_fetch_names_the_epoch_of_the_record_before_the_one_it_asks_for(high_watermark: int) -> None:
-    """Of the last one that was received, be it committed or not."""
+def test_a_fetch_has_the_epoch_of_the_record_before_its_offset(high_watermark: int) -> None:
+    """The epoch is that of the last received record, committed or not."""
     tail = CommitBuffer(LogPosition(offset=0, epoch=0))
     log = batch(0, 3, epoch=1) + batch(3, 1, epoch=4)
 

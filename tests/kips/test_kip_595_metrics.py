@@ -1,4 +1,4 @@
-"""KIP-595, what log and polls alone can show, and what becomes of who belongs to another cluster."""
+"""KIP-595: metrics from the log or from polls alone, and nodes of another cluster."""
 
 from dataclasses import replace
 from typing import Any
@@ -35,7 +35,7 @@ def replication(quorum: Quorum) -> list[dict[str, Any]]:
 
 
 def formed() -> tuple[LogScript, Machine]:
-    """Controller 1 leads voters 1, 2 and 3, whose set is committed."""
+    """Returns a quorum: controller 1 leads the committed voters 1, 2 and 3."""
     script, replay = LogScript(), machine()
     script.leader(1)
     script.kraft(1)
@@ -45,7 +45,7 @@ def formed() -> tuple[LogScript, Machine]:
 
 
 @pytest.mark.kip("D030", "D116")
-def test_leader_epoch_mark_and_every_replicas_lag_come_from_polls_alone() -> None:
+def test_leader_epoch_high_watermark_and_lags_come_from_polls_alone() -> None:
     rows = (replica("1-a", end=130), replica("2-b", end=120, caught_up=400), replica("3-c", end=100, caught_up=9_000))
     script, replay = formed()
 
@@ -58,7 +58,7 @@ def test_leader_epoch_mark_and_every_replicas_lag_come_from_polls_alone() -> Non
 
 
 @pytest.mark.kip("D116")
-def test_elections_with_their_distance_and_the_rate_of_appends_come_from_the_log_alone() -> None:
+def test_elections_and_the_append_rate_come_from_the_log_alone() -> None:
     script, replay = formed()
     before = replay.quorum()
     script.noops(20)
@@ -75,7 +75,7 @@ def test_elections_with_their_distance_and_the_rate_of_appends_come_from_the_log
 
 
 @pytest.mark.kip("D075")
-def test_each_epoch_is_known_with_the_offset_where_it_begins() -> None:
+def test_each_epoch_has_its_start_offset() -> None:
     script, replay = LogScript(), machine()
     for node, epoch in ((1, 1), (2, 2), (1, 5)):
         script.leader(node, epoch=epoch)
@@ -88,7 +88,7 @@ def test_each_epoch_is_known_with_the_offset_where_it_begins() -> None:
 
 
 @pytest.mark.kip("D106")
-def test_a_log_that_ended_before_an_election_ends_in_the_epoch_before_it() -> None:
+def test_a_log_that_ended_before_an_election_has_the_earlier_epoch() -> None:
     script, replay = formed()
     stayed = replica("3-c", fetch=40_000, caught_up=40_000)
     rows = (replica("1-a", end=120), replica("2-b", end=120), stayed)
@@ -100,7 +100,7 @@ def test_a_log_that_ended_before_an_election_ends_in_the_epoch_before_it() -> No
 
 
 @pytest.mark.kip("D125")
-def test_how_long_a_record_took_to_be_committed_and_seen_is_in_what_is_kept() -> None:
+def test_the_time_from_append_to_observation_is_in_the_journal() -> None:
     script, replay = formed()
     script.noops(1)
 
@@ -115,7 +115,7 @@ def test_how_long_a_record_took_to_be_committed_and_seen_is_in_what_is_kept() ->
 
 
 @pytest.mark.kip("D143")
-def test_what_the_admin_api_describes_is_all_there_and_unknown_is_null() -> None:
+def test_all_fields_of_the_admin_api_are_reported_and_unknown_is_null() -> None:
     quorum = observer(voters_lagging(healthy(3), 2, for_ms=120_000), 4)
     assert quorum.poll is not None
     unheard = replace(quorum.poll.voters[0], log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
@@ -135,10 +135,8 @@ def test_what_the_admin_api_describes_is_all_there_and_unknown_is_null() -> None
 
 @pytest.mark.kip("D140")
 @pytest.mark.parametrize(("behind_ms", "ready"), [(900, True), (1_900, True), (2_100, False)])
-def test_an_observer_is_ready_that_is_never_further_behind_than_what_makes_a_voter_call_an_election(
-    behind_ms: int, ready: bool
-) -> None:
-    """Shipped Kafka's voters wait controller.quorum.fetch.timeout.ms, 2 s, before they do."""
+def test_an_observer_is_ready_if_its_lag_stays_below_the_fetch_timeout(behind_ms: int, ready: bool) -> None:
+    """Kafka's voters start an election after controller.quorum.fetch.timeout.ms, 2 s."""
     steady, once = (0,) * 29 + (behind_ms,), (behind_ms,) * 30
 
     for lags in (steady, once):
@@ -148,7 +146,7 @@ def test_an_observer_is_ready_that_is_never_further_behind_than_what_makes_a_vot
 
 
 @pytest.mark.kip("D140")
-def test_the_measure_is_the_clusters_own_to_set() -> None:
+def test_the_ready_lag_can_be_configured_per_cluster() -> None:
     slower = {"observer-could-be-voter.ready_lag": 5.0}
     found = evaluation_of(observer(healthy(2), 3, lags=(4_000,) * 30), slower).findings
 
@@ -157,10 +155,8 @@ def test_the_measure_is_the_clusters_own_to_set() -> None:
 
 @pytest.mark.kip("D142")
 @pytest.mark.parametrize(("ago_ms", "cannot_tell"), [(1_000, True), (299_000, True), (301_000, False)])
-def test_an_observer_that_is_listed_no_more_is_unknown_while_it_may_be_back_and_then_gone(
-    ago_ms: int, cannot_tell: bool
-) -> None:
-    """A leader forgets an observer 300 s after its last fetch: neither then nor before has it caught up."""
+def test_an_observer_that_is_no_longer_listed_is_unknown_before_it_is_resolved(ago_ms: int, cannot_tell: bool) -> None:
+    """A leader drops an observer 300 s after its last fetch: the observer had not caught up before that."""
     quorum = observer(healthy(3), 4)
     assert quorum.poll is not None
     here = next(row for row in quorum.poll.observers if row.key.id == 4)
@@ -201,7 +197,7 @@ def test_a_removal_that_timed_out_and_failed_is_not_in_the_log() -> None:
 
 
 @pytest.mark.kip("D091")
-def test_a_node_of_another_cluster_where_a_voter_should_be_is_told() -> None:
+def test_a_node_of_another_cluster_at_a_voters_endpoint_fires() -> None:
     (one,) = findings(probed(healthy(3), 1, answer=Answer.OTHER_CLUSTER), "stale-voter-endpoint")
     every = healthy(3)
     for node in (1, 2, 3):
@@ -214,7 +210,7 @@ def test_a_node_of_another_cluster_where_a_voter_should_be_is_told() -> None:
 
 
 @pytest.mark.kip("D093")
-def test_an_empty_node_with_a_voters_id_is_told_with_how_far_the_end_of_its_log_fell() -> None:
+def test_an_empty_node_with_a_voters_id_fires_with_its_log_end() -> None:
     quorum = observer(voter_not_fetching(healthy(3), 2, end=9_000), 2, directory="empty")
     assert quorum.poll is not None
     *others, empty = quorum.poll.observers
@@ -228,7 +224,7 @@ def test_an_empty_node_with_a_voters_id_is_told_with_how_far_the_end_of_its_log_
 
 
 @pytest.mark.kip("D034", "D094")
-def test_one_node_of_another_cluster_ends_nothing_while_the_leader_answers() -> None:
+def test_one_node_of_another_cluster_does_not_stop_the_monitoring() -> None:
     astray = failing(healthy(3), Reason.WRONG_CLUSTER, str(endpoint(1)))
 
     assert [gap for gap in evaluation_of(astray).unknown if gap.subject is None] == []

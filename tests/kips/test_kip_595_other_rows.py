@@ -1,4 +1,4 @@
-"""KIP-595: which partition is read, what two errors of the text are to us, and what a slow disk looks like."""
+"""KIP-595: the partition that is read, two errors of the text, and a slow disk."""
 
 from typing import Any
 from uuid import UUID
@@ -23,7 +23,7 @@ PARTITION = TOPICS.PartitionData
 
 
 def answered(*topics: tuple[UUID, list[tuple[int, int]]]) -> Any:
-    """An answer with these topics, and of each these partitions with these high watermarks."""
+    """Returns a response with these topics, their partitions and high watermarks."""
     responses = [
         TOPICS(
             topic="",
@@ -40,7 +40,7 @@ def answered(*topics: tuple[UUID, list[tuple[int, int]]]) -> Any:
 
 
 @pytest.mark.kip("D006")
-def test_of_several_raft_partitions_ours_is_taken() -> None:
+def test_the_metadata_partition_is_selected_from_several_partitions() -> None:
     metadata, other = UUID(int=1), UUID(int=7)
 
     assert parse_fetch(answered((metadata, [(1, 11), (0, 10)]))).high_watermark == 10
@@ -51,8 +51,8 @@ def test_of_several_raft_partitions_ours_is_taken() -> None:
 
 
 @pytest.mark.kip("D037")
-def test_offset_out_of_range_is_named_and_cuts_nothing_off() -> None:
-    """Whoever is to cut something off is told so by DivergingEpoch, without an error."""
+def test_offset_out_of_range_is_reported_and_truncates_nothing() -> None:
+    """Only DivergingEpoch, without an error, asks for a truncation."""
     tail = CommitBuffer(LogPosition(offset=0, epoch=0))
     tail.accept(parse_fetch(answer(records=batch(0, 3, epoch=1))), now_ms=0)
 
@@ -64,7 +64,7 @@ def test_offset_out_of_range_is_named_and_cuts_nothing_off() -> None:
 
 
 @pytest.mark.kip("D040")
-def test_an_inconsistent_voter_set_is_named_where_the_monitor_says_that_it_is_blind() -> None:
+def test_an_inconsistent_voter_set_is_a_reason_of_monitor_blind() -> None:
     told = error_from_code(94, "Fetch")
     assert told.detail == "Fetch: error 94 (InconsistentVoterSetError)"
     script, replay = LogScript(), machine()
@@ -81,8 +81,8 @@ def test_an_inconsistent_voter_set_is_named_where_the_monitor_says_that_it_is_bl
     ("found", "flaw"),
     [(Answer.OTHER_CLUSTER, "another cluster"), (Answer.OTHER_NODE, "is served by another process: node 2")],
 )
-def test_a_voters_endpoint_where_another_cluster_or_node_answers_is_an_alert(found: Answer, flaw: str) -> None:
-    """Such a node stops by itself or never joins: it cannot be the voter."""
+def test_a_voters_endpoint_answered_by_another_cluster_or_node_fires(found: Answer, flaw: str) -> None:
+    """Such a node stops by itself or never joins: it is not the voter."""
     (finding,) = findings(probed(healthy(), 1, answer=found, answered_by=2), "stale-voter-endpoint")
 
     assert finding.subject == "voter 1"
@@ -90,7 +90,7 @@ def test_a_voters_endpoint_where_another_cluster_or_node_answers_is_an_alert(fou
 
 
 @pytest.mark.kip("D026")
-def test_a_voter_that_is_slow_to_write_lags_and_its_disk_is_looked_at() -> None:
+def test_a_voter_with_a_slow_disk_lags_and_the_remedy_checks_its_disk() -> None:
     """Every append is flushed before it counts."""
     (finding,) = findings(voters_lagging(healthy(5), 1), "voter-lagging")
 

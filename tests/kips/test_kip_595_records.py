@@ -1,4 +1,4 @@
-"""KIP-595, the log: what is Raft's own in it, what is committed, what may be cut off again."""
+"""KIP-595, the log: control records, committed records, and records that may be truncated."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ TOPIC = data(2, 0, text("orders") + UUID + b"\0")
 
 
 def voters_record(*nodes: int) -> tuple[bytes, bytes]:
-    """A VotersRecord's key and value; the directory id of node 2 is 16 times the byte 2."""
+    """Returns a VotersRecord's key and value; the directory id of node 2 is 16 times the byte 2."""
     voters = [
         {
             "voter_id": node,
@@ -42,7 +42,7 @@ def events(payload: bytes) -> list[Event]:
 
 
 @pytest.mark.kip("D018", "D019")
-def test_the_control_bit_alone_makes_a_record_rafts_own() -> None:
+def test_only_the_control_bit_marks_a_control_record() -> None:
     key_, value = control(5, written(record_schemas().control[5].versions[0], {"version": 0, "kraft_version": 1}))
     as_raft = batch([(key_, value)])
     as_data = batch_of(record(value, 0, key=key_), 1)
@@ -52,7 +52,7 @@ def test_the_control_bit_alone_makes_a_record_rafts_own() -> None:
 
 
 @pytest.mark.kip("D078", "E003")
-def test_the_voters_are_found_among_the_records_that_are_fetched() -> None:
+def test_the_voters_are_in_the_fetched_records() -> None:
     log = batch([TOPIC]) + batch([voters_record(1, 2)], base_offset=1) + batch([TOPIC], base_offset=2)
 
     kinds = [type(event) for event in events(log)[:3]]
@@ -61,7 +61,7 @@ def test_the_voters_are_found_among_the_records_that_are_fetched() -> None:
 
 
 @pytest.mark.kip("D120")
-def test_each_partition_and_each_resource_changes_by_a_record_of_its_own() -> None:
+def test_each_partition_and_resource_has_its_own_records() -> None:
     def entry(api_key: int, **given: object) -> bytes:
         return data(api_key, 0, body_with(record_schemas().records[api_key].versions[0], given))
 
@@ -83,7 +83,7 @@ def test_each_partition_and_each_resource_changes_by_a_record_of_its_own() -> No
 
 
 @pytest.mark.kip("D017")
-def test_a_record_that_is_read_again_is_known_by_offset_and_epoch_and_changes_nothing() -> None:
+def test_a_re_read_record_is_found_by_offset_and_epoch_and_changes_nothing() -> None:
     script, replay = LogScript(), machine()
     leader = script.leader(1)
     before = script.voters("1-a", "2-b", "3-c")
@@ -99,8 +99,8 @@ def test_a_record_that_is_read_again_is_known_by_offset_and_epoch_and_changes_no
 
 
 @pytest.mark.kip("K006")
-def test_a_snapshot_holds_the_voters_that_are_left_in_one_record_and_no_removals() -> None:
-    """One text lets a snapshot hold what was removed as well."""
+def test_a_snapshot_has_the_remaining_voters_in_one_record_and_no_removals() -> None:
+    """One text allows removed voters in a snapshot."""
     script, replay = LogScript(), machine()
     script.leader(1)
     script.voters("1-a", "2-b", "3-c")
@@ -116,7 +116,7 @@ def test_a_snapshot_holds_the_voters_that_are_left_in_one_record_and_no_removals
 
 
 @pytest.mark.kip("K026")
-def test_nothing_rests_on_directory_ids_in_a_leader_change_which_kafka_leaves_out() -> None:
+def test_no_result_depends_on_directory_ids_in_a_leader_change() -> None:
     without = raft(2, 0, leader_id=1, voters=[{"voter_id": 1}])
     with_them = raft(2, 1, leader_id=1, voters=[{"voter_id": 1, "voter_directory_id": UUID}])
 
@@ -138,7 +138,7 @@ def answered(records: bytes, *, epoch: int, high_watermark: int, diverging: Snap
 
 
 def take(tail: CommitBuffer, to: Machine, answer: FetchResult, sequence: int) -> None:
-    """What the gatherer hands on of an answer, decoded and replayed."""
+    """Decodes and replays the records that the gatherer releases of a response."""
     release = tail.accept(answer, now_ms=0).committed
     if not isinstance(release, CommittedRecords):
         return
@@ -158,7 +158,7 @@ def voting(replay: Machine) -> list[int]:
 
 
 @pytest.mark.kip("A046", "D138", "K046")
-def test_a_voter_set_that_an_election_cuts_off_was_never_the_committed_one() -> None:
+def test_a_voter_set_that_is_truncated_was_never_committed() -> None:
     tail, replay = CommitBuffer(LogPosition(offset=0, epoch=0)), machine()
     first = batch([voters_record(1, 2, 3)])
     cut = batch([voters_record(1, 2, 3, 4)], base_offset=1)
@@ -174,7 +174,7 @@ def test_a_voter_set_that_an_election_cuts_off_was_never_the_committed_one() -> 
 
 
 @pytest.mark.kip("D136", "K010")
-def test_three_voters_become_three_others_one_step_after_the_other() -> None:
+def test_three_voters_are_replaced_one_by_one() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     for names in ("1-a 2-b 3-c", "1-a 2-b 3-c 4-d", "1-a 2-b 4-d", "1-a 2-b 4-d 5-e", "1-a 4-d 5-e", "1-a 4-d 5-e 6-f"):
@@ -194,7 +194,7 @@ def test_three_voters_become_three_others_one_step_after_the_other() -> None:
 
 
 @pytest.mark.kip("D119")
-def test_an_update_that_was_retried_and_stands_twice_in_the_log_is_accepted() -> None:
+def test_a_repeated_update_in_the_log_is_accepted() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     for _ in range(2):

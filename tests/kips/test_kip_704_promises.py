@@ -1,4 +1,4 @@
-"""KIP-704, from the record to the alert: how RECOVERING may begin and end, what is told while it stands."""
+"""KIP-704, from the record to the alert: how RECOVERING may begin and end, and its alerts."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ STUCK, BREACH = "partition-stuck-recovering", "recovery-invariant-broken"
 
 
 def written(topic: str = "orders") -> tuple[LogScript, Machine]:
-    """A partition of three replicas, led by 101, with all of them in sync; every broker lives."""
+    """Returns a partition of three in-sync replicas led by 101; every broker is unfenced."""
     script, replay = LogScript(), machine()
     script.leader(1)
     for node in (101, 102, 103):
@@ -31,7 +31,7 @@ def written(topic: str = "orders") -> tuple[LogScript, Machine]:
 
 
 def recovering(topic: str = "orders") -> tuple[LogScript, Machine]:
-    """102 was elected uncleanly."""
+    """Returns the partition after an unclean election of 102."""
     script, replay = written(topic)
     script.change(topic, 0, isr=(102,), leader=102, recovering=True)
     apply(replay, [script.read()])
@@ -39,7 +39,7 @@ def recovering(topic: str = "orders") -> tuple[LogScript, Machine]:
 
 
 def later(script: LogScript, replay: Machine, after_ms: int) -> Quorum:
-    """As the log goes on by nothing but its heartbeat."""
+    """Continues the log with NoOp records only."""
     rows = []
     for passed_ms in (after_ms, 500):
         script.noops(1)
@@ -49,7 +49,7 @@ def later(script: LogScript, replay: Machine, after_ms: int) -> Quorum:
 
 @pytest.mark.kip("B004", "B036")
 @pytest.mark.parametrize(("told", "states"), [(True, 1), (None, 0)])
-def test_the_record_that_elects_uncleanly_tells_its_leader_so(told: bool | None, states: int) -> None:
+def test_the_record_of_an_unclean_election_sets_recovering(told: bool | None, states: int) -> None:
     script, replay = written()
     script.change("orders", 0, isr=(102,), leader=102, recovering=told)
 
@@ -62,7 +62,7 @@ def test_the_record_that_elects_uncleanly_tells_its_leader_so(told: bool | None,
 
 @pytest.mark.kip("B025", "B036", "B037")
 @pytest.mark.parametrize("leader", [None, 101], ids=["no leader named", "the same leader named"])
-def test_recovering_without_another_leader_is_a_breach(leader: int | None) -> None:
+def test_recovering_without_another_leader_is_a_violation(leader: int | None) -> None:
     script, replay = written()
     script.change("orders", 0, isr=(101,), leader=leader, recovering=True)
 
@@ -108,9 +108,7 @@ def test_the_leader_ends_recovery_and_an_election_does_not(
 
 @pytest.mark.kip("B024")
 @pytest.mark.parametrize(("isr", "breaches"), [((102,), 0), ((102, 103), 1)])
-def test_recovering_with_more_than_one_in_sync_was_refused_by_no_controller(
-    isr: tuple[int, ...], breaches: int
-) -> None:
+def test_recovering_with_more_than_one_in_sync_replica_is_a_violation(isr: tuple[int, ...], breaches: int) -> None:
     script, replay = recovering()
     script.change("orders", 0, isr=isr)
 
@@ -118,8 +116,8 @@ def test_recovering_with_more_than_one_in_sync_was_refused_by_no_controller(
 
 
 @pytest.mark.kip("B026", "B052", "B053")
-def test_a_broker_that_knows_no_state_recovers_with_its_first_change_and_nothing_is_told() -> None:
-    """It sends AlterPartition version 0, which the controller writes down as 0: recovered."""
+def test_a_broker_without_the_state_ends_recovery_and_nothing_fires() -> None:
+    """It sends AlterPartition version 0, which the controller records as 0: recovered."""
     script, replay = recovering()
     assert len(findings(replay.quorum(), STUCK)) == 1
     script.change("orders", 0, isr=(102, 103), recovering=False)
@@ -139,7 +137,7 @@ def partition_of(finding: Finding) -> Mapping[str, Any]:
 
 
 @pytest.mark.kip("B034", "B047", "B048")
-def test_stuck_is_told_with_its_fields_and_so_does_partitions() -> None:
+def test_a_stuck_recovery_fires_with_its_fields_and_partitions() -> None:
     script, replay = recovering()
     began = replay.quorum().recovering[0]
     script.change("orders", 0, isr=(103,), leader=103)
@@ -166,7 +164,7 @@ def test_stuck_is_told_with_its_fields_and_so_does_partitions() -> None:
 
 
 @pytest.mark.kip("B048")
-def test_recovering_without_a_leader_serves_nobody() -> None:
+def test_a_recovering_partition_without_a_leader_is_offline() -> None:
     script, replay = recovering()
     gone = script.change("orders", 0, leader=102)
     script.events[-1] = replace(gone, leader=None)
@@ -186,7 +184,7 @@ def test_recovering_without_a_leader_serves_nobody() -> None:
         ("__consumer_offsets", ["critical", "critical"]),
     ],
 )
-def test_internal_topics_weigh_one_step_more(topic: str, severities: list[str]) -> None:
+def test_internal_topics_have_a_higher_severity(topic: str, severities: list[str]) -> None:
     script, replay = recovering(topic)
     (fresh,) = findings(later(script, replay, 5_000), STUCK)
     (old,) = findings(later(script, replay, 60_000), STUCK)

@@ -1,4 +1,4 @@
-"""KIP-704, the records: where the leader's recovery state stands in the bytes, and what its absence says."""
+"""KIP-704, the records: the leader recovery state in the bytes, and the meaning of its absence."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_a_partition_record_without_the_state_is_recovered(tags: bytes, recoveri
     ("tags", "recovering"),
     [(tagged(), None), (tagged(t5=b"\xff"), None), (tagged(t5=b"\0"), False), (tagged(t5=b"\1"), True)],
 )
-def test_a_change_without_the_state_leaves_it_as_it_is(tags: bytes, recovering: bool | None) -> None:
+def test_a_change_without_the_state_keeps_it(tags: bytes, recovering: bool | None) -> None:
     event = one(data(5, 0, CHANGE + tags))
 
     assert isinstance(event, PartitionChanged)
@@ -75,7 +75,7 @@ def test_no_leader_now_is_not_the_same_as_unchanged(tags: bytes, leader_set: boo
 
 
 @pytest.mark.kip("B031")
-def test_a_snapshot_carries_the_state_over_in_bytes() -> None:
+def test_a_snapshot_contains_the_state() -> None:
     header = control(
         3, written(record_schemas().control[3].versions[0], {"version": 0, "last_contained_log_timestamp": 5_000})
     )
@@ -95,7 +95,7 @@ def test_a_snapshot_carries_the_state_over_in_bytes() -> None:
 
 
 @pytest.mark.kip("B044")
-def test_a_topic_made_again_under_its_name_is_another_one_and_recovers_from_nothing() -> None:
+def test_a_recreated_topic_has_no_recovery() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     script.topic("orders")
@@ -111,7 +111,7 @@ def test_a_topic_made_again_under_its_name_is_another_one_and_recovers_from_noth
 
 
 @pytest.mark.kip("B045")
-def test_replicas_given_and_taken_leave_the_state_as_it_is() -> None:
+def test_a_reassignment_keeps_the_state() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     script.topic("orders")
@@ -126,7 +126,7 @@ def test_replicas_given_and_taken_leave_the_state_as_it_is() -> None:
 
 
 @pytest.mark.kip("D120")
-def test_a_change_is_of_one_partition_and_leaves_the_topics_others_alone() -> None:
+def test_a_change_affects_one_partition_only() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     script.topic("orders")

@@ -1,4 +1,4 @@
-"""KIP-853, the voters' endpoints: several listeners, any port, none at all; and what a registration says besides."""
+"""KIP-853, voter endpoints: several listeners, any port, or none; and the additional fields of a registration."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,14 +25,14 @@ RANGE = {"min_supported_version": 0, "max_supported_version": 1}
 
 
 def voters_of(*listeners: tuple[str, str, int]) -> dict[str, Any]:
-    """A VotersRecord's fields: one voter with these listeners."""
+    """Returns a VotersRecord's fields: one voter with these listeners."""
     endpoints = [{"name": name, "host": host, "port": port} for name, host, port in listeners]
     voter = {"voter_id": 1, "voter_directory_id": UUID, "endpoints": endpoints, "kraft_version_feature": RANGE}
     return {"version": 0, "voters": [voter]}
 
 
 def shown(value: bytes | tuple[bytes, bytes]) -> dict[str, Any]:
-    """One record as `kraftwatch decode` shows it."""
+    """Returns one record as `kraftwatch decode` prints it."""
     (entry,) = (one for one in dump_records(batch([value])) if isinstance(one, DumpedRecord))
     assert entry.data is not None
     return dict(entry.data)
@@ -50,7 +50,7 @@ def test_a_voter_has_several_listeners_by_name_and_ports_above_32767() -> None:
 
 
 @pytest.mark.kip("A056", "C002")
-def test_the_record_that_was_shipped_is_the_whole_set_with_directory_ids_and_versions() -> None:
+def test_the_released_voters_record_is_the_whole_set_with_directory_ids_and_versions() -> None:
     record = shown(control(6, written(record_schemas().control[6].versions[0], voters_of(("CONTROLLER", "c1", 9093)))))
 
     assert record["voters"] == [
@@ -64,7 +64,7 @@ def test_the_record_that_was_shipped_is_the_whole_set_with_directory_ids_and_ver
 
 
 @pytest.mark.kip("C027")
-def test_the_security_protocol_of_a_listener_stands_in_the_registration_alone() -> None:
+def test_the_security_protocol_of_a_listener_is_only_in_the_registration() -> None:
     listener = {"name": "CONTROLLER", "host": "c1", "port": 9093, "security_protocol": 1}
     fields = {
         "controller_id": 1,
@@ -108,8 +108,8 @@ def test_only_the_listener_of_the_same_name_is_compared(listener: str, stale: in
 
 
 @pytest.mark.kip("C024")
-def test_where_the_leader_has_its_voters_is_shown_beside_where_the_log_has_them() -> None:
-    """An endpoint that was changed and is not committed: DescribeQuorum names the new one, the log the old one."""
+def test_the_leaders_and_the_logs_voter_endpoints_are_both_reported() -> None:
+    """An uncommitted endpoint change: DescribeQuorum has the new endpoint, the log the old one."""
     quorum = healthy()
     assert quorum.poll is not None
     moved = Endpoint(listener="CONTROLLER", host="c1.test", port=19093)
@@ -121,8 +121,8 @@ def test_where_the_leader_has_its_voters_is_shown_beside_where_the_log_has_them(
 
 
 @pytest.mark.kip("C010")
-def test_a_directory_id_where_there_was_none_is_no_replaced_disk() -> None:
-    """After an upgrade: the voter set names ids alone, and the polls name disks."""
+def test_a_first_directory_id_is_not_a_replaced_disk() -> None:
+    """After an upgrade the voter set has only ids, and the polls have directory ids."""
     quorum = healthy()
     assert quorum.committed is not None
     voters = tuple(replace(voter, key=ReplicaKey(id=voter.key.id)) for voter in quorum.committed.voters)
@@ -131,7 +131,7 @@ def test_a_directory_id_where_there_was_none_is_no_replaced_disk() -> None:
 
 
 def recorded_at(quorum: Quorum, host: str) -> Quorum:
-    """Every voter's recorded host, and the poll's, is this one."""
+    """Returns the quorum with this host for every voter, in the record and the poll."""
     assert quorum.committed is not None
     assert quorum.poll is not None
     voters = tuple(
@@ -151,7 +151,7 @@ def recorded_at(quorum: Quorum, host: str) -> Quorum:
         ("fd00::1", "CONTROLLER://[fd00::1]:9093", "'[fd00::1]:9093'"),
     ],
 )
-def test_endpoints_are_written_as_kafka_writes_them_and_takes_them(host: str, named: str, dialled: str) -> None:
+def test_endpoints_have_kafkas_format(host: str, named: str, dialled: str) -> None:
     quorum = recorded_at(healthy(), host)
     said = status(quorum)
 
@@ -161,7 +161,7 @@ def test_endpoints_are_written_as_kafka_writes_them_and_takes_them(host: str, na
 
 
 @pytest.mark.kip("A014")
-def test_a_broker_names_each_of_its_log_directories_and_the_id_is_the_directorys() -> None:
+def test_a_broker_registration_lists_its_log_directory_ids() -> None:
     layout = record_schemas().records[0].versions[4]
     fields: dict[str, Any] = {field.name: [] if "array" in field.type.name else 0 for field in layout.fields}
     given = {"broker_id": 101, "incarnation_id": UUID, "rack": None, "log_dirs": [bytes([1] * 16), bytes([2] * 16)]}

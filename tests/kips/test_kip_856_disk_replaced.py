@@ -1,4 +1,4 @@
-"""KIP-856, the disk failure of its scenario step by step: who is a voter is a node and its disk, never a node alone."""
+"""KIP-856, its disk failure scenario step by step: a voter is a node id with a directory id, never a node id alone."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ RULE = "voter-disk-replaced"
 
 
 def described(*voters: str, observers: tuple[str, ...] = (), gone: tuple[str, ...] = ()) -> QuorumPolled:
-    """A poll whose leader is voter 1; who is `gone` last fetched 40 s ago."""
+    """Returns a poll of leader 1; replicas in `gone` last fetched 40 s ago."""
     rows = {name: replica(name, fetch=40_000 if name in gone else 0) for name in (*voters, *observers)}
     polled = poll(*(rows[name] for name in voters))
     return replace(polled, observers=tuple(rows[name] for name in observers))
@@ -44,7 +44,7 @@ REPLACED = described("1-UUID1", "2-UUID2", "3-UUID3", observers=("3-NEW",), gone
 
 
 @pytest.mark.kip("A047")
-def test_three_voters_and_no_observer_are_well() -> None:
+def test_three_voters_and_no_observer_are_healthy() -> None:
     _, replay = formed()
     quorum = replay.quorum()
 
@@ -60,7 +60,7 @@ def test_three_voters_and_no_observer_are_well() -> None:
 
 
 @pytest.mark.kip("A004", "A012", "A017", "A048", "A049")
-def test_a_poll_alone_shows_that_one_id_votes_with_a_dead_disk_and_observes_with_a_live_one() -> None:
+def test_a_poll_alone_shows_a_voter_directory_not_fetching_and_a_fetching_observer_directory() -> None:
     script, replay = formed()
 
     quorum = apply(replay, [script.row(REPLACED)])
@@ -83,8 +83,8 @@ def test_progress_is_kept_for_each_disk_of_a_node() -> None:
 
 
 @pytest.mark.kip("A050", "A051", "K011")
-def test_added_first_and_removed_then_as_the_text_has_it() -> None:
-    """No Kafka that was shipped accepts this order; were it in a log, it would be read as it stands."""
+def test_add_before_remove_as_in_the_text_is_replayed() -> None:
+    """No released Kafka accepts this order; a log that contains it is replayed."""
     script, replay = formed()
     apply(replay, [script.row(REPLACED)])
     script.voters("1-UUID1", "2-UUID2", "3-UUID3", "3-NEW")
@@ -100,7 +100,7 @@ def test_added_first_and_removed_then_as_the_text_has_it() -> None:
 
 
 @pytest.mark.kip("A051", "A052", "K011")
-def test_removed_first_and_added_then_as_kafka_has_it() -> None:
+def test_remove_before_add_as_in_kafka_is_replayed() -> None:
     script, replay = formed()
     apply(replay, [script.row(REPLACED)])
     script.voters("1-UUID1", "2-UUID2")
@@ -115,7 +115,7 @@ def test_removed_first_and_added_then_as_kafka_has_it() -> None:
 
 
 @pytest.mark.kip("A006")
-def test_one_disk_of_three_is_a_warning_and_a_majority_another_alert_and_critical() -> None:
+def test_one_replaced_disk_is_a_warning_and_a_majority_is_critical() -> None:
     assert finding_lines(observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2")) == [
         "warning voter-disk-replaced: controller 2"
     ]

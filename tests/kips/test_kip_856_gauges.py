@@ -1,4 +1,4 @@
-"""KIP-856 and KIP-595, what an operator is shown: the gauges and columns of the texts, computed from log and polls."""
+"""KIP-856 and KIP-595, monitoring: the gauges and columns of the texts, computed from log and polls."""
 
 from dataclasses import replace
 from typing import Any
@@ -55,21 +55,21 @@ def test_an_observer_far_behind_is_not_the_maximum() -> None:
 
 
 @pytest.mark.kip("D102", "D103")
-def test_leader_and_epoch_are_shown_and_no_leader_is_nobody() -> None:
+def test_leader_and_epoch_are_reported_and_no_leader_is_none() -> None:
     assert (status(healthy())["leader_id"], status(healthy())["leader_epoch"]) == (3, 7)
     assert status(leaderless(healthy(), 1))["leader_id"] is None
     assert status(replace(healthy(), leader_id=None, leader_epoch=None))["leader_epoch"] is None
 
 
 def voting(quorum: Quorum, *nodes: int) -> Quorum:
-    """The leader's latest voter set, committed or not."""
+    """Returns the quorum with these voters in the leader's latest set, committed or not."""
     assert quorum.poll is not None
     rows: tuple[Replica, ...] = tuple(row(key(node)) for node in nodes)
     return replace(quorum, poll=replace(quorum.poll, voters=rows))
 
 
 @pytest.mark.kip("A099", "A100", "A101", "A102")
-def test_the_four_gauges_are_computed_though_kafka_exports_other_ones() -> None:
+def test_the_four_gauges_of_the_text_are_computed() -> None:
     def gauges(quorum: Quorum) -> tuple[int, int, int, int]:
         said = status(quorum)
         pending = said["pending_voters"]
@@ -82,8 +82,8 @@ def test_the_four_gauges_are_computed_though_kafka_exports_other_ones() -> None:
 
 
 @pytest.mark.kip("A022", "K008")
-def test_the_latest_set_and_the_committed_one_are_told_apart() -> None:
-    """The leader uses a new set from its append on, and polls show that one."""
+def test_the_latest_and_the_committed_voter_set_are_distinguished() -> None:
+    """The leader uses a new set as soon as it is appended, and polls have that one."""
     said = status(voting(healthy(3), 1, 2, 3, 4))
 
     assert [one["id"] for one in said["current_voters"]] == [1, 2, 3, 4]
@@ -98,7 +98,7 @@ def test_voters_are_written_with_id_disk_and_endpoints() -> None:
 
 
 @pytest.mark.kip("A066", "A109", "A110", "D097", "K012")
-def test_commands_are_those_that_kafka_ships_and_not_the_drafts() -> None:
+def test_commands_are_those_of_released_kafka() -> None:
     tool = "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093"
 
     assert describe_status(healthy()) == f"{tool} describe --status"
@@ -110,7 +110,7 @@ def test_commands_are_those_that_kafka_ships_and_not_the_drafts() -> None:
 
 @pytest.mark.kip("A020", "A074")
 @pytest.mark.parametrize("leader", [1, 3])
-def test_a_removal_is_asked_of_the_leader_by_id_and_directory(leader: int) -> None:
+def test_a_removal_command_has_id_and_directory(leader: int) -> None:
     quorum = healthy()
     assert quorum.poll is not None
     led = replace(quorum, leader_id=NodeId(leader), poll=replace(quorum.poll, leader_id=NodeId(leader)))
@@ -122,7 +122,7 @@ def test_a_removal_is_asked_of_the_leader_by_id_and_directory(leader: int) -> No
 
 
 @pytest.mark.kip("A073")
-def test_where_no_controller_can_be_reached_a_broker_is_asked_which_hands_the_change_on() -> None:
+def test_without_a_reachable_controller_the_command_uses_a_broker() -> None:
     unreachable = replace(refuses(healthy(), 1, 2, 3), bootstrap=("b101.test:9092",))
     by_broker = failing(unreachable, Reason.UNSUPPORTED, "b101.test:9092")
 
@@ -131,7 +131,7 @@ def test_where_no_controller_can_be_reached_a_broker_is_asked_which_hands_the_ch
 
 
 def alerts_after(quorum: Quorum, seconds: int) -> list[str]:
-    """The rules that alert when a quorum has stayed like this for so long."""
+    """Returns the rules that fire when a quorum does not change for this long."""
     thresholds, tracked, told = thresholds_for({}), TrackedConditions(), []
     for second in range(0, seconds + 1, 5):
         evaluation = evaluate(quorum, thresholds)
@@ -142,8 +142,8 @@ def alerts_after(quorum: Quorum, seconds: int) -> list[str]:
 
 
 @pytest.mark.kip("A027", "A028", "A103")
-def test_a_leader_that_is_being_removed_is_no_incident_and_one_whose_removal_stays_pending_is() -> None:
-    """Until its removal is committed it leads, serves everybody, and stands among the observers."""
+def test_a_leaders_removal_fires_only_if_it_stays_pending() -> None:
+    """Until its removal is committed it leads, serves fetches, and is listed as an observer."""
     quorum = voting(healthy(3), 1, 2)
     assert quorum.poll is not None
     leaving = replace(quorum, poll=replace(quorum.poll, observers=(*quorum.poll.observers, row(key(3)))))
@@ -155,7 +155,7 @@ def test_a_leader_that_is_being_removed_is_no_incident_and_one_whose_removal_sta
 
 
 @pytest.mark.kip("A096", "A100", "C016")
-def test_an_observer_without_a_disk_id_could_be_no_voter() -> None:
+def test_an_observer_without_a_directory_id_cannot_be_a_voter() -> None:
     quorum = observer(healthy(3), 4)
     assert quorum.poll is not None
     anonymous = tuple(
@@ -168,7 +168,7 @@ def test_an_observer_without_a_disk_id_could_be_no_voter() -> None:
 
 
 @pytest.mark.kip("D105")
-def test_where_each_log_ends_is_shown_and_unknown_is_null() -> None:
+def test_log_ends_are_reported_and_unknown_is_null() -> None:
     quorum = voter_not_fetching(healthy(3), 2, end=9_000)
     assert quorum.poll is not None
     unheard = replace(row(key(101), end=None), last_fetch_ms=None, last_caught_up_ms=None)
@@ -180,7 +180,7 @@ def test_where_each_log_ends_is_shown_and_unknown_is_null() -> None:
 
 
 @pytest.mark.kip("A111")
-def test_voters_of_which_no_disk_is_known_are_shown_as_such() -> None:
+def test_voters_without_a_known_directory_are_reported_as_such() -> None:
     quorum = healthy(3)
     assert quorum.poll is not None
     rows = tuple(replace(one, key=replace(one.key, directory_id=None)) for one in quorum.poll.voters[:1])
@@ -190,7 +190,7 @@ def test_voters_of_which_no_disk_is_known_are_shown_as_such() -> None:
 
 
 @pytest.mark.kip("D058")
-def test_a_voter_that_a_new_leader_has_not_heard_of_does_not_take_part_unless_it_was_seen_to_before() -> None:
+def test_a_voter_that_did_not_fetch_from_a_new_leader_is_inactive_unless_it_was_active_before() -> None:
     quorum = healthy(3)
     assert quorum.poll is not None
     unheard = replace(row(key(2), end=None), last_fetch_ms=None, last_caught_up_ms=None)

@@ -1,4 +1,4 @@
-"""KIP-856, the uuid of a log directory: where it stands, and under whatever name it is one and the same replica's."""
+"""KIP-856, the uuid of a log directory: where it is stored, and its different field names."""
 
 import json
 import uuid
@@ -43,8 +43,8 @@ def test_directory_id_voter_directory_id_and_voted_directory_id_name_one_replica
 
 @pytest.mark.kip("A079")
 @pytest.mark.parametrize(("version", "carried"), [(13, False), (14, False), (16, False), (17, True), (18, True)])
-def test_a_fetch_carries_the_directory_id_from_version_17_on_and_ours_has_none(version: int, carried: bool) -> None:
-    """The text has it in version 14; in what shipped it is a tagged field of version 17. We fetch as nobody."""
+def test_a_fetch_has_a_directory_id_from_version_17_on_and_the_monitors_has_none(version: int, carried: bool) -> None:
+    """The text has it in version 14; in released Kafka it is a tagged field of version 17. The monitor fetches without one."""
     request = fetch_request(
         cluster_id=None, leader_epoch=1, offset=0, last_epoch=0, high_watermark=None, max_wait_ms=1, max_bytes=1
     )
@@ -61,25 +61,25 @@ def test_a_fetch_carries_the_directory_id_from_version_17_on_and_ours_has_none(v
 
 
 @pytest.mark.kip("A002", "A065")
-def test_a_metadata_log_dir_says_in_its_meta_properties_whose_it_is_and_without_them_it_is_nobodys(
+def test_meta_properties_identify_a_metadata_log_dir(
     tmp_path: Path,
 ) -> None:
     folder = stopped_quorum(tmp_path) / "node-2"
     properties = folder / "meta.properties"
     of_disk = replay_log_dir(folder).contents
     assert of_disk.folder == folder / PARTITION, "the metadata log lies under metadata.log.dir"
-    assert of_disk.identity is not None
-    assert f"directory.id={of_disk.identity.directory_id}" in properties.read_text().splitlines()
+    assert of_disk.meta_properties is not None
+    assert f"directory.id={of_disk.meta_properties.directory_id}" in properties.read_text().splitlines()
 
     properties.unlink()
 
     assert replay_log_dir(folder).contents.meta_properties is None
-    with pytest.raises(UsageError, match=r"whose disk this is is not known: copy its meta\.properties along"):
+    with pytest.raises(UsageError, match=r"the node is unknown: copy its meta\.properties too"):
         make_plan([replay_log_dir(folder)], None)
 
 
 @pytest.mark.kip("A054")
-def test_a_leader_change_names_leader_voters_and_who_granted_with_directory_ids_from_version_1_on() -> None:
+def test_a_leader_change_has_leader_voters_and_granting_voters_with_directory_ids_from_version_1() -> None:
     def said(version: int) -> dict[str, object]:
         one, two = ({"voter_id": node, "voter_directory_id": bytes([node] * 16)} for node in (1, 2))
         if version == 0:

@@ -1,4 +1,4 @@
-"""KIP-856 and KIP-853, changes of the voter set: one at a time, committed by a majority of the new set."""
+"""KIP-856 and KIP-853, voter changes: one at a time, committed by a majority of the new set."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from tests.unit.streaming.replay.log_script import LogScript, apply, machine, po
     ("following", "told"),
     [("1-a 2-b", 0), ("1-a 2-b 3-c 4-d", 0), ("1-a", 1), ("1-a 4-d 5-e", 1), ("1-a 2-b 3-c 4-d 5-e", 1)],
 )
-def test_more_than_one_voter_at_once_is_read_and_told(following: str, told: int) -> None:
+def test_a_change_of_several_voters_is_replayed_and_fires(following: str, told: int) -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     script.kraft(1)
@@ -47,8 +47,8 @@ def test_a_pending_change_waits_for_a_majority_of_the_new_set() -> None:
 
 
 @pytest.mark.kip("A011", "A022", "A025")
-def test_the_majority_is_that_of_the_leaders_newest_set_from_its_append_on() -> None:
-    """The log's last committed set is another one meanwhile, and counts for nothing."""
+def test_the_majority_is_of_the_leaders_newest_set() -> None:
+    """The log's last committed set is different then, and is not used."""
 
     def carried(quorum: Quorum) -> list[str]:
         found = findings(quorum, "failure-tolerance")
@@ -63,7 +63,7 @@ def test_the_majority_is_that_of_the_leaders_newest_set_from_its_append_on() -> 
 
 
 @pytest.mark.kip("A042", "A077", "A082")
-def test_a_leader_that_is_being_removed_serves_on_and_does_not_count_itself() -> None:
+def test_a_leader_that_is_being_removed_does_not_count_itself() -> None:
     leaving = removing(voter_not_fetching(healthy(3), 1), 3)
 
     (waits,) = findings(leaving, "voter-change-stuck")
@@ -76,7 +76,7 @@ def test_a_leader_that_is_being_removed_serves_on_and_does_not_count_itself() ->
 
 
 @pytest.mark.kip("A021")
-def test_while_one_change_is_pending_every_advice_is_to_begin_no_other() -> None:
+def test_while_a_change_is_pending_every_remedy_says_to_start_no_other() -> None:
     waiting = observer(healthy(3), 5)
     (before,) = findings(waiting, "observer-could-be-voter")
     (after,) = findings(adding(waiting, 4), "observer-could-be-voter")
@@ -88,7 +88,7 @@ def test_while_one_change_is_pending_every_advice_is_to_begin_no_other() -> None
 
 
 def watched(script: LogScript, watch: ClusterMonitor, polled: QuorumPolled, *, seconds: int = 1) -> list[Alert]:
-    """What is told while the log goes on by its heartbeat and the leader describes the quorum like this."""
+    """Returns the alerts while the log continues with NoOp records and polls return `polled`."""
     told: list[Alert] = []
     for _ in range(seconds):
         script.noops(2)
@@ -106,7 +106,7 @@ def three_voters() -> tuple[LogScript, ClusterMonitor]:
 
 
 @pytest.mark.kip("A027", "A076")
-def test_the_removal_of_the_leader_is_no_incident_from_its_append_to_the_next_leader() -> None:
+def test_the_removal_of_the_leader_fires_no_alert() -> None:
     script, watch = three_voters()
     two = tuple(map(replica, ("2-b", "3-c")))
     leads_on = replace(poll(*two), observers=(replica("1-a"),))
@@ -123,7 +123,7 @@ def test_the_removal_of_the_leader_is_no_incident_from_its_append_to_the_next_le
 
 
 @pytest.mark.kip("A068")
-def test_an_addition_from_catching_up_to_its_commit() -> None:
+def test_an_addition_fires_no_alert_from_catch_up_to_commit() -> None:
     def advice(quorum: Quorum) -> list[str]:
         return [step for one in findings(quorum, "observer-could-be-voter") for step in one.remedy]
 
@@ -144,9 +144,7 @@ def test_an_addition_from_catching_up_to_its_commit() -> None:
 
 @pytest.mark.kip("A071")
 @pytest.mark.parametrize(("seconds", "told"), [(45, []), (75, ["voter-change-stuck"])])
-def test_a_new_voter_that_the_leader_does_not_reach_is_no_incident_unless_it_lasts(
-    seconds: int, told: list[str]
-) -> None:
+def test_a_new_voter_that_cannot_fetch_fires_only_after_its_hold(seconds: int, told: list[str]) -> None:
     script, watch = three_voters()
     unheard = Replica(key=replica("4-d").key, log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
 

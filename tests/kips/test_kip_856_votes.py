@@ -1,4 +1,4 @@
-"""KIP-856, who has a vote and what a majority has, as rules and the rescue's plan judge it: disks, sets, log ends."""
+"""KIP-856, votes and majorities as rules and the rescue plan evaluate them: disks, voter sets, log ends."""
 
 from itertools import combinations, product
 from pathlib import Path
@@ -24,12 +24,12 @@ THRESHOLDS = thresholds_for({})["stale-voter-endpoint"]
 
 
 def electable(quorum: Quorum) -> bool:
-    """Whether somebody could win an election that is held now."""
+    """Returns whether a voter could win an election now."""
     return electability(voter_standings(quorum, endpoint_statuses(quorum, quorum.poll, THRESHOLDS))).electable
 
 
 @pytest.mark.kip("A008", "A088")
-def test_who_came_back_on_another_disk_is_asked_for_the_vote_of_the_old_one_and_gives_none() -> None:
+def test_a_voter_on_a_new_disk_cannot_give_the_vote_of_the_old_one() -> None:
     one_down = voter_not_fetching(healthy(3), 1)
     assert electable(one_down)
 
@@ -43,7 +43,7 @@ def described(*present: str, absent: tuple[str, ...]) -> QuorumPolled:
 
 
 @pytest.mark.kip("A010")
-def test_a_candidate_needs_a_majority_of_the_voter_set_as_it_is_now() -> None:
+def test_a_candidate_needs_a_majority_of_the_current_voter_set() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     script.kraft(1)
@@ -58,7 +58,7 @@ def test_a_candidate_needs_a_majority_of_the_voter_set_as_it_is_now() -> None:
 
 
 def disk(node: int, end: int, *voters: int) -> SurvivingDisk:
-    """A controller's disk: its log ends there, and these are the voters of the newest record in it."""
+    """Returns a controller's disk with this log end and the voters of its newest VotersRecord."""
     held = tuple(Voter(key=key(one), endpoints=(endpoint(one),)) for one in voters)
     newest = VoterSet(voters=held, offset=Offset(2), leader_epoch=Epoch(1), timestamp_ms=None)
     return SurvivingDisk(key=key(node), epoch=Epoch(1), end_offset=Offset(end), voters=newest)
@@ -71,8 +71,8 @@ def left(*disks: SurvivingDisk) -> DiskSurvival:
 
 
 @pytest.mark.kip("A037", "A038", "A087", "K007")
-def test_an_addition_that_only_some_have_needs_the_vote_of_who_does_not_know_of_it() -> None:
-    """Controller 1 of two added a third, and died when 2 had the record and 3 had not."""
+def test_an_addition_on_some_disks_needs_the_vote_of_a_voter_without_the_record() -> None:
+    """Controller 1 of two added a third, and stopped when 2 had the record and 3 did not."""
     second, third = disk(2, 11, 1, 2, 3), disk(3, 10, 1, 2)
     assert third.key not in third.voters.keys, "by its own log it is no voter"
 
@@ -82,7 +82,7 @@ def test_an_addition_that_only_some_have_needs_the_vote_of_who_does_not_know_of_
 
 
 @pytest.mark.kip("A058")
-def test_who_has_read_its_own_addition_stands_before_that_is_committed() -> None:
+def test_a_voter_with_its_own_uncommitted_addition_can_be_elected() -> None:
     third = disk(3, 11, 1, 2, 3)
 
     alone_ahead = left(disk(2, 10, 1, 2), third)
@@ -94,7 +94,7 @@ def test_who_has_read_its_own_addition_stands_before_that_is_committed() -> None
 
 @pytest.mark.kip("A040")
 @pytest.mark.parametrize("voters", [1, 2, 3, 4, 5])
-def test_what_a_majority_has_is_committed_so_enough_disks_have_it_all_and_fewer_may_not(voters: int) -> None:
+def test_a_majority_of_disks_has_all_committed_records_and_fewer_may_not(voters: int) -> None:
     nodes = range(1, voters + 1)
     for present in (some for size in nodes for some in combinations(nodes, size)):
         lost = any(
@@ -106,7 +106,7 @@ def test_what_a_majority_has_is_committed_so_enough_disks_have_it_all_and_fewer_
 
 
 @pytest.mark.kip("A009", "A023", "A045")
-def test_each_disk_goes_by_the_voters_that_it_has_read_committed_or_not(tmp_path: Path) -> None:
+def test_each_disk_has_the_voters_of_its_own_newest_record(tmp_path: Path) -> None:
     begun = leader_change() + batch([voters_record(1, 2)], base_offset=1) + noops(2, 2)
     changed = batch([voters_record(1, 2, 3)], base_offset=4)
 

@@ -1,4 +1,4 @@
-"""The timeouts of the texts, with Kafka's defaults, and the thresholds that must be longer than what is normal."""
+"""The timeouts of the texts with Kafka's defaults, and the thresholds that must be longer."""
 
 from dataclasses import replace
 
@@ -18,14 +18,14 @@ DEFAULTS = thresholds_for({})
 
 
 @pytest.mark.kip("D008", "D016", "K035")
-def test_a_replica_is_silent_after_five_fetch_timeouts() -> None:
+def test_a_replica_counts_as_not_fetching_after_five_fetch_timeouts() -> None:
     for rule in ("no-leader", "stale-voter-endpoint", "voter-disk-replaced", "observer-could-be-voter"):
         assert DEFAULTS[rule].ms("silent") == 5 * FETCH_TIMEOUT_MS
 
 
 @pytest.mark.kip("A029", "D008", "D009", "D010", "D016", "D088", "K035")
 @pytest.mark.parametrize("started_ms", [0])
-def test_no_leader_is_told_when_it_outlasts_an_election_and_its_back_off(started_ms: int) -> None:
+def test_no_leader_fires_after_an_election_and_its_backoff(started_ms: int) -> None:
     election_ms = FETCH_TIMEOUT_MS + ELECTION_TIMEOUT_MS + BACKOFF_MAX_MS
     quorum, tracked, told = leaderless(healthy(), 1), TrackedConditions(), []
     for later_ms in range(started_ms, 7_001, 500):
@@ -42,7 +42,7 @@ def test_no_leader_is_told_when_it_outlasts_an_election_and_its_back_off(started
 
 
 @pytest.mark.kip("K036")
-def test_what_heals_by_kafkas_own_timers_is_waited_for() -> None:
+def test_holds_are_longer_than_kafkas_own_timers() -> None:
     assert DEFAULTS["stale-voter-endpoint"].ms("hold") > 2 * UPDATE_VOTER_MS, "a voter that moved tells its new place"
     assert DEFAULTS["observer-could-be-voter"].ms("removed_for") >= OBSERVER_FORGOTTEN_MS
     assert DEFAULTS["no-leader"].ms("hold") > CHECK_QUORUM_MS
@@ -50,6 +50,6 @@ def test_what_heals_by_kafkas_own_timers_is_waited_for() -> None:
 
 @pytest.mark.kip("K038")
 @pytest.mark.parametrize("rule", ["partition-stuck-recovering", "observer-could-be-voter", "stale-voter-endpoint"])
-def test_the_three_thresholds_that_no_text_fixes_have_defaults_and_can_be_set(rule: str) -> None:
+def test_the_three_thresholds_without_a_value_in_the_texts_have_configurable_defaults(rule: str) -> None:
     assert DEFAULTS[rule].ms("hold") > 0
     assert thresholds_for({f"{rule}.hold": 7})[rule].ms("hold") == 7_000

@@ -1,1 +1,1 @@
-"""The dashboard for Grafana: `make goldens` writes kraftwatch.json, which is imported as it is."""
+"""The Grafana dashboard: `make goldens` writes kraftwatch.json, which Grafana imports."""

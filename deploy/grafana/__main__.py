@@ -1,4 +1,4 @@
-"""`python -m deploy.grafana` (`make goldens`): writes the dashboard again."""
+"""`python -m deploy.grafana` (`make goldens`): writes the dashboard."""
 
 import sys
 from pathlib import Path

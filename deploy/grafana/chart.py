@@ -1,4 +1,4 @@
-"""A chart: what it shows, what it asks Prometheus, and how it looks."""
+"""A chart: its title, its Prometheus queries and its form."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -6,8 +6,8 @@ from enum import Enum
 THIRD, HALF, WHOLE = 8, 12, 24
 
 
-class Look(Enum):
-    """How a chart looks."""
+class ChartForm(Enum):
+    """The form of a chart."""
 
     LINES = "lines"
     STATES = "states"
@@ -15,16 +15,16 @@ class Look(Enum):
     NUMBER = "number"
     """The newest value, large."""
     TABLE = "table"
-    """A line for each cluster, a column for each question."""
+    """A row for each cluster, a column for each query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """One question."""
+class ChartQuery:
+    """One Prometheus query."""
 
     expr: str
     legend: str
-    """What its series are called, with their labels in `{{ }}`; the column's name in a table."""
+    """The name of its series, with labels in `{{ }}`; in a table the name of the column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +32,17 @@ class Chart:
     """One panel."""
 
     title: str
-    words: str
-    """What it is for somebody who looks at it at 3 a.m."""
-    asks: tuple[Ask, ...]
-    look: Look = Look.LINES
+    description: str
+    """What the chart shows and what to do about it."""
+    queries: tuple[ChartQuery, ...]
+    form: ChartForm = ChartForm.LINES
     width: int = THIRD
     unit: str = "short"
-    """Grafana's name of it: short, s, bytes, percentunit."""
+    """Grafana's name of the unit: short, s, bytes, percentunit."""
     steps: tuple[tuple[float | None, str], ...] = ()
-    """Colours from a value on; the first one has none."""
+    """Colours, each from a value on; the first one has no value."""
     values: tuple[tuple[str, str, str], ...] = ()
-    """A value, the word for it and its colour."""
+    """Value, text and colour."""
 
 
 OK_BELOW = ((None, "green"), (1, "red"))

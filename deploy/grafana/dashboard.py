@@ -1,18 +1,17 @@
-"""The dashboard, built of the charts with Grafana's own SDK, whose types are the schema."""
+"""Builds the dashboard from the charts, with the types of Grafana's own SDK."""
 
 from collections.abc import Sequence
 from itertools import count
 from typing import TypeAlias
 
-from grafana_foundation_sdk.builders import common, stat, statetimeline, table, timeseries
+from grafana_foundation_sdk.builders import common, prometheus, stat, statetimeline, table, timeseries
 from grafana_foundation_sdk.builders import dashboard as build
-from grafana_foundation_sdk.builders import prometheus as ask
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.common import GraphGradientMode, LineInterpolation, VisibilityMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from deploy.grafana.chart import Ask, Chart, Look
+from deploy.grafana.chart import Chart, ChartForm, ChartQuery
 from deploy.grafana.charts import ROWS
 
 FILE = "kraftwatch.json"
@@ -24,16 +23,16 @@ Panel: TypeAlias = timeseries.Panel | statetimeline.Panel | stat.Panel | table.P
 
 
 def text() -> str:
-    """The file: JSON that Grafana imports as it is."""
+    """Returns the JSON file that Grafana imports."""
     return JSONEncoder(sort_keys=True, indent=1).encode(dashboard()) + "\n"
 
 
 def dashboard() -> model.Dashboard:
-    """The whole dashboard."""
+    """Returns the whole dashboard."""
     made = (
         build.Dashboard("kraftwatch: KRaft metadata quorums")
         .uid(UID)
-        .description("Whether the metadata quorums of these Kafka clusters are well, as kraftwatch sees them.")
+        .description("The metadata quorums of Kafka clusters, as kraftwatch monitors them.")
         .tags(["kafka", "kraft", "kraftwatch"])
         .refresh("10s")
         .time("now-1h", "now")
@@ -61,11 +60,11 @@ def dashboard() -> model.Dashboard:
 
 
 def panel(chart: Chart) -> Panel:
-    """One chart."""
-    made = _looking(chart)
-    made.title(chart.title).description(chart.words).datasource(PROMETHEUS).span(chart.width).height(HEIGHT)
+    """Returns the panel of one chart."""
+    made = _panel_of_form(chart)
+    made.title(chart.title).description(chart.description).datasource(PROMETHEUS).span(chart.width).height(HEIGHT)
     made.unit(chart.unit)
-    for letter, one in zip(_LETTERS, chart.asks, strict=False):
+    for letter, one in zip(_LETTERS, chart.queries, strict=False):
         made.with_target(_target(one, chart).ref_id(letter))
     if chart.steps:
         made.thresholds(build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(_steps(chart.steps)))
@@ -75,9 +74,9 @@ def panel(chart: Chart) -> Panel:
     return made
 
 
-def _looking(chart: Chart) -> Panel:
-    match chart.look:
-        case Look.LINES:
+def _panel_of_form(chart: Chart) -> Panel:
+    match chart.form:
+        case ChartForm.LINES:
             return (
                 timeseries.Panel()
                 .line_interpolation(LineInterpolation.STEP_AFTER)
@@ -85,18 +84,18 @@ def _looking(chart: Chart) -> Panel:
                 .fill_opacity(8)
                 .gradient_mode(GraphGradientMode.NONE)
                 .show_points(VisibilityMode.NEVER)
-                # A gap is an answer: nobody could tell.
+                # A gap means that the value was unknown.
                 .span_nulls(span_nulls=False)
                 .legend(common.VizLegendOptions().show_legend(show_legend=True))
             )
-        case Look.STATES:
+        case ChartForm.STATES:
             bars = statetimeline.Panel().merge_values(merge_values=True).show_value(VisibilityMode.AUTO)
             return bars.fill_opacity(70).line_width(0)
-        case Look.NUMBER:
+        case ChartForm.NUMBER:
             newest = common.ReduceDataOptions().calcs(["lastNotNull"])
-            return stat.Panel().reduce_options(newest).no_value("nobody can tell")
-        case Look.TABLE:
-            letters = zip(_LETTERS, chart.asks, strict=False)
+            return stat.Panel().reduce_options(newest).no_value("unknown")
+        case ChartForm.TABLE:
+            letters = zip(_LETTERS, chart.queries, strict=False)
             columns = {f"Value #{letter}": one.legend for letter, one in letters}
             organized = {"excludeByName": {"Time": True}, "renameByName": columns}
             return (
@@ -107,14 +106,14 @@ def _looking(chart: Chart) -> Panel:
             )
 
 
-def _target(one: Ask, chart: Chart) -> ask.Dataquery:
-    query = ask.Dataquery().expr(one.expr).legend_format(one.legend).datasource(PROMETHEUS)
-    match chart.look:
-        case Look.TABLE:
+def _target(one: ChartQuery, chart: Chart) -> prometheus.Dataquery:
+    query = prometheus.Dataquery().expr(one.expr).legend_format(one.legend).datasource(PROMETHEUS)
+    match chart.form:
+        case ChartForm.TABLE:
             return query.instant().format(PromQueryFormat.TABLE)
-        case Look.NUMBER:
+        case ChartForm.NUMBER:
             return query.instant()
-        case Look.LINES | Look.STATES:
+        case ChartForm.LINES | ChartForm.STATES:
             return query.range()
 
 

@@ -1,31 +1,31 @@
-"""The dashboard's charts of kraftwatch itself: does it see, does it keep up, is it heard."""
+"""The dashboard's charts about kraftwatch itself: age of its data, its lag, its sinks."""
 
-from deploy.grafana.chart import HALF, OF_CLUSTER, OK_BELOW, YES_IS_BAD, Ask, Chart, Look
+from deploy.grafana.chart import HALF, OF_CLUSTER, OK_BELOW, YES_IS_BAD, Chart, ChartForm, ChartQuery
 
 BATCHES = "kraftwatch_batch_duration_seconds"
 
-OWN = (
+OWN_CHARTS = (
     Chart(
-        title="Seen before",
-        words="How long ago a leader last answered us. What is stale is not well: nobody can tell.",
-        asks=(Ask(expr=f"kraftwatch_staleness_seconds{OF_CLUSTER}", legend="{{cluster}}"),),
+        title="Age of the data",
+        description="Time since a leader last answered. A stale cluster is unknown, not healthy.",
+        queries=(ChartQuery(expr=f"kraftwatch_staleness_seconds{OF_CLUSTER}", legend="{{cluster}}"),),
         unit="s",
     ),
     Chart(
-        title="Behind the log",
-        words="Age of the newest record that was applied. An idle log grows twice a second.",
-        asks=(Ask(expr=f"kraftwatch_log_lag_seconds{OF_CLUSTER}", legend="{{cluster}}"),),
+        title="Lag behind the log",
+        description="Age of the newest applied record. An idle log gets a record twice a second.",
+        queries=(ChartQuery(expr=f"kraftwatch_log_lag_seconds{OF_CLUSTER}", legend="{{cluster}}"),),
         unit="s",
     ),
     Chart(
         title="Micro-batches",
-        words="From Spark's call to the end of delivery.",
-        asks=(
-            Ask(
+        description="From Spark's call to the end of delivery.",
+        queries=(
+            ChartQuery(
                 expr=f"histogram_quantile(0.9, sum by (instance, le) (rate({BATCHES}_bucket[5m])))",
-                legend="{{instance}} nine in ten",
+                legend="{{instance}} p90",
             ),
-            Ask(
+            ChartQuery(
                 expr=f"rate({BATCHES}_sum[5m]) / rate({BATCHES}_count[5m])",
                 legend="{{instance}} average",
             ),
@@ -33,10 +33,10 @@ OWN = (
         unit="s",
     ),
     Chart(
-        title="Looks that fail",
-        words="A second, by what was to be seen and why not. `kraftwatch doctor` says what is missing.",
-        asks=(
-            Ask(
+        title="Failed observations",
+        description="Per second, by data source and reason. `kraftwatch doctor` shows what is missing.",
+        queries=(
+            ChartQuery(
                 expr=f"sum by (cluster, sight, reason) (rate(kraftwatch_gather_errors_total{OF_CLUSTER}[5m])) > 0",
                 legend="{{cluster}} {{sight}} {{reason}}",
             ),
@@ -44,46 +44,50 @@ OWN = (
         width=HALF,
     ),
     Chart(
-        title="Rules that cannot tell",
-        words="For want of evidence: what is not known is not well.",
-        asks=(Ask(expr=f"sum by (cluster, rule) (kraftwatch_cannot_tell{OF_CLUSTER})", legend="{{cluster}} {{rule}}"),),
-        look=Look.STATES,
+        title="Rules with an unknown result",
+        description="Evidence is missing: unknown is not healthy.",
+        queries=(
+            ChartQuery(
+                expr=f"sum by (cluster, rule) (kraftwatch_cannot_tell{OF_CLUSTER})", legend="{{cluster}} {{rule}}"
+            ),
+        ),
+        form=ChartForm.STATES,
         width=HALF,
         steps=((None, "orange"),),
     ),
     Chart(
-        title="Alerts that wait for a sink",
-        words="They are safe in the ledger, and told when the sink is back.",
-        asks=(Ask(expr="kraftwatch_sink_pending_alerts", legend="{{sink}}"),),
+        title="Pending alerts by sink",
+        description="The ledger keeps them until the sink accepts them.",
+        queries=(ChartQuery(expr="kraftwatch_sink_pending_alerts", legend="{{sink}}"),),
     ),
     Chart(
-        title="Sinks that fail",
-        words="kraftwatch's log says why.",
-        asks=(Ask(expr="kraftwatch_sink_failing", legend="{{sink}}"),),
-        look=Look.STATES,
+        title="Failing sinks",
+        description="kraftwatch's log shows the reason.",
+        queries=(ChartQuery(expr="kraftwatch_sink_failing", legend="{{sink}}"),),
+        form=ChartForm.STATES,
         values=YES_IS_BAD,
     ),
     Chart(
         title="Quarantine",
-        words="Records that did not decode, an hour: what they said is missing in what is shown.",
-        asks=(Ask(expr=f"increase(kraftwatch_quarantined_total{OF_CLUSTER}[1h])", legend="{{cluster}}"),),
+        description="Undecodable records per hour: kraftwatch does not know what they changed.",
+        queries=(ChartQuery(expr=f"increase(kraftwatch_quarantined_total{OF_CLUSTER}[1h])", legend="{{cluster}}"),),
         steps=OK_BELOW,
     ),
     Chart(
         title="Requests",
-        words="A second to each cluster: never more than 20, about 5 to an idle one.",
-        asks=(Ask(expr=f"rate(kraftwatch_gather_requests_total{OF_CLUSTER}[5m])", legend="{{cluster}}"),),
+        description="Per second and cluster: at most 20, about 5 for an idle cluster.",
+        queries=(ChartQuery(expr=f"rate(kraftwatch_gather_requests_total{OF_CLUSTER}[5m])", legend="{{cluster}}"),),
     ),
     Chart(
         title="Journal",
-        words="On the disk, beside the checkpoint.",
-        asks=(Ask(expr="kraftwatch_journal_bytes", legend="{{instance}}"),),
+        description="Its size on the disk.",
+        queries=(ChartQuery(expr="kraftwatch_journal_bytes", legend="{{instance}}"),),
         unit="bytes",
     ),
     Chart(
         title="Version",
-        words="What runs.",
-        asks=(Ask(expr="count by (version) (kraftwatch_build_info)", legend="{{version}}"),),
-        look=Look.NUMBER,
+        description="Versions in use.",
+        queries=(ChartQuery(expr="count by (version) (kraftwatch_build_info)", legend="{{version}}"),),
+        form=ChartForm.NUMBER,
     ),
 )

@@ -1,4 +1,4 @@
-"""The alert rules for Prometheus: promtool takes them and their tests, and they speak of metrics that there are."""
+"""The alert rules for Prometheus: promtool accepts them and their tests, and they use existing metrics."""
 
 import re
 import subprocess
@@ -12,8 +12,8 @@ import yaml
 from rules.evaluate import RULES
 from rules.model.monitoring import Reason
 from streaming.metrics.batch_stats import BATCH_DURATION
-from streaming.metrics.exporter import OF_QUORUMS, OWN
-from streaming.metrics.metric import Kind, Measure
+from streaming.metrics.exporter import CLUSTER_METRICS, OWN_METRICS
+from streaming.metrics.metric_spec import MetricKind, MetricSpec
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "prometheus"
 ALERTS: dict[str, dict[str, Any]] = {
@@ -26,18 +26,18 @@ _METRIC = re.compile(r"\bkraftwatch_\w+")
 _SELECTOR = re.compile(r"(kraftwatch_\w+)\{(.*?)\}")
 
 
-def told() -> dict[str, set[str]]:
-    """Every metric with its labels, those that Prometheus adds among them."""
-    measures: list[Measure[Any]] = [*OWN]
-    labels = {one.full_name: set(one.labels) for one in measures}
-    labels |= {one.full_name: {"cluster", *one.labels} for one in OF_QUORUMS}
+def labels_by_metric() -> dict[str, set[str]]:
+    """Every metric with its labels, including those that Prometheus adds."""
+    specs: list[MetricSpec[Any]] = [*OWN_METRICS]
+    labels = {one.full_name: set(one.labels) for one in specs}
+    labels |= {one.full_name: {"cluster", *one.labels} for one in CLUSTER_METRICS}
     labels |= {f"{BATCH_DURATION}_bucket": {"le"}, f"{BATCH_DURATION}_count": set(), f"{BATCH_DURATION}_sum": set()}
     return {name: {*each, "instance", "job"} for name, each in labels.items()}
 
 
 def unknown(expression: str) -> Iterator[str]:
-    """The metrics and labels of an expression that there are not."""
-    known = told()
+    """The metrics and labels of an expression that do not exist."""
+    known = labels_by_metric()
     for name in _METRIC.findall(expression):
         if name not in known:
             yield name
@@ -47,15 +47,15 @@ def unknown(expression: str) -> Iterator[str]:
 
 @pytest.mark.debian("prometheus")
 @pytest.mark.parametrize(("verb", "file"), [("check", "kraftwatch.rules.yml"), ("test", "kraftwatch.rules.test.yml")])
-def test_promtool_is_content(verb: str, file: str) -> None:
+def test_promtool_accepts_rules_and_their_tests(verb: str, file: str) -> None:
     ran = subprocess.run(["promtool", verb, "rules", file], cwd=FOLDER, capture_output=True, text=True, check=False)
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 @pytest.mark.debian("prometheus")
-def test_promtool_would_find_an_alert_that_fires_too_early(tmp_path: Path) -> None:
-    """A test of a rule cannot pass whatever the rule says."""
+def test_promtool_finds_an_alert_that_fires_too_early(tmp_path: Path) -> None:
+    """The tests of the rules fail when a hold is removed."""
     rules = (FOLDER / "kraftwatch.rules.yml").read_text()
     (tmp_path / "kraftwatch.rules.yml").write_text(rules.replace("for: 2m", "for: 0m"))
     (tmp_path / "kraftwatch.rules.test.yml").write_text(TESTS)
@@ -65,7 +65,7 @@ def test_promtool_would_find_an_alert_that_fires_too_early(tmp_path: Path) -> No
 
 
 @pytest.mark.debian("prometheus")
-def test_the_documents_scrape_configuration_is_one(tmp_path: Path) -> None:
+def test_scrape_configuration_in_the_documents_is_valid(tmp_path: Path) -> None:
     (block,) = re.findall(r"```yaml\n(.*?)```", (FOLDER.parents[1] / "docs" / "metrics.md").read_text(), re.DOTALL)
     (tmp_path / "prometheus.yml").write_text(block)
     (tmp_path / "kraftwatch.rules.yml").write_text((FOLDER / "kraftwatch.rules.yml").read_text())
@@ -74,18 +74,18 @@ def test_the_documents_scrape_configuration_is_one(tmp_path: Path) -> None:
 
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert f"{len(ALERTS)} rules found" in checked.stdout
-    assert yaml.safe_load(block)["scrape_configs"][0]["job_name"] == "kraftwatch", "the name that the rules know"
+    assert yaml.safe_load(block)["scrape_configs"][0]["job_name"] == "kraftwatch", "the job name in the rules"
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_an_alert_speaks_of_metrics_that_there_are(alert: str) -> None:
+def test_alert_uses_existing_metrics(alert: str) -> None:
     rule = ALERTS[alert]
 
     assert list(unknown(rule["expr"])) == []
     assert list(unknown(" ".join(rule["annotations"].values()))) == []
 
 
-def test_a_metric_or_label_that_there_is_not_would_be_found() -> None:
+def test_unknown_metric_or_label_is_found() -> None:
     assert list(unknown('kraftwatch_no_such > 0 and kraftwatch_leaderless{subject="x"} == 1')) == [
         "kraftwatch_no_such",
         "subject",
@@ -93,7 +93,7 @@ def test_a_metric_or_label_that_there_is_not_would_be_found() -> None:
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_an_alert_says_how_bad_it_is_and_what_to_do_and_has_its_test(alert: str) -> None:
+def test_alert_has_severity_summary_description_and_a_test(alert: str) -> None:
     rule = ALERTS[alert]
 
     assert rule["labels"]["severity"] in {"critical", "warning", "info", "none"}
@@ -102,10 +102,10 @@ def test_an_alert_says_how_bad_it_is_and_what_to_do_and_has_its_test(alert: str)
     assert alert in TESTS
 
 
-def test_what_alerts_name_is_there() -> None:
+def test_rules_and_reasons_that_alerts_name_exist() -> None:
     texts = " ".join(str(rule) for rule in ALERTS.values())
     reasons = re.findall(r'reason=~"([^"]+)"', texts)
 
     assert set(re.findall(r"explain ([a-z-]+)", texts)) <= set(RULES)
     assert {one for each in reasons for one in each.split("|")} <= {reason.value for reason in Reason}
-    assert {one.kind for one in OWN if one.name.endswith("_total")} == {Kind.COUNTER}
+    assert {one.kind for one in OWN_METRICS if one.name.endswith("_total")} == {MetricKind.COUNTER}

@@ -6,7 +6,8 @@ from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import visible
 from rules.formatting import and_join
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
-from streaming.rescue.rescue_plan import AssessedDisk, RescuePlan, steps, transcript
+from streaming.rescue.assessed_disk import AssessedDisk
+from streaming.rescue.rescue_plan import RescuePlan, steps, transcript
 
 _HEADLINES = {
     OverrideOutcome.PASSED: (" PASSED ", "bold black on green", "only endpoints change"),

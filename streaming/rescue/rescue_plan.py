@@ -7,62 +7,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from connectors.errors import UsageError
-from connectors.logdir.log_dir_files import checkpoint_name
 from connectors.sinks.alert_json import iso
 from rules.finding import Plain
-from rules.formatting import and_join, plural
-from rules.model.identifiers import Epoch, NodeId, ReplicaKey
+from rules.formatting import and_join
+from rules.model.identifiers import ReplicaKey
 from rules.model.voter_set import Voter, VoterSet
-from rules.rescue.surviving_disks import DiskSurvival, SurvivingDisk, disk_survival, overrides_in
+from rules.rescue.surviving_disks import DiskSurvival, disk_survival
 from rules.rescue.voter_override import (
     OverrideOutcome,
-    VoterSetDifference,
     compare,
     initial_controllers,
     parse_controllers,
-    renamed_suffix,
     voter_set_text,
 )
-from streaming.status.from_log_dir import LogDirContents, ReplayedLogDir
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssessedDisk:
-    """One disk in the plan."""
-
-    replayed: ReplayedLogDir
-    key: ReplicaKey
-    voters: VoterSet
-    difference: VoterSetDifference | None
-    """Between its voters and the given list; None without a list."""
-
-    @property
-    def disk(self) -> LogDirContents:
-        """What its directory holds."""
-        return self.replayed.contents
-
-    @property
-    def snapshot(self) -> str:
-        """The snapshot that an override would write here: it ends where this log ends (KIP-1347, Snapshot Creation)."""
-        return checkpoint_name(self.disk.end_offset, self.epoch)
-
-    @property
-    def survivor(self) -> SurvivingDisk:
-        """The disk as `surviving_disks` compares it with the others."""
-        disk = self.disk
-        return SurvivingDisk(
-            key=self.key, epoch=self.epoch, end_offset=disk.end_offset, voters=self.voters, intact=disk.intact
-        )
-
-    @property
-    def epoch(self) -> Epoch:
-        """Leader epoch of the last record; 0 where no record was read."""
-        return Epoch(0) if self.disk.epoch is None else self.disk.epoch
-
-    @property
-    def is_voter(self) -> bool:
-        """Whether the newest voter set on this disk holds the node; a broker is never a voter."""
-        return self.key.id in self.voters.ids
+from streaming.rescue.assessed_disk import AssessedDisk
+from streaming.rescue.plan_warnings import plan_warnings
+from streaming.status.from_log_dir import ReplayedLogDir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +77,7 @@ def make_plan(disks: Sequence[ReplayedLogDir], wanted: str | None) -> RescuePlan
         survival=survived,
         provided=provided,
         outcome=next((outcome for outcome in order if outcome in outcomes), None),
-        warnings=tuple(_warnings(assessed, survived, provided)),
+        warnings=tuple(plan_warnings(assessed, survived, provided)),
     )
 
 
@@ -181,8 +141,8 @@ def steps(plan: RescuePlan) -> Iterable[str]:
     yield f"# {brokers} hold the old voters and connect to them, whatever their configuration says: do the same on each"
     yield command
     yield (
-        "# On a broker that cannot be overridden, remove __cluster_metadata-0 while it is stopped: it fetches the log again. "
-        "The KIP rejects this as the general procedure"
+        "# On a broker that cannot be overridden, remove __cluster_metadata-0 while it is stopped: it fetches the log "
+        "again. The KIP rejects this as the general procedure"
     )
 
 
@@ -225,73 +185,3 @@ def _disk_json(one: AssessedDisk) -> dict[str, Plain]:
         "difference": str(change) if change else None,
         "snapshot": one.snapshot if change and change.outcome is OverrideOutcome.PASSED else None,
     }
-
-
-def _warnings(
-    disks: Sequence[AssessedDisk], survived: DiskSurvival | None, provided: Sequence[Voter] | None
-) -> Iterable[str]:
-    if survived is None:
-        yield "no disk of a voter is among these: brokers elect no leader"
-    elif not survived.holds_all_committed:
-        have, need = plural(len(survived.present), "voter's disk"), survived.needed
-        lacking = {"not given": survived.absent, "damaged": survived.damaged}
-        yield (
-            f"{have} of {len(survived.voters.voters)} do not prove that every committed record is kept: {need} are needed; "
-            + "; ".join(f"{why}: {and_join(keys)}" for why, keys in lacking.items() if keys)
-        )
-    if survived is not None and not survived.electable:
-        yield "these voters are not a majority: with new endpoints alone they elect no leader, and records of the other voters may be lost"
-    yield from _ends(disks)
-    yield from _views(disks)
-    for one in disks:
-        yield from _of_disk(one)
-    old = disks[0].voters.voters
-    suffix = None if provided is None else renamed_suffix(old, {each.key.id: each.endpoints[0] for each in provided})
-    if suffix:
-        yield f"all names change from {suffix[0]} to {suffix[1]}: a renamed domain is the single cause"
-
-
-def _ends(disks: Sequence[AssessedDisk]) -> Iterable[str]:
-    ends = {one.key: (one.epoch, one.disk.end_offset) for one in disks}
-    if len(set(ends.values())) > 1:
-        text = and_join((f"{key.id} at {end} in epoch {epoch}" for key, (epoch, end) in ends.items()), 20)
-        yield f"the logs end at different offsets ({text}): a snapshot at the end of each makes the difference permanent"
-    below = max(one.disk.committed_below or 0 for one in disks)
-    end = max(one.disk.end_offset for one in disks)
-    if below < end:
-        yield f"records from offset {below} to {end - 1} may be uncommitted: an override would commit them"
-
-
-def _views(disks: Sequence[AssessedDisk]) -> Iterable[str]:
-    """Yields a warning when nodes hold different voters: an override was done on some nodes only, or a node was missed."""
-    views: dict[str, list[NodeId]] = {}
-    for one in disks:
-        views.setdefault(initial_controllers(one.voters.voters) or "", []).append(one.key.id)
-    if len(views) > 1:
-        text = "; ".join(f"{and_join(nodes)}: {voters}" for voters, nodes in views.items())
-        same = len({one.voters.keys for one in disks}) == 1
-        what = "endpoints" if same else "VOTERS, not only endpoints"
-        yield f"the nodes hold different {what} ({text}): they connect to different endpoints and may elect different leaders"
-
-
-def _of_disk(one: AssessedDisk) -> Iterable[str]:
-    node, disk = one.key.id, one.disk
-    sets = [(each.voters, each.in_snapshot) for each in disk.voter_sets]
-    for change in overrides_in(sets, disk.log_from):
-        where = f"{node}'s snapshot that ends at offset {change.after.offset + 1}"
-        if change.identities_changed:
-            what = "holds other voters than the log below it, by id or directory id"
-            yield f"CRITICAL: {where} {what}: {_sets(change.before, change.after)}"
-        else:
-            yield f"{where} holds other endpoints than the log below it: an override was done already"
-    for each in disk.damaged:
-        yield f"{node}: {each.file} from byte {each.position} on does not count: {each.reason}"
-    if not disk.whole:
-        yield f"{node}: the log begins at offset {disk.first_offset}, and no whole snapshot covers the records before it"
-    for voter, lost in sorted(one.difference.lost_listeners.items()) if one.difference else ():
-        names = and_join(each.listener for each in lost)
-        yield f"{node}: voter {voter} would lose its listeners {names}: the list holds one endpoint for each voter"
-
-
-def _sets(before: VoterSet, after: VoterSet) -> str:
-    return f"{and_join(sorted(before.keys), 20)} became {and_join(sorted(after.keys), 20)}"

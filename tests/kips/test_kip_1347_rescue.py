@@ -153,14 +153,14 @@ def test_a_snapshot_is_named_by_the_end_offset_and_epoch_of_its_log(stopped: Pat
 def test_different_log_ends_and_possibly_uncommitted_records_are_reported(stopped: Path) -> None:
     found = made(stopped, 2, 3)
 
-    assert warned(found, "the logs end differently", "2 at 61", "3 at 57")
+    assert warned(found, "the logs end at different offsets", "2 at 61", "3 at 57")
     assert warned(found, "records from offset 37 to 60 may be uncommitted")
     assert found.survival is not None
     assert [one.id for one in found.survival.best] == [2]
     assert found.survival.holds_all_committed
     alone = made(stopped, 3)
     assert warned(alone, "1 voter's disk of 3", "2 are needed", DIRECTORIES[1], DIRECTORIES[2])
-    assert warned(alone, "these voters are no majority")
+    assert warned(alone, "these voters are not a majority")
 
 
 def test_a_damaged_log_does_not_count_as_evidence_of_committed_records(stopped: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_damaged_log_does_not_count_as_evidence_of_committed_records(stopped: 
     assert found.survival is not None
     assert [one.id for one in found.survival.best] == [2]
     assert not found.survival.holds_all_committed
-    assert warned(found, "2 voter's disks of 3 cannot show", f"damaged: 1-{DIRECTORIES[1]}")
+    assert warned(found, "2 voter's disks of 3 do not prove", f"damaged: 1-{DIRECTORIES[1]}")
 
 
 @pytest.mark.kip("E036")
@@ -197,7 +197,7 @@ def test_the_steps_stop_all_controllers_and_then_override_controllers_before_bro
     assert [at for at, line in enumerate(lines) if line == command] == [5, 8], "controllers, then brokers"
     assert "Stop every controller (1, 2 and 3), all of them before the first one" in lines[1]
     assert "Start all controllers" in lines[6]
-    assert "Brokers (101 among them) hold the old voters and dial them, whatever their configuration says" in lines[7]
+    assert "Brokers (101 among them) hold the old voters and connect to them, whatever their configuration says" in lines[7]
     assert "__cluster_metadata-0 removed" in lines[9]
     assert all(line == command or line.startswith("# ") for line in lines)
 
@@ -244,7 +244,7 @@ def test_a_renamed_domain_is_reported_as_the_one_cause(stopped: Path) -> None:
         (stopped / f"node-{node}" / PARTITION / "00000000000000000000.log").write_bytes(b"")
         (stopped / f"node-{node}" / PARTITION / SNAPSHOT).unlink(missing_ok=True)
 
-    assert warned(made(stopped, 1, 2, 3, wanted=renamed), "all names change at once, a.local to b.local")
+    assert warned(made(stopped, 1, 2, 3, wanted=renamed), "all names change from a.local to b.local")
 
 
 @pytest.mark.kip("E009")

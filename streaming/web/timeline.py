@@ -1,9 +1,9 @@
 """The timeline: elections, voter changes, controller starts, recoveries and alerts of one cluster on one axis.
 
-Positions are per cent of the width, so that the image fills any screen. Elections, voter changes, starts and recoveries
-have record timestamps (the controllers' clock), alerts and silences the monitor's time. If the newest record is ahead
-of the time at which it was read, the clocks differ by at least that: the timeline subtracts it. An older newest record may
-mean an idle log, so nothing is added.
+Positions are per cent of the width, so that the image fills any screen. Elections, voter changes, starts and
+recoveries have record timestamps (the controllers' clock), alerts and silences the monitor's time. If the newest record
+is ahead of the time at which it was read, the clocks differ by at least that: the timeline subtracts it. An older
+newest record may mean an idle log, so nothing is added.
 """
 
 from dataclasses import dataclass, replace

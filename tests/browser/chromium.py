@@ -1,4 +1,4 @@
-"""A real Chromium without a window: what it shows, what it asked for, and what it complained about."""
+"""A headless Chromium: what it shows, requests and logs."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ from tests.eventually import eventually
 ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
-    # A name of somebody else's that leads here.
+    # A foreign host name that resolves to this host.
     "--host-resolver-rules=MAP *.test 127.0.0.1",
 )
 DESKTOP = (1280, 900)
@@ -33,37 +33,37 @@ class Browser:
         self._driver = driver
 
     def open(self, url: str, *, size: tuple[int, int] = DESKTOP, dark: bool = False) -> None:
-        """Show an address, on a screen of this size; what was asked for and said before is forgotten."""
+        """Opens an address on a screen of this size; discards earlier requests and console messages."""
         mobile = size[0] < 600
         metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": mobile}
         self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         self._driver.get("about:blank")
-        self._said("browser")
-        self._said("performance")
+        self._log("browser")
+        self._log("performance")
         self._driver.get(url)
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """What a function body of JavaScript returns."""
+        """Returns the result of a JavaScript function body."""
         return self._driver.execute_script(script, *arguments)
 
     def one(self, selector: str) -> WebElement:
         return self._driver.find_element(By.CSS_SELECTOR, selector)
 
     def follow(self, selector: str) -> None:
-        """Click a link, and wait for the page that it leads to."""
+        """Clicks a link and waits for its page."""
         link = self.one(selector)
         target = link.get_attribute("href")
         link.click()
-        there = "return [location.href, document.readyState]"
-        eventually(lambda: self.run(there) == [target, "complete"], within_s=60)
+        script = "return [location.href, document.readyState]"
+        eventually(lambda: self.run(script) == [target, "complete"], within_s=60)
 
     def all(self, selector: str) -> Sequence[WebElement]:
         return self._driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str = "main") -> str:
-        """The words that can be seen, as they stand at one moment."""
+        """Returns the visible text."""
         text: str = self.run("return document.querySelector(arguments[0]).innerText", selector)
         return text
 
@@ -80,14 +80,14 @@ class Browser:
         return self._driver.page_source
 
     def press_tab(self) -> None:
-        """The key, as a person presses it."""
+        """Presses the Tab key."""
         for kind in ("rawKeyDown", "keyUp"):
             event = {"type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
             self._driver.execute_cdp_cmd("Input.dispatchKeyEvent", event)
 
     @contextmanager
     def without_scripts(self) -> Iterator[None]:
-        """As in a browser that runs none."""
+        """Disables scripts while entered."""
         self._driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
         try:
             yield
@@ -96,27 +96,27 @@ class Browser:
 
     @contextmanager
     def on_paper(self) -> Iterator[None]:
-        """As it is printed, in the dark or not."""
+        """Emulates print while entered."""
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
         try:
             yield
         finally:
             self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
-    def complaints(self) -> list[str]:
-        """What the console said since the page was opened: errors of scripts, and what the policy refused."""
-        return [str(entry["message"]) for entry in self._said("browser")]
+    def console_messages(self) -> list[str]:
+        """Returns the console messages since the page was opened: script errors and violations of the policy."""
+        return [str(entry["message"]) for entry in self._log("browser")]
 
     def hosts(self) -> set[str]:
-        """Every host that was asked since the page was opened."""
+        """Returns every requested host since the page was opened."""
         return {urlsplit(url).netloc for url in self.requests()}
 
     def requests(self) -> list[str]:
-        """Every address that was asked for since the page was opened."""
-        return [asked["request"]["url"] for asked in self._events("Network.requestWillBeSent")]
+        """Returns every requested address since the page was opened."""
+        return [sent["request"]["url"] for sent in self._events("Network.requestWillBeSent")]
 
     def screenshot(self, path: Path, *, begin: str = "body", height: int = 10_000) -> None:
-        """The page as a PNG or WebP, by the name: from where something begins, so far down at most."""
+        """Writes a PNG or WebP, by the suffix: from the element `begin`, at most `height` pixels."""
         top = "document.querySelector(arguments[0]).getBoundingClientRect().top + scrollY"
         width, whole, top_y = self.run(f"return [innerWidth, document.documentElement.scrollHeight, {top}]", begin)
         top_y = max(0, top_y - 24)
@@ -125,12 +125,12 @@ class Browser:
         shot = self._driver.execute_cdp_cmd("Page.captureScreenshot", wanted)
         path.write_bytes(base64.b64decode(shot["data"]))
 
-    def _said(self, log: str) -> Sequence[Mapping[str, Any]]:
-        said: Sequence[Mapping[str, Any]] = self._driver.get_log(log)  # type: ignore[no-untyped-call]
-        return said
+    def _log(self, log: str) -> Sequence[Mapping[str, Any]]:
+        entries: Sequence[Mapping[str, Any]] = self._driver.get_log(log)  # type: ignore[no-untyped-call]
+        return entries
 
     def _events(self, method: str) -> Iterator[Mapping[str, Any]]:
-        for entry in self._said("performance"):
+        for entry in self._log("performance"):
             message = json.loads(entry["message"])["message"]
             if message["method"] == method and not message["params"].get("documentURL", "").startswith("about:"):
                 yield message["params"]
@@ -138,7 +138,7 @@ class Browser:
 
 @contextmanager
 def chromium(profile: Path) -> Iterator[Browser]:
-    """Debian's Chromium and its driver, with a profile of its own."""
+    """Runs Debian's Chromium and its driver with their own profile."""
     options = ChromeOptions()
     options.binary_location = "/usr/bin/chromium"
     for argument in (*ARGUMENTS, f"--user-data-dir={profile}"):

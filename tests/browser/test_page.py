@@ -1,6 +1,7 @@
-"""The page in a real browser: what is seen of a fleet that is well and of one that is hurt, live, everywhere."""
+"""The page in a real browser: healthy and faulty clusters, live updates, phone, dark mode, keyboard, report."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import requests
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
-from streaming.status.cluster_status import portrait
+from streaming.status.build_status import job_cluster_status
 from tests.browser.chromium import DESKTOP, PHONE, Browser
 from tests.browser.page_fixture import PageFixture
 from tests.eventually import eventually
@@ -18,70 +19,70 @@ from tests.unit.streaming.report.test_incident_report import recording, written
 
 pytestmark = [pytest.mark.debian("chromium", "chromium-driver"), pytest.mark.timeout(600)]
 
-EVIL = '<script>document.title="hurt"</script>'
-EVIL_TOPIC = '"><img src=x onerror="window.hurt=1">\u202e'
+EVIL = '<script>document.title="injected"</script>'
+EVIL_TOPIC = '"><img src=x onerror="window.injected=1">\u202e'
 WITHIN_S = 20
 PARTITIONS = 3_000
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
-    """Four clusters: one is well all the time, the others are hurt by the tests, each by one of them."""
-    with PageFixture(tmp_path_factory.mktemp("stage"), ["calm", "prod", EVIL]) as stage:
-        stage.pass_s(15)
-        yield stage
+def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
+    """Three clusters: one stays healthy, the tests inject faults into the others."""
+    with PageFixture(tmp_path_factory.mktemp("page"), ["calm", "prod", EVIL]) as fixture:
+        fixture.pass_s(15)
+        yield fixture
 
 
-def test_a_healthy_quorum_is_seen_at_a_glance_and_nobody_else_is_asked(stage: PageFixture, browser: Browser) -> None:
-    browser.open(stage.url())
+def test_healthy_cluster_loads_nothing_from_other_hosts(fixture: PageFixture, browser: Browser) -> None:
+    browser.open(fixture.url())
     assert "3 healthy · kraftwatch" in browser.title
     browser.follow('a[href="/clusters/calm"]')
     seen = browser.text()
-    for words in ("Healthy", "3 of 3 2 needed", "No alert is firing", "Leads to it", "nothing that is asked fails"):
+    for words in ("Healthy", "3 of 3 2 needed", "No alert is firing", "Reachable", "no data source fails"):
         assert words in " ".join(seen.split())
-    assert browser.complaints() == []
-    assert browser.hosts() == {stage.host}
+    assert browser.console_messages() == []
+    assert browser.hosts() == {fixture.host}
 
 
-def test_what_happens_is_seen_without_loading_the_page_again(stage: PageFixture, browser: Browser) -> None:
-    browser.open(stage.url("/clusters/prod?span=15m"))
+def test_page_updates_without_a_reload(fixture: PageFixture, browser: Browser) -> None:
+    browser.open(fixture.url("/clusters/prod?span=15m"))
     browser.run("window.notReloaded = true; document.getElementById('in-words').open = true; scrollTo(0, 300)")
     assert "No alert is firing" in browser.text()
 
-    stage["prod"].stop(2)
-    stage["prod"].stop(3)
-    stage.pass_s(20)
+    fixture["prod"].stop(2)
+    fixture["prod"].stop(3)
+    fixture.pass_s(20)
     eventually(lambda: browser.title.startswith("critical: prod"), within_s=WITHIN_S)
 
     seen = browser.text()
     assert "No controller leads the metadata quorum" in seen
     assert "kafka-metadata-quorum.sh" in seen
     assert browser.run("return [window.notReloaded, document.getElementById('in-words').open]") == [True, True]
-    assert browser.run("return scrollY") >= 300, "where one reads stays where it is, though more stands above it"
+    assert browser.run("return scrollY") >= 300, "the scroll position stays although content is added above"
     code = browser.one(".command code")
     browser.run("arguments[0].focus()", code)
-    stage["prod"].start(2)
-    stage.pass_s(5)
+    fixture["prod"].start(2)
+    fixture.pass_s(5)
     eventually(lambda: "no-leader" in browser.text() and "epoch 2" in browser.text(), within_s=WITHIN_S)
     assert browser.run("return document.activeElement === arguments[0]", code)
 
-    stage.pass_s(30)
+    fixture.pass_s(30)
     eventually(lambda: not browser.title.startswith("critical"), within_s=WITHIN_S)
     assert "controller 1 was elected, epoch 2" in browser.text("#in-words")
-    assert browser.complaints() == []
+    assert browser.console_messages() == []
 
 
-def test_a_command_is_copied_and_a_mark_says_what_it_was(stage: PageFixture, browser: Browser) -> None:
-    stage["prod"].stop(1)
-    stage.pass_s(130)
-    browser.open(stage.url("/clusters/prod"))
-    # It says so for a second and a half: whoever looks later sees it in what was noted.
+def test_copy_button_and_text_of_a_timeline_mark(fixture: PageFixture, browser: Browser) -> None:
+    fixture["prod"].stop(1)
+    fixture.pass_s(130)
+    browser.open(fixture.url("/clusters/prod"))
+    # The button shows "Copied" for 1.5 s only, so its texts are recorded.
     browser.run(
-        "const button = document.querySelector('[data-copy]'); window.noted = [];"
-        "new MutationObserver(() => noted.push(button.textContent)).observe(button, {childList: true})"
+        "const button = document.querySelector('[data-copy]'); window.buttonTexts = [];"
+        "new MutationObserver(() => buttonTexts.push(button.textContent)).observe(button, {childList: true})"
     )
     browser.one("[data-copy]").click()
-    eventually(lambda: browser.run("return noted") == ["Copied", "Copy"], within_s=WITHIN_S)
+    eventually(lambda: browser.run("return buttonTexts") == ["Copied", "Copy"], within_s=WITHIN_S)
     browser.run(
         "document.querySelector('.mark.election').dispatchEvent(new PointerEvent('pointerover', {bubbles: true}))"
     )
@@ -89,14 +90,13 @@ def test_a_command_is_copied_and_a_mark_says_what_it_was(stage: PageFixture, bro
     assert "2026-11-20" in browser.text("#pointed")
 
 
-def test_thousands_of_recovering_partitions_are_counted_found_and_do_not_flood_the_page(
-    tmp_path: Path, browser: Browser
-) -> None:
-    with PageFixture(tmp_path, ["big"]) as stage:
-        stage.pass_s(2)
+def test_thousands_of_recovering_partitions_are_counted_and_searchable(tmp_path: Path, browser: Browser) -> None:
+    with PageFixture(tmp_path, ["big"]) as fixture:
+        fixture.pass_s(2)
         quorum = recovering(healthy(), *range(PARTITIONS), topic="huge")
-        stage.fleet.show("big", portrait(quorum, thresholds_for({})), at_ms=Millis(stage.now_ms))
-        browser.open(stage.url("/clusters/big"))
+        status = replace(job_cluster_status(quorum, thresholds_for({})), cluster="big")
+        fixture.store.put_status(status, at_ms=Millis(fixture.now_ms))
+        browser.open(fixture.url("/clusters/big"))
         assert f"Recovering partitions {PARTITIONS:,}".replace(",", "\u202f") in " ".join(browser.text().split(" "))
         assert len(browser.all(".partitions tbody tr")) == 100
         assert browser.run("return document.querySelectorAll('*').length") < 3_000
@@ -104,55 +104,57 @@ def test_thousands_of_recovering_partitions_are_counted_found_and_do_not_flood_t
         eventually(lambda: len(browser.all(".partitions tbody tr")) == 1, within_s=WITHIN_S)
         assert browser.text(".partitions th[scope=row]") == "huge-1234"
         assert browser.one("#topic").get_attribute("value") == "huge-1234"
-        assert browser.complaints() == []
+        assert browser.console_messages() == []
 
 
-def test_names_that_would_be_code_are_shown_as_they_are(stage: PageFixture, browser: Browser) -> None:
-    world = stage[EVIL]
+def test_names_with_markup_are_shown_as_text(fixture: PageFixture, browser: Browser) -> None:
+    world = fixture[EVIL]
     world.topic(EVIL_TOPIC, {0: (101, 102)})
     world.nodes[2].host = "<b>c2</b>.test"
-    stage.pass_s(2)
+    fixture.pass_s(2)
     world.stop(101)
     world.change(EVIL_TOPIC, 0, (102,), recovering=True)
     world.remove(2)
-    stage.pass_s(1)
+    fixture.pass_s(1)
     world.add(2)
-    stage.pass_s(75)
+    fixture.pass_s(75)
 
-    browser.open(stage.url())
+    browser.open(fixture.url())
     browser.follow("main a[href^='/clusters/%3Cscript']")
     seen = browser.text()
     assert EVIL in seen
-    assert '"><img src=x onerror="window.hurt=1">\\u202e' in seen
+    assert '"><img src=x onerror="window.injected=1">\\u202e' in seen
     assert "<b>c2</b>.test:9093" in seen
-    assert browser.run("return [window.hurt, document.querySelectorAll('main img, main b, main script').length]") == [
+    assert browser.run(
+        "return [window.injected, document.querySelectorAll('main img, main b, main script').length]"
+    ) == [
         None,
         0,
     ]
-    assert "hurt" not in browser.title.replace(EVIL, "")
-    assert browser.complaints() == []
+    assert "injected" not in browser.title.replace(EVIL, "")
+    assert browser.console_messages() == []
 
 
 PATHS = ("/", "/clusters/calm", "/clusters/prod", "/rules", "/rules/stale-voter-endpoint")
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_phone_needs_no_scrolling_to_the_side(stage: PageFixture, browser: Browser, path: str) -> None:
-    browser.open(stage.url(path), size=PHONE)
+def test_page_fits_the_width_of_a_phone(fixture: PageFixture, browser: Browser, path: str) -> None:
+    browser.open(fixture.url(path), size=PHONE)
     assert browser.run("return document.documentElement.scrollWidth") == PHONE[0]
-    assert browser.complaints() == []
+    assert browser.console_messages() == []
 
 
-def test_at_night_it_is_dark(stage: PageFixture, browser: Browser) -> None:
+def test_dark_colour_scheme(fixture: PageFixture, browser: Browser) -> None:
     ground = "return getComputedStyle(document.documentElement).backgroundColor"
-    browser.open(stage.url(), dark=True)
+    browser.open(fixture.url(), dark=True)
     assert browser.run(ground) == "rgb(14, 18, 22)"
-    browser.open(stage.url())
+    browser.open(fixture.url())
     assert browser.run(ground) == "rgb(244, 246, 248)"
 
 
-def test_by_the_keyboard_alone_a_cluster_is_reached(stage: PageFixture, browser: Browser) -> None:
-    browser.open(stage.url())
+def test_cluster_is_reachable_by_keyboard(fixture: PageFixture, browser: Browser) -> None:
+    browser.open(fixture.url())
     reached: list[str] = []
     while "/clusters/calm" not in reached and len(reached) < 20:
         browser.press_tab()
@@ -162,68 +164,68 @@ def test_by_the_keyboard_alone_a_cluster_is_reached(stage: PageFixture, browser:
     assert browser.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
-def test_a_silence_is_said_where_it_hushes(stage: PageFixture, browser: Browser) -> None:
+def test_silenced_alert_shows_its_silence(fixture: PageFixture, browser: Browser) -> None:
     silence = Silence(
         id="ab12cd34",
         cluster="prod",
         rule="no-*",
-        starts_at_ms=Millis(stage.now_ms - 1_000),
-        ends_at_ms=Millis(stage.now_ms + 3_600_000),
+        starts_at_ms=Millis(fixture.now_ms - 1_000),
+        ends_at_ms=Millis(fixture.now_ms + 3_600_000),
         author="ann",
         comment="disk swap, CHG-1",
     )
-    stage.silences.append(silence)
-    stage.pass_s(1)
-    browser.open(stage.url("/clusters/prod"))
+    fixture.silences.append(silence)
+    fixture.pass_s(1)
+    browser.open(fixture.url("/clusters/prod"))
     assert "Silenced by ann until" in browser.text(".alert")
     assert "disk swap, CHG-1" in browser.text()
 
 
-def test_thousands_of_clusters_are_all_named_and_one_is_found(
-    tmp_path: Path, stage: PageFixture, browser: Browser
+def test_thousands_of_clusters_are_listed_and_searchable(
+    tmp_path: Path, fixture: PageFixture, browser: Browser
 ) -> None:
     names = [f"edge-{number:04}" for number in range(2_000)]
-    seen = stage.fleet.seen("calm")
-    assert seen is not None
+    calm = fixture.store.newest("calm")
+    assert calm is not None
     with PageFixture(tmp_path, []) as many:
-        many.now_ms = stage.now_ms
-        many.fleet.watch(names)
+        many.now_ms = fixture.now_ms
+        many.store.set_clusters(names)
         for name in names[:-1]:
-            many.fleet.show(name, seen.portrait, at_ms=Millis(many.now_ms))
+            many.store.put_status(replace(calm.status, cluster=name), at_ms=Millis(many.now_ms))
         browser.open(many.url())
         html = requests.get(many.url(), timeout=60).text
         assert all(f"/clusters/{name}" in html for name in names)
-        assert browser.text("tbody tr:first-child th") == "edge-1999", "the one that was never seen comes first"
+        assert browser.text("tbody tr:first-child th") == "edge-1999", "the cluster without an observation comes first"
         assert "1 unknown, 1999 healthy" in browser.title
         browser.one("#q").send_keys("edge-0042")
         eventually(lambda: len(browser.all(".clusters tbody tr")) == 1, within_s=WITHIN_S)
         assert browser.url.endswith("/?q=edge-0042")
-        assert browser.complaints() == []
+        assert browser.console_messages() == []
 
 
-def test_without_a_script_it_is_the_same_page_that_loads_itself_again(stage: PageFixture, browser: Browser) -> None:
+def test_page_without_scripts_reloads_itself(fixture: PageFixture, browser: Browser) -> None:
     with browser.without_scripts():
-        browser.open(stage.url("/clusters/calm"), size=DESKTOP)
-        html = requests.get(stage.url("/clusters/calm"), timeout=60).text
+        browser.open(fixture.url("/clusters/calm"), size=DESKTOP)
+        html = requests.get(fixture.url("/clusters/calm"), timeout=60).text
         assert '<noscript><meta http-equiv="refresh" content="10"></noscript>' in html
-        assert "What is told" in browser.source
+        assert "Active alerts" in browser.source
 
 
-def test_a_foreign_name_that_leads_here_is_refused(stage: PageFixture, browser: Browser) -> None:
-    browser.open(stage.url().replace("127.0.0.1", "evil.test"))
+def test_unknown_host_name_is_refused(fixture: PageFixture, browser: Browser) -> None:
+    browser.open(fixture.url().replace("127.0.0.1", "evil.test"))
     assert "no such host here" in browser.text("body")
 
 
-def test_a_job_that_answers_no_more_is_said(tmp_path: Path, browser: Browser) -> None:
-    with PageFixture(tmp_path, ["gone"]) as stage:
-        stage.pass_s(3)
-        browser.open(stage.url())
+def test_page_reports_that_the_job_does_not_answer(tmp_path: Path, browser: Browser) -> None:
+    with PageFixture(tmp_path, ["gone"]) as fixture:
+        fixture.pass_s(3)
+        browser.open(fixture.url())
         assert not browser.one("#lost").is_displayed()
     browser.run("const now = Date.now; Date.now = () => now() + 60000")
     eventually(lambda: "The job has not answered for" in browser.one("#lost").text, within_s=WITHIN_S)
 
 
-def test_a_report_opens_from_the_disk_and_asks_nobody(tmp_path: Path, browser: Browser) -> None:
+def test_report_opens_from_a_file_and_requests_nothing(tmp_path: Path, browser: Browser) -> None:
     recording(tmp_path / "journal", cluster=EVIL)
     place = tmp_path / "report.html"
     place.write_text(written(tmp_path).html)
@@ -234,12 +236,12 @@ def test_a_report_opens_from_the_disk_and_asks_nobody(tmp_path: Path, browser: B
     browser.one(".alert a[href='#rule-no-leader']").click()
     assert browser.one("#rule-no-leader h2").is_displayed(), "a link to a rule opens it"
     assert browser.requests() == [place.as_uri()]
-    assert browser.complaints() == []
+    assert browser.console_messages() == []
     browser.open(place.as_uri(), size=PHONE)
     assert browser.run("return document.documentElement.scrollWidth") == PHONE[0]
 
 
-def test_on_paper_it_is_light_and_nothing_is_folded(tmp_path: Path, browser: Browser) -> None:
+def test_print_is_light_and_shows_folded_evidence(tmp_path: Path, browser: Browser) -> None:
     recording(tmp_path / "journal")
     place = tmp_path / "report.html"
     place.write_text(written(tmp_path).html)

@@ -1,6 +1,6 @@
-"""One look at a real quorum: the values of Kafka's own tool, the promised exit codes, an answer without a leader.
+"""Queries of a real quorum: the values of Kafka's own tool, the exit codes, the result without a leader.
 
-A look is a second or more, and a JVM of Kafka's tool two: what one look saw is asked for all that it can tell.
+A query takes a second or more, and a JVM of Kafka's tool two seconds: each test uses one query for many assertions.
 """
 
 import json
@@ -16,15 +16,17 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.errors import UsageError
-from connectors.observation import Kind
+from connectors.observation import ObservationKind
 from deploy.lab.lab import Lab
-from rules.analysis.safe_to_restart import Restart
+from rules.analysis.safe_to_restart import RestartSafety
 from streaming.cli import app, cluster_query, options
-from streaming.status import check_output, overview
-from streaming.status.cluster_state import Glimpse
+from streaming.status import check_output
+from streaming.status.build_status import cluster_status
+from streaming.status.cluster_state import ClusterState
 from streaming.status.health import health
+from streaming.status.status_json import partitions_json, replication_json, status_json
 from tests.eventually import eventually
-from tests.kafka.gatherer_run import NAME, cluster_of, gathering
+from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 
 pytestmark = pytest.mark.lab
 SOON_SILENT = ("stale-voter-endpoint.silent=2", "failure-tolerance.silent=2")
@@ -40,22 +42,24 @@ def kraftwatch(lab: Lab, verb: str, *more: str) -> Result:
     return CliRunner().invoke(app, [verb, *more, *options, "--json"])
 
 
-def look(lab: Lab, **more: Any) -> Glimpse:
-    """What the verbs look at, each of which says something else of it."""
+def query(lab: Lab, **more: Any) -> ClusterState:
+    """The state that the commands print, each in its own form."""
     cluster = [f"{NAME}={','.join(lab.bootstrap)}"]
-    return cluster_query.the_one(options.Shown(**{"cluster": cluster, "hosts_file": lab.hosts_file, **more}))
+    return cluster_query.query_one_cluster(
+        options.StatusOptions(**{"cluster": cluster, "hosts_file": lab.hosts_file, **more})
+    )
 
 
-def status(glimpse: Glimpse) -> dict[str, Any]:
-    return overview.status(glimpse)
+def status(state: ClusterState) -> dict[str, Any]:
+    return status_json(cluster_status(state))
 
 
-def check(glimpse: Glimpse) -> dict[str, Any]:
-    return check_output.checked(glimpse)
+def check(state: ClusterState) -> dict[str, Any]:
+    return check_output.check_json(state)
 
 
-def restart(glimpse: Glimpse, node: int) -> Restart:
-    return check_output.restart_of(glimpse, node)
+def restart(state: ClusterState, node: int) -> RestartSafety:
+    return check_output.evaluate_restart(state, node)
 
 
 def leader_of(lab: Lab) -> int:
@@ -75,31 +79,31 @@ def replicas(text: str) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Described:
-    """What Kafka's own tool said, and what we saw before and after it."""
+    """The output of Kafka's own tool, and a query before and after it."""
 
-    before: Glimpse
+    before: ClusterState
     status: dict[str, str]
     replication: list[dict[str, str]]
-    after: Glimpse
+    after: ClusterState
 
 
 @pytest.fixture(scope="module")
 def described(lab: Lab) -> Described:
     def undisturbed() -> Described:
-        before = look(lab)
+        before = query(lab)
         with ThreadPoolExecutor() as pool:
             asked = pool.submit(lab.describe_status), pool.submit(lab.describe_replication)
-            found = Described(before, asked[0].result(), asked[1].result(), look(lab))
+            found = Described(before, asked[0].result(), asked[1].result(), query(lab))
         epochs = {status(one)["leader_epoch"] for one in (found.before, found.after)}
-        assert epochs == {int(found.status["LeaderEpoch"])}, "another leader was elected meanwhile"
-        assert (found.before.missing, found.after.missing) == ((), ()), "the machine stood still"
+        assert epochs == {int(found.status["LeaderEpoch"])}, "another leader was elected in between"
+        assert (found.before.missing, found.after.missing) == ((), ()), "the machine was too slow"
         return found
 
     return eventually(undisturbed, within_s=60)
 
 
 @pytest.mark.kip("A098", "D097", "D098", "A106")
-def test_every_value_of_describe_status_field_by_field(lab: Lab, described: Described) -> None:
+def test_status_has_every_value_of_describe_status(lab: Lab, described: Described) -> None:
     before, theirs, after = status(described.before), described.status, status(described.after)
 
     assert set(theirs) == {
@@ -111,34 +115,34 @@ def test_every_value_of_describe_status_field_by_field(lab: Lab, described: Desc
         "MaxFollowerLagTimeMs",
         "CurrentVoters",
         "CurrentObservers",
-    }, "a field that we would not have looked at"
+    }, "a field that this test does not compare"
     for ours in (before, after):
         assert ours["cluster_id"] == theirs["ClusterId"] == lab.cluster_id
         assert ours["leader_id"] == int(theirs["LeaderId"])
         assert ours["leader_epoch"] == int(theirs["LeaderEpoch"])
         assert ours["current_voters"] == replicas(theirs["CurrentVoters"])
         assert ours["current_observers"] == replicas(theirs["CurrentObservers"])
-    for glimpse in (described.before, described.after):
-        # Of the voter whose log ends first: the numbers that this comes from are held against Kafka's own below.
-        voters = [row for row in rows_of(glimpse) if row["status"] != "Observer"]
+    for state in (described.before, described.after):
+        # The lag of the voter with the shortest log; the next test compares its inputs with Kafka's own.
+        voters = [row for row in rows_of(state) if row["status"] != "Observer"]
         (leader,) = (row for row in voters if row["status"] == "Leader")
         end, caught_up = "log_end_offset", "last_caught_up_timestamp_ms"
         last = [row for row in voters if row[end] == min(one[end] for one in voters)]
-        ours = status(glimpse)
+        ours = status(state)
         assert ours["max_follower_lag"] == leader[end] - last[0][end] >= 0
         assert ours["max_follower_lag_time_ms"] in {max(0, leader[caught_up] - row[caught_up]) for row in last}
     assert before["high_watermark"] <= int(theirs["HighWatermark"]) <= after["high_watermark"]
-    assert before["high_watermark"] < after["high_watermark"], "the log moves: the bounds say something"
+    assert before["high_watermark"] < after["high_watermark"], "the log moves, so the bounds are meaningful"
 
 
-def rows_of(glimpse: Glimpse) -> list[dict[str, Any]]:
-    said: dict[str, Any] = overview.replication(glimpse)
-    rows: list[dict[str, Any]] = said["replicas"]
+def rows_of(state: ClusterState) -> list[dict[str, Any]]:
+    fields: dict[str, Any] = replication_json(cluster_status(state))
+    rows: list[dict[str, Any]] = fields["replicas"]
     return rows
 
 
 @pytest.mark.kip("D097", "D099", "A108")
-def test_every_row_of_describe_replication_field_by_field(described: Described) -> None:
+def test_replication_has_every_row_of_describe_replication(described: Described) -> None:
     before, theirs, after = rows_of(described.before), described.replication, rows_of(described.after)
 
     assert set(theirs[0]) == {
@@ -152,7 +156,7 @@ def test_every_row_of_describe_replication_field_by_field(described: Described) 
     }
     exact = [(int(row["NodeId"]), row["DirectoryId"], row["Status"]) for row in theirs]
     for ours in (before, after):
-        assert [(row["node_id"], row["directory_id"], row["status"]) for row in ours] == exact, "and in their order"
+        assert [(row["node_id"], row["directory_id"], row["status"]) for row in ours] == exact, "the same order"
         (end,) = (row["log_end_offset"] for row in ours if row["status"] == "Leader")
         assert all(row["lag"] == end - row["log_end_offset"] >= 0 for row in ours)
     for early, row, late in zip(before, theirs, after, strict=True):
@@ -163,62 +167,62 @@ def test_every_row_of_describe_replication_field_by_field(described: Described) 
         assert early[moment] <= int(row["LastCaughtUpTimestamp"]) <= late[moment]
 
 
-def test_a_healthy_quorum_is_0_and_a_controller_may_be_restarted(lab: Lab) -> None:
+def test_healthy_quorum_has_exit_code_0_and_is_safe_to_restart(lab: Lab) -> None:
     def healthy() -> None:
         checked = kraftwatch(lab, "check")
         assert (checked.exit_code, json.loads(checked.stdout)["health"]) == (0, "healthy")
         assert json.loads(checked.stdout)["cannot_tell"] == []
 
     def whole() -> None:
-        seen = look(lab)
-        assert restart(seen, followers(lab)[0]).safe
-        said = status(seen)
-        assert (said["voters_fetching"], said["votes_needed"], said["failures_left"]) == (3, 2, 1)
-        assert [one["recorded"] for one in said["endpoints"]] == lab.bootstrap
-        assert [one["verdict"] for one in said["endpoints"]] == ["ok", "ok", "ok"]
-        assert said["brokers"] == {"registered": 2, "fenced": []}
+        state = query(lab)
+        assert restart(state, followers(lab)[0]).safe
+        fields = status(state)
+        assert (fields["voters_fetching"], fields["votes_needed"], fields["failures_left"]) == (3, 2, 1)
+        assert [one["recorded"] for one in fields["endpoints"]] == lab.bootstrap
+        assert [one["verdict"] for one in fields["endpoints"]] == ["ok", "ok", "ok"]
+        assert fields["brokers"] == {"registered": 2, "fenced": []}
 
     eventually(healthy, within_s=30)
     eventually(whole, within_s=30)
 
 
-def test_the_disk_of_a_controller_that_runs_tells_what_the_quorum_told(lab: Lab) -> None:
-    def told() -> None:
-        live = status(look(lab))
+def test_log_directory_of_a_running_controller_agrees_with_the_quorum(lab: Lab) -> None:
+    def recorded() -> None:
+        live = status(query(lab))
         for node in (*lab.controllers, *lab.brokers):
             agrees(node, live)
 
     def agrees(node: int, live: dict[str, Any]) -> None:
-        said = json.loads(CliRunner().invoke(app, ["status", "--json", "--log-dir", str(lab.node(node).data)]).stdout)
+        fields = json.loads(CliRunner().invoke(app, ["status", "--json", "--log-dir", str(lab.node(node).data)]).stdout)
 
-        assert said["source"] == "log-dir"
-        assert (said["log_dir"]["node_id"], said["log_dir"]["directory_id"]) == (node, lab.node(node).directory_id)
-        assert (said["log_dir"]["quorum_state"]["leader_id"], said["leader_id"]) == (live["leader_id"],) * 2
-        told = ("cluster_id", "leader_epoch", "committed_voters", "kraft_version", "metadata_version", "brokers")
-        assert {name: said[name] for name in told} == {name: live[name] for name in told}
-        assert said["log_dir"]["log_end_offset"] >= live["high_watermark"] - 4
-        assert said["log_dir"]["not_read"] == []
-        assert CliRunner().invoke(app, ["check", "--log-dir", str(lab.node(node).data)]).exit_code == 3, "cannot tell"
+        assert fields["source"] == "log-dir"
+        assert (fields["log_dir"]["node_id"], fields["log_dir"]["directory_id"]) == (node, lab.node(node).directory_id)
+        assert (fields["log_dir"]["quorum_state"]["leader_id"], fields["leader_id"]) == (live["leader_id"],) * 2
+        recorded = ("cluster_id", "leader_epoch", "committed_voters", "kraft_version", "metadata_version", "brokers")
+        assert {name: fields[name] for name in recorded} == {name: live[name] for name in recorded}
+        assert fields["log_dir"]["log_end_offset"] >= live["high_watermark"] - 4
+        assert fields["log_dir"]["not_read"] == []
+        assert CliRunner().invoke(app, ["check", "--log-dir", str(lab.node(node).data)]).exit_code == 3, "unknown"
 
-    eventually(told, within_s=30)
-
-
-def test_by_brokers_alone_the_poll_is_shown_and_what_cannot_be_seen_is_said(lab: Lab) -> None:
-    def answered() -> Glimpse:
-        # The log is never answered: all of this time is waited.
-        seen = look(lab, cluster=[f"{NAME}={','.join(lab.broker_bootstrap)}"], hosts_file=None, timeout=1.5)
-        assert (status(seen)["leader_id"], status(seen)["voters_fetching"]) == (leader_of(lab), 3)
-        return seen
-
-    seen = eventually(answered, within_s=30)
-    said = status(seen)
-    assert {one["id"] for one in said["current_voters"]} == set(lab.controllers)
-    assert said["missing"] == ["the metadata log was not answered"]
-    assert (said["committed_voters"], said["recovering_partitions"]) == (None, None)
-    assert health(seen).exit_code == 3, "unknown is not healthy"
+    eventually(recorded, within_s=30)
 
 
-def test_another_cluster_than_the_one_configured_is_a_mistake(lab: Lab, tmp_path: Path) -> None:
+def test_query_of_brokers_only_has_the_poll_and_lists_the_missing_log(lab: Lab) -> None:
+    def answered() -> ClusterState:
+        # The log is never answered, so the query takes the whole time-out.
+        state = query(lab, cluster=[f"{NAME}={','.join(lab.broker_bootstrap)}"], hosts_file=None, timeout=1.5)
+        assert (status(state)["leader_id"], status(state)["voters_fetching"]) == (leader_of(lab), 3)
+        return state
+
+    state = eventually(answered, within_s=30)
+    fields = status(state)
+    assert {one["id"] for one in fields["current_voters"]} == set(lab.controllers)
+    assert fields["missing"] == ["the metadata log was not answered"]
+    assert (fields["committed_voters"], fields["recovering_partitions"]) == (None, None)
+    assert health(state).exit_code == 3, "unknown is not healthy"
+
+
+def test_wrong_cluster_id_is_refused(lab: Lab, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     lines = [f"  bootstrap: [{', '.join(lab.bootstrap)}]", f"  hosts_file: {lab.hosts_file}"]
     config.write_text("\n".join(["clusters:", "- name: a", *lines, "  cluster_id: Zm9yLXRlc3RzLW9ubHkhIQ", ""]))
@@ -230,111 +234,111 @@ def test_another_cluster_than_the_one_configured_is_a_mistake(lab: Lab, tmp_path
     assert ended.stdout == ""
 
 
-def test_a_name_that_is_gone_is_1_and_no_controller_may_be_restarted(lab: Lab) -> None:
+def test_name_that_does_not_resolve_has_exit_code_1_and_is_unsafe_to_restart(lab: Lab) -> None:
     gone, other = followers(lab)
     name = lab.node(gone).endpoint.rpartition(":")[0]
     lab.names.drop(name)
 
-    def known_to_be_gone() -> Glimpse:
-        seen = look(lab)
-        assert (health(seen).exit_code, seen.missing) == (1, ())
-        return seen
+    def known_to_be_gone() -> ClusterState:
+        state = query(lab)
+        assert (health(state).exit_code, state.missing) == (1, ())
+        return state
 
     try:
-        seen = eventually(known_to_be_gone, within_s=15)
+        state = eventually(known_to_be_gone, within_s=15)
     finally:
         lab.names.add(name)
 
-    (finding,) = (one for one in check(seen)["findings"] if one["rule"] == "stale-voter-endpoint")
+    (finding,) = (one for one in check(state)["findings"] if one["rule"] == "stale-voter-endpoint")
     assert finding["subject"] == f"voter {gone}"
     assert finding["remedy"] != []
-    answer = restart(seen, other)
+    answer = restart(state, other)
     assert not answer.safe
     assert any("is stale (name-gone" in why for why in answer.against)
-    assert {one["id"]: one["verdict"] for one in status(seen)["endpoints"]}[gone] == "stale"
+    assert {one["id"]: one["verdict"] for one in status(state)["endpoints"]}[gone] == "stale"
 
 
-def test_a_controller_that_is_down_makes_the_next_restart_unsafe_until_it_is_back(lab: Lab) -> None:
+def test_restart_is_unsafe_while_another_controller_is_down(lab: Lab) -> None:
     down, other = followers(lab)
     lab.kill(down)
 
-    assert not restart(look(lab, timeout=1.0), other).safe, "at once, whatever is known by then"
+    assert not restart(query(lab, timeout=1.0), other).safe, "immediately, whatever is known by then"
 
-    def known_to_be_down() -> Glimpse:
-        seen = look(lab, setting=SOON_SILENT)
-        answer = restart(seen, other)
+    def known_to_be_down() -> ClusterState:
+        state = query(lab, setting=SOON_SILENT)
+        answer = restart(state, other)
         assert any(why == f"controller {down} does not fetch: bring it back first" for why in answer.against)
-        # Two seconds are soon silent: on a machine that stands still the other one may look so for a moment.
+        # `silent` is two seconds here: on a slow machine the other one may also seem not to fetch for a moment.
         assert len(answer.remaining or ()) == 1
-        said = status(seen)
-        assert (said["voters_fetching"], said["failures_left"]) == (2, 0)
-        assert {one["id"]: one["verdict"] for one in said["endpoints"]}[down] == "down"
-        assert health(seen).exit_code == 1, "a hold of two minutes does not apply in one look"
-        return seen
+        fields = status(state)
+        assert (fields["voters_fetching"], fields["failures_left"]) == (2, 0)
+        assert {one["id"]: one["verdict"] for one in fields["endpoints"]}[down] == "down"
+        assert health(state).exit_code == 1, "the hold of two minutes is not applied"
+        return state
 
     try:
-        seen = eventually(known_to_be_down, within_s=15)
+        state = eventually(known_to_be_down, within_s=15)
     finally:
         lab.start(down)
-    assert "failure-tolerance" in {one["rule"] for one in check(seen)["findings"]}
-    assert restart(seen, down).safe, "to start it again is what is needed"
-    eventually(lambda: _assert_safe(look(lab), other), within_s=15)
+    assert "failure-tolerance" in {one["rule"] for one in check(state)["findings"]}
+    assert restart(state, down).safe, "starting it again is the remedy"
+    eventually(lambda: _assert_safe(query(lab), other), within_s=15)
 
 
-def _assert_safe(seen: Glimpse, node: int) -> None:
-    assert restart(seen, node).safe
+def _assert_safe(state: ClusterState, node: int) -> None:
+    assert restart(state, node).safe
 
 
-def test_a_controller_without_a_vote_could_be_a_voter(lab: Lab) -> None:
+def test_removed_controller_is_a_possible_voter(lab: Lab) -> None:
     spare = followers(lab)[0]
     lab.remove_controller(spare)
 
     def followed() -> None:
-        seen = look(lab)
-        said = status(seen)
-        assert len(said["committed_voters"]["voters"]) == 2
-        # That it keeps up is told by three polls: a machine that stands still has not made them when the time is up.
-        could_be = [(one["id"], one["directory_id"]) for one in said["could_be_voters"]]
+        state = query(lab)
+        fields = status(state)
+        assert len(fields["committed_voters"]["voters"]) == 2
+        # Three polls show that it is in sync: on a slow machine they may not happen before the time-out.
+        could_be = [(one["id"], one["directory_id"]) for one in fields["could_be_voters"]]
         assert could_be == [(spare, lab.node(spare).directory_id)]
-        assert [one["id"] for one in said["registrations_without_voter"]] == [spare]
-        assert [one["id"] for one in said["current_observers"]].count(spare) == 1
-        assert restart(seen, spare).safe, "it has no vote"
+        assert [one["id"] for one in fields["registrations_without_voter"]] == [spare]
+        assert [one["id"] for one in fields["current_observers"]].count(spare) == 1
+        assert restart(state, spare).safe, "it has no vote"
 
     eventually(followed, within_s=15)
 
 
-def test_recovering_partitions_and_the_brokers_that_live(lab: Lab) -> None:
+def test_recovering_partitions_and_their_alive_replicas(lab: Lab) -> None:
     began = time.monotonic()
     stranded = lab.strand_recovering("orders", partitions=2)
 
     def listed() -> list[dict[str, Any]]:
-        said: dict[str, Any] = overview.partitions(look(lab))
-        found: list[dict[str, Any]] = said["recovering"]
+        fields: dict[str, Any] = partitions_json(cluster_status(query(lab), recovering_limit=None))
+        found: list[dict[str, Any]] = fields["recovering"]
         assert len(found) == 2
         return found
 
     found = eventually(listed, within_s=10)
     assert {(one["topic"], one["partition"]) for one in found} == {("orders", 0), ("orders", 1)}
     for one in found:
-        # With KIP-966 the last one to leave the ISR is the eligible leader.
-        assert [*one["previous_isr"], *one["previous_elr"]] == [stranded.dead], "it holds what is lost"
+        # With KIP-966 the last replica that left the ISR is the eligible leader.
+        assert [*one["previous_isr"], *one["previous_elr"]] == [stranded.dead], "it holds the lost records"
         assert one["replicas_alive"] == [one["leader"]]
         assert stranded.dead in one["replicas"]
         assert 0 <= one["for_ms"] <= (time.monotonic() - began) * 1000
 
 
-def test_without_a_leader_every_controller_is_asked_and_the_recorded_state_is_shown(lab: Lab, tmp_path: Path) -> None:
-    """The majority stands still; what the configuration's own checkpoint recorded is recalled."""
-    with gathering(tmp_path, cluster_of(lab, hosts_file=str(lab.hosts_file))) as gathered:
+def test_query_without_a_leader_shows_the_recorded_state(lab: Lab, tmp_path: Path) -> None:
+    """The majority is paused; the state in the configuration's checkpoint is shown."""
+    with run_gatherer(tmp_path, cluster_of(lab, hosts_file=str(lab.hosts_file))) as gatherer:
 
         def last_recorded() -> int:
-            last = max((row.last_offset or 0 for row in gathered.rows(Kind.RECORDS)), default=0)
+            last = max((row.last_offset or 0 for row in gatherer.rows(ObservationKind.RECORDS)), default=0)
             assert last > 0
             return last
 
         then = eventually(last_recorded, within_s=15)
-    live = look(lab, journal=tmp_path)
-    assert live.source == "live", "it goes on where the recorded state ends"
+    live = query(lab, journal=tmp_path)
+    assert live.source == "live", "it continues where the recorded state ends"
     whole = status(live)
     config = tmp_path / "config.yaml"
     lines = [f"  bootstrap: [{', '.join(lab.bootstrap)}]", f"  hosts_file: {lab.hosts_file}"]
@@ -344,36 +348,38 @@ def test_without_a_leader_every_controller_is_asked_and_the_recorded_state_is_sh
     (left,) = (node for node in voters if node != leader)
     paused = [leader]
 
-    def leaderless() -> Glimpse:
-        seen = look(lab, cluster=None, config=config)
-        assert "no-leader" in {one["rule"] for one in check(seen)["findings"]}
-        return seen
+    def leaderless() -> ClusterState:
+        state = query(lab, cluster=None, config=config)
+        assert "no-leader" in {one["rule"] for one in check(state)["findings"]}
+        return state
 
     lab.pause(*paused)
     try:
-        seen = eventually(leaderless, within_s=30)
+        state = eventually(leaderless, within_s=30)
     finally:
         lab.resume(*paused)
 
-    said, checked = status(seen), check(seen)
+    fields, checked = status(state), check(state)
     assert checked["exit_code"] == 2
-    assert not restart(seen, left).safe
-    assert lab.node(left).endpoint in {one["endpoint"] for one in said["failing"] if one["reason"] == "no-leader"}
-    assert {lab.node(node).endpoint for node in paused} <= {one["endpoint"] for one in said["failing"]}
-    assert (said["source"], said["leader_id"]) == ("journal", None)
-    assert said["age_ms"] > 1_000
-    assert said["committed_voters"] == whole["committed_voters"]
+    assert not restart(state, left).safe
+    assert lab.node(left).endpoint in {one["endpoint"] for one in fields["failing"] if one["reason"] == "no-leader"}
+    assert {lab.node(node).endpoint for node in paused} <= {one["endpoint"] for one in fields["failing"]}
+    assert (fields["source"], fields["leader_id"]) == ("journal", None)
+    assert fields["age_ms"] > 1_000
+    assert fields["committed_voters"] == whole["committed_voters"]
 
     alone = CliRunner().invoke(app, ["status", "--json", "--journal", str(tmp_path), "--at", str(then)])
-    told = json.loads(alone.stdout)
-    assert (told["source"], told["leader_id"]) == ("journal", leader), "nobody was asked: so it was"
-    assert told["committed_voters"] == whole["committed_voters"]
-    assert told["last_offset"] == then
+    recorded = json.loads(alone.stdout)
+    assert (recorded["source"], recorded["leader_id"]) == ("journal", leader), (
+        "no node was queried: this is the recorded leader"
+    )
+    assert recorded["committed_voters"] == whole["committed_voters"]
+    assert recorded["last_offset"] == then
 
 
-def test_the_doctor_finds_every_controller_by_one_of_them_and_says_which_address_fails(lab: Lab) -> None:
+def test_doctor_finds_every_controller_from_one_address_and_names_the_failing_one(lab: Lab) -> None:
     if len(lab.await_state(lambda state: bool(state.voter_ids), what="voters").voter_ids) == len(lab.controllers):
-        lab.remove_controller(followers(lab)[0])  # which is registered, and found as well
+        lab.remove_controller(followers(lab)[0])  # it stays registered and is found too
 
     def of_the_quorum() -> list[dict[str, Any]]:
         leader = leader_of(lab)
@@ -381,7 +387,7 @@ def test_the_doctor_finds_every_controller_by_one_of_them_and_says_which_address
         options = ["--cluster", f"{NAME}={one_of_them},nowhere.invalid:9093", "--hosts-file", str(lab.hosts_file)]
         checks = json.loads(CliRunner().invoke(app, ["doctor", *options, "--json"]).stdout)["checks"]
         ours = [one for one in checks if one["of"] == NAME]
-        # A leader that is just elected, a controller that has just come back and is not registered: they come.
+        # A new leader, or a restarted controller that is not registered yet, may fail at first.
         assert [(one["subject"], one["check"]) for one in ours if one["verdict"] != "ok"] == [
             ("nowhere.invalid:9093", "dns")
         ]
@@ -391,7 +397,7 @@ def test_the_doctor_finds_every_controller_by_one_of_them_and_says_which_address
         return ours
 
     ours = eventually(of_the_quorum, within_s=30)
-    said = {one["check"]: one["said"] for one in ours if one["subject"] in ("quorum", "rules", "DescribeCluster")}
-    assert said["identity"] == f"cluster {lab.cluster_id}"
-    assert said["sight"] == "all rules can judge"
-    assert re.fullmatch(r"the leader's clock is \d+\.\d s (behind|ahead of) ours", said["clock"])
+    fields = {one["check"]: one["said"] for one in ours if one["subject"] in ("quorum", "rules", "DescribeCluster")}
+    assert fields["identity"] == f"cluster {lab.cluster_id}"
+    assert fields["sight"] == "all rules can judge"
+    assert re.fullmatch(r"the leader's clock is \d+\.\d s (behind|ahead of) ours", fields["clock"])

@@ -28,11 +28,11 @@ from typer.testing import CliRunner, Result
 from connectors.event import from_json
 from connectors.observation import ObservationKind
 from connectors.observation_event import ObservationFailed
-from deploy.lab.certificate_authority import Authority
+from deploy.lab.certificate_authority import LabCertificateAuthority
 from deploy.lab.lab import Lab
 from deploy.lab.node import Listener
 from deploy.lab.oauth_issuer import TokenIssuer
-from deploy.lab.security import BEARER, IN_THE_CLEAR, MUTUAL_TLS, SCRAM
+from deploy.lab.security import MUTUAL_TLS, OAUTHBEARER, PLAIN_WITHOUT_TLS, SCRAM
 from rules.model.monitoring import Reason
 from streaming.cli import app
 from streaming.config import load
@@ -46,9 +46,9 @@ SESSION_MS = "4000"
 LISTENERS = (
     MUTUAL_TLS,
     TLS_ONLY,
-    IN_THE_CLEAR,
+    PLAIN_WITHOUT_TLS,
     replace(SCRAM, properties={**SCRAM.properties, "scram-sha-512.connections.max.reauth.ms": SESSION_MS}),
-    replace(BEARER, properties={**BEARER.properties, "oauthbearer.connections.max.reauth.ms": SESSION_MS}),
+    replace(OAUTHBEARER, properties={**OAUTHBEARER.properties, "oauthbearer.connections.max.reauth.ms": SESSION_MS}),
 )
 PASSWORD, WRONG_PASSWORD, KEY_PASSWORD = "planted-password", "planted-wrong-password", "planted-key-password"
 GOOD = ("mutual-tls", "encrypted-key", "tls-only", "plaintext-login", "scram-256", "scram-512", "bearer")
@@ -130,11 +130,11 @@ class LoginConfigs:
         return self.section(name, SCRAM, **login, sasl_plain_password_file=password_file)
 
     def bearer(self, name: str, token_file: str) -> dict[str, Any]:
-        return self.section(name, BEARER, sasl_mechanism="OAUTHBEARER", sasl_oauth_token_file=token_file)
+        return self.section(name, OAUTHBEARER, sasl_mechanism="OAUTHBEARER", sasl_oauth_token_file=token_file)
 
     def plain_without_tls(self, name: str, password: str) -> dict[str, Any]:
         login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "clear", "sasl_plain_password": password}
-        return self.section(name, IN_THE_CLEAR, **login)
+        return self.section(name, PLAIN_WITHOUT_TLS, **login)
 
     def config(self, name: str, *sections: dict[str, Any]) -> Path:
         file = self.folder.parent / name
@@ -153,7 +153,7 @@ def logins(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> LoginConfigs:
 @pytest.fixture(scope="module")
 def every(lab: Lab, logins: LoginConfigs) -> list[dict[str, Any]]:
     """Returns a section for each login method and for each mistake."""
-    authority, unknown_authority = lab.security.authority, Authority(logins.folder / "unknown")
+    authority, unknown_authority = lab.security.authority, LabCertificateAuthority(logins.folder / "unknown")
     encrypted = authority.issue("monitor-encrypted", password=KEY_PASSWORD, common_name="monitor")
     key_password = logins.file("key-password", KEY_PASSWORD)
     forged = TokenIssuer(logins.folder / "unknown").token("bearer")
@@ -174,7 +174,7 @@ def every(lab: Lab, logins: LoginConfigs) -> list[dict[str, Any]]:
         logins.mutual_tls("key-with-wrong-password", encrypted, ssl_password=WRONG_PASSWORD),
         logins.mutual_tls("no-pem", logins.file("no.pem", "no certificate")),
         logins.section("revoked-node", TLS_ONLY, ssl_crlfile=str(authority.revoke(lab.security.server_file))),
-        logins.section("tls-to-plaintext-listener", IN_THE_CLEAR, security_protocol="SSL"),
+        logins.section("tls-to-plaintext-listener", PLAIN_WITHOUT_TLS, security_protocol="SSL"),
         logins.plain_without_tls("wrong-password", WRONG_PASSWORD),
         logins.scram("scram-wrong-password", 256, logins.file("wrong-password", WRONG_PASSWORD)),
         {**logins.plain_without_tls("no-such-mechanism", WRONG_PASSWORD), **logins.section("no-such-mechanism", SCRAM)},

@@ -104,7 +104,7 @@ def test_new_leader_is_found_after_the_leader_is_killed(lab: Lab, tmp_path: Path
 
 
 def test_recovering_partitions_are_listed(lab: Lab) -> None:
-    lab.strand_recovering("orders", partitions=2)
+    lab.leave_partitions_recovering("orders", partitions=2)
 
     def listed() -> None:
         recovering = json_of(lab, "partitions")["recovering"]

@@ -90,7 +90,7 @@ def test_a_firing_alert_has_its_labels_and_annotations(alertmanager: RealAlertma
         "incident": incident,
     }
     assert active["annotations"] == {
-        "summary": "Nobody leads.",
+        "summary": "No leader elected.",
         "evidence": "leader_epoch: 7\nasked: c1:9093, c2:9093",
         "remedy": "# Start a controller.\nbin/kafka-server-start.sh $NODE_PROPERTIES",
         "docs": f"{DOCS_URL}/rules/no-leader/",

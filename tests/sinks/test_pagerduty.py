@@ -89,7 +89,7 @@ def test_the_content_of_a_trigger(service: PagerdutyService) -> None:
         ],
     }
     assert payload == {
-        "summary": "alpha: Nobody leads.",
+        "summary": "alpha: No leader elected.",
         "source": "alpha",
         "severity": "critical",
         "timestamp": "2026-11-20T05:01:02.345Z",
@@ -150,7 +150,7 @@ def test_an_incident_that_resolved_while_unreachable_is_in_the_history_as_info(s
     assert found.state == "resolved"
     payload = found.events[0]["payload"]
     assert payload["severity"] == "info"
-    assert payload["summary"] == "alpha: Nobody leads. It fired and resolved while PagerDuty was unreachable."
+    assert payload["summary"] == "alpha: No leader elected. It fired and resolved while PagerDuty was unreachable."
 
 
 def test_an_unknown_routing_key_is_retried(trusted: CertificateAuthority) -> None:

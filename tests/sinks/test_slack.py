@@ -93,11 +93,11 @@ def test_an_incident_is_one_message_that_is_edited_with_a_thread(workspace: Slac
         assert workspace.send(notification) == Delivered()
     (posted,) = workspace.slack.channel_messages
     assert (posted.color, posted.edits) == (GREEN, 2)
-    assert posted.body["text"].startswith(":white_check_mark: *RESOLVED* alpha: Nobody leads.")
+    assert posted.body["text"].startswith(":white_check_mark: *RESOLVED* alpha: No leader elected.")
     replies = [(each.body["text"], each.body["reply_broadcast"]) for each in workspace.slack.replies]
     assert replies == [
         # Slack sends no notification for an edit: a worse severity is also shown in the channel.
-        (":red_circle: `no-leader` quorum: Nobody leads.", True),
+        (":red_circle: `no-leader` quorum: No leader elected.", True),
         (":white_check_mark: Resolved after 2 min.", False),
     ]
     assert {each.thread_ts for each in workspace.slack.replies} == {posted.ts}
@@ -109,7 +109,7 @@ def test_the_content_of_a_message(workspace: SlackWorkspace) -> None:
     root = alert("quorum")
     workspace.send(replace(STARTED, alerts=(root, other), new_transitions=(root, other)))
     (posted,) = workspace.slack.channel_messages
-    assert (posted.body["text"], posted.color) == (":red_circle: *CRITICAL* alpha: Nobody leads.", RED)
+    assert (posted.body["text"], posted.color) == (":red_circle: *CRITICAL* alpha: No leader elected.", RED)
     context, remedy, evidence, others = posted.blocks
     origin, docs, page = (each["text"] for each in context["elements"])
     since = "<!date^1795150862^{date_short_pretty} {time_secs}|2026-11-20T05:01:02.345Z>"
@@ -130,7 +130,7 @@ def test_lines_of_a_storm_incident_name_their_cluster(workspace: SlackWorkspace)
     (posted,) = workspace.slack.channel_messages
     assert (
         posted.blocks[-1]["text"]["text"]
-        == "*Also in this incident*\n:red_circle: beta `no-leader` quorum: Nobody leads."
+        == "*Also in this incident*\n:red_circle: beta `no-leader` quorum: No leader elected."
     )
 
 
@@ -153,7 +153,7 @@ def test_a_repetition_is_a_reply_that_is_shown_in_the_channel(workspace: SlackWo
         workspace.send(notification)
     # After each repeat interval: Slack sends no notification for an edit.
     for reply in workspace.slack.replies:
-        assert reply.body["text"] == ":large_yellow_circle: Still warning: Nobody leads."
+        assert reply.body["text"] == ":large_yellow_circle: Still warning: No leader elected."
         assert reply.body["reply_broadcast"] is True
     assert len(workspace.slack.replies) == 2
 
@@ -212,7 +212,7 @@ def test_a_message_with_rejected_blocks_is_sent_as_plain_text(workspace: SlackWo
     assert workspace.send(STARTED) == Delivered()
     (posted,) = workspace.slack.channel_messages
     headline, _origin, *links = posted.body["text"].splitlines()
-    assert headline == ":large_yellow_circle: *WARNING* alpha: Nobody leads."
+    assert headline == ":large_yellow_circle: *WARNING* alpha: No leader elected."
     assert len(links) == 2
     workspace.server.behave = lambda _: json_reply({"ok": False, "error": "msg_too_long"})
     other = replace(STARTED, incident="0ther")

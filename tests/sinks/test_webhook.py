@@ -54,7 +54,7 @@ def test_a_document_has_all_documented_fields(server: HttpDouble, tmp_path: Path
         "state": "firing",
         "severity": "critical",
         "cluster": "alpha",
-        "summary": "Nobody leads.",
+        "summary": "No leader elected.",
         "started_at": "2026-11-20T05:01:02.345Z",
         "sent_at": "2026-11-20T05:01:02.345Z",
         "links": {"rule": "https://docs.example.com/kraftwatch/rules/no-leader/", "cluster": None},

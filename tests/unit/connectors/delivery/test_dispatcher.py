@@ -296,7 +296,7 @@ def test_an_outage_of_an_hour_loses_nothing_and_repeats_nothing(tmp_path: Path) 
 def test_a_sink_that_fails_for_minutes_is_reported_by_the_other_sinks_but_not_by_itself(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    failing, good = RecordingSink("away", mode=DeliveryMode.INCIDENTS), RecordingSink("good")
+    failing, good = RecordingSink("failing", mode=DeliveryMode.INCIDENTS), RecordingSink("good")
     dispatcher = dispatcher_with(tmp_path, failing, good)
     failing.unreachable = True
     dispatcher.deliver([FIRST], NOON_MS)
@@ -305,10 +305,15 @@ def test_a_sink_that_fails_for_minutes_is_reported_by_the_other_sinks_but_not_by
     assert good.transitions == [FIRST]
     dispatcher.deliver([], later(301))
     (sent,) = good.transitions[1:]
-    assert (sent.rule, sent.subject, sent.severity, sent.state) == ("monitor-blind", "sink away", "warning", "firing")
-    assert sent.summary == "Delivery to the sink away has failed for 5 min: unreachable."
-    assert sent.evidence == {"sink": "away", "reason": "unreachable", "failing_since_at_ms": NOON_MS, "waiting": 1}
-    assert caplog.text.count("away: delivery failed; retrying in 1 s") == 1
+    assert (sent.rule, sent.subject, sent.severity, sent.state) == (
+        "monitor-blind",
+        "sink failing",
+        "warning",
+        "firing",
+    )
+    assert sent.summary == "Delivery to the sink failing has failed for 5 min: unreachable."
+    assert sent.evidence == {"sink": "failing", "reason": "unreachable", "failing_since_at_ms": NOON_MS, "waiting": 1}
+    assert caplog.text.count("failing: delivery failed; retrying in 1 s") == 1
     failing.unreachable = False
     for second in range(302, 400):
         dispatcher.deliver([], later(second))

@@ -98,7 +98,7 @@ class UnreliableSink(RecordingSink):
 
 
 @dataclass
-class Simulation:
+class SimulatedJob:
     """The job, the state of every alert and the sinks; it executes a list of steps."""
 
     folder: Path
@@ -122,7 +122,7 @@ class Simulation:
             self.ledger, self.sinks, silences=lambda _: self.silences, deadline_s=60, patience_s=60
         )
 
-    def execute(self, steps: Iterable[Step]) -> "Simulation":
+    def execute(self, steps: Iterable[Step]) -> "SimulatedJob":
         for step in steps:
             match step:
                 case AlertChange():
@@ -145,7 +145,7 @@ class Simulation:
                     pass
         return self
 
-    def settle(self) -> "Simulation":
+    def settle(self) -> "SimulatedJob":
         """Makes the sinks reachable, lets the silences end and delivers what is pending."""
         for sink in self.sinks:
             sink.unreachable = sink.loses_responses = False
@@ -192,10 +192,10 @@ class Simulation:
         return found
 
 
-def simulated(steps: Sequence[Step], *, restarts: bool = True) -> Simulation:
+def simulated(steps: Sequence[Step], *, restarts: bool = True) -> SimulatedJob:
     # Other tests check that the ledger is synced; here it would only cost time.
     with tempfile.TemporaryDirectory() as folder, patch("os.fsync"):
-        simulation = Simulation(Path(folder), restarts=restarts).execute(steps).settle()
+        simulation = SimulatedJob(Path(folder), restarts=restarts).execute(steps).settle()
         simulation.ledger.close()
         return simulation
 
@@ -209,7 +209,7 @@ def duplicates(transitions: Iterable[Alert]) -> list[object]:
     return [key for key, count in Counter(each.key for each in transitions).items() if count > 1]
 
 
-def inhibited(simulation: Simulation, one: Alert) -> bool:
+def inhibited(simulation: SimulatedJob, one: Alert) -> bool:
     """Returns whether a cause of the alert is still firing."""
     causes = RULES[one.rule].inhibited_by
     return any(each.rule in causes and each.cluster == one.cluster for each in simulation.firing.values())
@@ -316,7 +316,7 @@ def test_the_same_steps_give_the_same_notifications_also_with_restarts(steps: li
 @settings(max_examples=15)
 def test_lost_responses_lose_no_transition(steps: list[Step], at: int) -> None:
     with tempfile.TemporaryDirectory() as folder, patch("os.fsync"):
-        simulation = Simulation(Path(folder)).execute(steps[:at])
+        simulation = SimulatedJob(Path(folder)).execute(steps[:at])
         simulation.people.loses_responses = True
         simulation.execute(steps[at:]).settle()
         sent = {each.key for each in simulation.people.transitions}

@@ -23,7 +23,7 @@ def alert(subject: str = "voter 2", *, started_at_ms: int = NOON_MS, resolved: b
         "subject": subject,
         "severity": Severity.CRITICAL,
         "state": AlertState.RESOLVED if resolved else AlertState.FIRING,
-        "summary": "Nobody leads.",
+        "summary": "No leader elected.",
         "evidence": {"leader_epoch": 7, "asked": ["c1:9093", "c2:9093"]},
         "remedy": ("# Start a controller.", "bin/kafka-server-start.sh $NODE_PROPERTIES"),
         "started_at_ms": Millis(started_at_ms),

@@ -43,7 +43,7 @@ def test_a_firing_alert_is_printed_with_evidence_and_remedy() -> None:
     one = alert(evidence=EVIDENCE, remedy=("# Put the name c2.kafka back:", LONG_COMMAND))
     assert printed(one) == (
         " CRITICAL  alpha  no-leader  voter 2  2026-11-20T05:01:07.345Z\n"
-        "  Nobody leads.\n"
+        "  No leader elected.\n"
         "  since 2026-11-20T05:01:02.345Z, 5.0 s ago, at offset 991\n"
         "  vantage              inside\n"
         "  could_win            no\n"
@@ -69,7 +69,7 @@ def test_a_firing_alert_is_printed_with_evidence_and_remedy() -> None:
 
 def test_a_resolved_alert_is_printed_in_two_lines() -> None:
     one = alert(evidence=EVIDENCE, resolved=True, offset=None)
-    assert printed(one) == (" RESOLVED  alpha  no-leader  voter 2  2026-11-20T05:01:07.345Z\n  Nobody leads.\n\n")
+    assert printed(one) == (" RESOLVED  alpha  no-leader  voter 2  2026-11-20T05:01:07.345Z\n  No leader elected.\n\n")
 
 
 class Terminal(io.StringIO):

@@ -275,7 +275,7 @@ def test_each_contract_of_alerts(validator: Validator) -> None:
         sent_alert("observed-after-it-started", observed_at="2026-11-20T05:01:02.344Z"),
         sent_alert("sent-after-it-was-observed", sent_at=late),
         sent_alert("resolved-follows-firing", resolved=True, at_ms=NOON_MS + 60_000),
-        sent_alert("summary-of-one-line", summary="Nobody leads.\nReally."),
+        sent_alert("summary-of-one-line", summary="No leader elected.\nReally."),
         sent_alert(
             "remedy-can-be-typed", remedy=["kafka-metadata-quorum.sh --bootstrap-controller $CONTROLLER describe"]
         ),

@@ -93,7 +93,7 @@ def test_report_holds_the_ledgers_alerts_up_to_its_end(tmp_path: Path) -> None:
     assert ">Resolved</h3>" in whole.html
     assert "elsewhere" not in whole.html
     assert ">Resolved</h3>" not in middle.html
-    assert "Nobody leads." in middle.html
+    assert "No leader elected." in middle.html
     assert (tmp_path / "ledger.jsonl").read_bytes() == before, "a running job may be writing it"
     ledger.close()
 
@@ -177,8 +177,8 @@ def test_command_writes_one_file_and_prints_its_name(tmp_path: Path, monkeypatch
         ([], "give --checkpoint DIR or --journal DIR"),
         (["--journal", "x", "--checkpoint", "y"], "give --checkpoint DIR or --journal DIR"),
         (["--checkpoint", __file__], "no journal is there"),
-        (["--journal", "x", "--from", "now"], "--from now: expected a TIME as 2026-11-20T08:15:00Z"),
-        (["--journal", "x", "--to", "17"], "--to 17: expected a TIME as 2026-11-20T08:15:00Z"),
+        (["--journal", "x", "--from", "now"], "--from now: expected a TIME such as 2026-11-20T08:15:00Z"),
+        (["--journal", "x", "--to", "17"], "--to 17: expected a TIME such as 2026-11-20T08:15:00Z"),
     ],
 )
 def test_invalid_options_are_reported_in_one_sentence(arguments: list[str], says: str) -> None:

@@ -24,7 +24,7 @@ from rules.model.voter_set import VoterRemoval
 from streaming.replay.contract_violations import ContractViolations
 from streaming.replay.image import Image
 from streaming.replay.invariants import Invariants
-from streaming.replay.leadership import Leadership
+from streaming.replay.leadership_state import Leadership
 from streaming.replay.log import Log, Transaction
 from streaming.replay.machine_state import MachineState
 from streaming.replay.partitions import Partitions, SnapshotOrigin

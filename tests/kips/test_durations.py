@@ -55,8 +55,8 @@ def test_epoch_churn_fires_from_leader_changes_in_the_log_alone() -> None:
 
 
 @pytest.mark.kip("D123")
-@pytest.mark.parametrize(("behind_ms", "told"), [(0, 0), (10_000, 0), (45_000, 1)])
-def test_a_live_broker_with_old_metadata_fires(behind_ms: int, told: int) -> None:
+@pytest.mark.parametrize(("behind_ms", "fires"), [(0, 0), (10_000, 0), (45_000, 1)])
+def test_a_live_broker_with_old_metadata_fires(behind_ms: int, fires: int) -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     script.broker(101, fenced=False)
@@ -67,12 +67,12 @@ def test_a_live_broker_with_old_metadata_fires(behind_ms: int, told: int) -> Non
         script.noops(2)
         apply(replay, [script.read(), script.row(polled)])
 
-    assert len(found(replay.quorum(), "observer-lagging")) == told
+    assert len(found(replay.quorum(), "observer-lagging")) == fires
 
 
 @pytest.mark.kip("K032")
-@pytest.mark.parametrize(("pending_s", "told"), [(45, []), (75, ["firing"])])
-def test_a_pending_voter_change_fires_only_after_its_hold(pending_s: int, told: list[str]) -> None:
+@pytest.mark.parametrize(("pending_s", "fires"), [(45, []), (75, ["firing"])])
+def test_a_pending_voter_change_fires_only_after_its_hold(pending_s: int, fires: list[str]) -> None:
     script, watch = LogScript(), ClusterMonitor(machine(), TrackedConditions(), thresholds_for({}))
     script.leader(1)
     script.kraft(1)
@@ -86,4 +86,4 @@ def test_a_pending_voter_change_fires_only_after_its_hold(pending_s: int, told: 
         rows = [script.read(after_ms=500), script.row(poll(*map(replica, ("1-a", "2-b", "3-c")), *added), after_ms=500)]
         alerts += watch.observe(rows)
 
-    assert [one.state.value for one in alerts if one.rule == "voter-change-stuck"] == told
+    assert [one.state.value for one in alerts if one.rule == "voter-change-stuck"] == fires

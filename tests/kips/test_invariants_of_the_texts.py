@@ -27,7 +27,7 @@ from tests.unit.streaming.replay.log_script import LogScript, apply, machine, po
 RAFT, RECOVERY, STALE = "raft-invariant-broken", "recovery-invariant-broken", "stale-voter-endpoint"
 
 
-def told(quorum: Quorum, rule: str) -> list[str]:
+def findings_of(quorum: Quorum, rule: str) -> list[str]:
     """Returns the findings of the rule as `SEVERITY summary`."""
     found = evaluate(quorum, thresholds_for({})).findings
     return [f"{one.severity} {one.summary}" for one in found if one.rule == rule]
@@ -37,12 +37,12 @@ def told(quorum: Quorum, rule: str) -> list[str]:
 def test_two_leader_change_records_of_one_epoch_with_two_leaders_are_critical() -> None:
     script, replay = LogScript(), machine()
     script.leader(1, epoch=5)
-    assert told(apply(replay, [script.read()]), RAFT) == []
+    assert findings_of(apply(replay, [script.read()]), RAFT) == []
     script.leader(1, epoch=6)
-    assert told(apply(replay, [script.read()]), RAFT) == []
+    assert findings_of(apply(replay, [script.read()]), RAFT) == []
     script.leader(2)
 
-    (said,) = told(apply(replay, [script.read()]), RAFT)
+    (said,) = findings_of(apply(replay, [script.read()]), RAFT)
 
     assert said.startswith("critical An epoch had two leaders")
     assert "epoch 6 has two leaders: controller 1, then controller 2" in said
@@ -53,7 +53,7 @@ def test_a_controller_that_leads_an_older_epoch_than_it_led_before_is_critical()
     script, replay = LogScript(), machine()
     quorum = apply(replay, [script.row(poll(replica("1-a"), epoch=epoch)) for epoch in (5, 4)])
 
-    (said,) = told(quorum, RAFT)
+    (said,) = findings_of(quorum, RAFT)
 
     assert said.startswith("critical The leader epoch went back")
 
@@ -61,12 +61,12 @@ def test_a_controller_that_leads_an_older_epoch_than_it_led_before_is_critical()
 @pytest.mark.kip("A041", "K044")
 def test_the_reported_high_watermark_never_decreases_and_a_decrease_fires() -> None:
     script, replay = LogScript(), machine()
-    assert told(apply(replay, [script.row(poll(replica("1-a"), hw=hw)) for hw in (40, 50)]), RAFT) == []
+    assert findings_of(apply(replay, [script.row(poll(replica("1-a"), hw=hw)) for hw in (40, 50)]), RAFT) == []
 
     quorum = apply(replay, [script.row(poll(replica("1-a"), hw=40))])
 
     assert quorum.high_watermark == 50
-    (said,) = told(quorum, RAFT)
+    (said,) = findings_of(quorum, RAFT)
     assert said.startswith("critical The high watermark went back")
 
 
@@ -81,7 +81,7 @@ def test_a_new_leaders_high_watermark_is_unknown_or_covers_all_committed_records
 
     elected = poll(replica("1-a"), replica("2-b"), leader=2, epoch=2, hw=high_watermark)
 
-    assert len(told(apply(replay, [script.row(elected)]), RAFT)) == breaches
+    assert len(findings_of(apply(replay, [script.row(elected)]), RAFT)) == breaches
 
 
 @pytest.mark.kip("D043")
@@ -118,7 +118,7 @@ def recovering() -> tuple[LogScript, Machine]:
 @pytest.mark.kip("B005", "B009")
 def test_more_than_one_in_sync_replica_after_an_unclean_election_is_a_violation() -> None:
     _, replay = recovering()
-    assert told(replay.quorum(), RECOVERY) == []
+    assert findings_of(replay.quorum(), RECOVERY) == []
 
     script, replay = LogScript(), machine()
     script.leader(1)
@@ -126,7 +126,7 @@ def test_more_than_one_in_sync_replica_after_an_unclean_election_is_a_violation(
     script.partition("orders", 0, 101, 102, 103)
     script.change("orders", 0, isr=(102, 103), leader=102, recovering=True)
 
-    assert len(told(apply(replay, [script.read()]), RECOVERY)) == 1
+    assert len(findings_of(apply(replay, [script.read()]), RECOVERY)) == 1
 
 
 @pytest.mark.kip("B009", "B042", "B051", "K047")
@@ -135,7 +135,7 @@ def test_the_isr_may_grow_only_with_the_record_that_ends_recovery(recovered: boo
     script, replay = recovering()
     script.change("orders", 0, isr=(102, 103), recovering=recovered)
 
-    assert len(told(apply(replay, [script.read()]), RECOVERY)) == breaches
+    assert len(findings_of(apply(replay, [script.read()]), RECOVERY)) == breaches
 
 
 @pytest.mark.kip("B010", "B040", "K047")
@@ -147,7 +147,7 @@ def test_another_leader_of_a_recovering_partition_is_elected_uncleanly(isr: tupl
     quorum = apply(replay, [script.read()])
 
     assert quorum.recovering[0].leader == 103, "and it stays RECOVERING"
-    assert len(told(quorum, RECOVERY)) == breaches
+    assert len(findings_of(quorum, RECOVERY)) == breaches
 
 
 @pytest.mark.kip("B041")
@@ -161,7 +161,7 @@ def test_the_same_leader_may_return_from_its_isr_of_one_and_is_still_recovering(
     quorum = apply(replay, [script.read()])
 
     assert quorum.recovering[0].leader == NodeId(102)
-    assert told(quorum, RECOVERY) == []
+    assert findings_of(quorum, RECOVERY) == []
 
 
 @pytest.mark.kip("E010", "E093")

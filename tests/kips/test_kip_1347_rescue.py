@@ -34,12 +34,12 @@ def stopped(tmp_path: Path) -> Path:
     return stopped_quorum(tmp_path)
 
 
-def made(folder: Path, *nodes: int, wanted: str | None = NEW) -> RescuePlan:
+def rescue_plan(folder: Path, *nodes: int, wanted: str | None = NEW) -> RescuePlan:
     return make_plan([replay_log_dir(folder / f"node-{node}") for node in nodes], wanted)
 
 
-def warned(made: RescuePlan, *words: str) -> bool:
-    return any(all(word in warning for word in words) for warning in made.warnings)
+def has_warning(rescue_plan: RescuePlan, *words: str) -> bool:
+    return any(all(word in warning for word in words) for warning in rescue_plan.warnings)
 
 
 def rewritten(path: Path, old: bytes, new: bytes) -> None:
@@ -57,7 +57,7 @@ def rewritten(path: Path, old: bytes, new: bytes) -> None:
 @pytest.mark.kip("E021", "E075")
 def test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing(stopped: Path) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in stopped.rglob("*"))
-    found = made(stopped, 2)
+    found = rescue_plan(stopped, 2)
 
     assert found.provided is not None
     lines = [*planning.transcript(found.disks[0], found.provided)]
@@ -75,15 +75,15 @@ def test_the_dry_run_prints_every_line_of_the_override_and_writes_nothing(stoppe
         "Would create complete snapshot at offset 61, epoch 1 with updated VotersRecord",
         "Would be called: 00000000000000000061-0000000001.checkpoint",
     ]
-    said: dict[str, Any] = plan_json(found)
-    assert (said["outcome"], said["written"]) == ("passed", False)
+    warning: dict[str, Any] = plan_json(found)
+    assert (warning["outcome"], warning["written"]) == ("passed", False)
     assert sorted((path, path.stat().st_mtime_ns) for path in stopped.rglob("*")) == before
 
 
 @pytest.mark.kip("E029")
 def test_only_new_endpoints_are_accepted(stopped: Path) -> None:
     def outcome(wanted: str) -> object:
-        return plan_json(made(stopped, 1, wanted=wanted))["outcome"]
+        return plan_json(rescue_plan(stopped, 1, wanted=wanted))["outcome"]
 
     assert outcome(RECORDED) == "no-change", (
         "the state is snapshot and log: the newest endpoints, not the formatted ones"
@@ -91,7 +91,7 @@ def test_only_new_endpoints_are_accepted(stopped: Path) -> None:
     assert outcome(RECORDED.replace("28223", "23627")) == "passed"
     assert outcome(RECORDED.rpartition(",")[0]) == "rejected"
     assert outcome(RECORDED.replace(DIRECTORIES[3], "Q6ZWoxLOS3O_aT7VKTK-sA")) == "rejected"
-    assert [*steps(made(stopped, 1, wanted=RECORDED))] == [], "nothing is to be done"
+    assert [*steps(rescue_plan(stopped, 1, wanted=RECORDED))] == [], "nothing is to be done"
 
 
 @pytest.mark.kip("E043", "E044")
@@ -143,7 +143,7 @@ def test_a_snapshot_is_named_by_the_end_offset_and_epoch_of_its_log(stopped: Pat
     then = replay_log_dir(stopped / "node-1", AtOffset(offset=Offset(36))).contents
 
     assert checkpoint_name(then.end_offset, then.epoch or 0) == SNAPSHOT
-    assert [one.snapshot for one in made(stopped, 2, 3).disks] == [
+    assert [one.snapshot for one in rescue_plan(stopped, 2, 3).disks] == [
         "00000000000000000061-0000000001.checkpoint",
         "00000000000000000057-0000000001.checkpoint",
     ]
@@ -151,16 +151,16 @@ def test_a_snapshot_is_named_by_the_end_offset_and_epoch_of_its_log(stopped: Pat
 
 @pytest.mark.kip("E051")
 def test_different_log_ends_and_possibly_uncommitted_records_are_reported(stopped: Path) -> None:
-    found = made(stopped, 2, 3)
+    found = rescue_plan(stopped, 2, 3)
 
-    assert warned(found, "the logs end at different offsets", "2 at 61", "3 at 57")
-    assert warned(found, "records from offset 37 to 60 may be uncommitted")
+    assert has_warning(found, "the logs end at different offsets", "2 at 61", "3 at 57")
+    assert has_warning(found, "records from offset 37 to 60 may be uncommitted")
     assert found.survival is not None
     assert [one.id for one in found.survival.best] == [2]
     assert found.survival.holds_all_committed
-    alone = made(stopped, 3)
-    assert warned(alone, "1 voter's disk of 3", "2 are needed", DIRECTORIES[1], DIRECTORIES[2])
-    assert warned(alone, "these voters are not a majority")
+    alone = rescue_plan(stopped, 3)
+    assert has_warning(alone, "1 voter's disk of 3", "(2 needed)", DIRECTORIES[1], DIRECTORIES[2])
+    assert has_warning(alone, "these voters are not a majority")
 
 
 def test_a_damaged_log_does_not_count_as_evidence_of_committed_records(stopped: Path) -> None:
@@ -169,12 +169,12 @@ def test_a_damaged_log_does_not_count_as_evidence_of_committed_records(stopped: 
     third = [batch for batch in scan(content) if isinstance(batch, RecordBatch)][3]
     log.write_bytes(content[: third.position + 70] + b"\xff" + content[third.position + 71 :])
 
-    found = made(stopped, 1, 2)
+    found = rescue_plan(stopped, 1, 2)
 
     assert found.survival is not None
     assert [one.id for one in found.survival.best] == [2]
     assert not found.survival.holds_all_committed
-    assert warned(found, "2 voter's disks of 3 do not prove", f"damaged: 1-{DIRECTORIES[1]}")
+    assert has_warning(found, "2 voter's disks of 3 do not prove", f"damaged: 1-{DIRECTORIES[1]}")
 
 
 @pytest.mark.kip("E036")
@@ -183,12 +183,12 @@ def test_a_broker_has_the_same_voters_as_the_controllers(stopped: Path) -> None:
 
     assert broker.contents.voter_sets[-1].voters.voters == controller.contents.voter_sets[-1].voters.voters
     assert broker.machine.quorum().committed == controller.machine.quorum().committed is not None
-    assert not any(one.is_voter for one in made(stopped, 101).disks)
+    assert not any(one.is_voter for one in rescue_plan(stopped, 101).disks)
 
 
 @pytest.mark.kip("E037", "E038", "E039", "E057", "E070")
 def test_the_steps_stop_all_controllers_and_then_override_controllers_before_brokers(stopped: Path) -> None:
-    lines = [*steps(made(stopped, 1, 2, 3, 101))]
+    lines = [*steps(rescue_plan(stopped, 1, 2, 3, 101))]
 
     command = (
         "kafka-storage.sh format --cluster-id vUKL8329QBu98AEWDcwiEw --config $NODE_PROPERTIES "
@@ -197,8 +197,8 @@ def test_the_steps_stop_all_controllers_and_then_override_controllers_before_bro
     assert [at for at, line in enumerate(lines) if line == command] == [5, 8], "controllers, then brokers"
     assert "Stop every controller (1, 2 and 3), all of them before the first one" in lines[1]
     assert "Start all controllers" in lines[6]
-    assert "Brokers (101 among them) hold the old voters and connect to them, whatever their configuration says" in lines[7]
-    assert "__cluster_metadata-0 removed" in lines[9]
+    assert "Brokers (101 among them) hold the old voters and connect to them, whatever their configuration" in lines[7]
+    assert "remove __cluster_metadata-0 while it is stopped" in lines[9]
     assert all(line == command or line.startswith("# ") for line in lines)
 
 
@@ -212,27 +212,32 @@ def test_an_incomplete_override_is_reported_as_different_endpoints(stopped: Path
     end = next(batch.position for batch in scan(content) if isinstance(batch, RecordBatch) and batch.base_offset == 36)
     log.write_bytes(content[:end])
 
-    assert not warned(made(stopped, 1, 2, 3), "the nodes hold different")
-    assert warned(
-        made(stopped, 1, 2, 101), "hold different endpoints", "1 and 2: 1@127.0.0.1:28223", "101: 1@127.0.0.1:23627"
+    assert not has_warning(rescue_plan(stopped, 1, 2, 3), "the nodes hold different")
+    assert has_warning(
+        rescue_plan(stopped, 1, 2, 101),
+        "hold different endpoints",
+        "1 and 2: 1@127.0.0.1:28223",
+        "101: 1@127.0.0.1:23627",
     )
 
 
 @pytest.mark.kip("E078")
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "warning"),
     [
         (b"127.0.0.1", b"127.0.0.9", "an override was done already"),
         (b"\0\0\0\x02\xc0\xfb\xc7", b"\0\0\0\x02\xc0\xfb\xc8", "CRITICAL: 2-wPvHPGZoRSmdGaO9smPpMQ"),
     ],
     ids=["endpoints", "a directory id"],
 )
-def test_voters_that_a_snapshot_changed_are_reported(stopped: Path, old: bytes, new: bytes, said: str) -> None:
-    assert not warned(made(stopped, 2), "than the log below it")
+def test_voters_that_a_snapshot_changed_are_reported(stopped: Path, old: bytes, new: bytes, warning: str) -> None:
+    assert not has_warning(rescue_plan(stopped, 2), "than the log below it")
 
     rewritten(stopped / "node-2" / PARTITION / SNAPSHOT, old, new)
 
-    assert warned(made(stopped, 2), "snapshot that ends at offset 37", "than the log below it", said.split(": ")[0])
+    assert has_warning(
+        rescue_plan(stopped, 2), "snapshot that ends at offset 37", "than the log below it", warning.split(": ")[0]
+    )
 
 
 @pytest.mark.kip("E009")
@@ -244,7 +249,7 @@ def test_a_renamed_domain_is_reported_as_the_one_cause(stopped: Path) -> None:
         (stopped / f"node-{node}" / PARTITION / "00000000000000000000.log").write_bytes(b"")
         (stopped / f"node-{node}" / PARTITION / SNAPSHOT).unlink(missing_ok=True)
 
-    assert warned(made(stopped, 1, 2, 3, wanted=renamed), "all names change from a.local to b.local")
+    assert has_warning(rescue_plan(stopped, 1, 2, 3, wanted=renamed), "all names change from a.local to b.local")
 
 
 @pytest.mark.kip("E009")
@@ -302,13 +307,13 @@ def test_a_static_quorum_has_nothing_to_override(tmp_path: Path) -> None:
 
 def test_disks_of_different_clusters_or_versions_are_refused(stopped: Path) -> None:
     with pytest.raises(UsageError, match="is given twice"):
-        made(stopped, 2, 2)
+        rescue_plan(stopped, 2, 2)
     with pytest.raises(UsageError, match="--initial-controllers: 'x' is not ID@HOST:PORT:DIRECTORY_ID"):
-        made(stopped, 2, wanted="x")
+        rescue_plan(stopped, 2, wanted="x")
     meta = stopped / "node-3" / "meta.properties"
     meta.write_text(meta.read_text().replace("vUKL8329QBu98AEWDcwiEw", "another"))
     with pytest.raises(UsageError, match="the disks belong to 2 clusters"):
-        made(stopped, 2, 3)
+        rescue_plan(stopped, 2, 3)
     shutil.rmtree(stopped / "node-1" / PARTITION)
     with pytest.raises(UsageError, match="no metadata log is in"):
-        made(stopped, 1)
+        rescue_plan(stopped, 1)

@@ -72,7 +72,7 @@ def test_a_fetch_response_has_log_start_high_watermark_and_records() -> None:
     assert (said.start_offset, said.high_watermark, said.records) == (2, 5, records)
 
 
-def asked(cluster_id: str | None) -> Any:
+def request_with(cluster_id: str | None) -> Any:
     request = fetch_request(
         cluster_id=cluster_id,
         leader_epoch=7,
@@ -87,8 +87,8 @@ def asked(cluster_id: str | None) -> Any:
 
 @pytest.mark.kip("D031", "D092")
 def test_a_fetch_without_a_known_cluster_id_sends_none() -> None:
-    assert asked(None).cluster_id is None
-    assert asked("the-cluster").cluster_id == "the-cluster"
+    assert request_with(None).cluster_id is None
+    assert request_with("the-cluster").cluster_id == "the-cluster"
 
 
 @pytest.mark.kip("A115", "D084", "K019")

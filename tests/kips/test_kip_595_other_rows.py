@@ -22,7 +22,7 @@ TOPICS = FetchResponse.FetchableTopicResponse
 PARTITION = TOPICS.PartitionData
 
 
-def answered(*topics: tuple[UUID, list[tuple[int, int]]]) -> Any:
+def response_with(*topics: tuple[UUID, list[tuple[int, int]]]) -> Any:
     """Returns a response with these topics, their partitions and high watermarks."""
     responses = [
         TOPICS(
@@ -43,9 +43,9 @@ def answered(*topics: tuple[UUID, list[tuple[int, int]]]) -> Any:
 def test_the_metadata_partition_is_selected_from_several_partitions() -> None:
     metadata, other = UUID(int=1), UUID(int=7)
 
-    assert parse_fetch(answered((metadata, [(1, 11), (0, 10)]))).high_watermark == 10
-    assert parse_fetch(answered((other, [(0, 99)]), (metadata, [(0, 10)]))).high_watermark == 10
-    for foreign in (answered((other, [(0, 99)])), answered((metadata, [(1, 11)])), answered()):
+    assert parse_fetch(response_with((metadata, [(1, 11), (0, 10)]))).high_watermark == 10
+    assert parse_fetch(response_with((other, [(0, 99)]), (metadata, [(0, 10)]))).high_watermark == 10
+    for foreign in (response_with((other, [(0, 99)])), response_with((metadata, [(1, 11)])), response_with()):
         with pytest.raises(ObservationError, match="does not contain the partition"):
             parse_fetch(foreign)
 
@@ -56,21 +56,26 @@ def test_offset_out_of_range_is_reported_and_truncates_nothing() -> None:
     tail = CommitBuffer(LogPosition(offset=0, epoch=0))
     tail.accept(parse_fetch(answer(records=batch(0, 3, epoch=1))), now_ms=0)
 
-    with pytest.raises(ObservationError) as told:
+    with pytest.raises(ObservationError) as problem:
         parse_fetch(answer(error=1))
 
-    assert (told.value.reason, told.value.detail) == (Reason.UNSUPPORTED, "Fetch: error 1 (OffsetOutOfRangeError)")
+    assert (problem.value.reason, problem.value.detail) == (
+        Reason.UNSUPPORTED,
+        "Fetch: error 1 (OffsetOutOfRangeError)",
+    )
     assert tail.next_offset == 3
 
 
 @pytest.mark.kip("D040")
 def test_an_inconsistent_voter_set_is_a_reason_of_monitor_blind() -> None:
-    told = error_from_code(94, "Fetch")
-    assert told.detail == "Fetch: error 94 (InconsistentVoterSetError)"
+    problem = error_from_code(94, "Fetch")
+    assert problem.detail == "Fetch: error 94 (InconsistentVoterSetError)"
     script, replay = LogScript(), machine()
-    unseen = ObservationFailed(source=ObservationSource.LOG, endpoint="c1:9093", reason=told.reason, detail=told.detail)
+    observation_failed = ObservationFailed(
+        source=ObservationSource.LOG, endpoint="c1:9093", reason=problem.reason, detail=problem.detail
+    )
 
-    quorum = apply(replay, [script.row(unseen) for _ in range(60)])
+    quorum = apply(replay, [script.row(observation_failed) for _ in range(60)])
 
     (finding,) = (one for one in evaluate(quorum, thresholds_for({})).findings if one.rule == "monitor-blind")
     assert "InconsistentVoterSetError" in str(finding.evidence)

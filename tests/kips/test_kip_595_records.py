@@ -125,7 +125,9 @@ def test_no_result_depends_on_directory_ids_in_a_leader_change() -> None:
     assert without == with_them
 
 
-def answered(records: bytes, *, epoch: int, high_watermark: int, diverging: SnapshotId | None = None) -> FetchResult:
+def fetch_result(
+    records: bytes, *, epoch: int, high_watermark: int, diverging: SnapshotId | None = None
+) -> FetchResult:
     return FetchResult(
         error=0,
         leader_id=1,
@@ -162,13 +164,13 @@ def test_a_voter_set_that_is_truncated_was_never_committed() -> None:
     tail, replay = CommitBuffer(LogPosition(offset=0, epoch=0)), machine()
     first = batch([voters_record(1, 2, 3)])
     cut = batch([voters_record(1, 2, 3, 4)], base_offset=1)
-    take(tail, replay, answered(first + cut, epoch=1, high_watermark=1), 1)
+    take(tail, replay, fetch_result(first + cut, epoch=1, high_watermark=1), 1)
     assert tail.next_offset == 2, "the change was received"
     assert voting(replay) == [1, 2, 3]
 
-    take(tail, replay, answered(b"", epoch=2, high_watermark=1, diverging=SnapshotId(end_offset=1, epoch=1)), 2)
+    take(tail, replay, fetch_result(b"", epoch=2, high_watermark=1, diverging=SnapshotId(end_offset=1, epoch=1)), 2)
     other = batch([voters_record(1, 2)], base_offset=1, epoch=2)
-    take(tail, replay, answered(other, epoch=2, high_watermark=2), 3)
+    take(tail, replay, fetch_result(other, epoch=2, high_watermark=2), 3)
 
     assert voting(replay) == [1, 2], "what took its place counts, once it is committed"
 

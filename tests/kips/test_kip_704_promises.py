@@ -48,10 +48,10 @@ def later(script: LogScript, replay: Machine, after_ms: int) -> Quorum:
 
 
 @pytest.mark.kip("B004", "B036")
-@pytest.mark.parametrize(("told", "states"), [(True, 1), (None, 0)])
-def test_the_record_of_an_unclean_election_sets_recovering(told: bool | None, states: int) -> None:
+@pytest.mark.parametrize(("recovering_in_record", "states"), [(True, 1), (None, 0)])
+def test_the_record_of_an_unclean_election_sets_recovering(recovering_in_record: bool | None, states: int) -> None:
     script, replay = written()
-    script.change("orders", 0, isr=(102,), leader=102, recovering=told)
+    script.change("orders", 0, isr=(102,), leader=102, recovering=recovering_in_record)
 
     quorum = apply(replay, [script.read()])
 

@@ -31,7 +31,7 @@ def voters_of(*listeners: tuple[str, str, int]) -> dict[str, Any]:
     return {"version": 0, "voters": [voter]}
 
 
-def shown(value: bytes | tuple[bytes, bytes]) -> dict[str, Any]:
+def decoded(value: bytes | tuple[bytes, bytes]) -> dict[str, Any]:
     """Returns one record as `kraftwatch decode` prints it."""
     (entry,) = (one for one in dump_records(batch([value])) if isinstance(one, DumpedRecord))
     assert entry.data is not None
@@ -51,7 +51,9 @@ def test_a_voter_has_several_listeners_by_name_and_ports_above_32767() -> None:
 
 @pytest.mark.kip("A056", "C002")
 def test_the_released_voters_record_is_the_whole_set_with_directory_ids_and_versions() -> None:
-    record = shown(control(6, written(record_schemas().control[6].versions[0], voters_of(("CONTROLLER", "c1", 9093)))))
+    record = decoded(
+        control(6, written(record_schemas().control[6].versions[0], voters_of(("CONTROLLER", "c1", 9093))))
+    )
 
     assert record["voters"] == [
         {
@@ -73,8 +75,8 @@ def test_the_security_protocol_of_a_listener_is_only_in_the_registration() -> No
         "end_points": [listener],
         "features": [],
     }
-    registered = shown(data(27, 0, written(record_schemas().records[27].versions[0], fields)))
-    recorded = shown(
+    registered = decoded(data(27, 0, written(record_schemas().records[27].versions[0], fields)))
+    recorded = decoded(
         control(6, written(record_schemas().control[6].versions[0], voters_of(("CONTROLLER", "c1", 9093))))
     )
 
@@ -165,6 +167,6 @@ def test_a_broker_registration_lists_its_log_directory_ids() -> None:
     layout = record_schemas().records[0].versions[4]
     fields: dict[str, Any] = {field.name: [] if "array" in field.type.name else 0 for field in layout.fields}
     given = {"broker_id": 101, "incarnation_id": UUID, "rack": None, "log_dirs": [bytes([1] * 16), bytes([2] * 16)]}
-    registered = shown(data(0, 4, written(layout, {**fields, **given, "cordoned_log_dirs": None})))
+    registered = decoded(data(0, 4, written(layout, {**fields, **given, "cordoned_log_dirs": None})))
 
     assert (registered["brokerId"], len(set(registered["logDirs"]))) == (101, 2)

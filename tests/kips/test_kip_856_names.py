@@ -17,7 +17,7 @@ from rules.model.identifiers import DirectoryId, NodeId, ReplicaKey
 from streaming.rescue.rescue_plan import make_plan
 from streaming.status.from_log_dir import replay_log_dir
 from tests.kips.test_kip_595_records import events, voters_record
-from tests.kips.test_kip_853_voter_endpoints import shown
+from tests.kips.test_kip_853_voter_endpoints import decoded
 from tests.unit.connectors.logdir.log_dirs import stopped_quorum
 from tests.unit.connectors.metadata.metadata_bytes import batch, control
 from tests.unit.connectors.metadata.metadata_record_schemas import written
@@ -44,7 +44,7 @@ def test_directory_id_voter_directory_id_and_voted_directory_id_name_one_replica
 @pytest.mark.kip("A079")
 @pytest.mark.parametrize(("version", "carried"), [(13, False), (14, False), (16, False), (17, True), (18, True)])
 def test_a_fetch_has_a_directory_id_from_version_17_on_and_the_monitors_has_none(version: int, carried: bool) -> None:
-    """The text has it in version 14; in released Kafka it is a tagged field of version 17. The monitor fetches without one."""
+    """The text has it in version 14; released Kafka as a tagged field of version 17. The monitor sends none."""
     request = fetch_request(
         cluster_id=None, leader_epoch=1, offset=0, last_epoch=0, high_watermark=None, max_wait_ms=1, max_bytes=1
     )
@@ -85,7 +85,7 @@ def test_a_leader_change_has_leader_voters_and_granting_voters_with_directory_id
         if version == 0:
             del one["voter_directory_id"], two["voter_directory_id"]
         fields = {"version": version, "leader_id": 2, "voters": [one, two], "granting_voters": [two]}
-        record = shown(control(2, written(record_schemas().control[2].versions[version], fields)))
+        record = decoded(control(2, written(record_schemas().control[2].versions[version], fields)))
         return {name: record[name] for name in ("leaderId", "voters", "grantingVoters")}
 
     assert said(0) == {"leaderId": 2, "voters": [{"voterId": 1}, {"voterId": 2}], "grantingVoters": [{"voterId": 2}]}

@@ -19,10 +19,10 @@ from tests.unit.streaming.replay.log_script import LogScript, apply, machine, po
 
 @pytest.mark.kip("A019", "K033")
 @pytest.mark.parametrize(
-    ("following", "told"),
+    ("following", "fires"),
     [("1-a 2-b", 0), ("1-a 2-b 3-c 4-d", 0), ("1-a", 1), ("1-a 4-d 5-e", 1), ("1-a 2-b 3-c 4-d 5-e", 1)],
 )
-def test_a_change_of_several_voters_is_replayed_and_fires(following: str, told: int) -> None:
+def test_a_change_of_several_voters_is_replayed_and_fires(following: str, fires: int) -> None:
     script, replay = LogScript(), machine()
     script.leader(1)
     script.kraft(1)
@@ -34,7 +34,7 @@ def test_a_change_of_several_voters_is_replayed_and_fires(following: str, told: 
 
     assert quorum.committed is not None
     assert len(quorum.committed.voters) == len(following.split()), "it is no decode error"
-    assert len(findings(quorum, "forced-reconfiguration")) == told
+    assert len(findings(quorum, "forced-reconfiguration")) == fires
 
 
 @pytest.mark.kip("A024", "A026")
@@ -87,37 +87,39 @@ def test_while_a_change_is_pending_every_remedy_says_to_start_no_other() -> None
     assert "# Do not start another change of the voter set until this one is committed or dropped" in stuck.remedy
 
 
-def watched(script: LogScript, watch: ClusterMonitor, polled: QuorumPolled, *, seconds: int = 1) -> list[Alert]:
+def alerts_while_polled(
+    script: LogScript, monitor: ClusterMonitor, polled: QuorumPolled, *, seconds: int = 1
+) -> list[Alert]:
     """Returns the alerts while the log continues with NoOp records and polls return `polled`."""
-    told: list[Alert] = []
+    fires: list[Alert] = []
     for _ in range(seconds):
         script.noops(2)
-        told += watch.observe([script.read(after_ms=500), script.row(polled, after_ms=500)])
-    return told
+        fires += monitor.observe([script.read(after_ms=500), script.row(polled, after_ms=500)])
+    return fires
 
 
 def three_voters() -> tuple[LogScript, ClusterMonitor]:
-    script, watch = LogScript(), ClusterMonitor(machine(), TrackedConditions(), thresholds_for({}))
+    script, monitor = LogScript(), ClusterMonitor(machine(), TrackedConditions(), thresholds_for({}))
     script.leader(1)
     script.kraft(1)
     script.voters("1-a", "2-b", "3-c")
-    assert watched(script, watch, poll(*map(replica, ("1-a", "2-b", "3-c"))), seconds=10) == []
-    return script, watch
+    assert alerts_while_polled(script, monitor, poll(*map(replica, ("1-a", "2-b", "3-c"))), seconds=10) == []
+    return script, monitor
 
 
 @pytest.mark.kip("A027", "A076")
 def test_the_removal_of_the_leader_fires_no_alert() -> None:
-    script, watch = three_voters()
+    script, monitor = three_voters()
     two = tuple(map(replica, ("2-b", "3-c")))
     leads_on = replace(poll(*two), observers=(replica("1-a"),))
-    told = watched(script, watch, leads_on, seconds=2)
+    fires = alerts_while_polled(script, monitor, leads_on, seconds=2)
     script.voters("2-b", "3-c")
-    told += watched(script, watch, leads_on)
+    fires += alerts_while_polled(script, monitor, leads_on)
     script.leader(2, epoch=2)
-    told += watched(script, watch, poll(*two, leader=2, epoch=2), seconds=150)
+    fires += alerts_while_polled(script, monitor, poll(*two, leader=2, epoch=2), seconds=150)
 
-    assert told == []
-    quorum = watch.machine.quorum()
+    assert fires == []
+    quorum = monitor.machine.quorum()
     assert (quorum.leader_id, quorum.leader_epoch) == (2, 2)
     assert [one.key.id for one in quorum.removals] == [1]
 
@@ -143,11 +145,11 @@ def test_an_addition_fires_no_alert_from_catch_up_to_commit() -> None:
 
 
 @pytest.mark.kip("A071")
-@pytest.mark.parametrize(("seconds", "told"), [(45, []), (75, ["voter-change-stuck"])])
-def test_a_new_voter_that_cannot_fetch_fires_only_after_its_hold(seconds: int, told: list[str]) -> None:
-    script, watch = three_voters()
+@pytest.mark.parametrize(("seconds", "fires"), [(45, []), (75, ["voter-change-stuck"])])
+def test_a_new_voter_that_cannot_fetch_fires_only_after_its_hold(seconds: int, fires: list[str]) -> None:
+    script, monitor = three_voters()
     unheard = Replica(key=replica("4-d").key, log_end_offset=None, last_fetch_ms=None, last_caught_up_ms=None)
 
-    alerts = watched(script, watch, poll(*map(replica, ("1-a", "2-b", "3-c")), unheard), seconds=seconds)
+    alerts = alerts_while_polled(script, monitor, poll(*map(replica, ("1-a", "2-b", "3-c")), unheard), seconds=seconds)
 
-    assert [alert.rule for alert in alerts] == told
+    assert [alert.rule for alert in alerts] == fires

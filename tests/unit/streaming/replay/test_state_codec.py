@@ -134,7 +134,7 @@ def test_topics_of_version_1_are_read_with_unknown_epochs() -> None:
 
 
 def test_an_idle_quorum_is_a_small_blob() -> None:
-    """Nine replicas polled for ten minutes, forty brokers, a thousand partitions: the bytes that a micro-batch rewrites."""
+    """Nine replicas polled for ten minutes, forty brokers, 1,000 partitions: a micro-batch rewrites these bytes."""
     script, replay = LogScript(), machine()
     script.leader(1)
     for node in range(40):

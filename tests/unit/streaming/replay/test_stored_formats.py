@@ -17,7 +17,7 @@ from connectors.observation import ObservationKind
 from rules.alert import Alert
 from rules.model.identifiers import Endpoint, Millis, NodeId
 from rules.model.quorum import Quorum
-from streaming.data_quality.quarantine_report import held
+from streaming.data_quality.quarantine_report import quarantined_items
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.unit.streaming.replay.stored_checkpoint import (
@@ -171,7 +171,7 @@ def test_gatherer_knows_the_endpoints(checkpoint: Checkpoint) -> None:
 
 
 def test_other_files_are_read(checkpoint: Checkpoint) -> None:
-    (undecodable,) = held(checkpoint.quarantine)
+    (undecodable,) = quarantined_items(checkpoint.quarantine)
     stats = json.loads((checkpoint.logs / "gather-stats.json").read_text())
 
     assert checkpoint.cluster_ids() == CLUSTER_IDS

@@ -118,14 +118,14 @@ class _Adapter(HTTPAdapter):
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         deadline = self._deadline
 
-        class Connection(HTTPConnection):
+        class SupervisedConnection(HTTPConnection):
             def connect(self) -> None:
                 super().connect()
                 if self.sock is not None:
                     deadline.supervise(self.sock)
 
         class Pool(HTTPConnectionPool):
-            ConnectionCls = Connection
+            ConnectionCls = SupervisedConnection
 
         if self._secure:
             # Only here: loading all authorities takes longer than a request on a local network.

@@ -22,7 +22,7 @@ def replica(node: int) -> ReplicaKey:
     return ReplicaKey(id=NodeId(node), directory_id=DirectoryId(f"dir{node}"))
 
 
-class Quorum:
+class VotingQuorum:
     """Controllers 1, 2 and 3 are voters, 4 is none. No controller leads; messages are collected, not delivered."""
 
     def __init__(self, *, records: int = 5, epoch: int = 3) -> None:
@@ -71,7 +71,7 @@ class Quorum:
 
 @pytest.mark.kip("D025", "D050")
 def test_a_voter_votes_once_per_epoch_or_again_for_the_same_candidate() -> None:
-    quorum = Quorum()
+    quorum = VotingQuorum()
 
     assert quorum.grants_vote(replica(2))
     assert quorum.grants_vote(replica(2)), "the response may have been lost"
@@ -81,7 +81,7 @@ def test_a_voter_votes_once_per_epoch_or_again_for_the_same_candidate() -> None:
 
 @pytest.mark.kip("D050")
 def test_an_older_epoch_is_rejected_and_a_newer_one_is_adopted_even_with_a_rejection() -> None:
-    quorum = Quorum(epoch=7)
+    quorum = VotingQuorum(epoch=7)
 
     assert not quorum.grants_vote(replica(2), epoch=6, last_epoch=7)
     assert quorum.node(1).epoch == 7
@@ -95,12 +95,12 @@ def test_an_older_epoch_is_rejected_and_a_newer_one_is_adopted_even_with_a_rejec
     ("last_epoch", "end", "granted"), [(3, 5, True), (3, 4, False), (2, 50, False), (4, 1, True), (3, 6, True)]
 )
 def test_the_last_epoch_decides_the_vote_and_then_the_log_length(last_epoch: int, end: int, granted: bool) -> None:
-    assert Quorum().grants_vote(replica(2), last_epoch=last_epoch, end=end) is granted
+    assert VotingQuorum().grants_vote(replica(2), last_epoch=last_epoch, end=end) is granted
 
 
 @pytest.mark.kip("D025", "D050")
 def test_a_vote_survives_a_restart() -> None:
-    quorum = Quorum()
+    quorum = VotingQuorum()
     assert quorum.grants_vote(replica(2))
 
     quorum.node(1).start(NOW_MS)
@@ -111,13 +111,13 @@ def test_a_vote_survives_a_restart() -> None:
 @pytest.mark.kip("D051", "K007")
 def test_a_voter_votes_for_a_candidate_outside_its_voter_set() -> None:
     """KIP-853: its own voter set may be the older one, and a refusal could leave the quorum without a leader."""
-    quorum = Quorum()
+    quorum = VotingQuorum()
     assert STRANGER not in quorum.node(1).log.keys
 
     assert quorum.grants_vote(STRANGER)
 
 
-def messages_of_unanswered(quorum: Quorum, number: int, *, until_ms: int) -> list[Message]:
+def messages_of_unanswered(quorum: VotingQuorum, number: int, *, until_ms: int) -> list[Message]:
     """Returns the messages of a controller that starts and gets no response until then."""
     messages: list[Message] = []
     quorum.node(number).start(NOW_MS)
@@ -129,8 +129,8 @@ def messages_of_unanswered(quorum: Quorum, number: int, *, until_ms: int) -> lis
 
 @pytest.mark.kip("D095")
 def test_a_starting_voter_fetches_before_it_requests_votes() -> None:
-    early = messages_of_unanswered(Quorum(), 1, until_ms=FETCH_TIMEOUT_MS)
-    whole = messages_of_unanswered(Quorum(), 1, until_ms=4 * FETCH_TIMEOUT_MS)
+    early = messages_of_unanswered(VotingQuorum(), 1, until_ms=FETCH_TIMEOUT_MS)
+    whole = messages_of_unanswered(VotingQuorum(), 1, until_ms=4 * FETCH_TIMEOUT_MS)
 
     assert early
     assert {type(message) for message in early} == {FetchRequest}
@@ -144,7 +144,7 @@ def test_a_starting_voter_fetches_before_it_requests_votes() -> None:
 
 @pytest.mark.kip("D095")
 def test_a_starting_voter_that_finds_a_leader_starts_no_election() -> None:
-    quorum = Quorum()
+    quorum = VotingQuorum()
     node = quorum.node(1)
     node.start(NOW_MS)
 
@@ -158,7 +158,7 @@ def test_a_starting_voter_that_finds_a_leader_starts_no_election() -> None:
 
 @pytest.mark.kip("D096")
 def test_a_starting_observer_fetches_and_never_requests_votes() -> None:
-    messages = messages_of_unanswered(Quorum(), 4, until_ms=50 * FETCH_TIMEOUT_MS)
+    messages = messages_of_unanswered(VotingQuorum(), 4, until_ms=50 * FETCH_TIMEOUT_MS)
 
     assert {type(message) for message in messages} == {FetchRequest}
     assert len(messages) > 50 * FETCH_TIMEOUT_MS // 400 // 2, "until the end"

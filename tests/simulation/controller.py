@@ -15,7 +15,7 @@ from tests.simulation.raft_messages import (
     VoteRequest,
     VoteResponse,
 )
-from tests.simulation.replica import ELECTION_MS, FETCH_TIMEOUT_MS, Replica
+from tests.simulation.replica import ELECTION_MS, FETCH_TIMEOUT_MS, SimulatedReplica
 from tests.simulation.replica_progress import ReplicaProgress
 
 CHECK_QUORUM_MS = 3_000
@@ -23,7 +23,7 @@ RESPONSE_RECORDS = 40
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class SimulatedController(Replica):
+class SimulatedController(SimulatedReplica):
     """A controller; it acts on its timers and on messages."""
 
     def tick(self, now_ms: int) -> None:
@@ -38,7 +38,7 @@ class SimulatedController(Replica):
                 self.leader = None
             self._fetch(now_ms)
 
-    def receive(self, now_ms: int, sender: Replica, message: Message) -> None:
+    def receive(self, now_ms: int, sender: SimulatedReplica, message: Message) -> None:
         match message:
             case VoteRequest():
                 self._handle_vote_request(now_ms, sender, message)
@@ -74,7 +74,7 @@ class SimulatedController(Replica):
                 self._connect(now_ms, voter, VoteRequest(self.key, voter.key, *position, pre=self.prospective))
         self._count_votes(now_ms)
 
-    def _handle_vote_request(self, now_ms: int, sender: Replica, asked: VoteRequest) -> None:
+    def _handle_vote_request(self, now_ms: int, sender: SimulatedReplica, asked: VoteRequest) -> None:
         if asked.voter != self.key:
             return
         if asked.epoch > self.epoch:

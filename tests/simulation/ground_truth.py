@@ -16,7 +16,7 @@ from tests.simulation.metadata_log import LogEntry, MetadataLog
 from tests.simulation.oracle import Oracle
 
 if TYPE_CHECKING:
-    from tests.simulation.replica import Replica
+    from tests.simulation.replica import SimulatedReplica
 
 
 class BrokenInvariant(AssertionError):
@@ -44,20 +44,20 @@ class GroundTruth:
             if self.strict:
                 raise BrokenInvariant(sentence)
 
-    def record_leader(self, node: "Replica") -> None:
+    def record_leader(self, node: "SimulatedReplica") -> None:
         known = self.leaders.setdefault(node.epoch, node.id)
         self.check(known == node.id, f"K043: epoch {node.epoch} has the leaders {known} and {node.id}")
         complete = self._holds_committed(node.log)
         self.check(complete, f"leader completeness: {node.key} leads epoch {node.epoch} without committed records")
 
-    def record_written(self, node: "Replica", offset: int, entry: LogEntry) -> None:
+    def record_written(self, node: "SimulatedReplica", offset: int, entry: LogEntry) -> None:
         known = self.entries.setdefault((offset, entry.epoch), entry)
         self.check(known is entry, f"K043: two records at offset {offset} in epoch {entry.epoch}")
         if isinstance(entry.event, VotersSet) and node.high_watermark > node.epoch_start:
             pending = [at for at, _ in node.log.sets if at >= node.high_watermark]
             self.check(len(pending) <= 1, f"K045: uncommitted voter sets at {pending} in the log of {node.key}")
 
-    def check_epoch_and_high_watermark(self, node: "Replica") -> None:
+    def check_epoch_and_high_watermark(self, node: "SimulatedReplica") -> None:
         """Checks a controller's epoch and high watermark after every step."""
         before = self.epochs.get(node.key, 0)
         if node.epoch < before:
@@ -71,14 +71,14 @@ class GroundTruth:
                 self.check(False, f"K044: high watermark of leader {node.key} decreased from {mark}")
             self.high_watermarks[node.key, node.epoch] = node.high_watermark
 
-    def check_copied(self, node: "Replica", offset: int, entries: Iterable[LogEntry]) -> None:
+    def check_copied(self, node: "SimulatedReplica", offset: int, entries: Iterable[LogEntry]) -> None:
         for offset_of_entry, entry in enumerate(entries, offset):
             known = self.entries.get((offset_of_entry, entry.epoch))
             self.check(
                 known is entry, f"log matching: {node.key} holds another record at ({offset_of_entry}, {entry.epoch})"
             )
 
-    def check_truncation(self, node: "Replica", end: int) -> None:
+    def check_truncation(self, node: "SimulatedReplica", end: int) -> None:
         self.check(end >= node.high_watermark, f"{node.key} truncates its log at {end}, below its high watermark")
 
     def check_truncated(self, log: MetadataLog) -> None:
@@ -86,7 +86,7 @@ class GroundTruth:
         sets = [(at, entry.event.voters) for at, entry in enumerate(log.entries) if isinstance(entry.event, VotersSet)]
         self.check(sets == log.sets, "K046: the voter-set history differs from the truncated log")
 
-    def commit(self, node: "Replica", end: int) -> None:
+    def commit(self, node: "SimulatedReplica", end: int) -> None:
         """Adds the records that a leader commits by raising its high watermark."""
         self.check(
             node.log.entries[end - 1].epoch == node.epoch, f"K044: {node.key} commits up to another epoch's entry"
@@ -103,7 +103,7 @@ class GroundTruth:
             alone = one.isr == (one.leader,) or (one.leader is None and len(one.isr) <= 1)
             self.check(alone, f"K047: {partition} is RECOVERING with leader {one.leader} and ISR {one.isr}")
 
-    def inspect(self, nodes: Iterable["Replica"]) -> None:
+    def inspect(self, nodes: Iterable["SimulatedReplica"]) -> None:
         """Checks log matching: up to their last common entry, two logs are equal."""
         logs = [node.log.entries for node in nodes]
         for number, one in enumerate(logs):

@@ -1,4 +1,4 @@
-"""A Replica: a log on a disk, which follows the leader by fetching (KIP-595).
+"""A SimulatedReplica: a log on a disk, which follows the leader by fetching (KIP-595).
 
 Directory id, log, epoch and vote are on disk and survive a crash. All other state is lost.
 """
@@ -21,7 +21,7 @@ ELECTION_MS = (1_000, 2_000)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Replica:
+class SimulatedReplica:
     """`faults` are names of `planted_faults.FAULTS`."""
 
     id: int
@@ -31,7 +31,7 @@ class Replica:
     network: Network
     ground_truth: GroundTruth
     random: Random
-    peers: "Sequence[Replica]"
+    peers: "Sequence[SimulatedReplica]"
     faults: frozenset[str] = frozenset()
     static: bool = False
     """Formatted for controller.quorum.voters: its first leader writes no VotersRecord."""

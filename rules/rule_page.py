@@ -9,7 +9,7 @@ from rules.model.identifiers import Millis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class PageSection:
     """A heading, and the text under it with its line breaks and without its indentation."""
 
     heading: str
@@ -22,7 +22,7 @@ class Page:
 
     lead: str
     """The one sentence before the first heading."""
-    sections: tuple[Section, ...]
+    sections: tuple[PageSection, ...]
     """In the docstring's order."""
 
 
@@ -38,7 +38,7 @@ def page_of(rule: Rule) -> Page:
     return Page(
         lead=" ".join(lead.split()),
         sections=tuple(
-            Section(heading=heading, text=textwrap.dedent("\n".join(lines)).strip()) for heading, lines in found
+            PageSection(heading=heading, text=textwrap.dedent("\n".join(lines)).strip()) for heading, lines in found
         ),
     )
 

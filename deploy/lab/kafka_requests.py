@@ -34,7 +34,7 @@ def plaintext(port: int) -> socket.socket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaState:
+class DescribedReplica:
     """A row of DescribeQuorum: the leader's view of one replica."""
 
     id: int
@@ -52,8 +52,8 @@ class QuorumState:
     leader_id: int
     leader_epoch: int
     high_watermark: int
-    voters: tuple[ReplicaState, ...]
-    observers: tuple[ReplicaState, ...]
+    voters: tuple[DescribedReplica, ...]
+    observers: tuple[DescribedReplica, ...]
     endpoints: Mapping[int, tuple[str, ...]]
     """HOST:PORT of each voter's listeners, as its VotersRecord has them; empty before Kafka 3.9."""
 
@@ -151,8 +151,8 @@ def listens(port: int) -> bool:
     return True
 
 
-def _replica(row: Any) -> ReplicaState:
-    return ReplicaState(
+def _replica(row: Any) -> DescribedReplica:
+    return DescribedReplica(
         id=row.replica_id,
         directory_id=_uuid(row.replica_directory_id),
         log_end_offset=row.log_end_offset,

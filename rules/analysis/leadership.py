@@ -1,7 +1,7 @@
 """Which controller leads the quorum, by polls, the log, failed observations and leader views.
 
-`Quorum.leader_id` is the leader of the newest evidence (`streaming.replay.leadership`). This module adds what a rule
-must know about it: whether the quorum has no leader now, whether only the monitor cannot reach the leader, when a
+`Quorum.leader_id` is the leader of the newest evidence (`streaming.replay.leadership_state`). This module adds what a
+rule must know about it: whether the quorum has no leader now, whether only the monitor cannot reach the leader, when a
 leader last answered, and which leaders the controllers report.
 """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streaming.pipeline.checkpoint import LOCK_WAIT_S
-from tests.unit.test_project_layout import understood
+from tests.unit.test_project_layout import parse_command
 
 UNIT = Path(__file__).parents[4] / "deploy" / "systemd" / "kraftwatch.service"
 
@@ -26,7 +26,7 @@ def test_it_runs_a_command_that_there_is(unit: configparser.RawConfigParser) -> 
     program, *words = shlex.split(unit["Service"]["ExecStart"])
 
     assert program == "/opt/kraftwatch/bin/kraftwatch"
-    understood(words)
+    parse_command(words)
 
 
 def test_it_is_started_again_for_ever_but_not_after_a_mistake_in_what_was_given(

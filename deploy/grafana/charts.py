@@ -87,7 +87,7 @@ QUORUM = (
     ),
     Chart(
         title="Failure tolerance",
-        description="How many more voters may fail. At 0 the next failure stops commits; below 0 nothing can be committed.",
+        description="How many more voters may fail. At 0 the next failure stops commits; below 0 it has happened.",
         queries=(ChartQuery(expr=f"kraftwatch_failure_tolerance{OF_CLUSTER}", legend="{{cluster}}"),),
         steps=((None, "red"), (1, "green")),
     ),
@@ -153,7 +153,7 @@ QUORUM = (
 LOG = (
     Chart(
         title="Voter lag",
-        description="Records of the leader's log that a voter has not fetched. A lagging voter does not help to commit.",
+        description="Records of the leader's log that a voter has not fetched. A lagging voter delays commits.",
         queries=(ChartQuery(expr=f"kraftwatch_replica_lag_records{OF_VOTERS}", legend=NODE),),
         width=HALF,
     ),

@@ -21,101 +21,98 @@ from deploy.grafana.charts import ROWS
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine, JobProcess
 from tests.eventually import eventually
-from tests.job.conftest import every_voter_fetches, holding
-from tests.job.elections import worth_telling
-from tests.job.job_state import of_cluster, scraped, wait_until_delivered, wait_until_resolved
-from tests.job.process_output import written
-from tests.job.prometheus import scraping
+from tests.job.conftest import await_fetches_of_all_voters, short_thresholds
+from tests.job.elections import rules_expected_by_elections
+from tests.job.job_state import cluster_metrics, scrape, wait_until_delivered, wait_until_resolved
+from tests.job.process_output import files_in
+from tests.job.prometheus import running_prometheus
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
-QUIET = {
+WITHOUT_SAMPLES = {
     *("kraftwatch_rule_firing", "kraftwatch_cannot_tell"),
     *("kraftwatch_election_latency_max_seconds", "kraftwatch_gather_errors_total"),
 }
-"""Absent while nothing fires, everything can be alerts, no election was seen, and no look failed lately."""
+"""Metrics without samples while no alert fires, no result is unknown, no election was observed and nothing failed."""
 
 
 @pytest.fixture(scope="module")
 def settings() -> dict[str, float]:
-    return holding("no-leader", "observer-could-be-voter")
+    return short_thresholds("no-leader", "observer-could-be-voter")
 
 
-def spoken(lab: Lab, job: JobProcess, since: int) -> list[AlertLine]:
-    """What fires since then, without what is true of a machine that was too slow for its quorum."""
-    churn = worth_telling(lab) - {"no-leader"}
+def fired_since(lab: Lab, job: JobProcess, since: int) -> list[AlertLine]:
+    """Returns the alerts that fired since line `since`, without churn that a slow machine caused."""
+    churn = rules_expected_by_elections(lab) - {"no-leader"}
     return [alert for alert in job.alerts()[since:] if alert.state == "firing" and alert.rule not in churn]
 
 
-def test_the_quorum_does_not_notice_that_it_is_watched(lab: Lab, job: JobProcess) -> None:
+def test_job_is_not_listed_as_an_observer(lab: Lab, job: JobProcess) -> None:
     wait_until_delivered(job)
     nodes = [lab.node(node) for node in (*lab.controllers, *lab.brokers)]
     known = {(str(node.id), node.directory_id) for node in nodes}
 
-    def nobody_else_is_listed() -> None:
-        # A leader that is new lists an observer from its first fetch on; the job, were it one, fetches all the time.
+    def only_nodes_are_listed() -> None:
+        # A new leader lists an observer from its first fetch on; the job fetches all the time.
         assert {(row["NodeId"], row["DirectoryId"]) for row in lab.describe_replication()} == known
 
-    eventually(nobody_else_is_listed, within_s=60, every_s=1)
+    eventually(only_nodes_are_listed, within_s=60, every_s=1)
 
 
-def test_its_metrics_say_what_the_quorums_own_tool_says(lab: Lab, job: JobProcess) -> None:
-    def read() -> None:
+def test_metrics_agree_with_the_tool_of_kafka(lab: Lab, job: JobProcess) -> None:
+    def metrics_agree() -> None:
         state = lab.await_state(lambda state: True, what="a leader")
         wait_until_delivered(job)
-        alerts = scraped(job)
-        plain = of_cluster(alerts).get
-        assert (plain("current_leader"), plain("current_epoch")) == (state.leader_id, state.leader_epoch)
-        assert (plain("number_of_voters"), plain("number_of_observers")) == (len(state.voter_ids), len(lab.brokers))
-        assert plain("high_watermark", -1) >= state.high_watermark
-        ends = {dict(labels)["node_id"] for name, labels in alerts if name == "log_end_offset"}
+        samples = scrape(job)
+        value = cluster_metrics(samples).get
+        assert (value("current_leader"), value("current_epoch")) == (state.leader_id, state.leader_epoch)
+        assert (value("number_of_voters"), value("number_of_observers")) == (len(state.voter_ids), len(lab.brokers))
+        assert value("high_watermark", -1) >= state.high_watermark
+        ends = {dict(labels)["node_id"] for name, labels in samples if name == "log_end_offset"}
         assert ends == {str(node) for node in (*lab.controllers, *lab.brokers)}
-        assert plain("append_records_rate", 0) > 0, "NoOps"
-        assert (plain("failure_tolerance"), plain("uncommitted_voter_change"), plain("log_lag_records")) == (1, 0, 0)
+        assert value("append_records_rate", 0) > 0, "the leader appends NoOp records"
+        assert (value("failure_tolerance"), value("uncommitted_voter_change"), value("log_lag_records")) == (1, 0, 0)
 
-    eventually(read, within_s=60)
+    eventually(metrics_agree, within_s=60)
 
 
 @pytest.mark.debian("prometheus")
-def test_a_real_prometheus_scrapes_it_and_answers_every_question_of_the_dashboard(
-    job: JobProcess, folder: Path
-) -> None:
-    def answers() -> None:
-        exprs = [one.expr for _, charts in ROWS for chart in charts for one in chart.asks]
-        silent = [expr for expr in exprs if not prometheus.ask(expr.replace("$cluster", ".*"))]
-        # Of what did not happen here there is nothing to tell.
-        assert {re.findall(r"kraftwatch_\w+", expr)[0] for expr in silent} <= QUIET
+def test_prometheus_answers_every_dashboard_query(job: JobProcess, folder: Path) -> None:
+    def every_query_has_samples() -> None:
+        exprs = [one.expr for _, charts in ROWS for chart in charts for one in chart.queries]
+        empty = [expr for expr in exprs if not prometheus.query(expr.replace("$cluster", ".*"))]
+        assert {re.findall(r"kraftwatch_\w+", expr)[0] for expr in empty} <= WITHOUT_SAMPLES
         assert prometheus.values("kraftwatch_watchdog") == [1]
         assert prometheus.values("kraftwatch_number_of_voters") == [3]
         assert prometheus.firing() == {"KraftwatchWatchdog"}
 
-    with scraping(job.address, folder / "prometheus") as prometheus:
-        # A scrape that took too long is one without any answer.
-        eventually(answers, within_s=60, every_s=1)
+    with running_prometheus(job.address, folder / "prometheus") as prometheus:
+        # A scrape that takes too long has no samples.
+        eventually(every_query_has_samples, within_s=60, every_s=1)
 
 
-def test_the_leader_killed_is_an_election_and_no_alarm(lab: Lab, job: JobProcess) -> None:
+def test_killed_leader_is_an_election_without_an_alert(lab: Lab, job: JobProcess) -> None:
     since = len(job.alerts())
 
-    def killed() -> float:
+    def kill_leader() -> float:
         before = lab.await_state(lambda state: True, what="a leader")
         lab.kill(before.leader_id)
         lab.await_state(lambda state: state.leader_epoch > before.leader_epoch, what="another leader")
         lab.start(before.leader_id)
-        every_voter_fetches(lab)
+        await_fetches_of_all_voters(lab)
         wait_until_delivered(job)
-        # It is not measured where the newest record that the job had seen before is seconds older.
-        assert "election_latency_max_seconds" in of_cluster(scraped(job))
-        return of_cluster(scraped(job))["election_latency_max_seconds"]
+        # The latency is not measured if the newest record that the job had read is seconds older.
+        assert "election_latency_max_seconds" in cluster_metrics(scrape(job))
+        return cluster_metrics(scrape(job))["election_latency_max_seconds"]
 
-    longest = eventually(killed, within_s=60)
-    assert [alert.rule for alert in spoken(lab, job, since)] == []
-    # Nobody appended anything until the others had missed their leader and voted.
+    longest = eventually(kill_leader, within_s=60)
+    assert [alert.rule for alert in fired_since(lab, job, since)] == []
+    # Nothing was appended until the other voters had missed the leader and voted.
     assert longest > 0.5
 
 
-def test_one_endpoint_moved_heals_without_a_critical_alert(lab: Lab, job: JobProcess) -> None:
+def test_moved_endpoint_resolves_without_a_critical_alert(lab: Lab, job: JobProcess) -> None:
     since = len(job.alerts())
     leader = lab.await_state(lambda state: True, what="a leader").leader_id
     node = next(node for node in lab.controllers if node != leader)
@@ -129,10 +126,10 @@ def test_one_endpoint_moved_heals_without_a_critical_alert(lab: Lab, job: JobPro
     wait_until_delivered(job)
     wait_until_resolved(job, within_s=180)
 
-    assert {alert.severity for alert in spoken(lab, job, since)} <= {"warning"}
+    assert {alert.severity for alert in fired_since(lab, job, since)} <= {"warning"}
 
 
-def test_the_majority_stopped_and_continued(lab: Lab, job: JobProcess) -> None:
+def test_paused_majority_fires_no_leader_and_resolves(lab: Lab, job: JobProcess) -> None:
     since = len(job.alerts())
     leader = lab.await_state(lambda state: True, what="a leader").leader_id
     stopped = [leader, next(node for node in lab.controllers if node != leader)]
@@ -143,10 +140,10 @@ def test_the_majority_stopped_and_continued(lab: Lab, job: JobProcess) -> None:
     wait_until_resolved(job, within_s=180)
 
     assert alert.severity == "critical"
-    assert {each.rule for each in spoken(lab, job, since)} <= {"no-leader"}
+    assert {each.rule for each in fired_since(lab, job, since)} <= {"no-leader"}
 
 
-def test_a_waiting_controller_is_promoted_with_the_printed_commands(lab: Lab, job: JobProcess) -> None:
+def test_printed_commands_promote_an_observer_controller(lab: Lab, job: JobProcess) -> None:
     since = len(job.alerts())
     node = lab.new_controller()
 
@@ -156,10 +153,10 @@ def test_a_waiting_controller_is_promoted_with_the_printed_commands(lab: Lab, jo
     job.wait_for("observer-could-be-voter", "resolved", subject=str(node), since=since, within_s=180)
 
     assert node in lab.await_state(lambda state: True, what="a leader").voter_ids
-    assert {each.rule for each in spoken(lab, job, since)} == {"observer-could-be-voter"}
+    assert {each.rule for each in fired_since(lab, job, since)} == {"observer-could-be-voter"}
 
 
-def test_no_secret_of_the_log_is_in_any_file_that_the_job_wrote(lab: Lab, job: JobProcess) -> None:
+def test_no_file_of_the_job_holds_a_secret_of_the_log(lab: Lab, job: JobProcess) -> None:
     admin = AdminClient({"bootstrap.servers": ",".join(lab.broker_bootstrap)})
     password = ConfigEntry("my.custom.password", "planted-password", incremental_operation=AlterConfigOpType.SET)
     broker = ConfigResource(ResourceType.BROKER, str(lab.brokers[0]), incremental_configs=[password])
@@ -171,32 +168,32 @@ def test_no_secret_of_the_log_is_in_any_file_that_the_job_wrote(lab: Lab, job: J
     ]:
         future.result(20)
 
-    def recorded() -> None:
+    def password_in_journal() -> None:
         files = (job.checkpoint / "journal").glob("*.seg")
         assert any(b"my.custom.password" in path.read_bytes() for path in files)
 
-    eventually(recorded, within_s=60)
+    eventually(password_in_journal, within_s=60)
     wait_until_delivered(job)
 
-    for path, content in written(job.folder):
+    for path, content in files_in(job.folder):
         assert b"planted-password" not in content, path
         assert b"planted-salt" not in content, path
 
 
-def test_it_asks_no_more_than_it_may(job: JobProcess) -> None:
+def test_request_rate_stays_below_the_limit(job: JobProcess) -> None:
     stats = json.loads((job.checkpoint / "log" / "gather-stats.json").read_text())
 
-    # Over everything that the scenes above did to the quorum, its majority stopped included.
+    # The maximum over all scenarios above, including the paused majority.
     assert stats["clusters"]["test"]["busiest_second"] <= 20
 
 
-def test_an_idle_cluster_is_asked_at_most_eight_times_a_second(job: JobProcess) -> None:
+def test_idle_cluster_gets_at_most_eight_requests_a_second(job: JobProcess) -> None:
     def stats() -> dict[str, Any]:
-        read: dict[str, Any] = json.loads((job.checkpoint / "log" / "gather-stats.json").read_text())
-        return read
+        content: dict[str, Any] = json.loads((job.checkpoint / "log" / "gather-stats.json").read_text())
+        return content
 
     def idle() -> tuple[dict[str, Any], dict[str, Any]]:
-        """The statistics before and after 15 s in which no look failed: what fails is looked at once more."""
+        """Returns the statistics before and after 15 s without a failed observation: failures are retried."""
         before = stats()
         eventually(lambda: stats()["at_ms"] - before["at_ms"] > 15_000, within_s=60)
         after = stats()

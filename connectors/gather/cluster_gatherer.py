@@ -6,7 +6,7 @@ from connectors.gather.endpoint_probe import EndpointProbe
 from connectors.gather.leader_view_poll import LeaderViewPoll
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import KnownEndpoints, NodeDirectory
-from connectors.gather.observation_writer import ObservationWriter, wall_ms
+from connectors.gather.observation_writer import ObservationWriter
 from connectors.gather.publisher import Publisher
 from connectors.gather.quorum_poll import QuorumPoll
 from connectors.gather.supervisor import supervised
@@ -15,6 +15,7 @@ from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.observation_event import ObservationFailed, ObservationsAudited
+from connectors.wall_clock import wall_ms
 from rules.model.monitoring import ObservationSource, Reason
 
 

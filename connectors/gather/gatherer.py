@@ -22,12 +22,12 @@ from connectors.gather.endpoint_cache import EndpointCache
 from connectors.gather.gatherer_settings import GathererSettings, from_line
 from connectors.gather.gatherer_stats import GathererStats
 from connectors.gather.log_follower import START
-from connectors.gather.observation_writer import wall_ms
 from connectors.gather.publisher import Publisher
 from connectors.journal.writer import JournalWriter
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import limit_kafka_logging
 from connectors.kafka.rate_limiter import RateLimiter
+from connectors.wall_clock import wall_ms
 
 OK, USAGE, NO_JOURNAL = 0, 2, 3
 READY = "ready"

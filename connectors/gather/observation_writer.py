@@ -1,6 +1,5 @@
 """Writes one cluster's observations as journal rows: redacts credentials, sets the time and marks urgent rows."""
 
-import time
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -22,15 +21,11 @@ from connectors.observation_event import (
     ObservationsAudited,
     QuorumPolled,
 )
+from connectors.wall_clock import wall_ms
 from rules.model.monitoring import ObservationSource
 
 _REGISTER_CONTROLLER = 27
 _Shape: TypeAlias = "tuple[object, ...] | str"
-
-
-def wall_ms() -> int:
-    """Returns the wall clock in milliseconds since the Unix epoch."""
-    return time.time_ns() // 1_000_000
 
 
 class ObservationWriter:

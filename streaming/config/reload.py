@@ -3,14 +3,13 @@
 import logging
 import signal
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TypeAlias
 
 from connectors.errors import UsageError
-from rules.model.identifiers import Millis
+from connectors.wall_clock import wall_ms
 from streaming.config import Config
 
 log = logging.getLogger(__name__)
@@ -35,7 +34,7 @@ class ConfigFile:
         self._signalled = threading.Event()
         self._former: signal.Handlers | Callable[[int, FrameType | None], object] | int | None = None
         self._in_force = self._newest = self._identity()
-        self.loaded_at_ms = _now()
+        self.loaded_at_ms = wall_ms()
         """When the configuration in force was read."""
         self.error: str | None = None
         """Why the newest file is refused, in one sentence without a secret; None while it is in force."""
@@ -67,7 +66,7 @@ class ConfigFile:
             self.wait_for(str(problem), meanwhile="the former configuration stays in force")
             return
         self.error = None
-        self.loaded_at_ms = _now()
+        self.loaded_at_ms = wall_ms()
         log.warning("%s was reloaded: %s", self._path, f"changed {', '.join(keys)}" if keys else "no change")
 
     def wait_for(self, why: str, *, meanwhile: str) -> None:
@@ -113,7 +112,3 @@ def refuse_fixed(before: Config, after: Config) -> None:
     for key in FIXED:
         if getattr(before, key) != getattr(after, key):
             raise UsageError(f"{key} cannot change while the job runs: restart the job, or restore the former value")
-
-
-def _now() -> Millis:
-    return Millis(round(time.time() * 1000))

@@ -191,8 +191,6 @@ CONTRACTS: tuple[Contract, ...] = (
 
 @dataclass(slots=True)
 class _Polled:
-    """The newest poll of one cluster."""
-
     leader_epoch: int
     high_watermark: int | None
 

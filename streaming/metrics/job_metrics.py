@@ -2,7 +2,6 @@
 
 import json
 import platform
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+from connectors.wall_clock import wall_ms
 from streaming.metrics.batch_stats import BatchStats, BatchTotals
 from streaming.metrics.heartbeat import HeartbeatCounts
 from streaming.metrics.metric_spec import CLUSTER, MetricKind, MetricSpec, Values
@@ -49,7 +49,7 @@ class JobSources:
     """Counts of the dead-man heartbeat; None where none is configured."""
     config: ConfigState | None = None
     """None where command line options alone configure the job."""
-    wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    wall_ms: Callable[[], int] = wall_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

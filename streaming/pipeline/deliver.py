@@ -14,6 +14,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row
 
 from connectors.delivery.dispatcher import Dispatcher
+from connectors.wall_clock import wall_ms
 from rules.alert import Alert
 from rules.model.identifiers import Millis
 from streaming.metrics.batch_stats import DeliveredBatch
@@ -93,7 +94,7 @@ class Deliver:
             self._deliver(rows, began)
 
     def _deliver(self, rows: Sequence[Row], began: float) -> None:
-        now_ms = Millis(round(time.time() * 1000))
+        now_ms = wall_ms()
         quarantined: Counter[str] = Counter()
         statuses: list[ClusterStatus] = []
         for row in rows:

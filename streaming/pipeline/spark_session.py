@@ -115,7 +115,7 @@ def start_spark(*, master: str, logs: Path, settings: Mapping[str, str]) -> Spar
             if archive is None:
                 _write_no_checksums(spark)
             else:
-                # spark.submit.pyFiles does not work here: under spark-submit Java is already running and does not read it.
+                # spark.submit.pyFiles has no effect: under spark-submit Java is already running and does not read it.
                 spark.sparkContext.addPyFile(str(archive))
     except (PySparkException, Py4JError, OSError) as problem:
         reason = _reason(problem, errors, size_before)

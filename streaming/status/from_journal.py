@@ -13,10 +13,10 @@ from pathlib import Path
 from connectors.errors import UsageError
 from connectors.gather.endpoint_cache import EndpointCache
 from connectors.gather.node_directory import KnownEndpoints
-from connectors.gather.observation_writer import wall_ms
 from connectors.journal.reader import JournalReader
 from connectors.observation import Observation, ObservationKind
 from connectors.point_in_time import AtOffset, AtTime, PointInTime
+from connectors.wall_clock import wall_ms
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis

@@ -10,11 +10,11 @@ from connectors.gather.cluster_gatherer import ClusterGatherer
 from connectors.gather.commit_buffer import LogPosition
 from connectors.gather.log_follower import START
 from connectors.gather.node_directory import KnownEndpoints
-from connectors.gather.observation_writer import wall_ms
 from connectors.gather.publisher import Publisher
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.observation import Observation
+from connectors.wall_clock import wall_ms
 from rules.analysis.leadership import leaderless
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Evaluation, Thresholds

@@ -8,11 +8,11 @@ import pytest
 from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
 from connectors.event import Event, to_json
-from connectors.gather.observation_writer import wall_ms
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed, QuorumPolled
 from connectors.point_in_time import AtOffset, AtTime, PointInTime
+from connectors.wall_clock import wall_ms
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import ObservationSource, Reason, Vantage

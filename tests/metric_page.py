@@ -55,7 +55,7 @@ rule_files:
 KIPS = """## Quorum metrics that KIPs name
 
 Every metric that KIP-595, KIP-853 and KIP-856 name, in Prometheus spelling: underscores instead of dashes, durations in
-seconds. **Seen**: a response or a record holds the value. **Derived**: kraftwatch computes it as described.
+seconds. **Observed**: a response or a record holds the value. **Derived**: kraftwatch computes it as described.
 """
 NOT_VISIBLE = """### Not visible from outside
 
@@ -70,8 +70,8 @@ OWN_HEAD = """## Metrics about kraftwatch
 def line(spec: MetricSpec[Any], *, cluster: bool) -> str:
     """Returns the table row of one metric."""
     labels = [CLUSTER, *spec.labels] if cluster else spec.labels
-    shown = f"`{spec.full_name}{{{', '.join(labels)}}}`" if labels else f"`{spec.full_name}`"
-    cells = [shown, spec.help]
+    name = f"`{spec.full_name}{{{', '.join(labels)}}}`" if labels else f"`{spec.full_name}`"
+    cells = [name, spec.help]
     if spec.origin is not Origin.OWN:
         cells.append(spec.origin.value)
     if spec.named_by:

@@ -19,7 +19,7 @@ _HEAD = {
 def schema() -> dict[str, Any]:
     """Returns the JSON Schema of the status object."""
     plain = status_adapter().json_schema(by_alias=True, mode="serialization")
-    return {**_HEAD, **_without_titles(plain)}
+    return {**_HEAD, **_tidy(plain)}
 
 
 def text() -> str:
@@ -27,16 +27,16 @@ def text() -> str:
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _without_titles(value: Any) -> Any:
-    """Removes the titles that pydantic makes from names: they repeat the name. Joins the lines of descriptions."""
+def _tidy(value: Any) -> Any:
+    """Removes titles, which repeat names, and empty defaults: every field is written. Joins lines of descriptions."""
     if isinstance(value, list):
-        return [_without_titles(each) for each in value]
+        return [_tidy(each) for each in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: " ".join(each.split()) if key == "description" and isinstance(each, str) else _without_titles(each)
+        key: " ".join(each.split()) if key == "description" and isinstance(each, str) else _tidy(each)
         for key, each in value.items()
-        if not (key == "title" and isinstance(each, str))
+        if not (key == "title" and isinstance(each, str)) and not (key == "default" and each == [])
     }
 
 

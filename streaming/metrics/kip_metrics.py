@@ -57,7 +57,7 @@ def _fetch_rates(sample: ClusterSample) -> Values:
     return rates if sample.polled else None
 
 
-SEEN, DERIVED = Origin.SEEN, Origin.DERIVED
+OBSERVED, DERIVED = Origin.OBSERVED, Origin.DERIVED
 _595, _853, _856 = "KIP-595 ", "KIP-853 ", "KIP-856 "
 
 KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
@@ -65,14 +65,14 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         name="current_leader",
         help="Node id of the leader, while it answers.",
         read=_leader,
-        origin=SEEN,
+        origin=OBSERVED,
         named_by=_595 + "current-leader",
     ),
     MetricSpec(
         name="current_epoch",
         help="Newest known leader epoch.",
         read=value(lambda status: status.leader_epoch),
-        origin=SEEN,
+        origin=OBSERVED,
         named_by=_595 + "current-epoch",
     ),
     MetricSpec(
@@ -88,7 +88,7 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         name="high_watermark",
         help="Records below this offset are committed.",
         read=value(lambda status: status.high_watermark),
-        origin=SEEN,
+        origin=OBSERVED,
         named_by=_595 + "high-watermark",
     ),
     MetricSpec(
@@ -96,7 +96,7 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         help="End offset of a replica's log, as the leader reports it.",
         read=of_replicas(lambda row: row.log_end_offset),
         labels=REPLICA,
-        origin=SEEN,
+        origin=OBSERVED,
         named_by=_595 + "log-end-offset",
     ),
     MetricSpec(
@@ -164,14 +164,14 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         name="number_of_voters",
         help="Voters of the metadata partition: the committed set, or the leader's set where the log holds none.",
         read=value(lambda status: status.voters),
-        origin=SEEN,
+        origin=OBSERVED,
         named_by=f"{_856}and {_853}number-of-voters, {_595}NumQuorumVoters (struck out)",
     ),
     MetricSpec(
         name="number_of_observers",
         help="Observers that the leader reports, brokers included.",
         read=length_while_polled(lambda status: status.current_observers),
-        origin=SEEN,
+        origin=OBSERVED,
         named_by=_853 + "number-of-observers",
     ),
     MetricSpec(

@@ -18,10 +18,10 @@ SampleT = TypeVar("SampleT")
 class Origin(Enum):
     """Where a value comes from."""
 
-    SEEN = "seen"
+    OBSERVED = "observed"
     """A response or a record holds it unchanged."""
     DERIVED = "derived"
-    """kraftwatch computes it from what it observes; the HELP text says how."""
+    """kraftwatch computes it from what it observes; the HELP text describes how."""
     HIDDEN = "not visible from outside"
     """Only the node's own JMX has it."""
     OWN = "kraftwatch's own"

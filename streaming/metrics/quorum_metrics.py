@@ -40,7 +40,7 @@ def _of_brokers(of: Callable[[BrokerCounts], int]) -> Read:
     return lambda sample: None if sample.status.brokers is None else of(sample.status.brokers)
 
 
-SEEN, DERIVED = Origin.SEEN, Origin.DERIVED
+OBSERVED, DERIVED = Origin.OBSERVED, Origin.DERIVED
 
 QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     MetricSpec(
@@ -54,7 +54,7 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         help="Records of the leader's log that a replica has not fetched yet.",
         read=of_replicas(lambda row: row.lag),
         labels=REPLICA,
-        origin=SEEN,
+        origin=OBSERVED,
     ),
     MetricSpec(
         name="replica_lag_seconds",
@@ -118,31 +118,31 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         name="recovering_partitions",
         help="Partitions whose LeaderRecoveryState is RECOVERING (KIP-704); Kafka has no metric of them.",
         read=value(lambda status: status.recovering_partitions),
-        origin=SEEN,
+        origin=OBSERVED,
     ),
     MetricSpec(
         name="registered_brokers",
         help="Registered brokers.",
         read=_of_brokers(lambda brokers: brokers.registered),
-        origin=SEEN,
+        origin=OBSERVED,
     ),
     MetricSpec(
         name="fenced_brokers",
         help="Registered brokers that are fenced.",
         read=_of_brokers(lambda brokers: len(brokers.fenced)),
-        origin=SEEN,
+        origin=OBSERVED,
     ),
     MetricSpec(
         name="kraft_version",
         help="Finalized kraft.version: 0 static, 1 dynamic quorum.",
         read=value(lambda status: status.kraft_version),
-        origin=SEEN,
+        origin=OBSERVED,
     ),
     MetricSpec(
         name="metadata_version",
         help="Finalized level of metadata.version.",
         read=value(lambda status: status.metadata_version),
-        origin=SEEN,
+        origin=OBSERVED,
     ),
     MetricSpec(
         name="findings",
@@ -163,6 +163,6 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
         help="Endpoints at which an observation fails now, by data source and reason.",
         read=counted(lambda status: ((one.source.value, one.reason.value) for one in status.failing)),
         labels=("sight", "reason"),
-        origin=SEEN,
+        origin=OBSERVED,
     ),
 )

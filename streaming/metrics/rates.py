@@ -15,7 +15,7 @@ ELECTIONS_MS = 600_000
 _RECORDS_BEFORE_ELECTION = 4
 """Records that may lie between the newest record of the last status and an election: an old leader's last NoOps, which
 a follower fetches from the new leader. With more records in between, kraftwatch did not observe the election, and the
-distance says nothing."""
+distance is meaningless."""
 
 Node: TypeAlias = tuple[str, ...]
 """Node id and directory id, as labels."""

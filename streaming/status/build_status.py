@@ -1,6 +1,7 @@
 """Makes a `ClusterStatus` from a quorum, its evaluation and its tracked conditions."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rules.analysis.endpoint_status import EndpointStatus
 from rules.analysis.leadership import current_leader, leaderless
@@ -68,11 +69,31 @@ def cluster_status(
         tracked: the cluster's tracked conditions, for `pending`; None where no job runs.
         recovering_limit: how many recovering partitions are named; None: all.
     """
-    quorum, poll, evaluation = state.quorum, state.quorum.poll, state.evaluation
+    quorum, evaluation = state.quorum, state.evaluation
+    longest = build_history.longest_recovering(quorum)
+    return replace(
+        _present_state(state),
+        elections=build_history.elections(quorum.history),
+        voter_changes=build_history.voter_changes(quorum.history),
+        findings=_findings(evaluation),
+        unknown=tuple(UnknownRule(rule=one.rule, subject=one.subject, why=one.why) for one in evaluation.unknown),
+        failing=_failing(quorum),
+        recovering=tuple(build_history.recovering_partition(quorum, one) for one in longest[:recovering_limit]),
+        recoveries=build_history.topic_recoveries(longest),
+        reconfigurations=build_history.forced_reconfigurations(quorum.history),
+        starts=build_history.controller_starts(quorum.history),
+        unclean=build_history.unclean_elections(quorum.history),
+        pending=_pending(tracked) if tracked else (),
+        not_applicable=tuple(NotApplicableRule(rule=one.rule, why=one.why) for one in evaluation.not_applicable),
+    )
+
+
+def _present_state(state: ClusterState) -> ClusterStatus:
+    """Returns the status without history and evaluation."""
+    quorum, poll = state.quorum, state.quorum.poll
     endpoints = build_voters.analysed_endpoints(state)
     lag, lag_time_ms = build_voters.max_follower_lag(poll)
     votes = build_voters.votes(state)
-    longest = build_history.longest_recovering(quorum)
     return ClusterStatus(
         cluster=quorum.cluster,
         cluster_id=quorum.cluster_id,
@@ -105,12 +126,7 @@ def cluster_status(
         kraft_version=quorum.kraft_version,
         metadata_version=quorum.metadata_version,
         last_offset=quorum.last_offset,
-        elections=build_history.elections(quorum.history),
-        voter_changes=build_history.voter_changes(quorum.history),
         log_dir=None if state.log_dir is None else log_dir_status(state.log_dir),
-        findings=_findings(evaluation),
-        unknown=tuple(UnknownRule(rule=one.rule, subject=one.subject, why=one.why) for one in evaluation.unknown),
-        failing=_failing(quorum),
         now_ms=quorum.now_ms,
         described_at_ms=poll.observed_at_ms if poll else None,
         log_seen_at_ms=quorum.log_seen_at_ms,
@@ -118,19 +134,11 @@ def cluster_status(
         leaderless=leaderless(quorum) is not None,
         registered_at_ms={node: one.timestamp_ms for node, one in quorum.controllers.items()},
         replicas=build_voters.replicas(state),
-        # Each named partition costs; `recovering_partitions` counts those beyond the limit.
-        recovering=tuple(build_history.recovering_partition(quorum, one) for one in longest[:recovering_limit]),
-        recoveries=build_history.topic_recoveries(longest),
-        reconfigurations=build_history.forced_reconfigurations(quorum.history),
-        starts=build_history.controller_starts(quorum.history),
-        unclean=build_history.unclean_elections(quorum.history),
-        pending=_pending(tracked) if tracked else (),
-        not_applicable=tuple(NotApplicableRule(rule=one.rule, why=one.why) for one in evaluation.not_applicable),
     )
 
 
 def _electable(state: ClusterState, endpoints: tuple[EndpointStatus, ...]) -> bool | None:
-    """A log directory holds no probes, so it says nothing of the endpoints."""
+    """A log directory holds no probes, so it cannot show whether the endpoints work."""
     return build_voters.electable(state.quorum, endpoints) if endpoints and state.log_dir is None else None
 
 

@@ -25,7 +25,7 @@ class ClusterState:
     recorded_at_ms: Millis | None
     """Time of the newest recorded row; None where no journal was read."""
     missing: tuple[str, ...]
-    """Data that was requested and did not arrive, in words."""
+    """Data that was requested and did not arrive, as text."""
     log_dir: LogDirContents | None = None
     """The log directory that was read; None where a cluster was queried or a journal was read."""
 

@@ -78,7 +78,7 @@ class ClusterStatus:
     observed_at_ms: Annotated[UtcTime | None, Field(alias="observed_at")]
     """Time of the newest observation, by the monitor's clock."""
     missing: tuple[str, ...]
-    """Data that was requested and did not arrive, in words."""
+    """Data that was requested and did not arrive, as text."""
     leader_id: NodeId | None
     """Node id of the leader; null while no node leads."""
     leader_epoch: Epoch | None
@@ -129,17 +129,17 @@ class ClusterStatus:
     """Finalized level of metadata.version."""
     last_offset: Offset | None
     """Offset of the newest record that was applied."""
-    elections: tuple[ElectionStatus, ...]
+    elections: tuple[ElectionStatus, ...] = ()
     """Elections of the hour before the newest one, oldest first; a snapshot holds none."""
-    voter_changes: tuple[VoterChangeStatus, ...]
+    voter_changes: tuple[VoterChangeStatus, ...] = ()
     """Changes of the voter set that were read in the log, oldest first."""
     log_dir: LogDirStatus | None
     """The log directory; null unless `--log-dir` was read."""
-    findings: tuple[FindingStatus, ...]
+    findings: tuple[FindingStatus, ...] = ()
     """What the rules find now, most severe first."""
-    unknown: Annotated[tuple[UnknownRule, ...], Field(alias="cannot_tell")]
+    unknown: Annotated[tuple[UnknownRule, ...], Field(alias="cannot_tell")] = ()
     """Rules whose result is unknown."""
-    failing: tuple[FailingObservation, ...]
+    failing: tuple[FailingObservation, ...] = ()
     """Data sources that fail now."""
     now_ms: Millis
     """Time of the newest observation, milliseconds since the epoch; 0 where there is none."""
@@ -155,17 +155,17 @@ class ClusterStatus:
     """When each controller last registered, by node id and the controllers' clock."""
     replicas: tuple[ReplicaStatus, ...]
     """The rows of the newest DescribeQuorum: leader, other voters, observers."""
-    recovering: tuple[RecoveringPartition, ...]
+    recovering: tuple[RecoveringPartition, ...] = ()
     """Recovering partitions, longest first: at most 2,000 except in `partitions --json`."""
-    recoveries: tuple[TopicRecovery, ...]
+    recoveries: tuple[TopicRecovery, ...] = ()
     """Recovering partitions by topic, longest first: at most 200 topics."""
-    reconfigurations: tuple[ForcedReconfigurationStatus, ...]
+    reconfigurations: tuple[ForcedReconfigurationStatus, ...] = ()
     """Voter sets that were replaced by force, oldest first."""
-    starts: tuple[ControllerStartStatus, ...]
+    starts: tuple[ControllerStartStatus, ...] = ()
     """Starts of controllers, oldest first."""
-    unclean: tuple[UncleanElectionStatus, ...]
+    unclean: tuple[UncleanElectionStatus, ...] = ()
     """Unclean leader elections by topic, oldest first."""
-    pending: tuple[PendingCondition, ...]
+    pending: tuple[PendingCondition, ...] = ()
     """Conditions whose hold has not expired, the next one due first: at most 200. Only a running job has them."""
-    not_applicable: tuple[NotApplicableRule, ...]
+    not_applicable: tuple[NotApplicableRule, ...] = ()
     """Rules that do not apply to this cluster."""

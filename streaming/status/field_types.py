@@ -7,7 +7,9 @@ from pydantic import BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchem
 from connectors.sinks.alert_json import from_iso, iso
 from rules.model.identifiers import Millis
 
-STATUS_CONFIG = ConfigDict(use_attribute_docstrings=True, serialize_by_alias=True)
+STATUS_CONFIG = ConfigDict(
+    use_attribute_docstrings=True, serialize_by_alias=True, json_schema_serialization_defaults_required=True
+)
 """A field's docstring is its description in docs/status.schema.json."""
 
 

@@ -52,7 +52,7 @@ class ReplayedJournal:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What the journal does not hold, in words."""
+        """What the journal does not hold, as text."""
         return () if self.whole else ("the beginning of the log: the journal no longer reaches back to it",)
 
 
@@ -118,7 +118,7 @@ def recorded_state(
         machine: the replayed state.
         newest_ms: time of its newest row or record.
         thresholds: by rule id.
-        missing: what its source does not hold, in words.
+        missing: what its source does not hold, as text.
         log_dir: the log directory that it was read from; None for a journal.
     """
     quorum = machine.quorum()

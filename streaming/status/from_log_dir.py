@@ -55,7 +55,7 @@ class LogDirContents:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What one disk does not hold, and which of its files cannot be read, in words."""
+        """What one disk does not hold, and which of its files cannot be read, as text."""
         return tuple(self._missing())
 
     def _missing(self) -> Iterable[str]:

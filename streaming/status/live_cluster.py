@@ -116,7 +116,7 @@ class LiveCluster:
         return not self._evaluation().unknown or quorum.now_ms - self._complete_at_ms >= _DECIDE_MS
 
     def missing(self) -> tuple[str, ...]:
-        """Data that was requested and has not arrived, in words."""
+        """Data that was requested and has not arrived, as text."""
         return tuple(self._missing())
 
     def state(self) -> ClusterState:
@@ -186,6 +186,5 @@ def _machines(target: QueryTarget) -> tuple[Machine, Machine | None]:
     if before is not None and before.whole:
         return before.machine, None
     bootstrap = tuple(host_and_port(host, port) for host, port in target.cluster.bootstrap)
-    new = Machine(target.cluster.name, target.cluster.cluster_id, bootstrap, target.vantage)
-    new.access = target.access
+    new = Machine(target.cluster.name, target.cluster.cluster_id, bootstrap, target.vantage, access=target.access)
     return new, None if before is None else before.machine

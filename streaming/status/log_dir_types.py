@@ -63,7 +63,7 @@ class UnreadBytes:
     size: Annotated[int, Field(alias="bytes")]
     """Number of bytes that were not read."""
     reason: str
-    """What is wrong, in words."""
+    """What is wrong, as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

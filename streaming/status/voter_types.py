@@ -110,9 +110,9 @@ class VoterEndpointStatus:
     """HOST:PORT of the same listener in the controller's newest registration."""
     verdict: EndpointVerdict
     """ok: the endpoint reaches the voter; stale: it does not; down: it refuses connections and the voter does not
-    fetch; unknown: the probe says nothing."""
+    fetch; unknown: no probe decides it."""
     probe_result: Annotated[str | None, Field(alias="seen")]
-    """What the newest probe found at the endpoint, in words."""
+    """What the newest probe found at the endpoint, as text."""
     faults: Annotated[tuple[str, ...], Field(alias="flaws")]
     """Why the endpoint is stale: name-gone, leads-elsewhere, registration-differs, refused-while-fetching."""
     liveness: Liveness

@@ -44,7 +44,7 @@ def render_cluster(
         timeline_ms: begin and end of the timeline.
         span: which of the offered spans that is; empty for none of them.
         topic: only recovering partitions whose name contains this.
-        absent: what the source does not hold, in words.
+        absent: what the source does not hold, as text.
         recorded: the state is a recorded one: ages are shown as times.
         limits: how many items of long lists are shown.
         partition_limit: how many recovering partitions are shown.

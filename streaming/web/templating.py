@@ -1,7 +1,7 @@
 """Renders the templates of the page and of a report, and formats the values in them.
 
-Names come from clusters, and anybody who may create a topic chooses one: every value is escaped, and characters that
-hide or reverse text are written as escapes.
+Names come from clusters, and anyone who may create a topic chooses its name: every value is escaped, and characters
+that hide or reverse text are written as escapes.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Scripted quorums, evaluated by the job's own pure code and shown by the job's own server.
+"""Scripted quorums, evaluated by the job's own pure code and served by the job's own server.
 
 The browser sees what the job would show: the step's statuses, the ledger's history, the sinks' results. Spark and Kafka
 are left out, so that a scenario takes milliseconds and time passes as fast as a test wants.
@@ -35,26 +35,28 @@ class FixtureCluster:
 
     def __init__(self, name: str, *, now_ms: int) -> None:
         self.name = name
-        self.world = ScriptedQuorum(now_ms=now_ms)
-        self.world.begin([1, 2, 3], [101, 102, 103])
-        self.watch = ClusterMonitor.from_bytes(
+        self.quorum = ScriptedQuorum(now_ms=now_ms)
+        self.quorum.begin([1, 2, 3], [101, 102, 103])
+        self.monitor = ClusterMonitor.from_bytes(
             None,
             cluster=name,
             cluster_id=f"id-of-{name}",
-            bootstrap=self.world.bootstrap,
+            bootstrap=self.quorum.bootstrap,
             vantage=Vantage.INSIDE,
             thresholds=thresholds_for({}),
         )
 
     def second(self) -> tuple[Alert, ...]:
         """Lets one second pass and returns the alerts."""
-        return self.watch.observe(list(self.world.advance_one_second()))
+        return self.monitor.observe(list(self.quorum.advance_one_second()))
 
     def status(self) -> ClusterStatus:
         """The status as the driver receives it from the step."""
-        watch = self.watch
+        monitor = self.monitor
         return from_json(
-            to_bytes(job_cluster_status(watch.machine.quorum(), watch.thresholds, watch.evaluation(), watch.tracked))
+            to_bytes(
+                job_cluster_status(monitor.machine.quorum(), monitor.thresholds, monitor.evaluation(), monitor.tracked)
+            )
         )
 
 
@@ -88,7 +90,7 @@ class PageFixture:
         return f"127.0.0.1:{self._server.port}"
 
     def __getitem__(self, name: str) -> ScriptedQuorum:
-        return self.clusters[name].world
+        return self.clusters[name].quorum
 
     def pass_s(self, seconds: int) -> None:
         """Lets seconds pass for all clusters, evaluates each second, then stores the newest statuses."""

@@ -54,6 +54,6 @@ def test_stopped_controller_is_shown_live_and_in_the_report(tmp_path: Path, lab:
     assert done.exit_code == 0, done.output
     browser.open(place.as_uri())
     assert any(f"Voter {stopped} is {how}" in browser.text() for how in ("not fetching", "lagging"))
-    assert f"controller {stopped} started" in browser.run("return document.getElementById('in-words').textContent")
+    assert f"controller {stopped} started" in browser.run("return document.getElementById('as-list').textContent")
     assert browser.requests() == [place.as_uri()]
     assert browser.console_messages() == []

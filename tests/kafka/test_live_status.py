@@ -235,27 +235,27 @@ def test_wrong_cluster_id_is_refused(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_name_that_does_not_resolve_has_exit_code_1_and_is_unsafe_to_restart(lab: Lab) -> None:
-    gone, other = followers(lab)
-    name = lab.node(gone).endpoint.rpartition(":")[0]
+    unresolved, other = followers(lab)
+    name = lab.node(unresolved).endpoint.rpartition(":")[0]
     lab.names.drop(name)
 
-    def known_to_be_gone() -> ClusterState:
+    def not_resolved() -> ClusterState:
         state = query(lab)
         assert (health(state).exit_code, state.missing) == (1, ())
         return state
 
     try:
-        state = eventually(known_to_be_gone, within_s=15)
+        state = eventually(not_resolved, within_s=15)
     finally:
         lab.names.add(name)
 
     (finding,) = (one for one in check(state)["findings"] if one["rule"] == "stale-voter-endpoint")
-    assert finding["subject"] == f"voter {gone}"
+    assert finding["subject"] == f"voter {unresolved}"
     assert finding["remedy"] != []
     answer = restart(state, other)
     assert not answer.safe
     assert any("is stale (name-gone" in why for why in answer.against)
-    assert {one["id"]: one["verdict"] for one in status(state)["endpoints"]}[gone] == "stale"
+    assert {one["id"]: one["verdict"] for one in status(state)["endpoints"]}[unresolved] == "stale"
 
 
 def test_restart_is_unsafe_while_another_controller_is_down(lab: Lab) -> None:
@@ -309,7 +309,7 @@ def test_removed_controller_is_a_possible_voter(lab: Lab) -> None:
 
 def test_recovering_partitions_and_their_alive_replicas(lab: Lab) -> None:
     began = time.monotonic()
-    stranded = lab.strand_recovering("orders", partitions=2)
+    unclean = lab.leave_partitions_recovering("orders", partitions=2)
 
     def listed() -> list[dict[str, Any]]:
         fields: dict[str, Any] = partitions_json(cluster_status(query(lab), recovering_limit=None))
@@ -321,9 +321,9 @@ def test_recovering_partitions_and_their_alive_replicas(lab: Lab) -> None:
     assert {(one["topic"], one["partition"]) for one in found} == {("orders", 0), ("orders", 1)}
     for one in found:
         # With KIP-966 the last replica that left the ISR is the eligible leader.
-        assert [*one["previous_isr"], *one["previous_elr"]] == [stranded.dead], "it holds the lost records"
+        assert [*one["previous_isr"], *one["previous_elr"]] == [unclean.killed_broker], "it holds the lost records"
         assert one["replicas_alive"] == [one["leader"]]
-        assert stranded.dead in one["replicas"]
+        assert unclean.killed_broker in one["replicas"]
         assert 0 <= one["for_ms"] <= (time.monotonic() - began) * 1000
 
 
@@ -400,4 +400,4 @@ def test_doctor_finds_every_controller_from_one_address_and_names_the_failing_on
     fields = {one["check"]: one["said"] for one in ours if one["subject"] in ("quorum", "rules", "DescribeCluster")}
     assert fields["identity"] == f"cluster {lab.cluster_id}"
     assert fields["sight"] == "all rules can judge"
-    assert re.fullmatch(r"the leader's clock is \d+\.\d s (behind|ahead of) ours", fields["clock"])
+    assert re.fullmatch(r"the leader's clock is \d+\.\d s (behind|ahead of) this machine's clock", fields["clock"])

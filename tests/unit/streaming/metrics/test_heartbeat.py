@@ -95,8 +95,8 @@ def test_failing_url_is_counted_and_logged_once_without_the_url(
             assert heart.counts.failed > 2
 
         eventually(refused, within_s=20)
-    said = [record.getMessage() for record in caplog.records if record.name == "streaming.metrics.heartbeat"]
-    assert said == ["The heartbeat failed and will be sent again: the service answered 404"]
+    messages = [record.getMessage() for record in caplog.records if record.name == "streaming.metrics.heartbeat"]
+    assert messages == ["The heartbeat failed and will be sent again: the service answered 404"]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_configuration_takes_a_url_or_a_url_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({}, "give url or url_file, one of them"),
         ({"url": f"https://hc.test/{SECRET}", "url_file": "x"}, "give url or url_file, one of them"),
@@ -152,7 +152,7 @@ def test_configuration_takes_a_url_or_a_url_file() -> None:
         ({"url": f"https://hc.test/{SECRET}", "every": 0}, "greater than 0"),
     ],
 )
-def test_invalid_heartbeat_is_reported_without_the_secret(given: dict[str, object], said: str) -> None:
-    with pytest.raises(UsageError, match=said) as mistake:
+def test_invalid_heartbeat_is_reported_without_the_secret(given: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as mistake:
         configured(**given)
     assert SECRET not in str(mistake.value)

@@ -44,13 +44,13 @@ def test_pending_alerts_failure_and_notifications_of_each_sink(tmp_path: Path) -
 
 def test_firing_alerts_are_counted_and_an_evaluated_cluster_without_alerts_has_0(tmp_path: Path) -> None:
     firing = [alert(node, cluster="prod", severity=Severity.CRITICAL) for node in ("voter 1", "voter 2")]
-    gone = alert(cluster="no longer watched")
-    read = reader(MetricsFixture(tmp_path, ("prod", "never"), [*firing, gone]).batch(healthy(3)).samples())
+    removed = alert(cluster="no longer configured")
+    read = reader(MetricsFixture(tmp_path, ("prod", "never"), [*firing, removed]).batch(healthy(3)).samples())
 
     assert [read("alerts_firing", severity=one) for one in ("critical", "warning", "info")] == [2, 0, 0]
     assert read("rule_firing", rule="no-leader", severity="critical") == 2
     assert read("alerts_firing", cluster="never", severity="critical") is None
-    assert read("alerts_firing", cluster="no longer watched", severity="critical") is None
+    assert read("alerts_firing", cluster="no longer configured", severity="critical") is None
 
 
 def test_alert_and_sink_metrics_are_absent_before_the_first_batch(tmp_path: Path) -> None:
@@ -73,8 +73,8 @@ def test_log_lag_and_staleness(tmp_path: Path) -> None:
 
 def test_gatherer_errors_now_and_in_total(tmp_path: Path) -> None:
     running = MetricsFixture(tmp_path).batch(failing(healthy(3), Reason.DENIED, str(endpoint(1))))
-    unseen = {"quorum": {"denied": 7}}
-    cluster = {"requests_sent": 90, "busiest_second": 8, "unseen": unseen}
+    failures = {"quorum": {"denied": 7}}
+    cluster = {"requests_sent": 90, "busiest_second": 8, "unseen": failures}
     stats = {
         "at_ms": NOW,
         "cpu_s": 1.5,

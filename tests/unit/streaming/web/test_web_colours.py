@@ -1,4 +1,4 @@
-"""Every pair of colours that carries words or a shape is told apart by people who see little contrast (WCAG 2 AA)."""
+"""Text and shapes have the contrast that WCAG 2 AA requires."""
 
 import re
 
@@ -6,13 +6,13 @@ import pytest
 
 from streaming.web.templating import asset
 
-WORDS, SHAPES = 4.5, 3.0
+TEXT, SHAPES = 4.5, 3.0
 SCHEMES = ("light", "dark")
 STATES = ("critical", "warning", "unknown", "info", "healthy")
 PAIRS = [
-    *((ink, ground, WORDS) for ink in ("ink", "soft", "link") for ground in ("ground", "surface", "sunken")),
-    *((f"on-{state}", state, WORDS) for state in STATES),
-    ("healthy", "surface", WORDS),
+    *((ink, ground, TEXT) for ink in ("ink", "soft", "link") for ground in ("ground", "surface", "sunken")),
+    *((f"on-{state}", state, TEXT) for state in STATES),
+    ("healthy", "surface", TEXT),
     *(
         (shape, "surface", SHAPES)
         for shape in ("mark", "critical", "unknown", "info", "bar-recovering", "focus", "soft")
@@ -42,15 +42,15 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(("ink", "ground", "least"), PAIRS)
-def test_it_can_be_read(scheme: str, ink: str, ground: str, least: float) -> None:
+def test_contrast_of_each_pair(scheme: str, ink: str, ground: str, least: float) -> None:
     known = colours(scheme)
     assert contrast(known[ink], known[ground]) >= least
 
 
-def test_black_on_white_is_21_to_1() -> None:
+def test_contrast_of_black_on_white_is_21() -> None:
     assert round(contrast("#000000", "#ffffff"), 2) == 21
     assert round(contrast("#777777", "#ffffff"), 2) == 4.48
 
 
-def test_both_schemes_name_the_same_colours() -> None:
+def test_both_schemes_define_the_same_colours() -> None:
     assert colours("light").keys() == colours("dark").keys()

@@ -1,4 +1,4 @@
-"""The job's own health over HTTP, and whom the server answers."""
+"""The job's health over HTTP, and the server's check of the Host header."""
 
 import socket
 import time
@@ -26,24 +26,24 @@ def get(server: Server, path: str, host: str | None = None) -> tuple[int, dict[s
     return answer.status_code, answer.json()
 
 
-def test_before_the_first_batch_it_is_alive_but_not_ready() -> None:
+def test_job_before_its_first_batch_is_alive_but_not_ready() -> None:
     with Server(LOOPBACK, pages(lambda: None)) as server:
         assert get(server, "/healthz")[0] == 200
         assert get(server, "/readyz") == (503, {"status": "waiting for the first batch"})
 
 
-def test_after_a_batch_it_is_ready() -> None:
+def test_job_after_a_batch_is_ready() -> None:
     with Server(LOOPBACK, pages()) as server:
         assert get(server, "/healthz")[1]["status"] == "ok"
         assert get(server, "/readyz") == (200, {"status": "ready"})
 
 
-def test_a_job_that_hangs_is_not_well() -> None:
+def test_job_without_recent_batches_is_not_healthy() -> None:
     with Server(LOOPBACK, pages(lambda: time.monotonic() - 1_000)) as server:
         assert get(server, "/healthz")[0] == 503
 
 
-def test_a_job_that_gathers_nothing_is_not_well() -> None:
+def test_job_without_a_gatherer_is_not_healthy() -> None:
     with Server(LOOPBACK, pages(gatherer_runs=False)) as server:
         status, body = get(server, "/healthz")
         assert (status, body["status"]) == (503, "the gatherer does not run")
@@ -51,7 +51,7 @@ def test_a_job_that_gathers_nothing_is_not_well() -> None:
 
 def test_other_pages_say_what_there_is() -> None:
     with Server(LOOPBACK, pages()) as server:
-        assert get(server, "/nothing") == (404, {"status": "there are /healthz, /readyz here"})
+        assert get(server, "/nothing") == (404, {"status": "not found; the paths are /healthz, /readyz"})
 
 
 def test_nothing_can_be_written() -> None:
@@ -61,36 +61,36 @@ def test_nothing_can_be_written() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:9847", "localhost", "LOCALHOST:80", "[::1]:9847", "10.1.2.3"])
-def test_an_address_or_localhost_is_answered(host: str) -> None:
+def test_ip_address_and_localhost_are_answered(host: str) -> None:
     with Server(LOOPBACK, pages()) as server:
         assert get(server, "/readyz", host)[0] == 200
 
 
 @pytest.mark.parametrize("host", ["evil.test", "evil.test:9847", "127.0.0.1.evil.test", "localhost.evil.test"])
-def test_a_foreign_name_is_refused_with_421(host: str) -> None:
+def test_unknown_host_is_refused_with_421(host: str) -> None:
     with Server(LOOPBACK, pages()) as server:
         status, body = get(server, "/readyz", host)
         assert (status, body["status"]) == (
             421,
-            "no such host here: ask by address, or by the name of --listen or page_url",
+            "unknown host: use an IP address, or the host of --listen or page_url",
         )
 
 
 @pytest.mark.parametrize("host", ["watch.example", "WATCH.example:443"])
-def test_the_name_of_the_configured_page_is_answered(host: str) -> None:
-    with Server(LOOPBACK, pages(), also=lambda: "https://Watch.example/kafka/") as server:
+def test_host_of_page_url_is_answered(host: str) -> None:
+    with Server(LOOPBACK, pages(), page_url=lambda: "https://Watch.example/kafka/") as server:
         assert get(server, "/readyz", host)[0] == 200
         assert get(server, "/readyz", "evil.test")[0] == 421
 
 
-def test_an_address_in_use_is_one_sentence() -> None:
+def test_address_in_use_is_reported_in_one_sentence() -> None:
     with socket.create_server(LOOPBACK) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=rf"--listen 127\.0\.0\.1:{port}: address already in use; choose another"):
             Server(("127.0.0.1", port), pages())
 
 
-def test_a_client_that_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "CLIENT_S", 1)
     with (
         Server(LOOPBACK, pages()) as server,
@@ -99,7 +99,7 @@ def test_a_client_that_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatc
         assert silent.recv(1) == b""
 
 
-def test_a_page_that_fails_is_no_traceback_on_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+def test_failing_page_prints_no_traceback(capfd: pytest.CaptureFixture[str]) -> None:
     def fails() -> float | None:
         raise RuntimeError("the page failed")
 

@@ -38,7 +38,7 @@ def json_of(fixture: PageFixture, path: str) -> dict[str, Any]:
     return answer
 
 
-def test_the_names_stand_in_the_page_itself_the_worst_first(fixture: PageFixture) -> None:
+def test_clusters_are_listed_worst_first(fixture: PageFixture) -> None:
     html = get(fixture, "/").text
     places = [html.index(f">{name}</a>") for name in ("prod", "&lt;script&gt;alert(1)&lt;/script&gt;", "calm")]
     assert places == sorted(places)
@@ -47,14 +47,14 @@ def test_the_names_stand_in_the_page_itself_the_worst_first(fixture: PageFixture
 
 
 @pytest.mark.parametrize("path", ["/", "/clusters/prod", "/rules", "/api/clusters", "/static/kraftwatch.js"])
-def test_every_answer_loads_nothing_of_others_and_is_kept_nowhere(fixture: PageFixture, path: str) -> None:
+def test_every_response_has_its_security_headers(fixture: PageFixture, path: str) -> None:
     headers = get(fixture, path).headers
     assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'; ")
     assert "unsafe" not in headers["Content-Security-Policy"]
     assert (headers["X-Content-Type-Options"], headers["Cache-Control"]) == ("nosniff", "no-store")
 
 
-def test_a_page_has_no_inline_style_or_script_that_its_policy_would_refuse(fixture: PageFixture) -> None:
+def test_pages_have_no_inline_style_or_script(fixture: PageFixture) -> None:
     for path in ("/", "/clusters/prod", "/rules/no-leader"):
         html = get(fixture, path).text
         assert " style=" not in html
@@ -63,14 +63,14 @@ def test_a_page_has_no_inline_style_or_script_that_its_policy_would_refuse(fixtu
         assert " onclick" not in html
 
 
-def test_what_has_not_changed_is_not_sent_again(fixture: PageFixture) -> None:
+def test_unchanged_page_is_a_304(fixture: PageFixture) -> None:
     first = get(fixture, "/")
     again = get(fixture, "/", {"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.content, again.headers["X-Now"]) == (304, b"", str(fixture.now_ms))
     assert get(fixture, "/?health=critical", {"If-None-Match": first.headers["ETag"]}).status_code == 200
 
 
-def test_finding_and_choosing_work_without_a_script(fixture: PageFixture) -> None:
+def test_search_and_health_filter_work_without_a_script(fixture: PageFixture) -> None:
     assert "/clusters/calm" in get(fixture, "/?q=CAL").text
     assert "/clusters/prod" not in get(fixture, "/?q=cal").text
     assert "/clusters/prod" in get(fixture, "/?q=no-leader").text
@@ -78,7 +78,7 @@ def test_finding_and_choosing_work_without_a_script(fixture: PageFixture) -> Non
     assert "No cluster matches" in get(fixture, "/?q=nothing").text
 
 
-def test_the_fleet_as_json(fixture: PageFixture) -> None:
+def test_api_of_all_clusters(fixture: PageFixture) -> None:
     body = json_of(fixture, "/api/clusters")
     assert list(body) == ["now_ms", "counts", "clusters", "delivered_at_ms", "sinks"]
     assert body["counts"] == {"healthy": 1, "unknown": 1, "warning": 0, "critical": 1}
@@ -91,7 +91,7 @@ def test_the_fleet_as_json(fixture: PageFixture) -> None:
     assert (never["name"], never["health"], never["age_ms"], never["voters"]) == (EVIL, "unknown", None, None)
 
 
-def test_one_cluster_as_json(fixture: PageFixture) -> None:
+def test_api_of_one_cluster(fixture: PageFixture) -> None:
     body = json_of(fixture, "/api/clusters/prod")
     assert [alert["rule"] for alert in body["firing"]] == ["no-leader"]
     assert body["firing"][0]["remedy"]
@@ -101,7 +101,7 @@ def test_one_cluster_as_json(fixture: PageFixture) -> None:
     assert (body["silences"], body["recovered"]) == ([], [])
 
 
-def test_a_name_of_any_characters_has_a_page(fixture: PageFixture) -> None:
+def test_cluster_name_with_markup_has_a_page(fixture: PageFixture) -> None:
     path = "/clusters/%3Cscript%3Ealert%281%29%3C%2Fscript%3E"
     assert f'href="{path}"' in get(fixture, "/").text
     answer = get(fixture, path)
@@ -110,18 +110,18 @@ def test_a_name_of_any_characters_has_a_page(fixture: PageFixture) -> None:
 
 
 @pytest.mark.parametrize("path", ["/clusters/none", "/api/clusters/none", "/rules/none", "/static/pages.py"])
-def test_what_there_is_not_is_said(fixture: PageFixture, path: str) -> None:
+def test_unknown_path_is_a_404_as_json(fixture: PageFixture, path: str) -> None:
     answer = get(fixture, path)
     assert (answer.status_code, list(answer.json())) == (404, ["status"])
 
 
-def test_every_rule_that_is_linked_has_its_page(fixture: PageFixture) -> None:
+def test_linked_rule_has_a_page(fixture: PageFixture) -> None:
     html = get(fixture, "/clusters/prod").text
     assert 'href="/rules/no-leader"' in html
     assert "What to do" in get(fixture, "/rules/no-leader").text
 
 
-def test_a_directory_id_in_evidence_is_shown_letter_by_letter(fixture: PageFixture) -> None:
+def test_directory_id_in_evidence_is_shown_unchanged(fixture: PageFixture) -> None:
     delivery = fixture.store.delivery
     assert delivery is not None
     evidence: dict[str, Any] = {"voters": {"1-0dU03Uz3QFKZPAcA9Bgc_g": "does not fetch, " * 9}, "leader_epoch": 7}
@@ -136,7 +136,7 @@ def test_a_directory_id_in_evidence_is_shown_letter_by_letter(fixture: PageFixtu
     assert ">leader epoch</th>" in html
 
 
-def test_a_large_page_is_packed_for_who_takes_that(fixture: PageFixture) -> None:
+def test_large_page_is_compressed_on_request(fixture: PageFixture) -> None:
     packed = requests.get(fixture.url("/clusters/prod"), headers={"Accept-Encoding": "gzip"}, stream=True, timeout=60)
     assert packed.headers["Content-Encoding"] == "gzip"
     assert b"<!DOCTYPE html>" in gzip.decompress(packed.raw.read(decode_content=False))
@@ -144,7 +144,7 @@ def test_a_large_page_is_packed_for_who_takes_that(fixture: PageFixture) -> None
     assert "Content-Encoding" not in plain.headers
 
 
-def test_how_each_sink_does_is_shown(tmp_path: Path) -> None:
+def test_state_of_each_sink_is_shown(tmp_path: Path) -> None:
     with PageFixture(tmp_path, ["calm"]) as fixture:
         fixture.pass_s(2)
         sinks = {"slack:ops": SinkResult(pending=3, silenced=1, failing="it answered 503"), "jsonl:/a": SinkResult()}
@@ -161,7 +161,7 @@ def test_how_each_sink_does_is_shown(tmp_path: Path) -> None:
         }
 
 
-def test_a_cluster_of_which_nothing_comes_any_more_is_not_healthy(tmp_path: Path) -> None:
+def test_cluster_with_an_old_status_is_unknown(tmp_path: Path) -> None:
     with PageFixture(tmp_path, ["calm"]) as fixture:
         fixture.pass_s(12)
         assert json_of(fixture, "/api/clusters/calm")["health"] == "healthy"
@@ -173,7 +173,7 @@ def test_a_cluster_of_which_nothing_comes_any_more_is_not_healthy(tmp_path: Path
         )
 
 
-def test_json_of_a_hostile_name_is_json(fixture: PageFixture) -> None:
+def test_json_of_a_name_with_markup(fixture: PageFixture) -> None:
     path = "/api/clusters/%3Cscript%3Ealert%281%29%3C%2Fscript%3E"
     answer = get(fixture, path)
     assert answer.headers["Content-Type"] == "application/json"

@@ -34,7 +34,7 @@ class AuditSample:
 
     journal: str
     ledger: str
-    portraits: Mapping[str, Any] = field(default_factory=dict)
+    statuses: Mapping[str, Any] = field(default_factory=dict)
     """The newest status of each cluster in the job, as JSON (`streaming.status.status_json`)."""
     rows: int = ROWS_MAX
 
@@ -66,11 +66,11 @@ def audit_sample(sample: AuditSample) -> dict[str, ObservationsAudited]:
     audit = Audit(evaluate)
     # A replay from the middle of a journal gives no correct state: the job's own statuses are audited instead.
     audit.journal(journal.read(first, end), replay=False)
-    for portrait in sample.portraits.values():
-        audit.states.add(portrait, None)
+    for status in sample.statuses.values():
+        audit.states.add(status, None)
     audit.flush()
     audit.alerts([*ledger_alerts(Path(sample.ledger))][-ALERTS_MAX:])
-    return {name: violations.result_of(name, rows=end - first, first=first, last=end - 1) for name in sample.portraits}
+    return {name: violations.result_of(name, rows=end - first, first=first, last=end - 1) for name in sample.statuses}
 
 
 def main() -> int:

@@ -26,7 +26,7 @@ _END_S = 5.0
 _CHECK_S = 1.0
 """Seconds between two checks whether the interval is over: a reload may change the interval."""
 
-Portraits = Callable[[], Mapping[str, Mapping[str, Plain]]]
+StatusesByCluster = Callable[[], Mapping[str, Mapping[str, Plain]]]
 """The newest state of each cluster that was seen."""
 Record = Callable[[str, ObservationsAudited], None]
 """Records the audit's result of a cluster in the journal."""
@@ -36,12 +36,12 @@ class AuditScheduler:
     """Starts audits at an interval while entered."""
 
     def __init__(
-        self, *, journal: Path, ledger: Path, portraits: Portraits, record: Record, every_s: Callable[[], float]
+        self, *, journal: Path, ledger: Path, statuses: StatusesByCluster, record: Record, every_s: Callable[[], float]
     ) -> None:
         """`every_s` returns the current interval in seconds; 0 turns audits off."""
         self._journal = journal
         self._ledger = ledger
-        self._portraits = portraits
+        self._statuses = statuses
         self._record = record
         self._every_s = every_s
         self._stopping = threading.Event()
@@ -76,10 +76,10 @@ class AuditScheduler:
 
     def audit(self) -> None:
         """Runs one audit and waits for it; an error is recorded in `failing` and not raised."""
-        portraits = dict(self._portraits())
-        if not portraits:
+        statuses = dict(self._statuses())
+        if not statuses:
             return
-        sample = AuditSample(journal=str(self._journal), ledger=str(self._ledger), portraits=portraits)
+        sample = AuditSample(journal=str(self._journal), ledger=str(self._ledger), statuses=statuses)
         try:
             found = AUDIT_RESULTS.validate_json(self._run_process(SAMPLE.dump_json(sample) + b"\n"))
         except (OSError, ValueError, subprocess.SubprocessError) as problem:

@@ -150,7 +150,7 @@ class Job:
         return AuditScheduler(
             journal=self._checkpoint.journal,
             ledger=self._checkpoint.ledger,
-            portraits=self.store.statuses_json,
+            statuses=self.store.statuses_json,
             record=lambda cluster, audited: self.gatherer.record(cluster, audited),
             every_s=lambda: self.config.audit_every,
         )

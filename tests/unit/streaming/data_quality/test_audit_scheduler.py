@@ -37,14 +37,14 @@ class Job:
             recorder.append(list(rows))
             recorder.publish()
 
-    def portraits(self) -> Mapping[str, Mapping[str, Plain]]:
+    def statuses(self) -> Mapping[str, Mapping[str, Plain]]:
         return {name: status_json(job_cluster_status(healthy(), thresholds_for({}))) for name in ("prod", "well")}
 
     def scheduler(self) -> AuditScheduler:
         return AuditScheduler(
             journal=self.folder / "journal",
             ledger=self.folder / "ledger.jsonl",
-            portraits=self.portraits,
+            statuses=self.statuses,
             record=self.found.__setitem__,
             every_s=lambda: self.every_s,
         )

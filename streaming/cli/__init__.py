@@ -1,10 +1,9 @@
-"""The command line: one command, its verbs in modules of their own."""
+"""The command `kraftwatch`; each verb is a module."""
 
 import contextlib
 import io
 import os
 import sys
-from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -26,37 +25,51 @@ from streaming.cli import (
     silence,
     status,
 )
-from streaming.cli.help_format import dress
-from streaming.cli.output import say
+from streaming.cli.help_format import apply_help_format
+from streaming.cli.output import print_message
 
 app = typer.Typer(
     name="kraftwatch",
-    help="""Knows, before anyone else, whether a Kafka cluster's brain is well.
+    help="""Monitors the KRaft metadata quorum of Apache Kafka clusters.
 
-It reads each cluster's metadata log from the controllers, polls
-DescribeQuorum, probes the voters' endpoints, and says what is wrong, why,
-and the exact command that mends it. It never writes to a cluster.
+It detects what will prevent the next leader election or metadata commit,
+explains why, and prints the commands that fix it. To do so it reads the
+metadata log, polls DescribeQuorum and probes the voters' endpoints, and it
+never writes to a cluster.
 
 [bold]First steps[/bold]
 
-  kraftwatch demo     a real quorum hurt and healed before your eyes
+1. See it work on this machine; it needs only Java:
+
+  kraftwatch demo
+
+2. Look at your quorum; name the controllers' listeners:
 
   kraftwatch status --cluster prod=c1:9093,c2:9093,c3:9093
 
+3. Check connections, permissions and this machine:
+
+  kraftwatch doctor --cluster prod=c1:9093,c2:9093,c3:9093
+
+4. Monitor it; add --listen 127.0.0.1:9847 for a page in the browser:
+
   kraftwatch run --cluster prod=c1:9093,c2:9093,c3:9093
+
+Each verb has --help. `kraftwatch explain` lists the rules and explains terms.
 """,
     rich_markup_mode="rich",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_FAILED = {"check": 3, "audit": 3}
-"""The exit code of a verb that the machine let down, else 1, which is an answer of these."""
+_FAILURE_CODES = {"check": 3, "audit": 3}
+"""Verbs whose exit code for a failure of this machine is not 1, because 1 is one of their results."""
 
 
-def _say_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
-    if asked:
+def _print_version(requested: bool) -> None:  # noqa: FBT001 - typer passes the value by position
+    if requested:
+        from importlib import metadata
+
         sys.stdout.write(f"kraftwatch {metadata.version('kraftwatch')}\n")
         raise typer.Exit
 
@@ -64,13 +77,13 @@ def _say_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
 @app.callback()
 def _top(
     version: Annotated[
-        bool | None, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which this is.")
+        bool | None, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = None,
 ) -> None: ...
 
 
-_TRY, _ON_CALL = "Try it on this machine", "One look, for whoever is on call"
-_WATCH, _AFTER = "Watch for months", "What was recorded"
+_TRY, _ON_CALL = "Try it on this machine", "On-call commands"
+_MONITOR, _RECORDED = "Monitor continuously", "Recorded data"
 app.command("demo", rich_help_panel=_TRY)(demo.demo)
 app.add_typer(lab.app, name="lab", rich_help_panel=_TRY)
 app.command("status", rich_help_panel=_ON_CALL)(status.status)
@@ -80,48 +93,48 @@ app.command("check", rich_help_panel=_ON_CALL)(check.check)
 app.command("safe-to-restart", rich_help_panel=_ON_CALL)(check.safe_to_restart)
 app.command("explain", rich_help_panel=_ON_CALL)(explain.explain)
 app.add_typer(rescue.app, name="rescue", rich_help_panel=_ON_CALL)
-app.command("run", rich_help_panel=_WATCH)(run.run)
-app.command("doctor", rich_help_panel=_WATCH)(doctor.doctor)
-app.add_typer(config.app, name="config", rich_help_panel=_WATCH)
-app.add_typer(silence.app, name="silence", rich_help_panel=_WATCH)
-app.command("report", rich_help_panel=_AFTER)(report.report)
-app.command("audit", rich_help_panel=_AFTER)(audit.audit)
-app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_AFTER)
-app.command("decode", rich_help_panel=_AFTER)(decode.decode)
-dress(app)
+app.command("run", rich_help_panel=_MONITOR)(run.run)
+app.command("doctor", rich_help_panel=_MONITOR)(doctor.doctor)
+app.add_typer(config.app, name="config", rich_help_panel=_MONITOR)
+app.add_typer(silence.app, name="silence", rich_help_panel=_MONITOR)
+app.command("report", rich_help_panel=_RECORDED)(report.report)
+app.command("audit", rich_help_panel=_RECORDED)(audit.audit)
+app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_RECORDED)
+app.command("decode", rich_help_panel=_RECORDED)(decode.decode)
+apply_help_format(app)
 
 
 def main() -> None:
-    """Entry point: a mistake is one sentence on stderr and exit code 2, never a traceback."""
+    """Runs a verb. A usage error is one sentence on stderr and exit code 2, never a traceback."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal of another encoding than UTF-8 misses a character, and not the answer.
+        # A terminal without UTF-8 gets `?` for a character that it cannot show, instead of an error.
         sys.stdout.reconfigure(errors="replace")
-    failed = _FAILED.get(next(iter(sys.argv[1:]), ""), 1)
+    failure_code = _FAILURE_CODES.get(next(iter(sys.argv[1:]), ""), 1)
     try:
         try:
-            app()
+            app(prog_name="kraftwatch")
         finally:
-            # Written here and not when Python exits, where an error of the disk could not be reported any more.
+            # Flushed here: an error at Python's own flush at exit could not be reported.
             sys.stdout.flush()
     except UsageError as problem:
-        say(problem)
+        print_message(problem)
         sys.exit(2)
     except KraftwatchError as problem:
-        say(problem)
-        sys.exit(failed)
+        print_message(problem)
+        sys.exit(failure_code)
     except BrokenPipeError:
         _discard_output()
-        sys.exit(failed)
+        sys.exit(failure_code)
     except OSError as problem:
-        # What the machine refuses (a full disk, a read-only folder) is not a fault of this program: no traceback.
+        # An error of this machine (a full disk, a read-only folder) is not a defect of kraftwatch: no traceback.
         _discard_output()
-        place = "" if problem.filename is None else f"{problem.filename}: "
-        say(f"{place}{(problem.strerror or str(problem)).lower()}")
-        sys.exit(failed)
+        file = "" if problem.filename is None else f"{problem.filename}: "
+        print_message(f"{file}{(problem.strerror or str(problem)).lower()}")
+        sys.exit(failure_code)
 
 
 def _discard_output() -> None:
-    """Sends what stdout still buffers to /dev/null, so that Python's own flush at exit cannot fail as well."""
+    """Redirects stdout to /dev/null, so that Python's own flush at exit does not fail too."""
     with contextlib.suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""`kraftwatch audit`: everything that is kept, held against every data contract."""
+"""`kraftwatch audit`: checks all recorded data against every data contract."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,178 +11,193 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from connectors.errors import UsageError
-from connectors.journal.reader import Journal
-from connectors.observation import Observation
-from connectors.sinks.evidence_format import visible
-from rules.finding import Plain
-from rules.formatting import counted
-from streaming.cli.options import AsJson, print_json
-from streaming.data_quality.docs_folder import make_ours
-from streaming.pipeline.checkpoint import Checkpoint
+from streaming.cli.options import AsJson
+from streaming.cli.output import print_json, print_message
 
 if TYPE_CHECKING:
-    from streaming.data_quality.alert_contracts import Line
-    from streaming.data_quality.violations import Broken, Tally
+    from connectors.journal.reader import JournalReader
+    from connectors.observation import Observation
+    from rules.finding import Plain
+    from streaming.data_quality.alert_contracts import SentAlert
+    from streaming.data_quality.violations import ViolatedContract, Violations
 
 CheckpointFolder: TypeAlias = Annotated[
     Path | None, typer.Option("--checkpoint", help="The job's --checkpoint folder: journal and ledger.", metavar="DIR")
 ]
 JournalFolder: TypeAlias = Annotated[
-    Path | None, typer.Option("--journal", help="A journal by itself, as CHECKPOINT/journal is one.", metavar="DIR")
+    Path | None, typer.Option("--journal", help="A journal folder alone, such as CHECKPOINT/journal.", metavar="DIR")
 ]
 PATIENCE_S = 2.0
-"""What takes no longer needs no progress bar."""
+"""The progress bar appears after this time."""
 
 
 def audit(
     checkpoint: CheckpointFolder = None,
     journal: JournalFolder = None,
     alerts: Annotated[
-        Path | None, typer.Option("--alerts", help="The file of a jsonl sink as well.", metavar="FILE")
+        Path | None, typer.Option("--alerts", help="Also check the file of a jsonl sink.", metavar="FILE")
     ] = None,
     cluster: Annotated[
         list[str] | None,
-        typer.Option("--cluster", help="Only this cluster's rows. May be given again.", metavar="NAME"),
+        typer.Option("--cluster", help="Only the rows of this cluster. May be repeated.", metavar="NAME"),
     ] = None,
     docs: Annotated[
-        Path | None, typer.Option("--docs", help="Write pages to look at (Data Docs) into this folder.", metavar="DIR")
+        Path | None,
+        typer.Option("--docs", help="Write HTML pages with the results (Data Docs) into this folder.", metavar="DIR"),
     ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Hold all that was recorded and told against every data contract.
+    """Check all recorded observations and alerts against the data contracts.
 
-    Reads; asks no cluster, and disturbs no job that runs. Memory stays bounded
-    whatever the size: a million rows take minutes.
+    Only reads. Queries no cluster and does not disturb a running job. Memory is
+    bounded; a million rows take minutes.
 
-    Exit codes: 0 every contract is kept, 1 some are broken, 2 usage, 3 the
-    machine failed (a full disk, a folder that may not be read): no answer.
+    Exit codes: 0 no contract is violated, 1 some are violated, 2 invalid usage,
+    3 no result: this machine failed (a full disk, an unreadable folder).
 
       kraftwatch audit --checkpoint DIR --docs /tmp/audit
     """
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    place = _journal(checkpoint, journal, alerts)
-    lines = _lines(checkpoint, alerts)
-    wanted = frozenset(cluster or ())
+    from streaming.data_quality.docs_folder import create_docs_folder
+
+    journal_reader = _journal(checkpoint, journal, alerts)
+    sent_alerts = _alert_sources(checkpoint, alerts)
     if docs is not None:
-        make_ours(docs)
-    tally, page = _audited(place, lines, wanted, docs, console)
+        create_docs_folder(docs)
+    violations, page = _run_audit(journal_reader, sent_alerts, frozenset(cluster or ()), docs)
     if as_json:
-        print_json(_plain(tally, page))
+        print_json(_to_json(violations, page))
     else:
-        _show(tally, page, console)
-    raise typer.Exit(1 if tally.broken else 0)
+        _print(violations, page)
+    raise typer.Exit(1 if violations.broken else 0)
 
 
-def _audited(
-    place: Journal | None,
-    lines: "Sequence[Iterable[Line]]",
-    wanted: frozenset[str],
+def _run_audit(
+    journal: "JournalReader | None",
+    sent_alerts: "Sequence[Iterable[SentAlert]]",
+    clusters: frozenset[str],
     docs: Path | None,
-    console: Console,
-) -> "tuple[Tally, Path | None]":
-    # Seconds and 250 MB: only when there is something to audit.
+) -> "tuple[Violations, Path | None]":
+    # Imported here: Great Expectations takes seconds and 250 MB.
     from streaming.data_quality.audit import Audit
     from streaming.data_quality.contract import Suite
     from streaming.data_quality.contract_table import Table
-    from streaming.data_quality.data_docs import Docs
+    from streaming.data_quality.data_docs import DataDocs
     from streaming.data_quality.expectations import Validator
-    from streaming.data_quality.violations import Tally
+    from streaming.data_quality.violations import Violations
 
-    tally, validator = Tally(), Validator()
-    pages = None if docs is None else Docs(docs, validator)
+    violations, validator = Violations(), Validator()
+    pages = None if docs is None else DataDocs(docs, validator)
 
     def evaluate(suite: Suite, table: Table) -> None:
         result, broken = validator.validate(suite, table)
-        tally.add(suite, len(table), broken)
+        violations.add(suite, len(table), broken)
         if pages is not None:
-            pages.keep(suite, result)
+            pages.add(suite, result)
 
     run = Audit(evaluate)
-    if place is not None:
-        first, end = place.first(), place.published()
-        with _progress(end - first, console) as progress:
-            run.journal(_of(place.read(first, end), wanted, place), progress=progress)
-    for each in lines:
-        run.alerts(line for line in each if not wanted or line.told.get("cluster") in wanted)
-    return tally, None if pages is None else pages.write(tally)
+    if journal is not None:
+        first, end = journal.first_sequence(), journal.published_end()
+        with _progress(end - first) as progress:
+            run.journal(_rows_of(clusters, journal.read(first, end), journal), progress=progress)
+    for source in sent_alerts:
+        run.alerts(alert for alert in source if not clusters or alert.fields.get("cluster") in clusters)
+    return violations, None if pages is None else pages.write(violations)
 
 
-def _journal(checkpoint: Path | None, journal: Path | None, alerts: Path | None) -> Journal | None:
+def _journal(checkpoint: Path | None, journal: Path | None, alerts: Path | None) -> "JournalReader | None":
+    from connectors.journal.reader import JournalReader
+    from streaming.pipeline.checkpoint import Checkpoint
+
     if checkpoint is not None and journal is not None:
         raise UsageError("give --checkpoint or --journal, not both")
     if checkpoint is None and journal is None:
         if alerts is None:
-            raise UsageError("nothing to audit: give --checkpoint DIR, as `kraftwatch run` keeps it")
+            raise UsageError("nothing to audit: give the --checkpoint folder of `kraftwatch run`")
         return None
     folder = Checkpoint(folder=checkpoint).journal if checkpoint is not None else journal
     assert folder is not None
-    place = Journal(folder.absolute())
-    if not place.created:
+    reader = JournalReader(folder.absolute())
+    if not reader.created:
         option = "--checkpoint" if checkpoint is not None else "--journal"
-        raise UsageError(f"{option} {checkpoint or journal}: no journal is there; give the folder of `kraftwatch run`")
-    return place
+        raise UsageError(
+            f"{option} {checkpoint or journal}: no journal is there; give the --checkpoint folder of `kraftwatch run`"
+        )
+    return reader
 
 
-def _lines(checkpoint: Path | None, alerts: Path | None) -> "Sequence[Iterable[Line]]":
-    from streaming.data_quality.alert_contracts import of_a_file, of_the_ledger
+def _alert_sources(checkpoint: Path | None, alerts: Path | None) -> "Sequence[Iterable[SentAlert]]":
+    from streaming.data_quality.alert_contracts import jsonl_alerts, ledger_alerts
+    from streaming.pipeline.checkpoint import Checkpoint
 
     if alerts is not None and not alerts.is_file():
-        raise UsageError(f"--alerts {alerts}: no such file; name the one that --sink jsonl:FILE writes")
-    ledger = [] if checkpoint is None else [of_the_ledger(Checkpoint(folder=checkpoint).ledger)]
-    return [*ledger, *([] if alerts is None else [of_a_file(alerts)])]
+        raise UsageError(f"--alerts {alerts}: no such file; give the file of the sink jsonl:FILE")
+    ledger = [] if checkpoint is None else [ledger_alerts(Checkpoint(folder=checkpoint).ledger)]
+    return [*ledger, *([] if alerts is None else [jsonl_alerts(alerts)])]
 
 
-def _of(rows: Iterable[Observation], wanted: frozenset[str], place: Journal) -> Iterator[Observation]:
-    """The rows of the clusters that are wanted; all, where none is named."""
+def _rows_of(
+    clusters: frozenset[str], rows: "Iterable[Observation]", journal: "JournalReader"
+) -> "Iterator[Observation]":
+    """Yields the rows of these clusters; all rows if no cluster is given.
+
+    Raises:
+        UsageError: at the end, if a cluster has no rows.
+    """
     names: set[str] = set()
     for row in rows:
         names.add(row.cluster)
-        if not wanted or row.cluster in wanted:
+        if not clusters or row.cluster in clusters:
             yield row
-    if missing := wanted - names:
-        held = ", ".join(sorted(names)) or "none"
-        raise UsageError(f"--cluster {min(missing)}: {place.directory} has no rows of it; it holds {held}")
+    if missing := clusters - names:
+        existing = ", ".join(sorted(names)) or "none"
+        raise UsageError(f"--cluster {min(missing)}: no rows in {journal.directory}; clusters in it: {existing}")
 
 
-def _plain(tally: "Tally", page: Path | None) -> dict[str, Plain]:
+def _to_json(violations: "Violations", page: Path | None) -> "dict[str, Plain]":
     return {
-        "kept": not tally.broken,
-        "rows": {suite.value: rows for suite, rows in tally.rows.items()},
-        "broken": [one.plain() for one in tally.broken],
+        "kept": not violations.broken,
+        "rows": {suite.value: rows for suite, rows in violations.rows.items()},
+        "broken": [one.plain() for one in violations.broken],
         "docs": None if page is None else str(page),
     }
 
 
-def _show(tally: "Tally", page: Path | None, console: Console) -> None:
-    for one in tally.broken:
-        _tell(one)
-    held = ", ".join(f"{rows} {suite.value}" for suite, rows in tally.rows.items())
-    word = f"{counted(len(tally.broken), 'contract')} broken" if tally.broken else "every contract is kept"
-    console.print(f"kraftwatch: {word}; held: {held}", markup=False)
+def _print(violations: "Violations", page: Path | None) -> None:
+    from rules.formatting import plural
+
+    for one in violations.broken:
+        _print_violation(one)
+    checked = ", ".join(f"{rows} {suite.value}" for suite, rows in violations.rows.items())
+    broken = violations.broken
+    result = f"{plural(len(broken), 'contract')} violated" if broken else "no contract is violated"
+    print_message(f"{result}; checked: {checked}")
     if page is not None:
-        console.print(f"kraftwatch: pages to look at: {page}", markup=False)
+        print_message(f"HTML pages: {page}")
 
 
-def _tell(one: "Broken") -> None:
+def _print_violation(one: "ViolatedContract") -> None:
+    from connectors.sinks.evidence_format import visible
+    from rules.formatting import plural
     from streaming.data_quality.violations import example_of
 
     contract = one.contract
     typer.echo(f"{contract.severity.value}  {contract.name}  ({contract.suite.value})")
-    typer.echo(f"  {contract.promise}; {counted(one.rows, 'row')} not")
+    typer.echo(f"  {contract.promise}: violated by {plural(one.rows, 'row')}")
     typer.echo(f"  {contract.why} ({contract.source})")
     clusters = sorted({str(each["cluster"]) for each in one.examples if each.get("cluster")})
-    typer.echo(f"  one of them, of {', '.join(clusters) or 'no cluster'}: {visible(example_of(one))}")
+    typer.echo(f"  example (cluster {', '.join(clusters) or 'unknown'}): {visible(example_of(one))}")
 
 
 @contextmanager
-def _progress(rows: int, console: Console) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr for what takes long."""
+def _progress(rows: int) -> Iterator[Callable[[int], None]]:
+    """Shows a progress bar on stderr if it is a terminal; yields the function that advances it."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     if not console.is_terminal:
         yield lambda count: None
         return
-    began = time.monotonic()
+    started = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(f"auditing {rows} rows", total=rows, visible=False)
-        yield lambda count: progress.update(task, completed=count, visible=time.monotonic() - began > PATIENCE_S)
+        yield lambda count: progress.update(task, completed=count, visible=time.monotonic() - started > PATIENCE_S)

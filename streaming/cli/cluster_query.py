@@ -1,4 +1,4 @@
-"""From options to glimpses: who is looked at, live or in a journal, and how what was seen is shown."""
+"""Queries clusters, a journal or a log directory as the options ask, and prints the status."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -14,8 +14,8 @@ from connectors.kafka.kafka_python import limit_kafka_logging
 from rules.finding import Plain
 from rules.model.monitoring import Vantage
 from streaming.cli import options
-from streaming.cli.options import Asked, Offline, Shown
-from streaming.cli.output import note, printed
+from streaming.cli.options import ClusterOptions, OfflineOptions, StatusOptions
+from streaming.cli.output import print_json, print_progress, stdout_console
 from streaming.config import Config, flattened, in_force
 from streaming.replay.machine import Machine
 from streaming.status.build_status import RECOVERING_LIMIT, cluster_status
@@ -28,166 +28,170 @@ from streaming.status.live import query_clusters
 from streaming.status.live_cluster import QueryTarget
 
 INTERRUPTED = 130
-"""The exit code of a look that ^C ended."""
+"""The exit code of a query that ^C ended."""
 
 ToJson: TypeAlias = Callable[[ClusterStatus], dict[str, Plain]]
 ToTable: TypeAlias = Callable[[ClusterStatus, Health], RenderableType]
 
 
-def glimpses(wanted: Asked, each: Callable[[Sequence[ClusterState]], bool] = lambda _: False) -> Sequence[ClusterState]:
-    """Look, as asked.
+def query(
+    opts: ClusterOptions, each: Callable[[Sequence[ClusterState]], bool] = lambda _: False
+) -> Sequence[ClusterState]:
+    """Returns the state of each cluster.
 
     Args:
-        wanted: the options.
-        each: is given every glimpse; True asks for another one a second later, where clusters are asked.
+        opts: the options.
+        each: called with every result; True requests another query one second later, if clusters are queried.
 
     Raises:
-        UsageError: something given cannot be.
+        UsageError: an option is invalid.
     """
     limit_kafka_logging()
-    journal = wanted.journal if isinstance(wanted, Shown) else None
-    seen = _offline(wanted, journal) if isinstance(wanted, Offline) else None
-    if seen is not None:
-        each(seen)
-        return seen
-    settled = wanted.settled()
-    recall = isinstance(wanted, Shown) and wanted.config is not None and journal is None
-    targets = _targets(settled, journal, recall_from=settled.checkpoint if recall else None)
-    return query_clusters(targets, timeout_s=wanted.timeout, say=note, each=each)
+    journal = opts.journal if isinstance(opts, StatusOptions) else None
+    states = _recorded_states(opts, journal) if isinstance(opts, OfflineOptions) else None
+    if states is not None:
+        each(states)
+        return states
+    config = opts.resolve_config()
+    use_checkpoint = isinstance(opts, StatusOptions) and opts.config is not None and journal is None
+    targets = _targets(config, journal, fallback=config.checkpoint if use_checkpoint else None)
+    return query_clusters(targets, timeout_s=opts.timeout, say=print_progress, each=each)
 
 
-def once(wanted: Asked) -> Sequence[ClusterState]:
-    """One glimpse of each cluster.
+def query_once(opts: ClusterOptions) -> Sequence[ClusterState]:
+    """Returns the state of each cluster, from one query.
 
     Raises:
-        UsageError: something given cannot be.
+        UsageError: an option is invalid.
     """
     try:
-        return glimpses(wanted)
+        return query(opts)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def the_one(wanted: Asked) -> ClusterState:
-    """One glimpse of the only cluster that is given.
+def query_one_cluster(opts: ClusterOptions) -> ClusterState:
+    """Returns the state of the only given cluster.
 
     Raises:
-        UsageError: several are given, or something given cannot be.
+        UsageError: several clusters are given, or an option is invalid.
     """
-    if wanted.config is None and len(wanted.cluster or ()) > 1:
-        raise UsageError(f"one cluster is judged at a time, {len(wanted.cluster or ())} are given: give one --cluster")
-    seen = once(wanted)
-    if len(seen) != 1:
-        raise UsageError(f"one cluster is judged at a time, {len(seen)} are given: give one with --cluster")
-    return seen[0]
+    if opts.config is None and len(opts.cluster or ()) > 1:
+        raise UsageError(f"expected one cluster, but {len(opts.cluster or ())} are given: give one --cluster")
+    states = query_once(opts)
+    if len(states) != 1:
+        raise UsageError(f"expected one cluster, but {len(states)} are given: select one with --only NAME")
+    return states[0]
 
 
-def show(wanted: Shown, to_json: ToJson, to_table: ToTable, *, recovering_limit: int | None = RECOVERING_LIMIT) -> None:
+def print_status(
+    opts: StatusOptions, to_json: ToJson, to_table: ToTable, *, recovering_limit: int | None = RECOVERING_LIMIT
+) -> None:
     """Prints the status of each cluster, as JSON lines or as tables; every second with `--watch`.
 
     Args:
-        wanted: the options.
+        opts: the options.
         to_json: makes the fields of `--json`.
         to_table: makes the table.
         recovering_limit: how many recovering partitions are named; None: all.
 
     Raises:
-        UsageError: something given cannot be.
+        UsageError: an option is invalid.
     """
-    console = printed()
-    on_screen = wanted.watch and console.is_terminal and not wanted.as_json
+    console = stdout_console()
+    on_screen = opts.watch and console.is_terminal and not opts.as_json
     live = Live(console=console, auto_refresh=False, screen=True) if on_screen else None
 
-    def each(seen: Sequence[ClusterState]) -> bool:
-        if wanted.as_json:
-            for one in seen:
-                options.print_json(to_json(cluster_status(one, recovering_limit=recovering_limit)))
-            return wanted.watch
-        drawn = Group(*(to_table(cluster_status(one, recovering_limit=recovering_limit), health(one)) for one in seen))
+    def print_states(states: Sequence[ClusterState]) -> bool:
+        if opts.as_json:
+            for one in states:
+                print_json(to_json(cluster_status(one, recovering_limit=recovering_limit)))
+            return opts.watch
+        tables = Group(
+            *(to_table(cluster_status(one, recovering_limit=recovering_limit), health(one)) for one in states)
+        )
         if live is None:
-            console.print(drawn)
+            console.print(tables)
         else:
-            # Not before there is something to show: what is still waited for is said on the ordinary screen.
+            # Only now: until the first result, messages about missing answers are printed on the ordinary screen.
             live.start()
-            live.update(drawn, refresh=True)
-        return wanted.watch
+            live.update(tables, refresh=True)
+        return opts.watch
 
     try:
-        glimpses(wanted, each)
+        query(opts, print_states)
     except KeyboardInterrupt:
-        raise typer.Exit(0 if wanted.watch else INTERRUPTED) from None
+        raise typer.Exit(0 if opts.watch else INTERRUPTED) from None
     finally:
         if live is not None:
             live.stop()
 
 
-def _offline(wanted: Offline, journal: Path | None) -> Sequence[ClusterState] | None:
-    """What is on a disk of ours or theirs; None where clusters are to be asked."""
-    upto = wanted.moment
-    if upto is not None and (wanted.live or (journal is None and wanted.log_dir is None)):
-        raise UsageError(
-            "--at shows the past: give --journal DIR or --log-dir DIR with it, and no --cluster or --config"
-        )
-    if wanted.log_dir is not None and (wanted.live or journal is not None):
-        raise UsageError("--log-dir shows what one disk holds: give no --cluster, --config or --journal with it")
-    if wanted.log_dir is None and (wanted.live or journal is None):
+def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[ClusterState] | None:
+    """Returns the state in a log directory or a journal; None if clusters must be queried."""
+    upto = opts.point_in_time
+    if upto is not None and (opts.live or (journal is None and opts.log_dir is None)):
+        raise UsageError("--at shows a past state: use it with --journal DIR or --log-dir DIR only")
+    if opts.log_dir is not None and (opts.live or journal is not None):
+        raise UsageError("--log-dir reads one disk: do not combine it with --cluster, --config or --journal")
+    if opts.log_dir is None and (opts.live or journal is None):
         return None
-    if isinstance(wanted, Shown) and wanted.watch:
-        raise UsageError("--watch needs a cluster to look at: give --cluster NAME=HOST:PORT,… or --config FILE")
-    thresholds = in_force(flattened(options.overrides({}, wanted.setting or ())))
-    if wanted.log_dir is not None:
-        read = replay_log_dir(wanted.log_dir, upto)
+    if isinstance(opts, StatusOptions) and opts.watch:
+        raise UsageError("--watch needs a cluster to query: give --cluster NAME=HOST:PORT,… or --config FILE")
+    thresholds = in_force(flattened(options.overrides({}, opts.setting or ())))
+    if opts.log_dir is not None:
+        read = replay_log_dir(opts.log_dir, upto)
         contents = read.contents
         return [recorded_state(read.machine, read.newest_ms, thresholds, missing=contents.missing, log_dir=contents)]
     assert journal is not None
-    found = replay_journal(journal, lambda name: Machine(name, None, (), Vantage.INSIDE), upto=upto, say=note)
-    if not found:
-        raise UsageError(f"--journal {journal}: nothing of any cluster was recorded yet")
-    return [recorded_state(one.machine, one.newest_ms, thresholds, missing=one.missing) for one in found.values()]
+    replayed = replay_journal(
+        journal, lambda name: Machine(name, None, (), Vantage.INSIDE), upto=upto, say=print_progress
+    )
+    if not replayed:
+        raise UsageError(f"--journal {journal}: the journal has no rows yet")
+    return [recorded_state(one.machine, one.newest_ms, thresholds, missing=one.missing) for one in replayed.values()]
 
 
-def _targets(config: Config, journal: Path | None, recall_from: Path | None) -> list[QueryTarget]:
-    """The clusters to look at, each with what was recorded of it.
+def _targets(config: Config, journal: Path | None, fallback: Path | None) -> list[QueryTarget]:
+    """Returns the clusters to query, each with its recorded state.
 
     Args:
-        config: says which.
-        journal: is read now, and has to hold every one of them.
-        recall_from: is read only if one of them does not answer, and may not be there.
+        config: names the clusters.
+        journal: read now; it must have rows of every cluster.
+        fallback: a checkpoint folder, read only if a cluster does not answer; it may be missing.
     """
     by_name = {section.name: section for section in config.watched}
     names: set[str] = set()
 
-    def new(name: str) -> Machine | None:
+    def new_machine(name: str) -> Machine | None:
         section = by_name.get(name)
         names.add(name)
         if section is None:
             return None
-        machine = Machine(name, section.cluster_id, tuple(section.bootstrap), section.vantage)
-        machine.access = section.access
-        return machine
+        return Machine(name, section.cluster_id, tuple(section.bootstrap), section.vantage, access=section.access)
 
     @cache
-    def all_recalled() -> Mapping[str, ReplayedJournal]:
-        if recall_from is None or not has_journal(recall_from):
+    def read_fallback() -> Mapping[str, ReplayedJournal]:
+        if fallback is None or not has_journal(fallback):
             return {}
-        note(f"no leader answers: reading what was recorded in {recall_from}")
-        return replay_journal(recall_from, new, say=note)
+        print_progress(f"no leader answers: reading the recorded state in {fallback}")
+        return replay_journal(fallback, new_machine, say=print_progress)
 
-    def recall(name: str) -> ReplayedJournal | None:
-        return all_recalled().get(name)
+    def read_recorded(name: str) -> ReplayedJournal | None:
+        return read_fallback().get(name)
 
-    found = {} if journal is None else replay_journal(journal, new, say=note)
+    replayed = {} if journal is None else replay_journal(journal, new_machine, say=print_progress)
     for name in by_name:
-        if journal is not None and name not in found:
-            held = ", ".join(sorted(names)) or "nothing"
-            raise UsageError(f"--journal {journal} holds nothing of cluster {name}; it holds: {held}")
+        if journal is not None and name not in replayed:
+            held = ", ".join(sorted(names)) or "none"
+            raise UsageError(f"--journal {journal} has no rows of cluster {name}; clusters in it: {held}")
     return [
         QueryTarget(
             cluster=section.cluster(),
             vantage=section.vantage,
             access=section.access,
-            recorded=found.get(section.name),
-            read_recorded=partial(recall, section.name),
+            recorded=replayed.get(section.name),
+            read_recorded=partial(read_recorded, section.name),
             thresholds=config.thresholds_in_force(section),
         )
         for section in config.watched

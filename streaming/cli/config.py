@@ -1,32 +1,29 @@
-"""`kraftwatch config`: a configuration file looked at before the job is."""
+"""`kraftwatch config`: checks a configuration file and helps to write one."""
 
 import json
 import tempfile
-import time
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rules.model.identifiers import Millis
-from streaming.cli import options
-from streaming.cli.output import printed, say
-from streaming.config import Config, config_json_schema, load, mistakes
-from streaming.config.file_checks import unreadable
-from streaming.doctor.config_summary import outlook, text_of
-from streaming.doctor.sink_check import Tried, tried
+from streaming.cli.output import print_json, print_message, stdout_console
+
+if TYPE_CHECKING:
+    from streaming.config import Config
+    from streaming.doctor.sink_check import SinkCheck
 
 EXAMPLE = "example.yaml"
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""Check a configuration file, and help to write one.
+    help="""Check a configuration file, or print an example or the schema.
 
   kraftwatch config example > kraftwatch.yaml    every key, explained
 
-  kraftwatch config check kraftwatch.yaml        before the job takes it
+  kraftwatch config check kraftwatch.yaml        before the job uses it
 
   kraftwatch config schema                       for editors
 """,
@@ -38,67 +35,77 @@ def check(
     file: Annotated[Path, typer.Argument(help="The configuration file.", metavar="FILE", show_default=False)],
     *,
     send_test: Annotated[
-        bool, typer.Option("--send-test", help="Send each sink a message that says that it is a test, and its end.")
+        bool,
+        typer.Option("--send-test", help="Send a test notification, marked as a test, to each sink and resolve it."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, to stdout.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object to stdout.")] = False,
 ) -> None:
-    """Check a configuration wholly; say what is watched and who is told.
+    """Validate a configuration; print the monitored clusters and the sinks.
 
-    No cluster is asked (`kraftwatch doctor` does that), and nothing is sent
+    No cluster is queried (`kraftwatch doctor` does that), and nothing is sent
     without --send-test.
 
-    Exit codes: 0 good, 2 something in it cannot be, 1 a sink did not take the
-    test message.
+    Exit codes: 0 valid, 2 invalid, 1 a sink did not accept the test
+    notification.
 
       kraftwatch config check kraftwatch.yaml --send-test
     """
-    wrong = list(mistakes(file))
-    if wrong:
-        _refuse(file, wrong, as_json=as_json)
+    from connectors.wall_clock import wall_ms
+    from streaming.config import load, mistakes
+    from streaming.config.file_checks import unreadable
+    from streaming.doctor.config_summary import config_summary, summary_text
+
+    errors = list(mistakes(file))
+    if errors:
+        _exit_invalid(file, errors, as_json=as_json)
     config = load(file)
-    wrong = [f"{file}: {sentence}" for sentence in unreadable(config)]
-    tries = _tries(config, send_test=send_test and not wrong)
-    wrong += [f"{file}: sinks.{at}: {one.problem}" for at, one in enumerate(tries) if one.problem is not None]
-    if wrong:
-        _refuse(file, wrong, as_json=as_json)
-    shown = outlook(file, config, tries, tested=send_test, now_ms=Millis(round(time.time() * 1000)))
+    errors = [f"{file}: {sentence}" for sentence in unreadable(config)]
+    checks = _check_sinks(config, send_test=send_test and not errors)
+    errors += [f"{file}: sinks.{at}: {one.problem}" for at, one in enumerate(checks) if one.problem is not None]
+    if errors:
+        _exit_invalid(file, errors, as_json=as_json)
+    summary = config_summary(file, config, checks, tested=send_test, now_ms=wall_ms())
     if as_json:
-        options.print_json(shown)
+        print_json(summary)
     else:
-        printed().print(text_of(shown))
-    raise typer.Exit(1 if any(one.refused is not None for one in tries) else 0)
+        stdout_console().print(summary_text(summary))
+    raise typer.Exit(1 if any(one.test_error is not None for one in checks) else 0)
 
 
 @app.command("schema")
-def schema_() -> None:
+def schema() -> None:
     """Print the JSON schema of the configuration, for editors.
 
-    In VS Code with the YAML extension, the file's first line may name it:
+    In VS Code with the YAML extension, the first line of the file can name it:
 
       # yaml-language-server: $schema=config.schema.json
 
       kraftwatch config schema > config.schema.json
     """
+    from streaming.config import config_json_schema
+
     typer.echo(json.dumps(config_json_schema(), indent=2))
 
 
 @app.command("example")
 def example() -> None:
-    """Print a configuration in which every key is explained.
+    """Print an example configuration that explains every key.
 
     kraftwatch config example > kraftwatch.yaml
     """
     typer.echo(files("streaming.config").joinpath(EXAMPLE).read_text(encoding="utf-8"), nl=False)
 
 
-def _refuse(file: Path, wrong: Sequence[str], *, as_json: bool) -> None:
+def _exit_invalid(file: Path, errors: Sequence[str], *, as_json: bool) -> None:
     if as_json:
-        options.print_json({"file": str(file), "ok": False, "mistakes": list(wrong)})
-    for sentence in wrong:
-        say(sentence)
+        print_json({"file": str(file), "ok": False, "mistakes": list(errors)})
+    for sentence in errors:
+        print_message(sentence)
     raise typer.Exit(2)
 
 
-def _tries(config: Config, *, send_test: bool) -> Sequence[Tried]:
+def _check_sinks(config: "Config", *, send_test: bool) -> "Sequence[SinkCheck]":
+    from streaming.doctor.sink_check import check_sink
+
     with tempfile.TemporaryDirectory(prefix="kraftwatch-config-") as folder:
-        return [tried(wanted, memory=Path(folder), send_test=send_test) for wanted in config.wanted()]
+        return [check_sink(spec, state_folder=Path(folder), send_test=send_test) for spec in config.sink_specs()]

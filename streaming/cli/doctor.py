@@ -1,96 +1,106 @@
-"""`kraftwatch doctor`: what can be reached, what is allowed, what will not be seen, and what mends that."""
+"""`kraftwatch doctor`: checks connections, permissions, this machine and the sinks, and prints the fixes."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rules.formatting import plural
-from streaming.cli import options
-from streaming.cli.options import Asked
-from streaming.cli.output import printed
-from streaming.config import ClusterSection, Config
-from streaming.doctor.check_result import Check, Verdict, worst
+from streaming.cli.options import ClusterOptions, with_options
+from streaming.cli.output import print_json, stdout_console
 
-_STYLE = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILS: "bold red"}
+if TYPE_CHECKING:
+    from streaming.config import ClusterSection, Config
+    from streaming.doctor.check_result import CheckResult
+    from streaming.doctor.cluster_checks import ClusterChecks
+
+_STYLES = {"ok": "green", "warning": "yellow", "fails": "bold red"}
 
 
-@options.options(Asked)
-def doctor(wanted: Asked) -> None:
-    """Look for what keeps a job from running, seeing or telling.
+@with_options(ClusterOptions)
+def doctor(opts: ClusterOptions) -> None:
+    """Check everything that the job needs, and print how to fix what fails.
 
-    For before the first start, and for when the job says that it is blind.
+    Run it before the first start, and when the alert monitor-blind fires.
 
-    For each address of each cluster: its name, the connection, TLS, the login,
-    and the rights to DescribeQuorum, Fetch and DescribeCluster; then the clock,
-    this machine, the checkpoint and the sinks. Nothing is written, and nobody
-    is told. What can be mended comes with the command that mends it.
+    For each address of each cluster it checks name resolution, the connection,
+    TLS, the login, and the permissions for DescribeQuorum, Fetch and
+    DescribeCluster. Then it checks the clock, this machine, the checkpoint and
+    the sinks. It writes nothing and sends no notification. Each problem is
+    printed with the command or setting that fixes it.
 
-    Exit codes: 0 all is well, 1 the job would see or tell less than it could,
-    2 it would not run or be blind (or something given cannot be).
+    Exit codes: 0 everything is ok, 1 the job would observe or send less than it
+    could, 2 it would not start or would observe nothing (or invalid usage).
 
       kraftwatch doctor --cluster prod=c1:9093,c2:9093,c3:9093
 
       kraftwatch doctor --config kraftwatch.yaml
     """
-    # Kafka's client takes a second to import: help and mistakes should not wait for it.
+    # Imported here: kafka-python takes a second to import, and help and usage errors must not wait for it.
     from connectors.kafka.kafka_python import limit_kafka_logging
-    from streaming.doctor.host_checks import machine_checks, telling_checks
+    from streaming.doctor.check_result import worst_status
+    from streaming.doctor.host_checks import check_host, check_sinks
 
     limit_kafka_logging()
-    settled = wanted.settled()
-    checks = [*_clusters(settled, wanted.timeout), *machine_checks(settled), *telling_checks(settled)]
-    verdict = worst(checks)
-    if wanted.as_json:
-        options.print_json({"verdict": verdict.value, "checks": [check.plain() for check in checks]})
+    config = opts.resolve_config()
+    results = [*_check_clusters(config, opts.timeout), *check_host(config), *check_sinks(config)]
+    status = worst_status(results)
+    if opts.as_json:
+        print_json({"verdict": status.value, "checks": [one.plain() for one in results]})
     else:
-        printed().print(_shown(checks))
-    raise typer.Exit(verdict.exit_code)
+        stdout_console().print(_report(results))
+    raise typer.Exit(status.exit_code)
 
 
-def _clusters(config: Config, timeout_s: float) -> Iterator[Check]:
+def _check_clusters(config: "Config", timeout_s: float) -> "Iterator[CheckResult]":
+    from concurrent.futures import ThreadPoolExecutor
+
     from connectors.gather.connectivity_check import check_connectivity
-    from streaming.doctor.cluster_checks import Examined
+    from streaming.doctor.cluster_checks import ClusterChecks
     from streaming.doctor.host_checks import recorded_ids
 
     recorded = recorded_ids(config)
 
-    def examined(section: ClusterSection) -> Examined:
-        # A step that is not answered must not take the time of those behind it.
+    def checked(section: "ClusterSection") -> "ClusterChecks":
+        # A short timeout for each step: one that is not answered must leave time for the next steps.
         cluster = replace(section.cluster(), request_timeout_ms=round(min(timeout_s, 3.0) * 1000))
-        return Examined(section=section, checkups=check_connectivity(cluster), recorded=recorded.get(section.name))
+        return ClusterChecks(
+            section=section, connectivity=check_connectivity(cluster), recorded_id=recorded.get(section.name)
+        )
 
     with ThreadPoolExecutor(max_workers=16) as pool:
-        for one in pool.map(examined, config.watched):
-            yield from one.checks()
+        for one in pool.map(checked, config.watched):
+            yield from one.results()
 
 
-def _shown(checks: Sequence[Check]) -> RenderableType:
+def _report(results: "Sequence[CheckResult]") -> RenderableType:
+    from rules.formatting import plural
+    from streaming.doctor.check_result import CheckStatus
+
     parts: list[RenderableType] = []
-    for of, group in groupby(checks, key=lambda check: check.of):
-        parts += [Text(of, style="bold"), _table(list(group)), Text()]
-    count = {verdict: sum(check.verdict is verdict for check in checks) for verdict in Verdict}
-    named = (("warning", Verdict.WARNING), ("failure", Verdict.FAILS))
-    said = ", ".join([f"{count[Verdict.OK]} ok", *(plural(count[verdict], noun) for noun, verdict in named)])
-    parts.append(Text(said))
+    for scope, group in groupby(results, key=lambda one: one.scope):
+        parts += [Text(scope, style="bold"), _table(list(group)), Text()]
+    count = {status: sum(one.status is status for one in results) for status in CheckStatus}
+    nouns = (("warning", CheckStatus.WARNING), ("failure", CheckStatus.FAILS))
+    totals = [f"{count[CheckStatus.OK]} ok", *(plural(count[status], noun) for noun, status in nouns)]
+    parts.append(Text(", ".join(totals)))
     return Group(*parts)
 
 
-def _table(checks: Sequence[Check]) -> RenderableType:
+def _table(results: "Sequence[CheckResult]") -> RenderableType:
     parts: list[RenderableType] = []
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for check in checks:
-        verdict = Text(check.verdict.value, style=_STYLE[check.verdict])
-        table.add_row(verdict, Text(check.subject), Text(check.name), Text(check.said))
+    for one in results:
+        status = Text(one.status.value, style=_STYLES[one.status.value])
+        table.add_row(status, Text(one.subject), Text(one.name), Text(one.message))
     parts.append(table)
-    for check in checks:
-        if check.mend:
-            parts.append(Text(f"{check.subject} {check.name}:", style="bold"))
-            # A command is pasted: it is never folded.
-            parts += [Text(f"  {line}", no_wrap=True, overflow="ignore") for line in check.mend]
+    for one in results:
+        if one.fixes:
+            parts.append(Text(f"{one.subject} {one.name}:", style="bold"))
+            # Not wrapped, so that commands can be copied.
+            parts += [Text(f"  {line}", no_wrap=True, overflow="ignore") for line in one.fixes]
     return Group(*parts)

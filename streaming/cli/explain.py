@@ -1,8 +1,10 @@
-"""`kraftwatch explain [RULE]`: a rule's page for the operator, and the numbers that can be changed."""
+"""`kraftwatch explain [RULE]`: a rule's page for the operator with its thresholds; or the glossary."""
 
 import difflib
 import textwrap
-from typing import Annotated
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group, RenderableType
@@ -10,43 +12,74 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.errors import UsageError
-from rules.evaluate import RULES
-from rules.finding import Rule
-from rules.rule_page import default_of, page_of, silence_of, times_of
-from streaming.cli.output import printed
+from streaming.cli.output import stdout_console
+
+if TYPE_CHECKING:
+    from rules.finding import Rule
+
+GLOSSARY = "glossary"
+_GLOSSARY_HINT = "\nkraftwatch explain glossary explains the terms (docs/glossary.md)."
+
+
+def rule_ids() -> list[str]:
+    """Returns the id of every rule; the shell completes them."""
+    from rules.evaluate import RULES
+
+    return list(RULES)
 
 
 def explain(
-    rule: Annotated[str | None, typer.Argument(help="A rule's id, as alerts name it.", metavar="RULE")] = None,
+    rule: Annotated[
+        str | None,
+        typer.Argument(
+            help="A rule's id, as alerts name it, or `glossary`.",
+            metavar="RULE",
+            autocompletion=lambda: [*rule_ids(), GLOSSARY],
+        ),
+    ] = None,
 ) -> None:
-    """What a rule means, what to do and what not, and its thresholds; without RULE, all rules.
+    """Explain a rule: its meaning, what to do, what not to do, its thresholds.
 
-    Exit codes: 0, or 2 for a rule that there is not.
+    Without RULE, lists all rules. `kraftwatch explain glossary` prints the
+    meaning of each term in alerts, metrics and on the page.
+
+    Exit codes: 0, or 2 for an unknown rule.
 
       kraftwatch explain no-leader
     """
-    console = printed(120)
+    from rules.evaluate import RULES
+
+    console = stdout_console(120)
     if rule is None:
-        console.print(_list())
+        console.print(_rule_list())
         return
-    found = RULES.get(rule.strip().lower().replace("_", "-"))
+    name = rule.strip().lower().replace("_", "-")
+    if name == GLOSSARY:
+        console.print(_glossary())
+        return
+    found = RULES.get(name)
     if found is None:
         near = difflib.get_close_matches(rule, RULES, n=1, cutoff=0.4)
-        hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(RULES)}"
+        hint = f"did you mean '{near[0]}'?" if near else f"known rules: {', '.join(RULES)}"
         raise UsageError(f"unknown rule '{rule}': {hint}")
     console.print(_page(found))
 
 
-def _list() -> RenderableType:
+def _rule_list() -> RenderableType:
+    from rules.evaluate import RULES
+
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="cyan")
     grid.add_column()
     for one in RULES.values():
         grid.add_row(one.id, one.title)
-    return Group(grid, Text("\nkraftwatch explain RULE tells what it means and what to do.", "dim"))
+    hint = "\nkraftwatch explain RULE explains one rule and what to do." + _GLOSSARY_HINT
+    return Group(grid, Text(hint, "dim"))
 
 
-def _page(rule: Rule) -> RenderableType:
+def _page(rule: "Rule") -> RenderableType:
+    from rules.rule_page import default_of, inhibition_of, page_of, times_of
+
     page = page_of(rule)
     body = Text(f"{page.lead}\n{times_of(rule)}\n")
     for section in page.sections:
@@ -59,7 +92,30 @@ def _page(rule: Rule) -> RenderableType:
     for threshold in rule.thresholds:
         grid.add_row(f"{rule.id}.{threshold.name}", default_of(threshold), threshold.meaning)
     parts: list[RenderableType] = [Text(rule.id, "bold"), Text(), body, grid]
-    if silence := silence_of(rule):
-        parts.append(Text(f"\n{silence}", "dim"))
-    parts.append(Text(f"\nChange a threshold with --set {rule.id}.{rule.thresholds[0].name}=VALUE.", "dim"))
+    if inhibition := inhibition_of(rule):
+        parts.append(Text(f"\n{inhibition}", "dim"))
+    change = f"\nChange a threshold with --set {rule.id}.{rule.thresholds[0].name}=VALUE."
+    parts.append(Text(change + _GLOSSARY_HINT, "dim"))
     return Group(*parts)
+
+
+def _glossary() -> RenderableType:
+    """Returns the tables of docs/glossary.md."""
+    parts: list[RenderableType] = []
+    for section in _glossary_text().split("\n## ")[1:]:
+        heading, *lines = section.splitlines()
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="cyan")
+        grid.add_column()
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+        for term, meaning in rows[1:]:
+            grid.add_row(Text(term), Text(meaning.replace("`", "")))
+        parts += [Text(heading, "bold"), grid, Text()]
+    return Group(*parts[:-1])
+
+
+def _glossary_text() -> str:
+    packaged = files("streaming.cli").joinpath("glossary.md")
+    # The wheel has a copy; in a checkout the page itself is read.
+    file = packaged if packaged.is_file() else Path(__file__).parents[2] / "docs" / "glossary.md"
+    return file.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A verb's help: an option that takes no value shows no type, where typer would show `<bool>`."""
+"""The format of a verb's help: an option without a value shows no type, where typer would show `<bool>`."""
 
 from typing import Any
 
@@ -6,33 +6,33 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 
-class Verb(TyperCommand):
-    """A verb that does something."""
+class CliCommand(TyperCommand):
+    """A verb."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Its options and arguments."""
-        return _bare(super().get_params(ctx))
+        """Returns its options and arguments."""
+        return _without_flag_types(super().get_params(ctx))
 
 
-class Verbs(TyperGroup):
-    """A verb that has verbs of its own."""
+class CliGroup(TyperGroup):
+    """A verb that has verbs, such as `kraftwatch silence`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Its options."""
-        return _bare(super().get_params(ctx))
+        """Returns its options."""
+        return _without_flag_types(super().get_params(ctx))
 
 
-def dress(app: typer.Typer) -> None:
-    """Make every verb of an app, and of those in it, one of these two."""
-    app.info.cls = Verbs
+def apply_help_format(app: typer.Typer) -> None:
+    """Sets the classes of every verb of an app, and of the apps in it."""
+    app.info.cls = CliGroup
     for verb in app.registered_commands:
-        verb.cls = Verb
+        verb.cls = CliCommand
     for group in app.registered_groups:
         if group.typer_instance is not None:
-            dress(group.typer_instance)
+            apply_help_format(group.typer_instance)
 
 
-def _bare(params: list[Any]) -> list[Any]:
+def _without_flag_types(params: list[Any]) -> list[Any]:
     for each in params:
         if isinstance(each, TyperOption) and each.is_flag:
             each.metavar = ""

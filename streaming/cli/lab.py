@@ -1,4 +1,4 @@
-"""`kraftwatch lab up|down`: a real local quorum to play with."""
+"""`kraftwatch lab up|down`: a real Kafka quorum on this machine, for experiments."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,34 +9,35 @@ from rich.console import Console
 from connectors.errors import UsageError
 from streaming.demo.spinner import waiting
 
-app = typer.Typer(help="A real Kafka quorum on this machine to play with.", no_args_is_help=True)
+app = typer.Typer(help="Start and stop a real Kafka quorum on this machine, for experiments.", no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Option("--directory", help="The quorum's folder: data, logs, configurations.")]
-FOLDER = Path("kraftwatch-lab")
+LabFolder = Annotated[Path, typer.Option("--directory", help="The quorum's folder: data, logs, configurations.")]
+DEFAULT_FOLDER = Path("kraftwatch-lab")
 
 
 @app.command()
 def up(
-    directory: Folder = FOLDER,
-    controllers: Annotated[int, typer.Option(min=0, help="Nodes with the controller role alone.")] = 3,
-    brokers: Annotated[int, typer.Option(min=0, help="Nodes with the broker role alone.")] = 2,
-    combined: Annotated[int, typer.Option(min=0, help="Nodes with both roles.")] = 0,
+    directory: LabFolder = DEFAULT_FOLDER,
+    controllers: Annotated[int, typer.Option(min=0, help="Number of nodes with only the controller role.")] = 3,
+    brokers: Annotated[int, typer.Option(min=0, help="Number of nodes with only the broker role.")] = 2,
+    combined: Annotated[int, typer.Option(min=0, help="Number of nodes with both roles.")] = 0,
     kafka: Annotated[
-        str | None, typer.Option("--kafka", metavar="VERSION", help="The Kafka to run, 3.9.2 for one; else the newest.")
+        str | None,
+        typer.Option("--kafka", metavar="VERSION", help="Kafka's version, such as 3.9.2; default: the newest."),
     ] = None,
     *,
     static: Annotated[
         bool,
-        typer.Option("--static", help="Voters by controller.quorum.voters; before Kafka 3.9 there is no other way."),
+        typer.Option("--static", help="A static quorum (controller.quorum.voters); always so before Kafka 3.9."),
     ] = False,
     named: Annotated[
-        bool, typer.Option("--named", help="Controllers advertise names that only a hosts file knows.")
+        bool, typer.Option("--named", help="Controllers advertise host names that only a hosts file resolves.")
     ] = False,
 ) -> None:
-    """Start a real Kafka quorum that stays until `lab down`, and say how to watch it.
+    """Start a real Kafka quorum that runs until `lab down`.
 
-    The first time it fetches Kafka's jars (45 MB) from Maven Central into your
-    cache folder.
+    Prints the command that monitors it. The first run downloads Kafka's jars
+    (45 MB) from Maven Central into your cache folder.
 
       kraftwatch lab up --controllers 3 --brokers 1
     """
@@ -46,7 +47,7 @@ def up(
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         version = kafka or jars.KAFKA_VERSION
-        kafka_versions.is_dynamic(version)  # refuses what is no version before anything is fetched
+        kafka_versions.is_dynamic(version)  # rejects an invalid version before the download
         jars.kafka_jars(version)
         with waiting(console, "starting the quorum"):
             lab = persistent_quorum.up(
@@ -64,15 +65,15 @@ def up(
     console.print(f"Kafka {lab.version}, cluster {lab.cluster_id}, in {lab.directory}")
     console.print(f"  controllers  {', '.join(lab.bootstrap)}")
     console.print(f"  brokers      {', '.join(lab.broker_bootstrap) or 'none'}")
-    # Who does not tell its cluster's id cannot be watched by addresses alone.
-    verb = "run" if kafka_versions.tells_its_cluster(lab.version) else "status --watch"
-    console.print(f"Watch it:  kraftwatch {verb} --cluster lab={','.join(lab.bootstrap)}{hosts}")
-    console.print(f"End it:    kraftwatch lab down --directory {lab.directory}")
+    # `run` needs a cluster id, which old Kafka versions do not report.
+    verb = "run" if kafka_versions.controllers_accept_clients(lab.version) else "status --watch"
+    console.print(f"Monitor it:  kraftwatch {verb} --cluster lab={','.join(lab.bootstrap)}{hosts}")
+    console.print(f"Stop it:     kraftwatch lab down --directory {lab.directory}")
 
 
 @app.command()
-def down(directory: Folder = FOLDER) -> None:
-    """End every node of the quorum in a folder; the folder and its logs stay.
+def down(directory: LabFolder = DEFAULT_FOLDER) -> None:
+    """Stop every node of the quorum; its folder and logs are kept.
 
     kraftwatch lab down
     """
@@ -80,7 +81,7 @@ def down(directory: Folder = FOLDER) -> None:
     from deploy.lab.lab_errors import LabError
 
     try:
-        ended = persistent_quorum.down(directory)
+        stopped = persistent_quorum.down(directory)
     except LabError as problem:
         raise UsageError(str(problem)) from None
-    Console(stderr=True, highlight=False).print(f"{ended} nodes ended; their logs are in {directory}")
+    Console(stderr=True, highlight=False).print(f"{stopped} nodes stopped; their logs are in {directory}")

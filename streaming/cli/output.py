@@ -1,23 +1,36 @@
-"""The terminal: what verbs say to the person at it, on stderr, and how wide what they print is where there is none."""
+"""Output of the verbs: messages on stderr; tables and JSON on stdout."""
 
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import typer
 from rich.console import Console
 
-PLAIN_WIDTH = 1_000
-"""Nothing is folded for a file or a pipe: no sentence is longer."""
+if TYPE_CHECKING:
+    from rules.finding import Plain
+
+FILE_WIDTH = 1_000
+"""The width of tables in a file or a pipe, where lines are not wrapped."""
 
 
-def say(text: object) -> None:
-    """One line on stderr, as it is."""
+def print_message(text: object) -> None:
+    """Prints one line on stderr, unchanged."""
     _stderr(text, "")
 
 
-def note(text: object) -> None:
-    """The same in the background: what goes on."""
+def print_progress(text: object) -> None:
+    """Prints one line on stderr in a dim style: what the verb is doing."""
     _stderr(text, "dim")
 
 
-def printed(width: int = PLAIN_WIDTH) -> Console:
-    """Stdout: as wide as the terminal, or `width` where there is none."""
+def print_json(value: "Mapping[str, Plain]") -> None:
+    """Prints one line of JSON on stdout and flushes it."""
+    typer.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def stdout_console(width: int = FILE_WIDTH) -> Console:
+    """Returns a console on stdout: as wide as the terminal, or `width` if stdout is not a terminal."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=width)
 

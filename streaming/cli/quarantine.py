@@ -1,141 +1,156 @@
-"""`kraftwatch quarantine`: what did not decode: listed, explained, and decoded once more."""
+"""`kraftwatch quarantine`: lists, explains and decodes again the records that could not be decoded."""
 
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
 from connectors.errors import UsageError
-from connectors.journal.reader import Journal
-from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import visible
-from rules.finding import Plain
-from rules.model.identifiers import Millis
-from streaming.cli.options import AsJson, print_json
-from streaming.cli.output import printed, say
-from streaming.config import Config
-from streaming.data_quality.quarantine_report import Again, Held, Now, again, held
-from streaming.pipeline.checkpoint import Checkpoint
+from streaming.cli.options import AsJson
+from streaming.cli.output import print_json, print_message, stdout_console
+
+if TYPE_CHECKING:
+    from connectors.journal.reader import JournalReader
+    from rules.finding import Plain
+    from streaming.data_quality.quarantine_report import QuarantinedItem, RetryResult
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""What was recorded and did not decode: listed, explained, decoded once more.
+    help="""Show recorded data that could not be decoded, and decode it again.
 
-It is told as the alert data-contract-broken (every-record-decodes). The job
-goes on without it. Nothing here asks a cluster, or changes anything.
+The alert data-contract-broken (every-record-decodes) reports such data. The
+job continues without it. These verbs query no cluster and change nothing.
 """,
 )
 
 CheckpointFolder: TypeAlias = Annotated[
-    Path, typer.Option("--checkpoint", help="The job's --checkpoint folder.", metavar="DIR")
+    Path | None,
+    typer.Option("--checkpoint", help="The job's --checkpoint folder. [default: kraftwatch-checkpoint]", metavar="DIR"),
 ]
-ClusterName: TypeAlias = Annotated[str | None, typer.Option("--cluster", help="Only of this cluster.", metavar="NAME")]
-Limit: TypeAlias = Annotated[int, typer.Option(min=1, help="At most so many, the newest.")]
-Ids: TypeAlias = Annotated[
-    list[str] | None, typer.Argument(help="Which, as `list` shows them; all by default.", metavar="ID")
+ClusterName: TypeAlias = Annotated[
+    str | None, typer.Option("--cluster", help="Only items of this cluster.", metavar="NAME")
+]
+Limit: TypeAlias = Annotated[int, typer.Option(min=1, help="How many items to print, the newest.")]
+ItemId: TypeAlias = Annotated[str, typer.Argument(help="The item's id, from `list`.", metavar="ID")]
+ItemIds: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(help="The ids of items, from `list`; default: all.", metavar="ID")
 ]
 
-_CHECKPOINT: Path = Config.model_fields["checkpoint"].default
-_SHOWN = 50
-_MARKS = {Now.DECODES: "decodes now", Now.BLANKED: "known now, but blank", Now.NOT_YET: "still not", Now.GONE: "gone"}
+_DEFAULT_LIMIT = 50
+_STATUS_TEXTS = {
+    "decodes": "decodes now",
+    "blanked": "known now, but its body was blanked",
+    "does not decode": "still does not decode",
+    "gone": "no longer in the journal",
+}
+"""By the value of RetryStatus."""
 
 
 @app.command("list")
 def list_(
-    checkpoint: CheckpointFolder = _CHECKPOINT,
+    checkpoint: CheckpointFolder = None,
     cluster: ClusterName = None,
-    limit: Limit = _SHOWN,
+    limit: Limit = _DEFAULT_LIMIT,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """What is in quarantine, oldest first, and the reasons by how often they occur.
+    """List the quarantined items, oldest first, and the most frequent reasons.
 
     kraftwatch quarantine list --checkpoint DIR
     """
-    things = _of(checkpoint, cluster)
-    shown = things[-limit:]
+    from connectors.sinks.alert_json import iso
+    from rules.model.identifiers import Millis
+
+    items = _items(_folder(checkpoint), cluster)
+    printed = items[-limit:]
     if as_json:
-        for one in shown:
+        for one in printed:
             print_json(one.plain())
         return
-    if not things:
-        say("nothing is in quarantine")
+    if not items:
+        print_message("the quarantine is empty")
         return
     table = Table(box=None, pad_edge=False)
-    for column in ("id", "observed", "offset", "bytes", "why"):
+    for column in ("id", "observed", "offset", "bytes", "reason"):
         table.add_column(column, no_wrap=column in ("id", "observed"))
-    for one in shown:
+    for one in printed:
         when = iso(Millis(one.observed_at_ms))
         offset = "-" if one.offset is None else str(one.offset)
         table.add_row(Text(visible(one.id)), when, offset, str(one.length), Text(visible(one.reason)))
-    printed().print(table)
-    if len(things) > len(shown):
-        say(f"{len(things) - len(shown)} older ones are not shown: --limit {len(things)} shows all")
-    for reason, count in Counter(one.reason for one in things).most_common(5):
-        say(f"{count} times: {visible(reason)}")
+    stdout_console().print(table)
+    if len(items) > len(printed):
+        print_message(f"{len(items) - len(printed)} older items are not listed: --limit {len(items)} lists all")
+    for reason, count in Counter(one.reason for one in items).most_common(5):
+        print_message(f"{count} times: {visible(reason)}")
 
 
 @app.command("show")
-def show(
-    which: Annotated[str, typer.Argument(help="Its id, as `list` shows it.", metavar="ID")],
-    checkpoint: CheckpointFolder = _CHECKPOINT,
-    *,
-    as_json: AsJson = False,
-) -> None:
-    """One of them: where it stood, why it did not decode, what that means and what to do.
+def show(item: ItemId, checkpoint: CheckpointFolder = None, *, as_json: AsJson = False) -> None:
+    """Explain one item: its position, the reason, its meaning and what to do.
 
     kraftwatch quarantine show ID --checkpoint DIR
     """
-    (one,) = _named([which], _of(checkpoint, None), checkpoint)
-    (found,) = again([one], _journal(checkpoint))
+    from connectors.sinks.alert_json import iso
+    from rules.model.identifiers import Millis
+    from streaming.data_quality.quarantine_report import decode_again
+
+    folder = _folder(checkpoint)
+    (one,) = _select([item], _items(folder, None), folder)
+    (retry,) = decode_again([one], _journal(folder))
     if as_json:
-        print_json({**_plain(found), "advice": one.advice})
+        print_json({**_to_json(retry), "advice": one.advice})
         return
     typer.echo(f"{visible(one.id)}: {visible(one.reason)}")
-    where = "a look" if one.offset is None else f"offset {one.offset}"
-    typer.echo(f"  {where} of cluster {visible(one.cluster)}, {one.length} bytes, in row {one.sequence} of the journal")
+    what = "a whole row" if one.offset is None else f"offset {one.offset}"
+    typer.echo(f"  {what} of cluster {visible(one.cluster)}, {one.length} bytes, in row {one.sequence} of the journal")
     typer.echo(f"  observed {iso(Millis(one.observed_at_ms))}")
-    if found.row is not None:
-        row = found.row
+    if retry.row is not None:
+        row = retry.row
         span = "" if row.base_offset is None else f", offsets {row.base_offset} to {row.last_offset}"
         typer.echo(f"  the row: {row.kind.value}{span}, {len(row.payload)} bytes")
-    typer.echo(f"  now: {_MARKS[found.now]}: {visible(found.why)}")
-    typer.echo(f"  what it means: {one.advice}")
+    typer.echo(f"  decoded again: {_STATUS_TEXTS[retry.status.value]}: {visible(retry.reason)}")
+    typer.echo(f"  meaning: {one.advice}")
 
 
 @app.command("replay")
 def replay(
-    which: Ids = None,
-    checkpoint: CheckpointFolder = _CHECKPOINT,
+    items: ItemIds = None,
+    checkpoint: CheckpointFolder = None,
     cluster: ClusterName = None,
-    limit: Limit = _SHOWN,
+    limit: Limit = _DEFAULT_LIMIT,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Decode them once more with this kraftwatch, from the journal's bytes, and say what comes of it.
+    """Decode items again with this kraftwatch, and print the result of each.
 
-    Try it after an upgrade. It changes nothing: what was missed is judged only
-    by a job with a new --checkpoint, which reads the log anew.
+    Use it after an upgrade. It changes nothing: the rules evaluate the missed
+    records only in a job with a new --checkpoint, which reads the log again.
 
-    Exit codes: 0 all decode now, 1 some do not or are gone, 2 usage.
+    Exit codes: 0 all decode now, 1 some do not decode or are no longer in the
+    journal, 2 invalid usage.
 
       kraftwatch quarantine replay --checkpoint DIR
     """
-    things = _of(checkpoint, cluster)
-    chosen = _named(which, things, checkpoint) if which else things
+    from rich.progress import track
+
+    from streaming.data_quality.quarantine_report import RetryStatus, decode_again
+
+    folder = _folder(checkpoint)
+    existing = _items(folder, cluster)
+    chosen = _select(items, existing, folder) if items else existing
     if not chosen:
-        say("nothing is in quarantine")
+        print_message("the quarantine is empty")
         return
     console = Console(stderr=True, highlight=False)
-    found = [
+    results = [
         *track(
-            again(chosen, _journal(checkpoint)),
+            decode_again(chosen, _journal(folder)),
             total=len(chosen),
             console=console,
             description="decoding",
@@ -143,40 +158,55 @@ def replay(
             disable=not console.is_terminal,
         )
     ]
-    for one in found[-limit:]:
+    for one in results[-limit:]:
         if as_json:
-            print_json(_plain(one))
+            print_json(_to_json(one))
         else:
-            typer.echo(f"{visible(one.held.id)}  {_MARKS[one.now]}: {visible(one.why)}")
-    counts = Counter(one.now for one in found)
-    said = ", ".join(f"{counts[now]} {_MARKS[now]}" for now in Now if counts[now])
-    say(said + (f"; {len(found) - limit} are not shown" if len(found) > limit else ""))
-    raise typer.Exit(0 if counts[Now.DECODES] == len(found) else 1)
+            typer.echo(f"{visible(one.item.id)}  {_STATUS_TEXTS[one.status.value]}: {visible(one.reason)}")
+    counts = Counter(one.status for one in results)
+    totals = ", ".join(f"{counts[each]} {_STATUS_TEXTS[each.value]}" for each in RetryStatus if counts[each])
+    print_message(totals + (f"; {len(results) - limit} are not printed" if len(results) > limit else ""))
+    raise typer.Exit(0 if counts[RetryStatus.DECODES] == len(results) else 1)
 
 
-def _of(checkpoint: Path, cluster: str | None) -> Sequence[Held]:
-    if not checkpoint.is_dir():
-        raise UsageError(f"--checkpoint {checkpoint}: no such folder; name the one that `kraftwatch run` keeps")
-    things = held(Checkpoint(folder=checkpoint).quarantine)
-    return things if cluster is None else [one for one in things if one.cluster == cluster]
+def _folder(checkpoint: Path | None) -> Path:
+    if checkpoint is None:
+        from streaming.config import Config
+
+        default: Path = Config.model_fields["checkpoint"].default
+        return default
+    return checkpoint
 
 
-def _named(which: Sequence[str], things: Sequence[Held], checkpoint: Path) -> Sequence[Held]:
-    by_id = {one.id: one for one in things}
-    for name in which:
-        if name not in by_id:
+def _items(folder: Path, cluster: str | None) -> "Sequence[QuarantinedItem]":
+    from streaming.data_quality.quarantine_report import quarantined_items
+    from streaming.pipeline.checkpoint import Checkpoint
+
+    if not folder.is_dir():
+        raise UsageError(f"--checkpoint {folder}: no such folder; give the --checkpoint folder of `kraftwatch run`")
+    items = quarantined_items(Checkpoint(folder=folder).quarantine)
+    return items if cluster is None else [one for one in items if one.cluster == cluster]
+
+
+def _select(ids: Sequence[str], items: "Sequence[QuarantinedItem]", folder: Path) -> "Sequence[QuarantinedItem]":
+    by_id = {one.id: one for one in items}
+    for each in ids:
+        if each not in by_id:
             raise UsageError(
-                f"nothing called {name} is in the quarantine of {checkpoint}: kraftwatch quarantine list shows what is"
+                f"no item {each} in the quarantine of {folder}: `kraftwatch quarantine list` lists the ids"
             )
-    return sorted({by_id[name] for name in which}, key=lambda one: (one.sequence, one.ordinal))
+    return sorted({by_id[each] for each in ids}, key=lambda one: (one.sequence, one.ordinal))
 
 
-def _journal(checkpoint: Path) -> Journal:
-    journal = Journal(Checkpoint(folder=checkpoint).journal.absolute())
+def _journal(folder: Path) -> "JournalReader":
+    from connectors.journal.reader import JournalReader
+    from streaming.pipeline.checkpoint import Checkpoint
+
+    journal = JournalReader(Checkpoint(folder=folder).journal.absolute())
     if not journal.created:
-        raise UsageError(f"--checkpoint {checkpoint} has no journal: the bytes of what is in quarantine are not there")
+        raise UsageError(f"--checkpoint {folder} has no journal, which holds the bytes of quarantined items")
     return journal
 
 
-def _plain(one: Again) -> dict[str, Plain]:
-    return {**one.held.plain(), "now": one.now.value, "why": one.why}
+def _to_json(one: "RetryResult") -> "dict[str, Plain]":
+    return {**one.item.plain(), "now": one.status.value, "why": one.reason}

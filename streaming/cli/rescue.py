@@ -1,4 +1,4 @@
-"""`kraftwatch rescue plan`: what the disks that are left are worth, what new endpoints would change. Writes nothing."""
+"""`kraftwatch rescue plan`: assesses the remaining disks of a stopped quorum and a new voter list. Writes nothing."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,42 +6,48 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from streaming.cli import options
+from streaming.cli.options import AsJson
+from streaming.cli.output import print_json
 
-app = typer.Typer(help="What can be done for a quorum that cannot help itself.", no_args_is_help=True)
+app = typer.Typer(help="Plan the recovery of a quorum that cannot elect a leader.", no_args_is_help=True)
 
 
 @app.callback()
 def rescue() -> None:
-    """What can be done for a quorum that cannot help itself."""
+    """Plan the recovery of a quorum that cannot elect a leader."""
 
 
 @app.command("plan")
 def plan(
     log_dir: Annotated[
         list[Path],
-        typer.Option("--log-dir", help="A controller's or broker's metadata.log.dir. Give all.", metavar="DIR"),
+        typer.Option(
+            "--log-dir",
+            help="The metadata.log.dir of a controller or broker. Give all that remain.",
+            metavar="DIR",
+        ),
     ],
     initial_controllers: Annotated[
         str | None,
         typer.Option(
             "--initial-controllers",
-            help="The voters as they should be: ID@HOST:PORT:DIRECTORY_ID,… as kafka-storage takes them. Without it "
-            "the disks are assessed alone, and the list that they hold is printed.",
+            help="The new voters, in the format of kafka-storage: ID@HOST:PORT:DIRECTORY_ID,… Without it, only the "
+            "disks are assessed, and the recorded list is printed.",
             metavar="LIST",
         ),
     ] = None,
     *,
-    as_json: options.AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
-    """A dry run: reads the disks of a quorum that is down, says which to go on with, and writes nothing.
+    """Dry run: assess the disks of a stopped quorum and choose the best.
 
-    Says where each log ends and which one holds the most, whether that is
-    everything that was committed, where the nodes' voters differ, and for a new
-    list of voters what KIP-1347's override would change, refuse or leave alone.
+    Prints where each log ends, which log is the most complete, whether it holds
+    every committed record, and where the voter sets differ. For a new voter
+    list it prints what the override of KIP-1347 would change, reject or leave
+    unchanged. Writes nothing.
 
-    Exit codes: 0 the list may be written, or changes nothing, or none was
-    given; 2 it is refused (or something given cannot be).
+    Exit codes: 0 the list may be written, changes nothing, or was not given;
+    2 it is rejected (or invalid usage).
 
       kraftwatch rescue plan --log-dir c1/metadata --log-dir c2/metadata
     """
@@ -50,9 +56,9 @@ def plan(
     from streaming.rescue.rescue_plan import make_plan, plan_json
     from streaming.status.from_log_dir import replay_log_dir
 
-    made = make_plan([replay_log_dir(folder) for folder in log_dir], initial_controllers)
+    rescue_plan = make_plan([replay_log_dir(folder) for folder in log_dir], initial_controllers)
     if as_json:
-        options.print_json(plan_json(made))
+        print_json(plan_json(rescue_plan))
     else:
-        Console(highlight=False, soft_wrap=True).print(plan_text(made))
-    raise typer.Exit(2 if made.outcome is OverrideOutcome.REJECTED else 0)
+        Console(highlight=False, soft_wrap=True).print(plan_text(rescue_plan))
+    raise typer.Exit(2 if rescue_plan.outcome is OverrideOutcome.REJECTED else 0)

@@ -2,24 +2,26 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from streaming.cli import options
-from streaming.cli.output import note
-from streaming.config import Config
-from streaming.config.reload import ConfigFile
+from streaming.cli.output import print_progress
 
-Folder: TypeAlias = Annotated[
-    Path | None, typer.Option("--checkpoint", help="The job's memory. Keep it: a restart goes on from it.")
+if TYPE_CHECKING:
+    from streaming.config import Config
+
+CheckpointFolder: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--checkpoint", help="The folder of the job's state. Keep it: a restart continues from it."),
 ]
 Sinks: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--sink",
-        help="Where to tell: console, jsonl:PATH, kafka:HOST:PORT/TOPIC, alertmanager:URL, slack:WEBHOOK-URL, "
-        "pagerduty:KEY, webhook:URL, apprise:URL. A secret may stand in a file: slack:@FILE. May be given again.",
+        help="Where alerts are sent: console, jsonl:PATH, kafka:HOST:PORT/TOPIC, alertmanager:URL, slack:WEBHOOK-URL, "
+        "pagerduty:KEY, webhook:URL, apprise:URL. A secret may be in a file: slack:@FILE. May be repeated.",
         metavar="KIND[:…]",
     ),
 ]
@@ -29,8 +31,8 @@ Master: TypeAlias = Annotated[
 Listen: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Serve the page, /api/clusters, /metrics, /healthz and /readyz here: read-only and without a login, "
-        "so on loopback or a network of your own.",
+        help="Serve the page, /api/clusters, /metrics, /healthz and /readyz at this address. They are read-only and "
+        "need no login: use loopback or a private network.",
         metavar="127.0.0.1:9847",
     ),
 ]
@@ -40,7 +42,7 @@ def run(
     config: options.ConfigFile = None,
     cluster: options.Clusters = None,
     only: options.Only = None,
-    checkpoint: Folder = None,
+    checkpoint: CheckpointFolder = None,
     sink: Sinks = None,
     setting: options.Settings = None,
     resolve: options.Resolve = None,
@@ -48,27 +50,28 @@ def run(
     master: Master = None,
     listen: Listen = None,
 ) -> None:
-    """Watch one cluster or many, for months.
+    """Monitor clusters continuously and send alerts.
 
-    Give a configuration file, or clusters on the command line; options win
-    over the file. Stop it with ^C or SIGTERM at any time: it goes on from its
-    checkpoint, tells nothing twice and forgets nothing.
+    Give a configuration file, or clusters on the command line; options override
+    the file. Stop it with ^C or SIGTERM at any time: the next start continues
+    from the checkpoint, sends no alert twice and loses none.
 
-    A configuration file that changes is put in force within two seconds, and
-    at once on SIGHUP; one that cannot be is refused with a sentence, and what
-    was in force stays so. Only checkpoint, master, spark and listen need a
-    restart.
+    A changed configuration file takes effect within two seconds, or at once on
+    SIGHUP. An invalid file is rejected with an error message, and the old
+    configuration stays in effect. Only checkpoint, master, spark and listen
+    need a restart.
 
-    Exit codes: 0 stopped when told to, 1 the query failed, 2 something given
-    cannot be.
+    Exit codes: 0 stopped by a signal, 1 the query failed, 2 invalid usage.
 
       kraftwatch run --cluster prod=c1:9093,c2:9093,c3:9093 --sink console
 
       kraftwatch run --config kraftwatch.yaml --listen 127.0.0.1:9847
     """
 
-    def read() -> Config:
-        return options.settled(
+    from streaming.config.reload import ConfigFile
+
+    def read() -> "Config":
+        return options.resolve_config(
             config=config,
             cluster=cluster,
             setting=setting,
@@ -78,11 +81,11 @@ def run(
             more={"checkpoint": checkpoint, "sinks": sink, "master": master, "listen": listen},
         )
 
-    # Looked at before it is read: what is written in between is a change.
+    # Created before the first read, so that a write in between is detected as a change.
     file = None if config is None else ConfigFile(config, read)
-    settled = read()
-    # Spark's import takes a second: a mistake in the options should not wait for it.
+    resolved = read()
+    # Imported here: Spark takes a second to import, and usage errors must not wait for it.
     from streaming.job import job
 
-    job.run(settled, say=note, file=file)
+    job.run(resolved, say=print_progress, file=file)
     sys.stderr.flush()

@@ -1,24 +1,24 @@
-"""`kraftwatch status`, `replication`, `partitions`: the quorum for people and programs, without Spark.
+"""`kraftwatch status`, `replication`, `partitions`: the state of the quorum for people and programs, without Spark.
 
-Kafka's client takes a second to import, so each verb imports what it needs itself: help and mistakes do not wait.
+Each verb imports its modules itself: kafka-python takes a second to import, and help and errors must not wait for it.
 """
 
-from streaming.cli import options
+from streaming.cli.options import StatusOptions, with_options
 
 
-@options.options(options.Shown)
-def status(wanted: options.Shown) -> None:
-    """The quorum at one look: leader, votes, voters and where they are recorded, and what is wrong.
+@with_options(StatusOptions)
+def status(opts: StatusOptions) -> None:
+    """Show the quorum: leader, voters, recorded endpoints, and what is wrong.
 
-    Says what `kafka-metadata-quorum describe --status` says, and beyond it: who
-    could be a voter, committed and pending voters, every recorded endpoint with
-    its verdict, registrations without a vote, how many may still fail,
-    recovering partitions. Works without a leader: every controller is asked,
-    and with --journal (or --config) the recorded state is shown and how old it
-    is. Works with no controller at all: --log-dir reads one's disk.
+    Shows what `kafka-metadata-quorum describe --status` shows, and also:
+    controllers that could be voters, committed and pending voter sets, every
+    recorded endpoint with its probe result, registrations without a vote, the
+    failure tolerance, and recovering partitions. Works without a leader: every
+    controller is queried, and with --journal (or --config) the recorded state
+    is shown with its age. Works without any controller: --log-dir reads a disk.
 
-    Exit codes: 0 it was shown, whatever it is; 2 something given cannot be. For
-    a verdict: kraftwatch check.
+    Exit codes: 0 the status was printed, whatever it is; 2 invalid usage. For
+    an exit code by health: kraftwatch check.
 
       kraftwatch status --cluster prod=c1:9093,c2:9093,c3:9093
 
@@ -30,18 +30,18 @@ def status(wanted: options.Shown) -> None:
     from streaming.status.status_json import status_json
     from streaming.status.status_tables import status_table
 
-    cluster_query.show(wanted, status_json, status_table)
+    cluster_query.print_status(opts, status_json, status_table)
 
 
-@options.options(options.Shown)
-def replication(wanted: options.Shown) -> None:
-    """Every replica of the metadata log: how far it is, and whether it takes part.
+@with_options(StatusOptions)
+def replication(opts: StatusOptions) -> None:
+    """Show every replica of the metadata log: its lag and whether it is fetching.
 
-    Has the rows of `kafka-metadata-quorum describe --replication`, and beyond
-    them lag as time, the age of the last fetch by the leader's clock, and the
-    endpoint that is recorded for each voter.
+    Has the rows of `kafka-metadata-quorum describe --replication`, and also the
+    lag as time, the age of the last fetch by the leader's clock, and the
+    recorded endpoint of each voter.
 
-    Exit codes: 0 it was shown, whatever it is; 2 something given cannot be.
+    Exit codes: 0 the replicas were printed; 2 invalid usage.
 
       kraftwatch replication --cluster prod=c1:9093,c2:9093,c3:9093 --watch
     """
@@ -49,18 +49,18 @@ def replication(wanted: options.Shown) -> None:
     from streaming.status.status_json import replication_json
     from streaming.status.status_tables import replication_table
 
-    cluster_query.show(wanted, replication_json, replication_table)
+    cluster_query.print_status(opts, replication_json, replication_table)
 
 
-@options.options(options.Shown)
-def partitions(wanted: options.Shown) -> None:
-    """The partitions that are recovering from an unclean election, longest first.
+@with_options(StatusOptions)
+def partitions(opts: StatusOptions) -> None:
+    """Show the partitions that recover from an unclean election, longest first.
 
-    Each with since when, which of its replicas' brokers are alive, and who was
-    in sync before: the only copies that may hold what was lost. No Kafka tool
-    shows them.
+    Shows for each partition since when, which brokers of its replicas are
+    alive, and which replicas were in sync before: only these may hold the lost
+    records. No Kafka tool shows these partitions.
 
-    Exit codes: 0 it was shown, whatever it is; 2 something given cannot be.
+    Exit codes: 0 the partitions were printed; 2 invalid usage.
 
       kraftwatch partitions --cluster prod=c1:9093,c2:9093,c3:9093
     """
@@ -68,4 +68,4 @@ def partitions(wanted: options.Shown) -> None:
     from streaming.status.status_json import partitions_json
     from streaming.status.status_tables import partitions_table
 
-    cluster_query.show(wanted, partitions_json, partitions_table, recovering_limit=None)
+    cluster_query.print_status(opts, partitions_json, partitions_table, recovering_limit=None)

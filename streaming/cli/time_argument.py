@@ -1,15 +1,15 @@
-"""A moment, as somebody at a terminal writes it."""
+"""Parses the points in time of the command line: `--at`, `--from`, `--to`, `--until`."""
 
 import re
 from datetime import UTC, datetime, timedelta
 
 from connectors.errors import UsageError
-from connectors.point_in_time import AtOffset, AtTime, Moment
+from connectors.point_in_time import AtOffset, AtTime, PointInTime
 from rules.model.identifiers import Millis, Offset
 
 
-def moment(text: str) -> Moment:
-    """An offset or a time, as `--at` takes it.
+def parse_point_in_time(text: str) -> PointInTime:
+    """Parses the value of `--at`: an offset of the metadata log, or a time.
 
     Raises:
         UsageError: it is neither.
@@ -17,16 +17,16 @@ def moment(text: str) -> Moment:
     if re.fullmatch(r"[0-9]+", text):
         return AtOffset(offset=Offset(int(text)))
     try:
-        return AtTime(at_ms=instant(text))
+        return AtTime(at_ms=parse_time(text))
     except ValueError:
-        raise UsageError(f"--at {text}: expected an OFFSET or a TIME as 2026-11-20T08:15:00Z") from None
+        raise UsageError(f"--at {text}: expected an OFFSET or a TIME such as 2026-11-20T08:15:00Z") from None
 
 
-def instant(text: str) -> Millis:
-    """A TIME in ISO 8601, UTC unless it says otherwise.
+def parse_time(text: str) -> Millis:
+    """Parses a time in ISO 8601; UTC if it names no time zone. Returns milliseconds since the Unix epoch.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a time.
     """
     when = datetime.fromisoformat(text)
     since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""`kraftwatch audit`: exit codes, what it says, and pages that load nothing from elsewhere."""
+"""`kraftwatch audit`: exit codes, messages, and HTML pages that load nothing from elsewhere."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from streaming.cli import app
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
 NOW = 1_800_000_000_000
-LOOK = to_json(ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
+FAILED_FETCH = to_json(ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=Reason.TIMED_OUT, detail=""))
 
 
 def audit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -30,27 +30,27 @@ def audit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=180)
 
 
-def recorded(folder: Path, *rows: Observation) -> Path:
-    with JournalWriter(folder / "journal") as recorder:
-        recorder.append(list(rows))
-        recorder.publish()
+def write_journal(folder: Path, *rows: Observation) -> Path:
+    with JournalWriter(folder / "journal") as writer:
+        writer.append(list(rows))
+        writer.publish()
     return folder
 
 
-def look(cluster: str = "prod", kind: ObservationKind = ObservationKind.FAILED) -> Observation:
-    return Observation(cluster=cluster, kind=kind, observed_at_ms=NOW, payload=LOOK)
+def observation(cluster: str = "prod", kind: ObservationKind = ObservationKind.FAILED) -> Observation:
+    return Observation(cluster=cluster, kind=kind, observed_at_ms=NOW, payload=FAILED_FETCH)
 
 
 def damage(folder: Path) -> None:
-    """One bit of the last row."""
-    path = segment.path_of(folder / "journal", 0)
+    """Flips one bit of the last row."""
+    path = segment.segment_path(folder / "journal", 0)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
 
 
-def test_where_the_machine_fails_no_contract_is_said_to_be_broken(tmp_path: Path) -> None:
-    recorded(tmp_path, look())
+def test_full_disk_is_exit_code_3_and_not_a_violated_contract(tmp_path: Path) -> None:
+    write_journal(tmp_path, observation())
     command = [sys.executable, "-W", "error", "-m", "streaming", "audit", "--checkpoint", str(tmp_path), "--json"]
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=600)
@@ -60,19 +60,19 @@ def test_where_the_machine_fails_no_contract_is_said_to_be_broken(tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "nothing to audit: give --checkpoint DIR"),
+        ([], "nothing to audit: give the --checkpoint folder"),
         (["--checkpoint", "nowhere"], "--checkpoint nowhere: no journal is there"),
         (["--checkpoint", ".", "--journal", "."], "give --checkpoint or --journal, not both"),
         (["--checkpoint", ".", "--alerts", "nowhere"], "--alerts nowhere: no such file"),
-        (["--checkpoint", ".", "--docs", "."], "--docs . holds other files"),
+        (["--checkpoint", ".", "--docs", "."], "--docs . contains other files"),
         (["--checkpoint", ".", "--docs", "journal/published/x"], "--docs journal/published/x: not a directory; name a"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_mistakes_are_one_sentence(
+def test_usage_error_is_one_sentence(
     words: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(recorded(tmp_path, look()))
+    monkeypatch.chdir(write_journal(tmp_path, observation()))
 
     problem = CliRunner().invoke(app, ["audit", *words]).exception
 
@@ -80,31 +80,37 @@ def test_mistakes_are_one_sentence(
     assert str(problem).startswith(sentence)
 
 
-def test_what_is_kept_and_what_is_broken_and_the_pages_of_both(tmp_path: Path) -> None:
-    checkpoint = recorded(tmp_path, look(), look(kind=ObservationKind.PROBE), look("lab"), look("lab"))
+def test_violated_contracts_are_reported_with_examples_and_pages(tmp_path: Path) -> None:
+    checkpoint = write_journal(
+        tmp_path, observation(), observation(kind=ObservationKind.PROBE), observation("lab"), observation("lab")
+    )
     damage(checkpoint)
-    told = tmp_path / "alerts.jsonl"
-    told.write_bytes(to_line(alert(), Millis(NOON_MS + 9_000)) + b"nonsense\n")
+    alerts_file = tmp_path / "alerts.jsonl"
+    alerts_file.write_bytes(to_line(alert(), Millis(NOON_MS + 9_000)) + b"nonsense\n")
 
-    ended = audit(tmp_path, "--checkpoint", ".", "--alerts", str(told), "--docs", "pages", "--json")
+    ended = audit(tmp_path, "--checkpoint", ".", "--alerts", str(alerts_file), "--docs", "pages", "--json")
 
     assert ended.returncode == 1, ended.stderr
-    said = json.loads(ended.stdout)
-    by_name = {one["contract"]: one for one in said["broken"]}
-    assert {"rows-are-whole", "look-is-of-its-kind", "alert-has-its-fields"} <= set(by_name)
-    assert by_name["look-is-of-its-kind"]["examples"] == [{"cluster": "prod", "sequence": 1, "misfiled": "unseen"}]
-    assert said["rows"]["observations"] == 4
+    output = json.loads(ended.stdout)
+    by_name = {one["contract"]: one for one in output["broken"]}
+    assert {"rows-are-whole", "observation-is-of-its-kind", "alert-has-its-fields"} <= set(by_name)
+    assert by_name["observation-is-of-its-kind"]["examples"] == [
+        {"cluster": "prod", "sequence": 1, "misfiled": "unseen"}
+    ]
+    assert output["rows"]["observations"] == 4
     pages = [page.read_text() for page in (tmp_path / "pages").rglob("*.html")]
     assert len(pages) == 9
     assert [page for page in pages if re.search(r"<(script|link|img)[^>]*https?://|url\(.?https?:", page)] == []
-    assert "Every published row of the journal is there" in (tmp_path / "pages" / "index.html").read_text()
+    assert (
+        "Every published row of the journal exists and is undamaged" in (tmp_path / "pages" / "index.html").read_text()
+    )
 
 
-def test_one_cluster_of_a_journal_keeps_every_contract(tmp_path: Path) -> None:
-    recorded(tmp_path, look(), look("lab", kind=ObservationKind.PROBE), look())
+def test_audit_of_one_cluster_ignores_the_rows_of_others(tmp_path: Path) -> None:
+    write_journal(tmp_path, observation(), observation("lab", kind=ObservationKind.PROBE), observation())
 
     ended = audit(tmp_path, "--checkpoint", ".", "--cluster", "prod")
 
     assert (ended.returncode, ended.stdout) == (0, "")
-    assert "every contract is kept; held: 2 observations, 2 events, 1 states, 0 alerts" in ended.stderr
+    assert "no contract is violated; checked: 2 observations, 2 events, 1 states, 0 alerts" in ended.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"journal"}

@@ -1,4 +1,4 @@
-"""`kraftwatch decode`: lines for people and for programs, complaints on stderr, exit codes that can be relied on."""
+"""`kraftwatch decode`: text and JSON output, errors on stderr, exit codes."""
 
 import json
 import lzma
@@ -32,7 +32,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_json_is_one_line_a_record(log: Path) -> None:
+def test_json_output_is_one_line_per_record(log: Path) -> None:
     ended = decode(log, "--json")
     lines = [json.loads(line) for line in ended.stdout.splitlines()]
 
@@ -61,7 +61,7 @@ def test_json_is_one_line_a_record(log: Path) -> None:
     ]
 
 
-def test_people_read_columns(log: Path) -> None:
+def test_text_output_has_columns(log: Path) -> None:
     ended = decode(log)
     head, first, second, third = (line.split() for line in ended.stdout.splitlines())
 
@@ -72,20 +72,20 @@ def test_people_read_columns(log: Path) -> None:
     assert third[3:6] == ["UNKNOWN", "99", "1"]
 
 
-def test_secrets_are_shown_to_who_asks(log: Path) -> None:
+def test_secrets_are_printed_only_with_show_secrets(log: Path) -> None:
     for options in ([], ["--json"]):
         assert SECRET not in decode(log, *options).stdout
         assert SECRET in decode(log, *options, "--show-secrets").stdout
 
 
-def test_a_name_cannot_reach_the_terminal(tmp_path: Path) -> None:
+def test_control_characters_in_names_are_escaped(tmp_path: Path) -> None:
     path = tmp_path / NAME
     path.write_bytes(batch([config("\x1b[2J\x9b", "")]))
 
     assert "\\u001b[2J\\u009b" in decode(path).stdout
 
 
-def test_what_is_damaged_is_one_line_each_and_exit_code_1(tmp_path: Path) -> None:
+def test_each_damaged_part_is_reported_in_one_line_with_exit_code_1(tmp_path: Path) -> None:
     path = tmp_path / NAME
     damaged = bytearray(batch([noop()], base_offset=1))
     damaged[-1] ^= 1
@@ -96,21 +96,21 @@ def test_what_is_damaged_is_one_line_each_and_exit_code_1(tmp_path: Path) -> Non
 
     assert ended.returncode == 1
     assert ended.stderr.replace(f"{path}: ", "").splitlines() == [
-        "offset 1, position 72: the CRC-32C does not match: the batch is damaged (72 bytes passed over)",
-        "offset 2, position 144: compressed with zstd, which KRaft never writes: not read (72 bytes passed over)",
+        "offset 1, position 72: the CRC-32C does not match: the batch is damaged (72 bytes skipped)",
+        "offset 2, position 144: compressed with zstd, which KRaft never writes: not read (72 bytes skipped)",
         "offset 3: the record ends in the middle of a field",
-        "offset 4, position 287: the file is torn: 22 bytes of its last batch are missing (50 bytes passed over)",
+        "offset 4, position 287: the file is torn: 22 bytes of its last batch are missing (50 bytes skipped)",
     ]
     assert [json.loads(line)["offset"] for line in ended.stdout.splitlines()] == [0, 3]
 
 
-def test_an_older_kafkas_eyes(log: Path) -> None:
+def test_kafka_option_decodes_with_older_schemas(log: Path) -> None:
     ended = decode(log, "--json", "--kafka", "3.3.2")
 
     assert json.loads(ended.stdout.splitlines()[2])["reason"] == "record type 99 is not known to Kafka 3.3.2"
 
 
-def test_a_snapshot_of_kafkas_own(tmp_path: Path) -> None:
+def test_snapshot_written_by_kafka_is_decoded(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000024001-0000000042.checkpoint"
     path.write_bytes(lzma.decompress((DATA / "tiny.checkpoint.xz").read_bytes()))
     ended = decode(path, "--json")
@@ -120,7 +120,7 @@ def test_a_snapshot_of_kafkas_own(tmp_path: Path) -> None:
     assert (lines[0]["type"], lines[-1]["type"]) == ("SnapshotHeader", "SnapshotFooter")
 
 
-def test_an_empty_log_has_no_records(tmp_path: Path) -> None:
+def test_empty_log_has_no_records(tmp_path: Path) -> None:
     path = tmp_path / NAME
     path.touch()
     ended = decode(path, "--json")
@@ -128,7 +128,7 @@ def test_an_empty_log_has_no_records(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def test_who_has_seen_enough_is_not_told_of_a_broken_pipe(tmp_path: Path) -> None:
+def test_closed_pipe_prints_no_error(tmp_path: Path) -> None:
     path = tmp_path / NAME
     path.write_bytes(lzma.decompress((DATA / "tinylog.log.xz").read_bytes()))
     command = f"{sys.executable} -m streaming decode {path} --json | head -1"
@@ -143,11 +143,14 @@ def test_who_has_seen_enough_is_not_told_of_a_broken_pipe(tmp_path: Path) -> Non
     [
         (["nowhere.log"], "cannot read nowhere.log: no such file or directory"),
         (["."], ". is a folder: name one of the .log or .checkpoint files in it"),
-        ([__file__], f"{__file__} is no log: name a .log or .checkpoint file of __cluster_metadata-0"),
-        ([__file__, "--kafka", "2.8"], "--kafka 2.8: known are 3.3.2, 3.6.2, 3.7.2, 3.8.1, 3.9.2, 4.0.1, 4.1.2"),
+        ([__file__], f"{__file__} is not a Kafka log: name a .log or .checkpoint file of __cluster_metadata-0"),
+        (
+            [__file__, "--kafka", "2.8"],
+            "--kafka 2.8: unknown version; known versions: 3.3.2, 3.6.2, 3.7.2, 3.8.1, 3.9.2, 4.0.1, 4.1.2",
+        ),
     ],
 )
-def test_what_is_no_log_is_one_sentence_and_exit_code_2(arguments: list[str], sentence: str) -> None:
+def test_invalid_file_is_reported_in_one_sentence_with_exit_code_2(arguments: list[str], sentence: str) -> None:
     ended = decode(*arguments)
 
     assert (ended.returncode, ended.stdout) == (2, "")
@@ -156,16 +159,16 @@ def test_what_is_no_log_is_one_sentence_and_exit_code_2(arguments: list[str], se
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "pipe.log"])
-def test_what_never_ends_is_not_begun(path: str, tmp_path: Path) -> None:
+def test_device_and_pipe_are_rejected(path: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.log")
 
     ended = decode(tmp_path / path)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "is no file: name a .log or .checkpoint file" in ended.stderr
+    assert "is not a regular file: name a .log or .checkpoint file" in ended.stderr
 
 
-def test_the_log_of_another_topic_is_refused(tmp_path: Path) -> None:
+def test_log_of_another_topic_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / NAME
     path.write_bytes(batch([b'{"order": 1}', b'{"order": 2}']))
     ended = decode(path)

@@ -1,4 +1,4 @@
-"""Mistakes on the command line: one sentence on stderr, exit code 2, no traceback, nothing left behind."""
+"""Usage errors: one sentence on stderr, exit code 2, no traceback, no files left behind."""
 
 import subprocess
 import sys
@@ -18,9 +18,9 @@ def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "nothing to watch: give --cluster NAME=HOST:PORT,… or --config FILE"),
-        (["--cluster", "prod"], "--cluster prod: expected NAME=HOST:PORT,…, as prod=c1:9093,c2:9093"),
-        (["--cluster", "prod=c1"], "--cluster prod: 'c1' is not HOST:PORT; controllers' listeners are given as prod="),
+        ([], "no cluster is given: give --cluster NAME=HOST:PORT,… or --config FILE"),
+        (["--cluster", "prod"], "--cluster prod: expected NAME=HOST:PORT,…, such as prod=c1:9093,c2:9093"),
+        (["--cluster", "prod=c1"], "--cluster prod: 'c1' is not HOST:PORT; expected the listeners of controllers"),
         (["--cluster", "pr od=c1:1"], "clusters.0.name: should match pattern"),
         (["--config", "nowhere.yaml"], "--config: cannot read nowhere.yaml: no such file or directory"),
         ([*A, "--set", "no-leadr.hold=1"], "unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-l"),
@@ -29,45 +29,60 @@ def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str
             [*A, "--set", "no-leader.hold=soon"],
             "--set no-leader.hold=soon: invalid value 'soon': expected seconds or a duration such as 30s, 5m, 1h",
         ),
-        ([*A, "--set", "no-leader.hold=-1"], "threshold 'no-leader.hold' cannot be -1"),
+        ([*A, "--set", "no-leader.hold=-1"], "--set no-leader.hold=-1: invalid value '-1': expected seconds or a"),
         ([*A, "--set", "hold=1"], "--set hold=1: expected RULE.NAME=VALUE"),
         ([*A, "--resolve", "c1"], "--resolve c1: expected HOST=ADDR"),
         ([*A, "--hosts-file", "nowhere"], "cluster a: hosts_file: cannot read nowhere"),
         ([*A, "--listen", "9847"], "listen: '9847' is not HOST:PORT"),
-        ([*A, "--sink", "slak:x"], "'slak' is not a kind of sink; known are console, jsonl:PATH, webhook:URL"),
+        ([*A, "--sink", "slak:x"], "'slak' is not a kind of sink; the kinds are console, jsonl:PATH, webhook:URL"),
         ([*A, "--sink", "jsonl:/nowhere/at/all"], "/nowhere/at/all"),
         (A, f"cluster a: none of {FREE} could be queried"),
         (["--cluster", "a=nosuch.invalid:9093"], "nosuch.invalid does not resolve"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )  # fmt: skip
-def test_one_sentence_and_exit_code_2(arguments: list[str], sentence: str, tmp_path: Path) -> None:
+def test_usage_error_is_one_sentence_with_exit_code_2(arguments: list[str], sentence: str, tmp_path: Path) -> None:
     ended = kraftwatch("run", *arguments, folder=tmp_path)
 
     assert ended.returncode == 2
     assert ended.stdout == ""
-    (said,) = ended.stderr.strip().splitlines()
-    assert said.startswith("kraftwatch: ")
-    assert sentence in said
-    # At most the empty folder with the lock that it looked for a recorded state in.
+    (message,) = ended.stderr.strip().splitlines()
+    assert message.startswith("kraftwatch: ")
+    assert sentence in message
+    # `run` may have created the checkpoint folder and its lock.
     assert {path.name for path in tmp_path.rglob("*")} <= {"kraftwatch-checkpoint", "lock"}
 
 
-def test_an_unknown_option_names_the_nearest(tmp_path: Path) -> None:
+def test_unknown_option_suggests_the_nearest(tmp_path: Path) -> None:
     ended = kraftwatch("run", "--clutser", "x", folder=tmp_path)
 
     assert ended.returncode == 2
     assert "--cluster" in ended.stderr
 
 
-def test_help_teaches(tmp_path: Path) -> None:
+def test_every_verb_has_help(tmp_path: Path) -> None:
     for verb in ([], ["run"], ["demo"], ["decode"], ["lab"], ["lab", "up"], ["lab", "down"]):
         ended = kraftwatch(*verb, "--help", folder=tmp_path)
         assert ended.returncode == 0
         assert "Usage:" in ended.stdout
 
 
-def test_a_lab_that_is_not_there(tmp_path: Path) -> None:
+def test_help_describes_the_program_and_the_first_steps(tmp_path: Path) -> None:
+    text = " ".join(kraftwatch("--help", folder=tmp_path).stdout.split())
+
+    assert "Usage: kraftwatch " in text
+    assert "Monitors the KRaft metadata quorum of Apache Kafka clusters." in text
+    steps = [
+        "kraftwatch demo",
+        "kraftwatch status --cluster",
+        "kraftwatch doctor --cluster",
+        "kraftwatch run --cluster",
+    ]
+    assert sorted(steps, key=text.index) == steps
+    assert "--install-completion" in text
+
+
+def test_missing_lab_is_reported(tmp_path: Path) -> None:
     ended = kraftwatch("lab", "down", "--directory", "empty", folder=tmp_path)
 
     assert ended.returncode == 2

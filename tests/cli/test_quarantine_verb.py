@@ -1,4 +1,4 @@
-"""`kraftwatch quarantine`: what a person types, and what comes of it, on a journal with rows that do not decode."""
+"""`kraftwatch quarantine`: its verbs on a journal with rows that cannot be decoded."""
 
 import json
 from pathlib import Path
@@ -18,21 +18,21 @@ from streaming.cli import app
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Quarantine
 from streaming.pipeline.step import _quarantined
-from streaming.replay.cluster_monitor import Row
+from streaming.replay.cluster_monitor import DecodedRow
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, noop, text
 
 NOW = 1_800_000_000_000
 TOPIC = data(2, 0, text("orders") + bytes(range(16)) + b"\0")
 UNKNOWN = data(99, 0, text("from a newer Kafka") + b"\0")
 BLANK = data(2, 0, bytes(24))
-"""A TopicRecord as it is recorded by a kraftwatch that does not know TopicRecords."""
+"""A TopicRecord as recorded by a kraftwatch that does not know TopicRecord: the body is blanked."""
 
 
 def quarantine(checkpoint: Path, *words: str) -> Result:
     return CliRunner().invoke(app, ["quarantine", *words, "--checkpoint", str(checkpoint)])
 
 
-def refused(checkpoint: Path, *words: str) -> str:
+def usage_error(checkpoint: Path, *words: str) -> str:
     result = quarantine(checkpoint, *words)
     assert isinstance(result.exception, UsageError), result.output
     return str(result.exception)
@@ -54,27 +54,27 @@ def records(base: int, *values: bytes) -> Observation:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """What a job leaves: row 0 has two records that do not decode, row 1 a look."""
-    place = Checkpoint(folder=tmp_path)
+    """Returns a job's checkpoint: rows 0 and 2 have records that do not decode, row 1 is an invalid poll."""
+    job = Checkpoint(folder=tmp_path)
     rows = (
         records(10, noop(), UNKNOWN, TOPIC),
         Observation(cluster="prod", kind=ObservationKind.QUORUM, observed_at_ms=NOW, payload=b"{"),
         records(20, TOPIC, BLANK),
     )
-    with JournalWriter(place.journal) as recorder:
-        recorder.append(list(rows))
-        recorder.publish()
-    kept = Quarantine(place.quarantine)
-    for row in JournalReader(place.journal).read(0, 3):
+    with JournalWriter(job.journal) as writer:
+        writer.append(list(rows))
+        writer.publish()
+    store = Quarantine(job.quarantine)
+    for row in JournalReader(job.journal).read(0, 3):
         events: tuple[Event, ...] = tuple(decode_observation(row).events())
-        for _, cluster, name, body in _quarantined("prod", [Row(row.sequence, Millis(NOW), events)]):
-            kept.put(f"{cluster}-{name}", body)
+        for _, cluster, name, body in _quarantined("prod", [DecodedRow(row.sequence, Millis(NOW), events)]):
+            store.put(f"{cluster}-{name}", body)
     return tmp_path
 
 
 def put(checkpoint: Path, sequence: int, offset: int) -> None:
-    """As a kraftwatch that knew less quarantined it."""
-    told = {
+    """Adds an item as an older kraftwatch, which knew fewer records, quarantined it."""
+    item = {
         "cluster": "prod",
         "sequence": sequence,
         "observed_at_ms": NOW,
@@ -82,28 +82,28 @@ def put(checkpoint: Path, sequence: int, offset: int) -> None:
         "length": 40,
         "reason": "record type 2 version 0 is not known to any Kafka up to 3.3.2",
     }
-    Quarantine(Checkpoint(folder=checkpoint).quarantine).put(f"prod-{sequence}-0", json.dumps(told))
+    Quarantine(Checkpoint(folder=checkpoint).quarantine).put(f"prod-{sequence}-0", json.dumps(item))
 
 
-def test_what_did_not_decode_is_listed_with_its_reasons(checkpoint: Path) -> None:
+def test_items_are_listed_with_their_reasons(checkpoint: Path) -> None:
     listed = quarantine(checkpoint, "list")
-    told = [json.loads(line) for line in quarantine(checkpoint, "list", "--json").stdout.splitlines()]
+    items = [json.loads(line) for line in quarantine(checkpoint, "list", "--json").stdout.splitlines()]
 
     assert listed.exit_code == 0
-    assert [(one["id"], one["offset"]) for one in told[:2]] == [("prod-0-0", 11), ("prod-1-0", None)]
+    assert [(one["id"], one["offset"]) for one in items[:2]] == [("prod-0-0", 11), ("prod-1-0", None)]
     assert "record type 99 version 0 is not known to" in " ".join(listed.stdout.split())
     assert "1 times: a quorum row is no event" in listed.stderr
 
 
-def test_the_list_is_bounded_and_of_one_cluster(checkpoint: Path) -> None:
+def test_list_is_limited_and_filtered_by_cluster(checkpoint: Path) -> None:
     few = quarantine(checkpoint, "list", "--limit", "1")
 
     assert "prod-0-0" not in few.stdout
-    assert "older ones are not shown: --limit" in few.stderr
-    assert "nothing is in quarantine" in quarantine(checkpoint, "list", "--cluster", "lab").stderr
+    assert "older items are not listed: --limit" in few.stderr
+    assert "the quarantine is empty" in quarantine(checkpoint, "list", "--cluster", "lab").stderr
 
 
-def test_one_is_explained(checkpoint: Path) -> None:
+def test_show_explains_one_item(checkpoint: Path) -> None:
     shown = quarantine(checkpoint, "show", "prod-0-0")
 
     assert shown.exit_code == 0
@@ -113,48 +113,50 @@ def test_one_is_explained(checkpoint: Path) -> None:
     assert "from a newer" not in shown.stdout
 
 
-def test_decoded_again_what_is_known_decodes_and_what_is_not_does_not(checkpoint: Path) -> None:
+def test_replay_decodes_known_records_and_not_unknown_ones(checkpoint: Path) -> None:
     put(checkpoint, 2, 20)
     again = quarantine(checkpoint, "replay", "--json")
-    told = {one["id"]: (one["now"], one["why"]) for one in map(json.loads, again.stdout.splitlines())}
+    results = {one["id"]: (one["now"], one["why"]) for one in map(json.loads, again.stdout.splitlines())}
 
     assert again.exit_code == 1
-    assert told["prod-2-0"] == ("decodes", "topic-created")
-    assert told["prod-0-0"][0] == "does not decode"
+    assert results["prod-2-0"] == ("decodes", "topic-created")
+    assert results["prod-0-0"][0] == "does not decode"
     assert quarantine(checkpoint, "replay", "prod-2-0").exit_code == 0
 
 
-def test_a_body_that_was_blanked_is_said_to_be_blank(checkpoint: Path) -> None:
+def test_blanked_body_is_reported_as_blanked(checkpoint: Path) -> None:
     for entry in (checkpoint / "quarantine").glob("prod-2-*"):
         entry.unlink()
     put(checkpoint, 2, 21)
 
-    (told,) = [json.loads(line) for line in quarantine(checkpoint, "replay", "prod-2-0", "--json").stdout.splitlines()]
+    (result,) = [
+        json.loads(line) for line in quarantine(checkpoint, "replay", "prod-2-0", "--json").stdout.splitlines()
+    ]
 
-    assert (told["now"], told["why"]) == ("blanked", "TopicRecord")
+    assert (result["now"], result["why"]) == ("blanked", "TopicRecord")
 
 
-def test_what_the_journal_no_longer_holds_is_gone(checkpoint: Path) -> None:
+def test_item_whose_row_is_deleted_is_reported_as_gone(checkpoint: Path) -> None:
     put(checkpoint, 7_000, 20)
 
     gone = quarantine(checkpoint, "replay", "prod-7000-0")
 
     assert gone.exit_code == 1
-    assert "gone: the journal holds rows 0 to 2" in gone.stdout
+    assert "no longer in the journal: the journal holds rows 0 to 2" in gone.stdout
 
 
-def test_mistakes_are_one_sentence(checkpoint: Path, tmp_path: Path) -> None:
-    assert refused(checkpoint, "show", "prod-9-9") == (
-        f"nothing called prod-9-9 is in the quarantine of {checkpoint}: kraftwatch quarantine list shows what is"
+def test_usage_error_is_one_sentence(checkpoint: Path, tmp_path: Path) -> None:
+    assert usage_error(checkpoint, "show", "prod-9-9") == (
+        f"no item prod-9-9 in the quarantine of {checkpoint}: `kraftwatch quarantine list` lists the ids"
     )
-    assert "no such folder" in refused(tmp_path / "nowhere", "list")
+    assert "no such folder" in usage_error(tmp_path / "nowhere", "list")
     (tmp_path / "empty").mkdir()
-    assert "has no journal" in refused_of_a_bare_folder(tmp_path / "empty")
+    assert "has no journal" in usage_error_without_journal(tmp_path / "empty")
     assert quarantine(tmp_path / "empty", "list").exit_code == 0
 
 
-def refused_of_a_bare_folder(folder: Path) -> str:
+def usage_error_without_journal(folder: Path) -> str:
     put(folder, 0, 0)
-    said = refused(folder, "replay")
+    message = usage_error(folder, "replay")
     (folder / "quarantine" / "prod-0-0.json").unlink()
-    return said
+    return message

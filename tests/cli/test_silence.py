@@ -1,4 +1,4 @@
-"""`kraftwatch silence`: what a person types, and what comes of it."""
+"""`kraftwatch silence`: adds, lists and ends silences."""
 
 import json
 import re
@@ -16,35 +16,35 @@ def silence(folder: Path, *words: str) -> Result:
     return CliRunner().invoke(app, ["silence", *words, "--checkpoint", str(folder)])
 
 
-def refused(folder: Path, *words: str) -> str:
+def usage_error(folder: Path, *words: str) -> str:
     result = silence(folder, *words)
     assert isinstance(result.exception, UsageError), result.output
     return str(result.exception)
 
 
-def test_a_silence_is_made_listed_and_ended(tmp_path: Path) -> None:
-    made = silence(tmp_path, "add", "--rule", "stale-*", "--for", "2h", "--comment", "DNS move", "--author", "eva")
-    name = made.stdout.strip()
-    assert re.fullmatch("[0-9a-f]{8}", name)
+def test_silence_is_added_listed_and_ended(tmp_path: Path) -> None:
+    added = silence(tmp_path, "add", "--rule", "stale-*", "--for", "2h", "--comment", "DNS move", "--author", "eva")
+    silence_id = added.stdout.strip()
+    assert re.fullmatch("[0-9a-f]{8}", silence_id)
     (listed,) = [json.loads(line) for line in silence(tmp_path, "list", "--json").stdout.splitlines()]
-    assert (listed["id"], listed["rule"], listed["author"], listed["active"]) == (name, "stale-*", "eva", True)
-    assert "rule stale-*  eva  DNS move" in " ".join(silence(tmp_path, "list").stdout.split("\n")[1:])
-    silence(tmp_path, "end", name)
+    assert (listed["id"], listed["rule"], listed["author"], listed["active"]) == (silence_id, "stale-*", "eva", True)
+    assert "rule stale-* eva DNS move" in " ".join(silence(tmp_path, "list").stdout.split())
+    silence(tmp_path, "end", silence_id)
     assert silence(tmp_path, "list", "--json").stdout == ""
-    assert name in silence(tmp_path, "list", "--json", "--ended").stdout
+    assert silence_id in silence(tmp_path, "list", "--json", "--ended").stdout
 
 
-def test_it_lasts_as_long_as_it_is_said(tmp_path: Path) -> None:
+def test_silence_has_the_given_duration_or_end(tmp_path: Path) -> None:
     for words, expected_ms in ((("--for", "90s"), 90_000), (("--for", "3d"), 259_200_000)):
         silence(tmp_path, "add", "--rule", "no-*", "--comment", "why", *words)
-        made = SilenceFile(tmp_path / "silences.json").read()[-1]
-        assert made.ends_at_ms - made.starts_at_ms == expected_ms
+        added = SilenceFile(tmp_path / "silences.json").read()[-1]
+        assert added.ends_at_ms - added.starts_at_ms == expected_ms
     silence(tmp_path, "add", "--rule", "no-*", "--comment", "why", "--until", "2027-05-01T12:00:00+02:00")
     assert SilenceFile(tmp_path / "silences.json").read()[-1].ends_at_ms == 1_809_165_600_000
 
 
-def test_maintenance_that_holds_now_is_listed_with_the_configuration(tmp_path: Path) -> None:
-    # One of the two holds at any hour.
+def test_maintenance_window_in_force_is_listed_with_config(tmp_path: Path) -> None:
+    # One of the two is in force at any hour.
     windows = [{"from": at, "for": "13h", "clusters": ["lab"], "comment": "CHG-1"} for at in ("00:00", "12:00")]
     clusters = [{"name": "lab", "bootstrap": ["c1:9093"]}]
     file = tmp_path / "kraftwatch.yaml"
@@ -57,9 +57,9 @@ def test_maintenance_that_holds_now_is_listed_with_the_configuration(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
-        (["--rule", "no-*", "--comment", "why"], "give --for DURATION or --until TIME: a silence always ends"),
+        (["--rule", "no-*", "--comment", "why"], "give --for DURATION or --until TIME: every silence must end"),
         (
             ["--rule", "no-*", "--comment", "why", "--for", "soon"],
             "--for: invalid value 'soon': expected seconds or a duration such as 30s, 5m, 1h",
@@ -70,10 +70,13 @@ def test_maintenance_that_holds_now_is_listed_with_the_configuration(tmp_path: P
         ),
         (
             ["--rule", "no-*", "--comment", "why", "--for", "2000d"],
-            "a silence of more than a year is a rule switched off",
+            "a silence may last at most 366 days",
         ),
-        (["--rule", "no-*", "--comment", "why", "--until", "2020-01-01"], "--until 2020-01-01: that is over already"),
-        (["--rule", "no-*", "--comment", "why", "--until", "noon"], "--until 'noon' is no time"),
+        (
+            ["--rule", "no-*", "--comment", "why", "--until", "2020-01-01"],
+            "--until 2020-01-01: this time is in the past",
+        ),
+        (["--rule", "no-*", "--comment", "why", "--until", "noon"], "--until 'noon': expected a TIME"),
         (["--rule", "no-*", "--for", "2h"], "--comment is missing"),
         (
             ["--rule", "no-leadr", "--comment", "why", "--for", "2h"],
@@ -83,13 +86,13 @@ def test_maintenance_that_holds_now_is_listed_with_the_configuration(tmp_path: P
             ["--severity", "CRITICAL", "--comment", "why", "--for", "2h"],
             "--severity CRITICAL: matches no severity; did you mean 'critical'?",
         ),
-        (["--comment", "why", "--for", "2h"], "a silence of everything is a pager switched off"),
+        (["--comment", "why", "--for", "2h"], "this would silence every alert"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(tmp_path: Path, words: list[str], said: str) -> None:
-    assert refused(tmp_path, "add", *words).startswith(said)
+def test_usage_error_is_one_sentence(tmp_path: Path, words: list[str], message: str) -> None:
+    assert usage_error(tmp_path, "add", *words).startswith(message)
     assert not (tmp_path / "silences.json").exists()
 
 
-def test_a_folder_that_there_is_not_is_named(tmp_path: Path) -> None:
-    assert "no such folder; name the one that `kraftwatch run` keeps" in refused(tmp_path / "no", "list")
+def test_missing_checkpoint_folder_is_reported(tmp_path: Path) -> None:
+    assert "no such folder; give the --checkpoint folder of `kraftwatch run`" in usage_error(tmp_path / "no", "list")

@@ -1,4 +1,4 @@
-"""The verbs for the person on call: mistakes are one sentence, answers have the promised exit codes."""
+"""The on-call commands: usage errors, output and exit codes."""
 
 import json
 import os
@@ -20,35 +20,38 @@ def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["status"], "nothing to watch: give --cluster NAME=HOST:PORT,… or --config FILE"),
+        (["status"], "no cluster is given: give --cluster NAME=HOST:PORT,… or --config FILE"),
         (["check", "--cluster", "prod"], "--cluster prod: expected NAME=HOST:PORT,…"),
         (["check", *A, "--set", "no-leader.hld=1"], "rule 'no-leader' has no threshold 'hld': did you mean 'hold'?"),
         (["replication", "--journal", "nowhere"], "--journal nowhere: no journal is there"),
-        (["partitions", "--journal", ".", "--watch"], "--watch needs a cluster to look at"),
+        (["partitions", "--journal", ".", "--watch"], "--watch needs a cluster to query"),
         (["status", "--log-dir", "."], "no metadata log is in .: name a controller's metadata.log.dir"),
-        (["status", "--log-dir", ".", *A], "--log-dir shows what one disk holds: give no --cluster"),
-        (["status", "--at", "5", *A], "--at shows the past: give --journal DIR or --log-dir DIR with it"),
-        (["check", "--at", "5"], "--at shows the past: give --journal DIR or --log-dir DIR with it"),
-        (["status", "--at", "now", "--journal", "."], "--at now: expected an OFFSET or a TIME as 2026-11-20T08:15:00Z"),
+        (["status", "--log-dir", ".", *A], "--log-dir reads one disk: do not combine it with --cluster"),
+        (["status", "--at", "5", *A], "--at shows a past state: use it with --journal DIR or --log-dir DIR"),
+        (["check", "--at", "5"], "--at shows a past state: use it with --journal DIR or --log-dir DIR"),
+        (
+            ["status", "--at", "now", "--journal", "."],
+            "--at now: expected an OFFSET or a TIME such as 2026-11-20T08:15:00Z",
+        ),
         (["status", *A, "--hosts-file", "nowhere"], "cluster a: hosts_file: cannot read nowhere"),
-        (["safe-to-restart", "1", *A, "--cluster", f"b={FREE}"], "one cluster is judged at a time, 2 are given"),
+        (["safe-to-restart", "1", *A, "--cluster", f"b={FREE}"], "expected one cluster, but 2 are given"),
         (["explain", "no-leadr"], "unknown rule 'no-leadr': did you mean 'no-leader'?"),
-        (["explain", "zzz"], "unknown rule 'zzz': there are "),
+        (["explain", "zzz"], "unknown rule 'zzz': known rules: "),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
-def test_one_sentence_and_exit_code_2(arguments: list[str], sentence: str, tmp_path: Path) -> None:
+def test_usage_error_is_one_sentence_with_exit_code_2(arguments: list[str], sentence: str, tmp_path: Path) -> None:
     ended = kraftwatch(*arguments, folder=tmp_path)
 
     assert ended.returncode == 2
     assert ended.stdout == ""
-    *_, said = ended.stderr.strip().splitlines()
-    assert said.startswith("kraftwatch: ")
-    assert sentence in said
-    assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+    *_, message = ended.stderr.strip().splitlines()
+    assert message.startswith("kraftwatch: ")
+    assert sentence in message
+    assert list(tmp_path.iterdir()) == [], "no files are left behind"
 
 
-def test_explain_lists_every_rule_and_tells_each_ones_numbers(tmp_path: Path) -> None:
+def test_explain_lists_every_rule_and_prints_thresholds(tmp_path: Path) -> None:
     listed = kraftwatch("explain", folder=tmp_path)
     page = kraftwatch("explain", "stale_voter_endpoint", folder=tmp_path)
 
@@ -59,21 +62,19 @@ def test_explain_lists_every_rule_and_tells_each_ones_numbers(tmp_path: Path) ->
     assert "30 s" in page.stdout
 
 
-def test_all_refuse_is_critical_and_only_json_goes_to_stdout(tmp_path: Path) -> None:
+def test_refused_connections_are_critical_and_stdout_has_only_json(tmp_path: Path) -> None:
     ended = kraftwatch("check", *A, "--json", folder=tmp_path)
 
     assert ended.returncode == 2
-    said = json.loads(ended.stdout)
-    assert (said["cluster"], said["health"], said["exit_code"]) == ("a", "critical", 2)
-    assert [one["rule"] for one in said["findings"]] == ["no-leader"]
+    output = json.loads(ended.stdout)
+    assert (output["cluster"], output["health"], output["exit_code"]) == ("a", "critical", 2)
+    assert [one["rule"] for one in output["findings"]] == ["no-leader"]
     assert "still waiting" in ended.stderr
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(("verb", "code"), [("check", 3), ("status", 1)])
-def test_output_to_a_full_disk_is_one_sentence_and_no_warning(
-    verb: str, code: int, unbuffered: str, tmp_path: Path
-) -> None:
+def test_full_disk_is_reported_in_one_sentence(verb: str, code: int, unbuffered: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "streaming", verb, *A, "--timeout", "1"]
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("w") as full:
@@ -92,7 +93,7 @@ def test_output_to_a_full_disk_is_one_sentence_and_no_warning(
     assert ended.stderr.splitlines()[-1] == "kraftwatch: no space left on device"
 
 
-def test_a_reader_that_stops_early_gets_no_traceback() -> None:
+def test_closed_pipe_prints_no_traceback() -> None:
     command = [sys.executable, "-m", "streaming", "explain", "no-leader"]
     environment = {**os.environ, "PYTHONUNBUFFERED": ""}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as printing:
@@ -104,7 +105,7 @@ def test_a_reader_that_stops_early_gets_no_traceback() -> None:
     assert printing.returncode == 1
 
 
-def test_a_terminal_that_knows_ascii_alone_misses_a_dash_and_not_the_answer(tmp_path: Path) -> None:
+def test_ascii_terminal_gets_the_output_without_an_error(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "streaming", "status", *A, "--timeout", "4"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     ended = subprocess.run(
@@ -116,28 +117,28 @@ def test_a_terminal_that_knows_ascii_alone_misses_a_dash_and_not_the_answer(tmp_
     assert "Traceback" not in ended.stderr
 
 
-def test_a_name_that_is_gone_cannot_be_told_from_an_outage(tmp_path: Path) -> None:
+def test_unresolvable_name_is_unknown_and_not_an_outage(tmp_path: Path) -> None:
     ended = kraftwatch("check", "--cluster", "a=nosuch.invalid:9093", "--timeout", "2", folder=tmp_path)
 
     assert ended.returncode == 3
-    assert "CANNOT TELL" in ended.stdout
+    assert " UNKNOWN " in ended.stdout
 
 
-def test_the_quorum_is_shown_as_far_as_it_is_known(tmp_path: Path) -> None:
-    shown = kraftwatch("status", *A, "--timeout", "1", folder=tmp_path)
+def test_status_without_a_leader_reports_what_is_missing(tmp_path: Path) -> None:
+    ended = kraftwatch("status", *A, "--timeout", "1", folder=tmp_path)
 
-    assert shown.returncode == 0
-    assert "no leader answered, and no recorded state was given" in shown.stdout
+    assert ended.returncode == 0
+    assert "no leader answered, and no recorded state was given" in ended.stdout
 
 
-def test_a_restart_that_cannot_be_judged_is_not_safe(tmp_path: Path) -> None:
+def test_restart_without_a_leader_is_not_safe(tmp_path: Path) -> None:
     ended = kraftwatch("safe-to-restart", "1", *A, "--timeout", "1", "--json", folder=tmp_path)
 
     assert ended.returncode == 2
     assert json.loads(ended.stdout)["safe"] is False
 
 
-def test_help_teaches(tmp_path: Path) -> None:
+def test_help_lists_the_exit_codes(tmp_path: Path) -> None:
     for verb in ("status", "replication", "partitions", "check", "safe-to-restart", "explain"):
         ended = kraftwatch(verb, "--help", folder=tmp_path)
         assert ended.returncode == 0

@@ -1,4 +1,4 @@
-"""The wheel by itself: everything that the program reads is in it, and what it needs is locked."""
+"""The wheel: it contains every file that the program reads, and its dependencies are locked."""
 
 import lzma
 import re
@@ -15,11 +15,11 @@ DATA = ROOT / "tests" / "data" / "metadata"
 
 @pytest.fixture(scope="module")
 def kraftwatch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command of a new environment that has the wheel."""
+    """Returns the command in a new environment with the wheel."""
     return installed(tmp_path_factory.mktemp("wheel")) / "kraftwatch"
 
 
-def said(kraftwatch: Path, *arguments: str | Path) -> str:
+def output_of(kraftwatch: Path, *arguments: str | Path) -> str:
     ran = subprocess.run(
         [kraftwatch, *arguments], cwd=kraftwatch.parent, capture_output=True, text=True, check=False, timeout=180
     )
@@ -27,24 +27,29 @@ def said(kraftwatch: Path, *arguments: str | Path) -> str:
     return ran.stdout
 
 
-def test_the_program_runs_from_the_wheel_and_reads_what_is_in_it(kraftwatch: Path, tmp_path: Path) -> None:
+def test_program_runs_from_the_wheel_with_its_data_files(kraftwatch: Path, tmp_path: Path) -> None:
     checkpoint = tmp_path / "00000000000000000007-0000000001.checkpoint"
     checkpoint.write_bytes(lzma.decompress((DATA / "tiny.checkpoint.xz").read_bytes()))
 
-    assert "kraftwatch" in said(kraftwatch, "--help")
-    assert "What to do" in said(kraftwatch, "explain", "no-leader")
-    assert "SnapshotFooter" in said(kraftwatch, "decode", checkpoint)
+    assert "kraftwatch" in output_of(kraftwatch, "--help")
+    assert "What to do" in output_of(kraftwatch, "explain", "no-leader")
+    assert "failure tolerance" in output_of(kraftwatch, "explain", "glossary")
+    assert "SnapshotFooter" in output_of(kraftwatch, "decode", checkpoint)
 
 
-def test_our_packages_come_from_the_wheel_with_their_data_and_without_tests(kraftwatch: Path) -> None:
-    look = (
+def test_wheel_has_the_packages_with_their_data_and_without_tests(kraftwatch: Path) -> None:
+    script = (
         "import connectors, deploy, rules, streaming; from importlib.resources import files;"
         "print({str(files(each).parent) for each in (connectors, deploy, rules, streaming)});"
         "print(*sorted(str(path.relative_to(files('streaming').parent)) for each in (connectors, deploy, rules,"
         " streaming) for path in files(each).rglob('*') if path.is_file() and path.suffix not in ('.py', '.pyc')))"
     )
     ran = subprocess.run(
-        [kraftwatch.with_name("python"), "-c", look], cwd=kraftwatch.parent, capture_output=True, text=True, check=True
+        [kraftwatch.with_name("python"), "-c", script],
+        cwd=kraftwatch.parent,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     where, shipped = ran.stdout.splitlines()
     tracked = subprocess.run(
@@ -61,19 +66,19 @@ def test_our_packages_come_from_the_wheel_with_their_data_and_without_tests(kraf
     assert not [name for name in shipped.split() if name.startswith(recipes)]
 
 
-def test_what_runs_in_production_is_locked_with_the_versions_that_are_tested() -> None:
-    runs, tested = locked(ROOT / "deploy" / "requirements.txt"), locked(ROOT / "requirements.lock")
+def test_production_lock_has_the_tested_versions() -> None:
+    production, tested = locked(ROOT / "deploy" / "requirements.txt"), locked(ROOT / "requirements.lock")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     named = {re.split(r"[<>=\[;, ]", each)[0].lower().replace("_", "-") for each in project}
 
-    assert runs.items() <= tested.items(), "make lock writes both"
-    assert named <= {name.split("==")[0] for name in runs}
-    assert not {name for name in runs if name.startswith(("pytest", "mypy==", "ruff==", "mkdocs"))}
+    assert production.items() <= tested.items(), "make lock writes both"
+    assert named <= {name.split("==")[0] for name in production}
+    assert not {name for name in production if name.startswith(("pytest", "mypy==", "ruff==", "mkdocs"))}
     assert "://" not in (ROOT / "deploy" / "requirements.txt").read_text()
 
 
 def locked(file: Path) -> dict[str, frozenset[str]]:
-    """The hashes of each NAME==VERSION in a lock; on which platforms it is wanted may differ."""
+    """Returns the hashes of each NAME==VERSION in a lock file; the platform markers may differ."""
     found: dict[str, set[str]] = {}
     hashes: set[str] = set()
     for line in file.read_text().splitlines():

@@ -1,4 +1,4 @@
-"""`kraftwatch config`: what a file comes to, and what of one that cannot be."""
+"""`kraftwatch config`: the summary of a valid file, the errors of an invalid one, and the test notification."""
 
 import json
 import threading
@@ -18,17 +18,17 @@ CLUSTER = {"name": "prod", "bootstrap": ["c1:9093"]}
 SECRET = "do-not-print-me"
 
 
-class Server:
-    """A webhook that answers as it is told to, and keeps what it got."""
+class WebhookServer:
+    """A webhook that answers with a configurable status and stores each document."""
 
     def __init__(self) -> None:
         self.status = 200
-        self.got: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                outer.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                outer.received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 self.send_response(outer.status)
                 self.end_headers()
 
@@ -43,8 +43,8 @@ class Server:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    server = Server()
+def server() -> Iterator[WebhookServer]:
+    server = WebhookServer()
     thread = threading.Thread(target=server.http.serve_forever)
     thread.start()
     yield server
@@ -53,7 +53,7 @@ def server() -> Iterator[Server]:
     server.http.server_close()
 
 
-def written(folder: Path, **keys: Any) -> Path:
+def write_config(folder: Path, **keys: Any) -> Path:
     path = folder / "kraftwatch.yaml"
     path.write_text(yaml.safe_dump({"clusters": [CLUSTER], "checkpoint": str(folder / "checkpoint"), **keys}))
     return path
@@ -65,8 +65,8 @@ def checked(path: Path, *options: str) -> Result:
     return ended
 
 
-def test_it_says_what_is_watched_and_who_is_told_and_writes_nothing(tmp_path: Path) -> None:
-    path = written(
+def test_check_prints_clusters_and_sinks_and_writes_nothing(tmp_path: Path) -> None:
+    path = write_config(
         tmp_path,
         clusters=[CLUSTER, {"name": "lab", "bootstrap": ["l1:9093"]}],
         watch={"exclude": ["lab"]},
@@ -75,25 +75,31 @@ def test_it_says_what_is_watched_and_who_is_told_and_writes_nothing(tmp_path: Pa
         thresholds={"no-leader": {"hold": 9}},
     )
 
-    shown = json.loads(checked(path, "--json").stdout)
+    summary = json.loads(checked(path, "--json").stdout)
     ended = checked(path)
 
     assert ended.exit_code == 0
-    assert [one["name"] for one in shown["watched"]] == ["prod"]
-    assert shown["not_watched"] == ["lab"]
-    assert [(one["name"], one["each_transition"], one["test"]) for one in shown["sinks"]] == [
+    assert [one["name"] for one in summary["watched"]] == ["prod"]
+    assert summary["not_watched"] == ["lab"]
+    assert [(one["name"], one["each_transition"], one["test"]) for one in summary["sinks"]] == [
         ("console", True, None),
         (f"jsonl:{tmp_path / 'alerts.jsonl'}", True, None),
         ("webhook:hook.example", False, None),
     ]
-    assert (shown["maintenance"][0]["from"], shown["thresholds"]) == ("22:00", {"no-leader.hold": 9.0})
-    for text in ("prod", "not watched (by watch): lab", "webhook:hook.example", "again after 4 h", "CHG-1"):
+    assert (summary["maintenance"][0]["from"], summary["thresholds"]) == ("22:00", {"no-leader.hold": 9.0})
+    for text in (
+        "prod",
+        "not monitored (excluded by watch): lab",
+        "webhook:hook.example",
+        "repeated after 4 h",
+        "CHG-1",
+    ):
         assert text in ended.stdout
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_every_mistake_is_a_sentence_of_its_own(tmp_path: Path) -> None:
-    path = written(tmp_path, sink=["console"], listen="nowhere")
+def test_each_error_is_reported_in_its_own_sentence(tmp_path: Path) -> None:
+    path = write_config(tmp_path, sink=["console"], listen="nowhere")
 
     ended = checked(path, "--json")
 
@@ -102,11 +108,11 @@ def test_every_mistake_is_a_sentence_of_its_own(tmp_path: Path) -> None:
     assert len(ended.stderr.splitlines()) == 2
 
 
-def test_what_the_file_names_and_cannot_be_had_is_a_mistake(tmp_path: Path) -> None:
+def test_unreadable_files_in_the_configuration_are_reported(tmp_path: Path) -> None:
     tls = {**CLUSTER, "security_protocol": "SSL", "ssl_cafile": str(tmp_path / "ca.pem")}
     nowhere = tmp_path / "nowhere" / "alerts.jsonl"
     token = {"slack": {"token_file": str(tmp_path / "token"), "channel": "#kafka"}}
-    path = written(
+    path = write_config(
         tmp_path, clusters=[tls], sinks=[f"jsonl:{nowhere}", token], heartbeat={"url_file": str(tmp_path / "url")}
     )
 
@@ -116,13 +122,13 @@ def test_what_the_file_names_and_cannot_be_had_is_a_mistake(tmp_path: Path) -> N
     assert ended.stderr.splitlines() == [
         f"kraftwatch: {path}: cluster prod: ssl_cafile: cannot read {tmp_path / 'ca.pem'}: no such file or directory",
         f"kraftwatch: {path}: heartbeat.url_file: cannot read {tmp_path / 'url'}: no such file or directory",
-        f"kraftwatch: {path}: sinks.0: the folder {nowhere.parent} is not there: make it, or name another file",
+        f"kraftwatch: {path}: sinks.0: the folder {nowhere.parent} does not exist: create it, or name another file",
         f"kraftwatch: {path}: sinks.1: cannot read {tmp_path / 'token'}: no such file or directory",
     ]
 
 
-def test_a_test_message_is_sent_to_each_sink_as_such_and_is_over_at_once(tmp_path: Path, server: Server) -> None:
-    path = written(tmp_path, sinks=[{"webhook": {"url": server.url}}, f"jsonl:{tmp_path / 'alerts.jsonl'}"])
+def test_test_notification_is_sent_to_each_sink_and_resolved_at_once(tmp_path: Path, server: WebhookServer) -> None:
+    path = write_config(tmp_path, sinks=[{"webhook": {"url": server.url}}, f"jsonl:{tmp_path / 'alerts.jsonl'}"])
 
     ended = checked(path, "--send-test")
 
@@ -130,25 +136,25 @@ def test_a_test_message_is_sent_to_each_sink_as_such_and_is_over_at_once(tmp_pat
     lines = [json.loads(line) for line in (tmp_path / "alerts.jsonl").read_text().splitlines()]
     assert [(line["rule"], line["state"]) for line in lines] == [("test", "firing"), ("test", "resolved")]
     assert "this is a test" in lines[0]["summary"].lower()
-    assert len(server.got) == 2
+    assert len(server.received) == 2
     assert ended.stdout.count("test: delivered") == 2
 
 
-def test_a_sink_that_does_not_take_it_is_told_with_exit_code_1_and_the_others_are_tried(
-    tmp_path: Path, server: Server
+def test_sink_that_rejects_the_test_gives_exit_code_1_and_the_others_are_tested(
+    tmp_path: Path, server: WebhookServer
 ) -> None:
     server.status = 403
-    path = written(tmp_path, sinks=[{"webhook": {"url": server.url}}, f"jsonl:{tmp_path / 'alerts.jsonl'}"])
+    path = write_config(tmp_path, sinks=[{"webhook": {"url": server.url}}, f"jsonl:{tmp_path / 'alerts.jsonl'}"])
 
     ended = checked(path, "--send-test", "--json")
 
     assert ended.exit_code == 1
-    refused, delivered = (one["test"] for one in json.loads(ended.stdout)["sinks"])
-    assert "403" in refused
+    rejected, delivered = (one["test"] for one in json.loads(ended.stdout)["sinks"])
+    assert "403" in rejected
     assert delivered == "delivered"
 
 
-def test_the_example_that_is_printed_is_one(tmp_path: Path) -> None:
+def test_printed_example_is_a_valid_configuration(tmp_path: Path) -> None:
     path = tmp_path / "example.yaml"
     path.write_text(CliRunner().invoke(app, ["config", "example"]).stdout)
 

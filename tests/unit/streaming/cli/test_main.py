@@ -1,4 +1,4 @@
-"""What the machine refuses (a full disk, a folder of somebody else) is one sentence too."""
+"""The command itself: errors of the machine, the version, help texts, and shell completion."""
 
 import errno
 import os
@@ -11,22 +11,24 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from streaming import cli
 
-Verb = TyperCommand | TyperGroup
+AnyCommand = TyperCommand | TyperGroup
 
 
-def verbs(command: Verb, path: str = "kraftwatch") -> Iterator[tuple[str, Verb]]:
+def verbs(command: AnyCommand, path: str = "kraftwatch") -> Iterator[tuple[str, AnyCommand]]:
     yield path, command
     if isinstance(command, TyperGroup):
         for name, inside in command.commands.items():
-            assert isinstance(inside, Verb)
+            assert isinstance(inside, AnyCommand)
             yield from verbs(inside, f"{path} {name}")
 
 
-def test_a_full_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def full() -> None:
+def test_full_disk_is_reported_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def write_to_full_disk(**_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/checkpoint/cluster.tmp")
 
-    monkeypatch.setattr(cli, "app", full)
+    monkeypatch.setattr(cli, "app", write_to_full_disk)
 
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -35,7 +37,7 @@ def test_a_full_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert capsys.readouterr().err == "kraftwatch: /data/checkpoint/cluster.tmp: no space left on device\n"
 
 
-def test_it_says_which_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.argv", ["kraftwatch", "--version"])
 
     with pytest.raises(SystemExit) as ended:
@@ -49,22 +51,22 @@ VERBS = dict(verbs(typer.main.get_group(cli.app)))
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_fits_a_terminal_of_80_columns_and_every_option_says_what_it_is(verb: str) -> None:
+def test_help_fits_80_columns_and_every_option_has_a_help_text(verb: str) -> None:
     command = VERBS[verb]
     assert command.help
-    # A line of a paragraph that is longer is broken once more by the terminal, in the middle of a sentence.
+    # The terminal would wrap a longer line a second time, in the middle of a paragraph.
     assert [line for line in command.help.splitlines()[1:] if len(line) > 78] == []
     assert [each.name for each in command.params if isinstance(each, TyperOption) and not each.help] == []
 
 
 @pytest.mark.parametrize("verb", [name for name, verb in VERBS.items() if isinstance(verb, TyperCommand)])
-def test_help_shows_how_a_verb_is_typed(verb: str) -> None:
-    shown = [line.strip() for line in (VERBS[verb].help or "").splitlines()]
+def test_help_has_an_example_of_the_verb(verb: str) -> None:
+    lines = [line.strip() for line in (VERBS[verb].help or "").splitlines()]
 
-    assert any(line.startswith(verb) for line in shown)
+    assert any(line.startswith(verb) for line in lines)
 
 
-def test_an_option_without_a_value_shows_no_type(
+def test_option_without_a_value_shows_no_type(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["kraftwatch", "config", "check", "--help"])
@@ -72,6 +74,6 @@ def test_an_option_without_a_value_shows_no_type(
     with pytest.raises(SystemExit):
         cli.main()
 
-    shown = capsys.readouterr().out
-    assert "--send-test" in shown
-    assert "bool" not in shown
+    printed = capsys.readouterr().out
+    assert "--send-test" in printed
+    assert "bool" not in printed

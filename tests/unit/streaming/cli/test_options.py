@@ -1,4 +1,4 @@
-"""Options as a declaration: what a verb takes."""
+"""The options that `with_options` adds to a verb."""
 
 from typing import Any
 
@@ -7,21 +7,21 @@ from typer.testing import CliRunner
 
 from connectors.point_in_time import AtOffset
 from rules.model.identifiers import Offset
-from streaming.cli import options
+from streaming.cli.options import StatusOptions, with_options
 
 
-def test_a_verb_takes_the_options_that_are_declared_and_its_own() -> None:
-    app, taken = typer.Typer(), []
+def test_verb_has_the_declared_options_and_its_own() -> None:
+    app, calls = typer.Typer(), []
 
-    @options.options(options.Shown)
-    def verb(wanted: options.Shown, node: int, *, force: bool = False) -> None:
-        """Does it."""
-        taken.append((wanted, node, force))
+    @with_options(StatusOptions)
+    def verb(opts: StatusOptions, node: int, *, force: bool = False) -> None:
+        """Records its arguments."""
+        calls.append((opts, node, force))
 
     app.command("verb")(verb)
     ended = CliRunner().invoke(app, ["--cluster", "a=x:1", "--at", "5", "--watch", "7", "--force"])
 
     assert ended.exit_code == 0, ended.output
-    wanted: Any = options.Shown(cluster=["a=x:1"], at="5", watch=True)
-    assert taken == [(wanted, 7, True)]
-    assert wanted.moment == AtOffset(offset=Offset(5))
+    expected: Any = StatusOptions(cluster=["a=x:1"], at="5", watch=True)
+    assert calls == [(expected, 7, True)]
+    assert expected.point_in_time == AtOffset(offset=Offset(5))

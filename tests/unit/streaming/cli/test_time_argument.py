@@ -1,15 +1,15 @@
-"""What `--at` may say."""
+"""The values that `--at` accepts."""
 
 import pytest
 
 from connectors.errors import UsageError
-from connectors.point_in_time import AtOffset, AtTime, Moment
+from connectors.point_in_time import AtOffset, AtTime, PointInTime
 from rules.model.identifiers import Millis, Offset
-from streaming.cli.time_argument import moment
+from streaming.cli.time_argument import parse_point_in_time
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "expected"),
     [
         ("0", AtOffset(offset=Offset(0))),
         ("4601", AtOffset(offset=Offset(4601))),
@@ -19,11 +19,13 @@ from streaming.cli.time_argument import moment
         ("1970-01-02", AtTime(at_ms=Millis(86_400_000))),
     ],
 )
-def test_digits_are_an_offset_and_all_else_a_time_in_utc_unless_it_says_otherwise(text: str, meant: Moment) -> None:
-    assert moment(text) == meant
+def test_number_is_an_offset_and_anything_else_a_time_with_default_time_zone_utc(
+    text: str, expected: PointInTime
+) -> None:
+    assert parse_point_in_time(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "-5", "now", "12:30", "5.0", "2026-13-01"])
-def test_what_is_neither_is_one_sentence(text: str) -> None:
-    with pytest.raises(UsageError, match="expected an OFFSET or a TIME as 2026-11-20T08:15:00Z"):
-        moment(text)
+def test_invalid_value_is_reported_in_one_sentence(text: str) -> None:
+    with pytest.raises(UsageError, match="expected an OFFSET or a TIME such as 2026-11-20T08:15:00Z"):
+        parse_point_in_time(text)

@@ -40,8 +40,8 @@ def fleet(tmp_path: Path) -> Path:
     return path
 
 
-def settled(path: Path, *, only: list[str] | None = None, setting: list[str] | None = None) -> Config:
-    return options.settled(config=path, cluster=None, setting=setting, resolve=None, hosts_file=None, only=only)
+def resolved(path: Path, *, only: list[str] | None = None, setting: list[str] | None = None) -> Config:
+    return options.resolve_config(config=path, cluster=None, setting=setting, resolve=None, hosts_file=None, only=only)
 
 
 def test_defaults_apply_to_each_cluster_and_its_own_values_win(fleet: Path) -> None:
@@ -62,11 +62,11 @@ def test_a_clusters_password_replaces_the_default_password_file(fleet: Path) -> 
 
 def test_watch_selects_clusters_and_only_replaces_its_include(fleet: Path) -> None:
     assert [section.name for section in load(fleet).watched] == ["prod-eu"]
-    assert [section.name for section in settled(fleet, only=["lab"]).watched] == ["lab"]
-    with pytest.raises(UsageError, match=r"--only prod is none of the clusters: prod-eu, prod-us, lab"):
-        settled(fleet, only=["prod"])
+    assert [section.name for section in resolved(fleet, only=["lab"]).watched] == ["lab"]
+    with pytest.raises(UsageError, match=r"--only prod matches none of the clusters: prod-eu, prod-us, lab"):
+        resolved(fleet, only=["prod"])
     with pytest.raises(UsageError, match="watch excludes all clusters"):
-        settled(fleet, only=["prod-us"])
+        resolved(fleet, only=["prod-us"])
 
 
 def test_a_clusters_thresholds_override_the_common_ones_and_an_option_overrides_both(fleet: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_clusters_thresholds_override_the_common_ones_and_an_option_overrides_
 
     config = load(fleet)
     assert (hold(config, 0), hold(config, 1)) == ((7, 3), (20, 3))
-    config = settled(fleet, setting=["no-leader.hold=1"])
+    config = resolved(fleet, setting=["no-leader.hold=1"])
     assert (hold(config, 0), hold(config, 1)) == ((1, 3), (1, 3))
 
 

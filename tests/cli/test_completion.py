@@ -1,0 +1,81 @@
+"""Completion of verbs, options and rule ids in bash, zsh and fish."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def kraftwatch(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-m", "streaming", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=180, env={**os.environ, **environment}
+    )
+
+
+def bash_completions(typed: str) -> list[str]:
+    """Returns what bash offers for the last word."""
+    words = typed.split(" ")
+    ended = kraftwatch(_KRAFTWATCH_COMPLETE="complete_bash", COMP_WORDS=typed.rstrip(), COMP_CWORD=str(len(words) - 1))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("kraftwatch st", ["status"]),
+        ("kraftwatch silence ", ["add", "list", "end"]),
+        ("kraftwatch run --chec", ["--checkpoint"]),
+        ("kraftwatch explain no-", ["no-leader"]),
+        ("kraftwatch explain glo", ["glossary"]),
+        ("kraftwatch silence add --rule stale-", ["stale-voter-endpoint"]),
+    ],
+)
+def test_bash_completes_verbs_options_and_rule_ids(typed: str, expected: list[str]) -> None:
+    assert bash_completions(typed) == expected
+
+
+def test_zsh_and_fish_complete_verbs() -> None:
+    zsh = kraftwatch(_KRAFTWATCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="kraftwatch rep")
+    fish = kraftwatch(
+        _KRAFTWATCH_COMPLETE="complete_fish",
+        _TYPER_COMPLETE_ARGS="kraftwatch rep",
+        _TYPER_COMPLETE_FISH_ACTION="get-args",
+    )
+
+    for verb in ("replication", "report"):
+        assert verb in zsh.stdout
+        assert verb in fish.stdout
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completion_script_is_printed(shell: str) -> None:
+    # The variable makes typer take the shell as a value; otherwise it detects the calling shell.
+    ended = kraftwatch("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+
+    assert ended.returncode == 0, ended.stderr
+    assert f"_KRAFTWATCH_COMPLETE=complete_{shell}" in ended.stdout
+
+
+def test_completion_is_installed_for_bash(tmp_path: Path) -> None:
+    ended = kraftwatch(
+        "--install-completion", "bash", HOME=str(tmp_path), _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1"
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    script = tmp_path / ".bash_completions" / "kraftwatch.sh"
+    assert "_KRAFTWATCH_COMPLETE=complete_bash" in script.read_text()
+    assert str(script) in (tmp_path / ".bashrc").read_text()
+
+
+def test_completion_imports_no_heavy_library() -> None:
+    heavy = ("kafka", "pandas", "pydantic", "pyspark", "requests", "yaml")
+    script = f"import streaming.cli, sys; print([name for name in {heavy} if name in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert ended.stdout == "[]\n"

@@ -1,1 +1,1 @@
-"""The doctor: what stands between this machine and a job that sees everything and tells it, and what mends it."""
+"""The checks of `kraftwatch doctor` and `kraftwatch config check`: what fails, and how to fix it."""

@@ -1,4 +1,4 @@
-"""A Check: one thing that was looked at, what was seen, and what to do about it."""
+"""The result of one check, with its fixes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,48 +7,48 @@ from enum import StrEnum
 from rules.finding import Plain
 
 
-class Verdict(StrEnum):
-    """How bad it is."""
+class CheckStatus(StrEnum):
+    """How severe the result is."""
 
     OK = "ok"
     WARNING = "warning"
-    """The job runs, and sees or tells less than it could."""
+    """The job runs, but observes or sends less than it could."""
     FAILS = "fails"
-    """The job does not run, or is blind."""
+    """The job does not start, or observes nothing."""
 
     @property
     def exit_code(self) -> int:
-        """What a script is told."""
-        return (Verdict.OK, Verdict.WARNING, Verdict.FAILS).index(self)
+        """0 ok, 1 warning, 2 fails."""
+        return (CheckStatus.OK, CheckStatus.WARNING, CheckStatus.FAILS).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One line of the table. No text holds a secret."""
+class CheckResult:
+    """One line of the table. No text contains a secret."""
 
-    of: str
-    """The cluster's name, or `machine`, or `telling`."""
+    scope: str
+    """The cluster's name, or `machine`, or `sinks`."""
     subject: str
-    """The address, the sink, the folder."""
+    """The address, the request, the sink or the folder."""
     name: str
-    """What was looked at."""
-    verdict: Verdict
-    said: str
-    mend: tuple[str, ...] = ()
-    """What to do: sentences and commands, in order."""
+    """What was checked, such as `login`."""
+    status: CheckStatus
+    message: str
+    fixes: tuple[str, ...] = ()
+    """Sentences and commands, in order."""
 
     def plain(self) -> dict[str, Plain]:
-        """As JSON says it."""
+        """Returns the JSON object."""
         return {
-            "of": self.of,
+            "of": self.scope,
             "subject": self.subject,
             "check": self.name,
-            "verdict": self.verdict.value,
-            "said": self.said,
-            "mend": [*self.mend],
+            "verdict": self.status.value,
+            "said": self.message,
+            "mend": [*self.fixes],
         }
 
 
-def worst(checks: Iterable[Check]) -> Verdict:
-    """The worst verdict of all; ok for none."""
-    return max((check.verdict for check in checks), key=lambda verdict: verdict.exit_code, default=Verdict.OK)
+def worst_status(results: Iterable[CheckResult]) -> CheckStatus:
+    """Returns the worst status; OK if there are no results."""
+    return max((one.status for one in results), key=lambda status: status.exit_code, default=CheckStatus.OK)

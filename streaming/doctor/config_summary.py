@@ -1,4 +1,4 @@
-"""The outlook of a configuration: what would be watched, who would be told what, and when nobody is."""
+"""The summary of a valid configuration: monitored clusters, sinks, maintenance windows, thresholds."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,26 +9,28 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.sinks.alert_json import iso
-from connectors.sinks.sink_config import Console, Jsonl, KafkaTopic, Wanted
+from connectors.sinks.sink_config import Console, Jsonl, KafkaTopic, SinkSpec
 from rules.finding import Plain, Severity
-from rules.formatting import spelled
+from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from streaming.config import ClusterSection, Config
 from streaming.config.maintenance_section import MaintenanceSection
-from streaming.doctor.sink_check import Tried
+from streaming.doctor.sink_check import SinkCheck
 
-_RECORDS = (Console, Jsonl, KafkaTopic)
+_RECORD_SINKS = (Console, Jsonl, KafkaTopic)
 
 
-def outlook(file: Path, config: Config, tries: Sequence[Tried], *, tested: bool, now_ms: Millis) -> dict[str, Plain]:
-    """A good configuration as plain data, without a secret.
+def config_summary(
+    file: Path, config: Config, checks: Sequence[SinkCheck], *, tested: bool, now_ms: Millis
+) -> dict[str, Plain]:
+    """Returns a valid configuration as plain data, without secrets.
 
     Args:
-        file: where it stands.
-        config: what it says.
-        tries: of each of its sinks, in their order.
-        tested: whether they were sent a message.
-        now_ms: the wall clock, for what is in force.
+        file: its path.
+        config: its content.
+        checks: the result for each sink, in the order of the configuration.
+        tested: whether a test notification was sent to the sinks.
+        now_ms: the wall clock, which decides the maintenance windows in force.
     """
     return {
         "file": str(file),
@@ -36,7 +38,7 @@ def outlook(file: Path, config: Config, tries: Sequence[Tried], *, tested: bool,
         "mistakes": [],
         "watched": [_cluster(section) for section in config.watched],
         "not_watched": [section.name for section in config.clusters if section not in config.watched],
-        "sinks": [_sink(wanted, one, tested=tested) for wanted, one in zip(config.wanted(), tries, strict=True)],
+        "sinks": [_sink(spec, one, tested=tested) for spec, one in zip(config.sink_specs(), checks, strict=True)],
         "maintenance": [_window(section, now_ms) for section in config.maintenance],
         "thresholds": {**config.overrides()},
         "checkpoint": str(config.checkpoint),
@@ -44,19 +46,19 @@ def outlook(file: Path, config: Config, tries: Sequence[Tried], *, tested: bool,
     }
 
 
-def text_of(shown: Mapping[str, Any]) -> RenderableType:
-    """The same for people."""
-    parts: list[RenderableType] = [Text(f"{shown['file']} is good"), Text()]
-    parts.append(_table("watched", [_cluster_row(one) for one in shown["watched"]]))
-    if shown["not_watched"]:
-        parts.append(Text(f"not watched (by watch): {', '.join(shown['not_watched'])}"))
-    parts += [Text(), _table("told", [_sink_row(one) for one in shown["sinks"]])]
-    if shown["maintenance"]:
-        parts += [Text(), _table("maintenance", [_window_row(one) for one in shown["maintenance"]])]
-    numbers = [f"{name}={value:g}" for name, value in shown["thresholds"].items()]
-    parts += [Text(), Text(f"thresholds   {', '.join(numbers) or 'the defaults'}")]
-    parts.append(Text(f"checkpoint   {shown['checkpoint']}"))
-    parts.append(Text(f"listens on   {shown['listen'] or 'nothing'}"))
+def summary_text(summary: Mapping[str, Any]) -> RenderableType:
+    """Returns the summary as text."""
+    parts: list[RenderableType] = [Text(f"{summary['file']} is valid"), Text()]
+    parts.append(_table("monitored clusters", [_cluster_row(one) for one in summary["watched"]]))
+    if summary["not_watched"]:
+        parts.append(Text(f"not monitored (excluded by watch): {', '.join(summary['not_watched'])}"))
+    parts += [Text(), _table("sinks", [_sink_row(one) for one in summary["sinks"]])]
+    if summary["maintenance"]:
+        parts += [Text(), _table("maintenance windows", [_window_row(one) for one in summary["maintenance"]])]
+    numbers = [f"{name}={value:g}" for name, value in summary["thresholds"].items()]
+    parts += [Text(), Text(f"thresholds   {', '.join(numbers) or 'defaults'}")]
+    parts.append(Text(f"checkpoint   {summary['checkpoint']}"))
+    parts.append(Text(f"listen       {summary['listen'] or 'none'}"))
     return Group(*parts)
 
 
@@ -77,29 +79,29 @@ def _cluster(section: ClusterSection) -> dict[str, Plain]:
 
 def _cluster_row(one: Mapping[str, Any]) -> tuple[str, ...]:
     login = " ".join(filter(None, (one["security_protocol"], one["sasl_mechanism"], one["principal"])))
-    besides = [f"{name}={value:g}" for name, value in one["thresholds"].items()]
-    besides += [] if one["metadata_log"] else ["polls alone"]
-    return one["name"], ", ".join(one["bootstrap"]), login, ", ".join(besides)
+    settings = [f"{name}={value:g}" for name, value in one["thresholds"].items()]
+    settings += [] if one["metadata_log"] else ["polls only (metadata_log: false)"]
+    return one["name"], ", ".join(one["bootstrap"]), login, ", ".join(settings)
 
 
-def _sink(wanted: Wanted, one: Tried, *, tested: bool) -> dict[str, Plain]:
+def _sink(spec: SinkSpec, one: SinkCheck, *, tested: bool) -> dict[str, Plain]:
     return {
         "name": one.name,
-        "each_transition": isinstance(wanted.place, _RECORDS),
-        "min_severity": wanted.route.min_severity.value,
-        "clusters": [*wanted.route.clusters],
-        "repeat_s": wanted.repeat_s,
-        "test": None if not tested else one.refused or "delivered",
+        "each_transition": isinstance(spec.config, _RECORD_SINKS),
+        "min_severity": spec.route.min_severity.value,
+        "clusters": [*spec.route.clusters],
+        "repeat_s": spec.repeat_s,
+        "test": None if not tested else one.test_error or "delivered",
     }
 
 
 def _sink_row(one: Mapping[str, Any]) -> tuple[str, ...]:
-    again = "" if one["repeat_s"] is None else f", again after {spelled(round(one['repeat_s'] * 1000))}"
-    what = "each transition" if one["each_transition"] else f"incidents{again}"
+    repeat = "" if one["repeat_s"] is None else f", repeated after {ms_text(round(one['repeat_s'] * 1000))}"
+    content = "every transition" if one["each_transition"] else f"incidents{repeat}"
     severity = "" if one["min_severity"] == Severity.INFO else f"{one['min_severity']} or worse"
     clusters = "" if one["clusters"] == ["*"] else f"of {', '.join(one['clusters'])}"
     test = "" if one["test"] is None else f"test: {one['test']}"
-    return one["name"], what, " ".join(filter(None, (severity, clusters))) or "everything", test
+    return one["name"], content, " ".join(filter(None, (severity, clusters))) or "all alerts", test
 
 
 def _window(section: MaintenanceSection, now_ms: Millis) -> dict[str, Plain]:
@@ -120,11 +122,11 @@ def _window(section: MaintenanceSection, now_ms: Millis) -> dict[str, Plain]:
 
 
 def _window_row(one: Mapping[str, Any]) -> tuple[str, ...]:
-    days = "each day" if len(one["days"]) == 7 else ", ".join(one["days"])
-    when = f"{days} from {one['from']} for {spelled(round(one['for_s'] * 1000))} {one['timezone']}"
+    days = "every day" if len(one["days"]) == 7 else ", ".join(one["days"])
+    when = f"{days} from {one['from']} for {ms_text(round(one['for_s'] * 1000))} {one['timezone']}"
     patterns = [f"{key[:-1]} {', '.join(one[key])}" for key in ("clusters", "rules", "subjects") if one[key] != ["*"]]
     next_ = f"now, until {one['next_ends_at'][:16]}Z" if one["in_force"] else f"next {one['next_starts_at'][:16]}Z"
-    return when, next_, ", ".join(patterns) or "everything", one["comment"]
+    return when, next_, ", ".join(patterns) or "all alerts", one["comment"]
 
 
 def _table(title: str, rows: Sequence[Sequence[str]]) -> RenderableType:

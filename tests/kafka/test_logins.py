@@ -38,6 +38,7 @@ from streaming.cli import app
 from streaming.config import load
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import GathererRun, run_gatherer
+from tests.kafka.lab_helpers import endpoint_of
 
 pytestmark = pytest.mark.lab
 TLS_ONLY = Listener(name="TLS", protocol="SSL")
@@ -106,8 +107,8 @@ class LoginConfigs:
         path.with_suffix(".new").replace(path)
         return str(path)
 
-    def token_for(self, subject: str, *, lasts_s: int = 3600) -> str:
-        token = self.lab.security.tokens.token(subject, lasts_s=lasts_s)
+    def token_for(self, subject: str, *, lifetime_s: int = 3600) -> str:
+        token = self.lab.security.tokens.token(subject, lifetime_s=lifetime_s)
         self.secrets.append(token)
         return token
 
@@ -115,7 +116,7 @@ class LoginConfigs:
         tls = {"ssl_cafile": str(self.lab.security.ca_file)} if "SSL" in listener.protocol else {}
         return {
             "name": name,
-            "bootstrap": [self.lab.node(1).endpoint_of(listener.name)],
+            "bootstrap": [endpoint_of(self.lab.node(1), listener.name)],
             "cluster_id": self.lab.cluster_id,
             "security_protocol": listener.protocol,
             **tls,
@@ -178,7 +179,7 @@ def every(lab: Lab, logins: LoginConfigs) -> list[dict[str, Any]]:
         logins.plain_without_tls("wrong-password", WRONG_PASSWORD),
         logins.scram("scram-wrong-password", 256, logins.file("wrong-password", WRONG_PASSWORD)),
         {**logins.plain_without_tls("no-such-mechanism", WRONG_PASSWORD), **logins.section("no-such-mechanism", SCRAM)},
-        logins.bearer("expired-token", logins.file("expired-token", logins.token_for("bearer", lasts_s=-120))),
+        logins.bearer("expired-token", logins.file("expired-token", logins.token_for("bearer", lifetime_s=-120))),
         logins.bearer("forged-token", logins.file("forged-token", forged)),
         logins.bearer("no-token", logins.file("no-token", "not-a-token")),
     ]
@@ -186,9 +187,9 @@ def every(lab: Lab, logins: LoginConfigs) -> list[dict[str, Any]]:
 
 def kraftwatch(logins: LoginConfigs, verb: str, file: Path, *more: str) -> Result:
     """Runs a command and asserts that its output contains no secret."""
-    ended = CliRunner().invoke(app, [verb, "--config", str(file), "--json", *more])
-    logins.assert_without_secrets(ended.output.encode(), verb)
-    return ended
+    result = CliRunner().invoke(app, [verb, "--config", str(file), "--json", *more])
+    logins.assert_without_secrets(result.output.encode(), verb)
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -202,22 +203,22 @@ def checked(logins: LoginConfigs, every: list[dict[str, Any]]) -> Mapping[str, d
         return {one["cluster"]: one for one in map(json.loads, lines)}
 
     def failures_of_mistakes() -> dict[str, dict[str, Any]]:
-        refused = check(bad, 8)
-        for name, one in refused.items():
+        rejected = check(bad, 8)
+        for name, one in rejected.items():
             failing = [each for blind in one["findings"] for each in blind["evidence"].get("failing", [])]
             assert failing, name
             # A pending answer is not the final reason.
             assert "timed-out" not in {each["reason"] for each in failing}, name
-        return refused
+        return rejected
 
     return check(good, 60) | eventually(failures_of_mistakes, within_s=30)
 
 
 @pytest.fixture(scope="module")
-def examined(logins: LoginConfigs, every: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def doctor_checks(logins: LoginConfigs, every: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the checks of `doctor` for each section."""
-    ended = kraftwatch(logins, "doctor", logins.config("every.yaml", *every))
-    checks: list[dict[str, Any]] = json.loads(ended.stdout)["checks"]
+    result = kraftwatch(logins, "doctor", logins.config("every.yaml", *every))
+    checks: list[dict[str, Any]] = json.loads(result.stdout)["checks"]
     return checks
 
 
@@ -255,7 +256,7 @@ MISTAKES = [
 def test_each_mistake_is_reported_in_one_sentence_by_monitor_blind_and_doctor(
     lab: Lab,
     checked: Mapping[str, dict[str, Any]],
-    examined: list[dict[str, Any]],
+    doctor_checks: list[dict[str, Any]],
     name: str,
     reason: Reason,
     sentence: str,
@@ -266,33 +267,35 @@ def test_each_mistake_is_reported_in_one_sentence_by_monitor_blind_and_doctor(
     assert {one["reason"] for one in blind["evidence"]["failing"]} == {reason.value}
     assert sentence in blind["summary"]
 
-    bad = [one for one in examined if one["of"] == name and one["verdict"] == "fails"]
-    assert bad
+    failing = [one for one in doctor_checks if one["of"] == name and one["verdict"] == "fails"]
+    assert failing
     if reason is Reason.DENIED:
-        assert {one["check"] for one in bad} == {"rights"}
-        (hint, *_) = bad[0]["mend"]
-        assert hint == "# User:NAME is what the controllers' kafka-authorizer.log calls us"
+        assert {one["check"] for one in failing} == {"permission"}
+        (hint, *_) = failing[0]["mend"]
+        assert hint == "# Replace User:NAME with the principal that the controllers' kafka-authorizer.log shows"
     else:
-        assert bad[0]["check"] in ("connection", "login")
-        assert sentence in bad[0]["said"]
-        assert bad[0]["mend"]
+        assert failing[0]["check"] in ("connection", "login")
+        assert sentence in failing[0]["said"]
+        assert failing[0]["mend"]
 
 
-def test_doctor_reports_each_login_method(examined: list[dict[str, Any]]) -> None:
-    logins = {one["of"]: one["said"].partition(";")[0] for one in examined if one["check"] == "login"}
+def test_doctor_reports_each_login_method(doctor_checks: list[dict[str, Any]]) -> None:
+    logins = {one["of"]: one["said"].partition(";")[0] for one in doctor_checks if one["check"] == "login"}
     assert {name: logins[name] for name in GOOD} == {
-        "mutual-tls": "our certificate",
-        "encrypted-key": "our certificate",
+        "mutual-tls": "client certificate",
+        "encrypted-key": "client certificate",
         "tls-only": "no login",
         "plaintext-login": "PLAIN as User:clear",
         "scram-256": "SCRAM-SHA-256 as User:scram",
         "scram-512": "SCRAM-SHA-512 as User:scram",
-        "bearer": "OAUTHBEARER as whom the token names",
+        "bearer": "OAUTHBEARER as the principal of the token",
     }
-    assert not [one for one in examined if one["of"] in GOOD and one["verdict"] == "fails"]
-    # The lab's certificates are good for a week.
-    certificates = [(one["of"], one["verdict"], one["said"]) for one in examined if one["subject"] == "ssl_certfile"]
-    assert ("mutual-tls", "warning", "our certificate is good for 6 days") in certificates
+    assert not [one for one in doctor_checks if one["of"] in GOOD and one["verdict"] == "fails"]
+    # The lab's certificates are valid for a week.
+    certificates = [
+        (one["of"], one["verdict"], one["said"]) for one in doctor_checks if one["subject"] == "ssl_certfile"
+    ]
+    assert ("mutual-tls", "warning", "the client certificate is valid for 6 days") in certificates
     assert "expired-certificate" not in {name for name, _, _ in certificates}, "the connection check reports it"
 
 
@@ -329,7 +332,7 @@ def test_replaced_credential_files_are_read_at_the_next_login(logins: LoginConfi
         "encrypted", password=KEY_PASSWORD, common_name="monitor"
     )  # fmt: skip
     password = logins.file("rotated-password", WRONG_PASSWORD)
-    token = logins.file("rotated-token", logins.token_for("bearer", lasts_s=-120))
+    token = logins.file("rotated-token", logins.token_for("bearer", lifetime_s=-120))
     sections = [
         logins.mutual_tls("certificate", certificate),
         logins.mutual_tls("key-password", key, ssl_password_file=key_password),
@@ -381,7 +384,7 @@ def test_expired_session_is_renewed_with_the_current_password_and_token(logins: 
         eventually(lambda: polls_are_recorded(0), within_s=60)
         changed_ms = newest_ms(gatherer)
         set_password(logins.lab, ScramMechanism.SCRAM_SHA_512, WRONG_PASSWORD)
-        logins.file("session-token", logins.token_for("bearer", lasts_s=-120))
+        logins.file("session-token", logins.token_for("bearer", lifetime_s=-120))
 
         def logins_are_rejected() -> None:
             for one in clusters:

@@ -25,6 +25,7 @@ from streaming.config import load
 from streaming.demo.job_process import JobProcess
 from tests.eventually import eventually
 from tests.kafka.gatherer_run import run_gatherer
+from tests.kafka.lab_helpers import start_new_controller
 
 pytestmark = pytest.mark.lab
 FULL, POLLS, NOTHING = "kraftwatch", "poller", "stranger"
@@ -65,9 +66,9 @@ def config(file: Path, *sections: dict[str, Any]) -> Path:
 
 
 def kraftwatch(verb: str, file: Path, *more: str) -> Result:
-    ended = CliRunner().invoke(app, [verb, "--config", str(file), "--json", *more])
-    assert WRONG_PASSWORD not in ended.output
-    return ended
+    result = CliRunner().invoke(app, [verb, "--config", str(file), "--json", *more])
+    assert WRONG_PASSWORD not in result.output
+    return result
 
 
 def json_of(verb: str, file: Path, *more: str) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def json_of(verb: str, file: Path, *more: str) -> dict[str, Any]:
     return output
 
 
-def blind(checked: dict[str, Any]) -> dict[str, Any]:
+def blind_finding(checked: dict[str, Any]) -> dict[str, Any]:
     findings = [one for one in checked["findings"] if one["rule"] == "monitor-blind"]
     assert len(findings) == 1, checked
     return dict(findings[0])
@@ -100,7 +101,7 @@ def denied(lab: Lab, folder: Path) -> dict[str, Any]:
     def log_and_polls_are_denied() -> dict[str, Any]:
         checked = json_of("check", file, "--timeout", "8")
         assert reasons(checked) == {("log", "denied"), ("quorum", "denied")}
-        return blind(checked)
+        return blind_finding(checked)
 
     return eventually(log_and_polls_are_denied, within_s=30)
 
@@ -123,7 +124,7 @@ def checked(lab: Lab, folder: Path, allowed: None) -> dict[str, dict[str, Any]]:
     """Returns the output of `check` for the same quorum with each setting, by cluster name."""
     other = Security(folder / "other", [])
     # The name resolves to the node, but the certificate is not for that name.
-    elsewhere = [endpoint.replace("127.0.0.1", WRONG_HOST) for endpoint in lab.bootstrap]
+    wrong_host_bootstrap = [endpoint.replace("127.0.0.1", WRONG_HOST) for endpoint in lab.bootstrap]
     every = config(
         folder / "every.yaml",
         section(lab, FULL),
@@ -132,7 +133,7 @@ def checked(lab: Lab, folder: Path, allowed: None) -> dict[str, dict[str, Any]]:
         section(lab, NOTHING),
         section(lab, FULL, name="wrong-password", sasl_plain_password=WRONG_PASSWORD),
         section(lab, FULL, name="untrusted-ca", ssl_cafile=str(other.ca_file)),
-        section(lab, FULL, name="wrong-host", bootstrap=elsewhere, resolve={WRONG_HOST: "127.0.0.1"}),
+        section(lab, FULL, name="wrong-host", bootstrap=wrong_host_bootstrap, resolve={WRONG_HOST: "127.0.0.1"}),
         section(lab, FULL, name="no-tls", security_protocol="SASL_PLAINTEXT"),
     )
 
@@ -189,7 +190,7 @@ def test_with_describe_only_the_polls_are_evaluated_and_the_missing_log_is_repor
     polls = checked[POLLS]
 
     assert (polls["health"], polls["missing"]) == ("unknown", ["the metadata log was not answered"])
-    finding = blind(polls)
+    finding = blind_finding(polls)
     assert finding["severity"] == "warning"
     assert "no current answer from the metadata log" in finding["summary"]
     assert "denied (Fetch needs CLUSTER_ACTION on CLUSTER) at " in finding["summary"]
@@ -229,7 +230,7 @@ def test_polls_only_by_configuration_are_healthy(checked: dict[str, dict[str, An
 def test_each_login_failure_is_reported_in_one_sentence(
     checked: dict[str, dict[str, Any]], name: str, reason: str, sentence: str
 ) -> None:
-    finding = blind(checked[name])
+    finding = blind_finding(checked[name])
 
     assert finding["severity"] == "critical"
     assert sentence in finding["summary"]
@@ -239,7 +240,7 @@ def test_each_login_failure_is_reported_in_one_sentence(
 
 def test_doctor_reports_login_failures_and_missing_permissions(lab: Lab, folder: Path, allowed: None) -> None:
     other = Security(folder / "other-for-doctor", [])
-    elsewhere = [endpoint.replace("127.0.0.1", WRONG_HOST) for endpoint in lab.bootstrap]
+    wrong_host_bootstrap = [endpoint.replace("127.0.0.1", WRONG_HOST) for endpoint in lab.bootstrap]
     file = config(
         folder / "doctor.yaml",
         section(lab, FULL),
@@ -247,7 +248,7 @@ def test_doctor_reports_login_failures_and_missing_permissions(lab: Lab, folder:
         section(lab, NOTHING, cluster_id=None),
         section(lab, FULL, name="wrong-password", sasl_plain_password=WRONG_PASSWORD),
         section(lab, FULL, name="untrusted-ca", ssl_cafile=str(other.ca_file)),
-        section(lab, FULL, name="wrong-host", bootstrap=elsewhere, resolve={WRONG_HOST: "127.0.0.1"}),
+        section(lab, FULL, name="wrong-host", bootstrap=wrong_host_bootstrap, resolve={WRONG_HOST: "127.0.0.1"}),
         section(lab, FULL, name="no-tls", security_protocol="SASL_PLAINTEXT"),
     )
 
@@ -257,39 +258,41 @@ def test_doctor_reports_login_failures_and_missing_permissions(lab: Lab, folder:
     assert ended.exit_code == 2
     assert not any(password in ended.output for password in lab.security.passwords.values())
 
-    def bad(cluster: str) -> dict[tuple[str, str], tuple[str, str]]:
+    def failing_steps(cluster: str) -> dict[tuple[str, str], tuple[str, str]]:
         failing = [one for one in checks if one["of"] == cluster and one["verdict"] != "ok"]
         # The lab's certificates are valid for a week, which is a warning for each.
-        failing = [one for one in failing if "is good for" not in one["said"]]
+        failing = [one for one in failing if "is valid for" not in one["said"]]
         steps = {one["subject"].partition(":")[0]: one for one in failing}
         return {(name, one["check"]): (one["verdict"], one["said"].partition(":")[0]) for name, one in steps.items()}
 
-    def mend(cluster: str, subject: str) -> str:
+    def printed_acl_command(cluster: str, subject: str) -> str:
         (check,) = (one for one in checks if (one["of"], one["subject"]) == (cluster, subject))
         return command(check["mend"], "kafka-acls.sh")
 
-    assert bad(FULL) == {}
-    ways = [one for one in checks if (one["of"], one["check"]) == (FULL, "connection")]
-    assert {(one["verdict"], one["said"]) for one in ways} == {
-        ("warning", "TCP and TLS, its certificate is good for 6 days")
+    assert failing_steps(FULL) == {}
+    connections = [one for one in checks if (one["of"], one["check"]) == (FULL, "connection")]
+    assert {(one["verdict"], one["said"]) for one in connections} == {
+        ("warning", "TCP and TLS; the node's certificate is valid for 6 days")
     }
     assert {one["said"] for one in checks if (one["of"], one["check"]) == (FULL, "login")} == {
         f"PLAIN as User:{FULL}; Kafka 4.3"
     }
-    assert set(bad(POLLS)) == {("Fetch", "rights"), ("rules", "sight")}
-    assert mend(POLLS, "Fetch").endswith("--add --allow-principal User:poller --operation ClusterAction --cluster")
-    assert {verdict for verdict, _ in bad(POLLS).values()} == {"warning"}
-    assert {name: verdict for (name, _), (verdict, _) in bad(NOTHING).items()} == {
+    assert set(failing_steps(POLLS)) == {("Fetch", "permission"), ("rules", "observability")}
+    assert printed_acl_command(POLLS, "Fetch").endswith(
+        "--add --allow-principal User:poller --operation ClusterAction --cluster"
+    )
+    assert {verdict for verdict, _ in failing_steps(POLLS).values()} == {"warning"}
+    assert {name: verdict for (name, _), (verdict, _) in failing_steps(NOTHING).items()} == {
         "DescribeQuorum": "fails",
         "Fetch": "warning",
         "DescribeCluster": "fails",
         "rules": "warning",
     }
-    assert mend(NOTHING, "DescribeQuorum").endswith("--operation Describe --cluster")
-    assert bad("wrong-password")["127.0.0.1", "login"] == ("fails", "not-authenticated")
-    assert bad("untrusted-ca")["127.0.0.1", "connection"] == ("fails", "tls-failed")
-    assert bad("wrong-host")[WRONG_HOST, "connection"] == ("fails", "tls-failed")
-    assert bad("no-tls")["127.0.0.1", "login"] == ("fails", "tls-failed")
+    assert printed_acl_command(NOTHING, "DescribeQuorum").endswith("--operation Describe --cluster")
+    assert failing_steps("wrong-password")["127.0.0.1", "login"] == ("fails", "not-authenticated")
+    assert failing_steps("untrusted-ca")["127.0.0.1", "connection"] == ("fails", "tls-failed")
+    assert failing_steps("wrong-host")[WRONG_HOST, "connection"] == ("fails", "tls-failed")
+    assert failing_steps("no-tls")["127.0.0.1", "login"] == ("fails", "tls-failed")
 
 
 @pytest.mark.long
@@ -320,7 +323,7 @@ def test_job_that_cannot_start_reports_the_reason_in_one_sentence(
 
 
 def test_printed_command_works_on_the_secured_quorum(lab: Lab, checked: dict[str, dict[str, Any]]) -> None:
-    printed = command(blind(checked[POLLS])["remedy"], "kafka-metadata-quorum.sh")
+    printed = command(blind_finding(checked[POLLS])["remedy"], "kafka-metadata-quorum.sh")
 
     status = lab.run_remedy(printed, node_properties=lab.node(2).properties_file)
 
@@ -358,7 +361,7 @@ def test_printed_commands_of_an_alert_fix_a_secured_quorum(lab: Lab, tmp_path: P
     settings = {"observer-could-be-voter.hold": 3.0, "observer-could-be-voter.clear": 3.0}
     job = JobProcess(folder=tmp_path / "watch", bootstrap=[], arguments=["--config", str(file)], settings=settings)
     with job:
-        node = lab.new_controller()
+        node = start_new_controller(lab)
         alert = job.wait_for("observer-could-be-voter", subject=str(node), within_s=90)
         for line in alert.remedy:
             lab.run_remedy(line, node_properties=lab.node(node).properties_file)

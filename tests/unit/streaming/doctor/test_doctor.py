@@ -1,4 +1,4 @@
-"""What the doctor makes of what it saw: the verdict, and what mends it."""
+"""The results of `kraftwatch doctor`: statuses, messages and fixes."""
 
 import time
 from dataclasses import replace
@@ -16,9 +16,9 @@ from connectors.observation_event import QuorumPolled
 from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.monitoring import Reason
 from streaming.config import ClusterSection, checked
-from streaming.doctor.check_result import Check, Verdict, worst
-from streaming.doctor.cluster_checks import Examined
-from streaming.doctor.host_checks import machine_checks, telling_checks
+from streaming.doctor.check_result import CheckResult, CheckStatus, worst_status
+from streaming.doctor.cluster_checks import ClusterChecks
+from streaming.doctor.host_checks import check_host, check_sinks
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.rules.situation import key, row
 
@@ -32,7 +32,7 @@ POLLED = QuorumPolled(
     observers=(),
     nodes=(),
 )
-WELL = ConnectivityCheck(
+HEALTHY = ConnectivityCheck(
     address=Address("c1", 9093),
     configured=True,
     addresses=("10.0.0.1",),
@@ -53,60 +53,60 @@ SECURED = {
 }
 
 
-def checks(*checkups: ConnectivityCheck, recorded: str | None = None, **keys: Any) -> list[Check]:
+def results(*connectivity: ConnectivityCheck, recorded: str | None = None, **keys: Any) -> list[CheckResult]:
     section = ClusterSection.model_validate({"name": "prod", "bootstrap": ["c1:9093"], **keys})
-    return list(Examined(section=section, checkups=checkups, recorded=recorded).checks())
+    return list(ClusterChecks(section=section, connectivity=connectivity, recorded_id=recorded).results())
 
 
-def bad(found: list[Check]) -> list[tuple[str, str, str]]:
-    return [(one.verdict.value, one.subject, one.name) for one in found if one.verdict is not Verdict.OK]
+def bad(found: list[CheckResult]) -> list[tuple[str, str, str]]:
+    return [(one.status.value, one.subject, one.name) for one in found if one.status is not CheckStatus.OK]
 
 
-def mend(found: list[Check], subject: str) -> str:
-    return "\n".join(line for one in found if one.subject == subject for line in one.mend)
+def fixes(found: list[CheckResult], subject: str) -> str:
+    return "\n".join(line for one in found if one.subject == subject for line in one.fixes)
 
 
-def test_all_is_well() -> None:
-    found = checks(WELL)
+def test_healthy_cluster_has_no_warning() -> None:
+    found = results(HEALTHY)
     assert bad(found) == []
-    assert worst(found) is Verdict.OK
-    assert [one.said for one in found if one.name == "login"] == ["no login; Kafka 4.3"]
+    assert worst_status(found) is CheckStatus.OK
+    assert [one.message for one in found if one.name == "login"] == ["no login; Kafka 4.3"]
 
 
-def test_without_cluster_action_the_rules_that_need_the_log_are_named_with_the_command_that_allows_it() -> None:
-    found = checks(replace(WELL, fetch=DENIED_FETCH), **SECURED)
-    assert bad(found) == [("warning", "Fetch", "rights"), ("warning", "rules", "sight")]
+def test_missing_cluster_action_names_the_unknown_rules_and_the_command_that_grants_it() -> None:
+    found = results(replace(HEALTHY, fetch=DENIED_FETCH), **SECURED)
+    assert bad(found) == [("warning", "Fetch", "permission"), ("warning", "rules", "observability")]
     assert (
         "kafka-acls.sh --bootstrap-controller c1:9093 --command-config $NODE_PROPERTIES --add "
-        "--allow-principal User:kraftwatch --operation ClusterAction --cluster" in mend(found, "Fetch")
+        "--allow-principal User:kraftwatch --operation ClusterAction --cluster" in fixes(found, "Fetch")
     )
-    assert "stale-voter-endpoint" in next(one.said for one in found if one.subject == "rules")
+    assert "stale-voter-endpoint" in next(one.message for one in found if one.subject == "rules")
     assert "do-not-print-me" not in repr(found)
 
 
-def test_polls_alone_by_choice_lack_nothing() -> None:
-    assert bad(checks(replace(WELL, fetch=DENIED_FETCH), **SECURED, metadata_log=False)) == []
+def test_polls_only_by_configuration_needs_no_other_permission() -> None:
+    assert bad(results(replace(HEALTHY, fetch=DENIED_FETCH), **SECURED, metadata_log=False)) == []
 
 
-def test_without_any_right_the_job_is_blind() -> None:
+def test_without_any_permission_the_job_observes_nothing() -> None:
     unknown = ObservationError(Reason.DENIED, "DescribeCluster needs ALTER (at a controller) on CLUSTER")
-    found = checks(replace(WELL, quorum=DENIED_POLL, fetch=DENIED_FETCH, cluster=unknown, skew_ms=None), **SECURED)
+    found = results(replace(HEALTHY, quorum=DENIED_POLL, fetch=DENIED_FETCH, cluster=unknown, skew_ms=None), **SECURED)
     assert bad(found) == [
-        ("fails", "DescribeQuorum", "rights"),
-        ("warning", "Fetch", "rights"),
+        ("fails", "DescribeQuorum", "permission"),
+        ("warning", "Fetch", "permission"),
         ("fails", "DescribeCluster", "identity"),
-        ("warning", "rules", "sight"),
+        ("warning", "rules", "observability"),
     ]
-    assert "--operation Describe --cluster" in mend(found, "DescribeQuorum")
-    assert "meta.properties" in mend(found, "DescribeCluster")
+    assert "--operation Describe --cluster" in fixes(found, "DescribeQuorum")
+    assert "meta.properties" in fixes(found, "DescribeCluster")
 
 
-def test_an_id_that_is_known_need_not_be_told() -> None:
+def test_known_cluster_id_need_not_be_reported() -> None:
     unknown = ObservationError(Reason.DENIED, "DescribeCluster needs ALTER (at a controller) on CLUSTER")
-    assert bad(checks(replace(WELL, cluster=unknown), cluster_id="id")) == []
-    assert bad(checks(replace(WELL, cluster=unknown), recorded="id")) == []
-    assert bad(checks(WELL, cluster_id="another")) == [("fails", "DescribeCluster", "identity")]
-    assert bad(checks(WELL, recorded="another")) == [("fails", "DescribeCluster", "identity")]
+    assert bad(results(replace(HEALTHY, cluster=unknown), cluster_id="id")) == []
+    assert bad(results(replace(HEALTHY, cluster=unknown), recorded="id")) == []
+    assert bad(results(HEALTHY, cluster_id="another")) == [("fails", "DescribeCluster", "identity")]
+    assert bad(results(HEALTHY, recorded="another")) == [("fails", "DescribeCluster", "identity")]
 
 
 @pytest.mark.parametrize(
@@ -117,42 +117,44 @@ def test_an_id_that_is_known_need_not_be_told() -> None:
         ({"security_protocol": "SSL", "ssl_certfile": "ours.pem"}, "--allow-principal User:NAME"),
     ],
 )
-def test_whom_to_allow_where_no_user_is_configured(keys: dict[str, Any], principal: str) -> None:
-    assert principal in mend(checks(replace(WELL, fetch=DENIED_FETCH), **keys), "Fetch")
+def test_acl_command_names_the_principal_without_a_configured_user(keys: dict[str, Any], principal: str) -> None:
+    assert principal in fixes(results(replace(HEALTHY, fetch=DENIED_FETCH), **keys), "Fetch")
 
 
-def test_one_address_of_two_that_fails_is_a_warning_and_the_only_one_is_the_end() -> None:
-    gone = ConnectivityCheck(
+def test_one_failing_address_of_two_is_a_warning_and_the_only_one_is_a_failure() -> None:
+    unresolvable = ConnectivityCheck(
         address=Address("c2", 9093),
         configured=True,
         addresses=ObservationError(Reason.UNRESOLVABLE, "c2 does not resolve"),
     )
-    assert bad(checks(WELL, gone)) == [("warning", "c2:9093", "dns")]
-    assert bad(checks(gone)) == [("fails", "c2:9093", "dns"), ("fails", "CLUSTER", "rights")]
+    assert bad(results(HEALTHY, unresolvable)) == [("warning", "c2:9093", "dns")]
+    assert bad(results(unresolvable)) == [("fails", "c2:9093", "dns"), ("fails", "CLUSTER", "permission")]
 
 
-def test_a_certificate_that_ends_soon_and_clocks_that_differ_are_warnings() -> None:
-    ends = TransportCheck(certificate_expires_at=time.time() + 5.5 * 86_400)
-    found = checks(replace(WELL, transport=ends, skew_ms=-9_000), security_protocol="SSL")
+def test_certificate_that_expires_soon_and_clock_skew_are_warnings() -> None:
+    expiring = TransportCheck(certificate_expires_at=time.time() + 5.5 * 86_400)
+    found = results(replace(HEALTHY, transport=expiring, skew_ms=-9_000), security_protocol="SSL")
     assert bad(found) == [("warning", "c1:9093", "connection"), ("warning", "quorum", "clock")]
-    said = [one.said for one in found if one.verdict is Verdict.WARNING]
-    assert said[0].endswith("good for 5 days")
-    assert said[1] == "the leader's clock is 9.0 s behind ours"
+    messages = [one.message for one in found if one.status is CheckStatus.WARNING]
+    assert messages[0].endswith("valid for 5 days")
+    assert messages[1] == "the leader's clock is 9.0 s behind this machine's clock"
 
 
-def test_our_own_certificate_is_renewed_before_it_keeps_us_out(tmp_path: Path) -> None:
-    def told(file: str) -> list[tuple[str, str]]:
-        found = checks(WELL, security_protocol="SSL", ssl_certfile=file)
-        return [(one.verdict, one.said) for one in found if one.subject == "ssl_certfile"]
+def test_expiring_client_certificate_is_a_warning(tmp_path: Path) -> None:
+    def certificate_results(file: str) -> list[tuple[str, str]]:
+        found = results(HEALTHY, security_protocol="SSL", ssl_certfile=file)
+        return [(one.status, one.message) for one in found if one.subject == "ssl_certfile"]
 
     ca = authority(tmp_path)
-    assert told(ca.issue("soon", to_day=9)) == [("warning", "our certificate is good for 8 days")]
-    assert told(ca.issue("late", to_day=99)) == [("ok", "our certificate is good for 98 days")]
-    assert told(ca.issue("over", from_day=-3, to_day=-1)) == [], "the connection says so"
-    assert told(str(tmp_path / "none.pem")) == [], "likewise"
+    assert certificate_results(ca.issue("soon", to_day=9)) == [
+        ("warning", "the client certificate is valid for 8 days")
+    ]
+    assert certificate_results(ca.issue("late", to_day=99)) == [("ok", "the client certificate is valid for 98 days")]
+    assert certificate_results(ca.issue("over", from_day=-3, to_day=-1)) == [], "the connection check reports it"
+    assert certificate_results(str(tmp_path / "none.pem")) == [], "the connection check reports it"
 
 
-def test_the_machine_and_the_sinks(tmp_path: Path) -> None:
+def test_host_and_sinks_are_checked_without_writing(tmp_path: Path) -> None:
     config = checked(
         {
             "clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}],
@@ -161,21 +163,21 @@ def test_the_machine_and_the_sinks(tmp_path: Path) -> None:
         },
         "test",
     )
-    machine = {one.subject: one for one in machine_checks(config)}
-    assert machine["java"].verdict is Verdict.OK
-    assert machine[str(tmp_path / "checkpoint")].verdict is Verdict.OK
-    assert [(one.verdict.value, one.said.partition(" ")[0]) for one in telling_checks(config)] == [
+    machine = {one.subject: one for one in check_host(config)}
+    assert machine["java"].status is CheckStatus.OK
+    assert machine[str(tmp_path / "checkpoint")].status is CheckStatus.OK
+    assert [(one.status.value, one.message.partition(" ")[0]) for one in check_sinks(config)] == [
         ("ok", "can"),
         ("fails", "the"),
     ]
     assert list(tmp_path.iterdir()) == [], "nothing was written"
 
 
-def test_a_checkpoint_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+def test_unusable_checkpoint_is_reported(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text("{")
     config = checked(
         {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "checkpoint": tmp_path, "sinks": ["console"]}, "test"
     )
-    assert [one.said for one in machine_checks(config) if one.verdict is Verdict.FAILS] == [
+    assert [one.message for one in check_host(config) if one.status is CheckStatus.FAILS] == [
         f"{tmp_path / 'cluster.json'} cannot be read: restore it from a backup, or start with a new --checkpoint"
     ]

@@ -37,14 +37,14 @@ def test_stopped_controller_is_shown_live_and_in_the_report(tmp_path: Path, lab:
 
         lab.stop(stopped)
         eventually(lambda: browser.title.startswith("warning"), within_s=60)
-        # On a busy machine it is alerts at first as one that is behind.
+        # On a slow machine the alert may first report the voter as lagging.
         eventually(lambda: f"Voter {stopped} is not fetching" in browser.text(), within_s=60)
         eventually(lambda: "Not fetching" in browser.text(".replicas"), within_s=60)
         eventually(lambda: "Down" in browser.text(".endpoints"), within_s=60)
 
         lab.start(stopped)
         eventually(lambda: browser.title.startswith("healthy"), within_s=60)
-        eventually(lambda: "AlertLine, and over" in browser.text(), within_s=60)
+        eventually(lambda: "Resolved" in browser.text(), within_s=60)
         assert browser.run("return window.notReloaded")
         assert browser.console_messages() == []
         assert len(browser.hosts()) == 1

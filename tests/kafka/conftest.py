@@ -1,4 +1,4 @@
-"""Real quorums for tests: started on demand, ended for certain, their logs kept when a test failed."""
+"""Starts real quorums for tests and always stops them; keeps their logs if a test failed."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,12 +12,12 @@ from deploy.lab import jars
 from deploy.lab.lab import Lab
 
 MakeLab = Callable[..., Lab]
-"""Takes what `Lab` takes, except the folder; returns it running."""
+"""Takes the parameters of `Lab`, except the folder; returns a running lab."""
 
 
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
-    """Kafka's jars, fetched now if they never were."""
+    """Returns the folder of Kafka's jars; downloads them if they are not in the cache."""
     return jars.kafka_jars()
 
 
@@ -25,7 +25,7 @@ def kafka_jars() -> Path:
 def lab(
     kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[MakeLab]:
-    """`lab(controllers=3, brokers=2, ...)`: a quorum for one test."""
+    """Yields a function that starts a quorum for one test, such as `lab(controllers=3, brokers=2)`."""
     yield from _labs(tmp_path_factory.mktemp("lab"), request.session)
 
 
@@ -33,7 +33,7 @@ def lab(
 def shared_lab(
     kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[MakeLab]:
-    """`shared_lab(...)`: a quorum for a module's own module-scoped fixture to share between its tests."""
+    """Yields a function that starts a quorum that the tests of one module share."""
     yield from _labs(tmp_path_factory.mktemp("shared-lab"), request.session)
 
 

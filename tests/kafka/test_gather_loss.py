@@ -56,7 +56,7 @@ def test_restored_disk_is_recorded_once_and_the_log_is_read_again(
         eventually(lambda: assert_recorded(gatherer, b"lost-topic-29"), within_s=30)
         if meanwhile == "gatherer runs":
             restore()
-            # Wait until the log is read again: a gatherer that ends before that resumes and records the loss once more.
+            # Wait until the log is read again: a gatherer that ends before that resumes and records the loss again.
             eventually(lambda: assert_log_read_twice(gatherer), within_s=30)
             assert losses(gatherer)
     if meanwhile != "gatherer runs":

@@ -1,4 +1,4 @@
-"""A certificate authority of the lab's own: what it issues, and what it revokes."""
+"""The lab's certificate authority: issues and revokes certificates."""
 
 import datetime
 import ipaddress
@@ -16,24 +16,24 @@ _DAY = datetime.timedelta(days=1)
 _PEM = serialization.Encoding.PEM
 
 
-class Authority:
-    """Its certificate is `file`; whatever it issues lies beside it: key, certificate and its own, in one PEM file."""
+class LabCertificateAuthority:
+    """Its certificate is `file`. Issued PEM files (key, certificate, CA certificate) are written to the same folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Makes a key, and a certificate of its own."""
+        """Creates a key and a self-signed certificate."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("kraftwatch lab CA")
         self._certificate = (
-            self._begun(self._name, self._key, days=(-7, 7))
+            self._builder(self._name, self._key, days=(-7, 7))
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_key_usage(signs_certificates=True), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         self.file = folder / "ca.pem"
-        """What a client has to trust."""
+        """The trust store of clients."""
         self.file.write_bytes(self._certificate.public_bytes(_PEM))
 
     def issue(
@@ -44,55 +44,60 @@ class Authority:
         days: tuple[int, int] = (-7, 7),
         password: str | None = None,
     ) -> Path:
-        """NAME.pem: a certificate for CN=NAME and every name of the lab, valid between these days from now.
+        """Returns NAME.pem: a certificate for CN=NAME and every host name of the lab.
 
-        Kafka takes its bearer for `User:CN=NAME`, unless it has another `common_name`. With a `password` its key is
-        encrypted.
+        Kafka's principal for its owner is `User:CN=NAME`.
+
+        Args:
+            name: the file's name and, without `common_name`, the common name.
+            common_name: another common name.
+            days: start and end of the validity, in days from now.
+            password: encrypts the private key.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName("localhost"), x509.DNSName(f"*.{DOMAIN}"), x509.IPAddress(ipaddress.ip_address(LOOPBACK))]
-        # Nodes are each other's clients, too.
+        # Nodes are also clients of each other.
         uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         certificate = (
-            self._begun(_name(common_name or name), key, days=days)
+            self._builder(_name(common_name or name), key, days=days)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .add_extension(issuer, critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        closed = (
+        encryption = (
             serialization.NoEncryption()
             if password is None
             else serialization.BestAvailableEncryption(password.encode())
         )
-        held = key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, closed)
+        private_key = key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, encryption)
         file = self._folder / f"{name}.pem"
-        file.write_bytes(held + certificate.public_bytes(_PEM) + self._certificate.public_bytes(_PEM))
+        file.write_bytes(private_key + certificate.public_bytes(_PEM) + self._certificate.public_bytes(_PEM))
         return file
 
     def revoke(self, issued: Path) -> Path:
-        """crl.pem: a list that revokes one certificate of ours."""
+        """Returns crl.pem: a revocation list with one issued certificate."""
         now = datetime.datetime.now(datetime.UTC)
         certificate = x509.load_pem_x509_certificates(issued.read_bytes())[0]
-        gone = x509.RevokedCertificateBuilder().serial_number(certificate.serial_number).revocation_date(now).build()
+        entry = x509.RevokedCertificateBuilder().serial_number(certificate.serial_number).revocation_date(now).build()
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        revoked = (
+        revocation_list = (
             x509.CertificateRevocationListBuilder()
             .issuer_name(self._name)
             .last_update(now - _DAY)
             .next_update(now + 7 * _DAY)
             .add_extension(issuer, critical=False)
             .add_extension(x509.CRLNumber(1), critical=False)
-            .add_revoked_certificate(gone)
+            .add_revoked_certificate(entry)
             .sign(self._key, hashes.SHA256())
         )
         file = self._folder / "crl.pem"
-        file.write_bytes(revoked.public_bytes(_PEM))
+        file.write_bytes(revocation_list.public_bytes(_PEM))
         return file
 
-    def _begun(
+    def _builder(
         self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, days: tuple[int, int]
     ) -> x509.CertificateBuilder:
         now, (first, last) = datetime.datetime.now(datetime.UTC), days

@@ -1,12 +1,12 @@
-"""The leash: a program that runs one other program, which ends when the leash's standard input does.
+"""Runs one command and kills it when the guard's standard input closes.
 
-The owner holds the other end of that pipe. Whatever ends the owner, kill -9 included, closes it.
+The owner holds the other end of that pipe. The kernel closes it when the owner ends for any reason, kill -9 included.
 
-    python child_guard.py held LOG COMMAND...      prints the pid, output to LOG; ends with the owner
-    python child_guard.py inherit - COMMAND...     output is the leash's own; ends with the owner
-    python child_guard.py detached LOG COMMAND...  prints the pid and leaves: the command outlives everybody
+    python child_guard.py supervised LOG COMMAND...  prints the pid, output to LOG; the command ends with the owner
+    python child_guard.py inherit - COMMAND...       uses the guard's output; the command ends with the owner
+    python child_guard.py detached LOG COMMAND...    prints the pid and exits: the command outlives the owner
 
-It runs by path, isolated and without site-packages, so that it starts in some 30 ms: standard library only.
+The guard runs by path, isolated and without site-packages, so that it starts in about 30 ms: standard library only.
 """
 
 import ctypes
@@ -20,20 +20,20 @@ from types import FrameType
 PR_SET_PDEATHSIG = 1
 
 
-def _die_with_the_leash() -> None:
-    """On Linux, kill -9 of the leash itself takes its command along; elsewhere there is no such call."""
+def _die_with_the_guard() -> None:
+    """On Linux, the kernel kills the command when the guard itself is killed; other systems have no such call."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _follow_stdin(child: "subprocess.Popen[bytes]") -> None:
+def _kill_when_stdin_closes(child: "subprocess.Popen[bytes]") -> None:
     while os.read(0, 4096):
         pass
     child.kill()
 
 
 def _spawn(mode: str, log: str, command: list[str]) -> "subprocess.Popen[bytes]":
-    # A preexec_fn is safe here as nowhere else: this process has one thread when it forks.
-    before = _die_with_the_leash if sys.platform == "linux" and mode != "detached" else None
+    # A preexec_fn is safe here, because this process has one thread when it forks.
+    before = _die_with_the_guard if sys.platform == "linux" and mode != "detached" else None
     if mode == "inherit":
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=before)
     with open(log, "ab") as output:  # noqa: PTH123 - pathlib would double the time this program takes to start
@@ -51,11 +51,11 @@ def main(arguments: list[str]) -> int:
     if mode == "detached":
         os._exit(0)
 
-    def end(_number: int, _frame: FrameType | None) -> None:
+    def kill_child(_number: int, _frame: FrameType | None) -> None:
         child.kill()
 
-    signal.signal(signal.SIGTERM, end)
-    threading.Thread(target=_follow_stdin, args=(child,), daemon=True).start()
+    signal.signal(signal.SIGTERM, kill_child)
+    threading.Thread(target=_kill_when_stdin_closes, args=(child,), daemon=True).start()
     code = child.wait()
     return code if code >= 0 else 128 - code
 

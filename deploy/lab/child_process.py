@@ -1,4 +1,4 @@
-"""A program started by the lab, which can not outlive its owner unless it is meant to."""
+"""Child processes of the lab. A supervised one never outlives its owner; a detached one does."""
 
 import os
 import signal
@@ -10,125 +10,127 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.lab.lab_errors import LabError
-from deploy.lab.wait_until import until
+from deploy.lab.wait_until import wait_until
 
-LEASH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("child_guard.py")))
-"""The interpreter and the program that hold a command (`deploy.lab.child_guard`)."""
+CHILD_GUARD = (sys.executable, "-I", "-S", str(Path(__file__).with_name("child_guard.py")))
+"""The interpreter and the program that supervise a command (`deploy.lab.child_guard`)."""
 
-NO_FURTHER_LIMIT_S = 60.0
-"""How long a process may take to be gone after SIGKILL."""
+KILL_TIMEOUT_S = 60.0
+"""How long a process may take to end after SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A process of this machine, as it is now: its command line, and the letter for its state (T: stopped)."""
+class ProcessInfo:
+    """A running process of this machine: pid, state letter (T: stopped) and command line."""
 
     pid: int
     state: str
     command: str
 
 
-def processes() -> Iterator[Seen]:
-    """Every living process that can be seen; zombies do not live."""
-    if sys.platform == "linux":  # where `ps` may be missing
+def processes() -> Iterator[ProcessInfo]:
+    """Yields every visible process except zombies."""
+    if sys.platform == "linux":  # `ps` may be missing
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 state = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
                 words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
                 if state not in {"Z", "X"}:
-                    yield Seen(int(folder.name), state, b" ".join(words).decode(errors="replace"))
+                    yield ProcessInfo(int(folder.name), state, b" ".join(words).decode(errors="replace"))
         return
-    shown = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,stat=,command="], capture_output=True, text=True, check=True)
-    for line in shown.stdout.splitlines():
+    listing = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=,stat=,command="], capture_output=True, text=True, check=True
+    )
+    for line in listing.stdout.splitlines():
         pid, state, command = line.split(maxsplit=2)
         if not state.startswith("Z"):
-            yield Seen(int(pid), state[0], command)
+            yield ProcessInfo(int(pid), state[0], command)
 
 
-def runs(pid: int, mark: str) -> bool:
-    """Whether this pid is alive and its command line holds `mark`: pids are given again to others."""
-    # The line is empty for an instant after exec: Linux closes the caller's pipe before it sets the line.
-    return any(one.pid == pid and (mark in one.command or not one.command) for one in processes())
+def is_running(pid: int, command_part: str) -> bool:
+    """Whether this pid is alive and its command line contains `command_part`: the system reuses pids."""
+    # The command line is empty for an instant after exec: Linux closes the caller's pipe before it sets the line.
+    return any(one.pid == pid and (command_part in one.command or not one.command) for one in processes())
 
 
-class Program:
-    """A long-running command, its output in a log file.
+class ChildProcess:
+    """A long-running command that writes its output to a log file.
 
-    `mark` is a part of its command line that no other process has. A held program ends with its owner
-    (this Python process; forked copies of it count as the owner as long as they live). A detached one stays.
+    `command_part` is a part of its command line that no other process has. A supervised process ends with its owner
+    (this Python process; forked copies of it count as the owner as long as they live). A detached one keeps running.
     """
 
-    def __init__(self, command: Sequence[str], *, log: Path, mark: str, held: bool) -> None:
-        self._mark = mark
-        self._leash = subprocess.Popen(
-            [*LEASH, "held" if held else "detached", str(log), *command],
+    def __init__(self, command: Sequence[str], *, log: Path, command_part: str, supervised: bool) -> None:
+        self._command_part = command_part
+        self._guard = subprocess.Popen(
+            [*CHILD_GUARD, "supervised" if supervised else "detached", str(log), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        assert self._leash.stdout is not None
-        told = self._leash.stdout.readline()
-        self._leash.stdout.close()
-        if not told:
+        assert self._guard.stdout is not None
+        pid_line = self._guard.stdout.readline()
+        self._guard.stdout.close()
+        if not pid_line:
             self._close()
             raise LabError(f"could not start {command[0]}: is it on the PATH?")
-        self.pid = int(told)
-        self._held = held
-        if not held:
+        self.pid = int(pid_line)
+        self._supervised = supervised
+        if not supervised:
             self._close()
 
     @property
     def alive(self) -> bool:
-        """Running or paused; False from the moment it has ended."""
-        return self._leash.poll() is None if self._held else runs(self.pid, self._mark)
+        """True while it runs or is paused; False as soon as it has ended."""
+        return self._guard.poll() is None if self._supervised else is_running(self.pid, self._command_part)
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal; nothing if it has ended already."""
+        """Sends a signal; does nothing if the process has ended."""
         if self.alive:
-            with suppress(ProcessLookupError):  # ended just now
+            with suppress(ProcessLookupError):  # ended a moment ago
                 os.kill(self.pid, number)
 
     def pause(self) -> None:
-        """SIGSTOP, and returns when every thread of it stands still."""
+        """Sends SIGSTOP and returns when the process is stopped."""
         self.signal(signal.SIGSTOP)
-        until(
+        wait_until(
             lambda: any(one.pid == self.pid and one.state == "T" for one in processes()),
-            timeout_s=NO_FURTHER_LIMIT_S,
-            what=f"process {self.pid} to stand still",
+            timeout_s=KILL_TIMEOUT_S,
+            what=f"process {self.pid} to stop",
         )
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether it ended within `timeout_s`."""
+        """Returns whether it ended within `timeout_s`."""
         try:
-            until(lambda: not self.alive, timeout_s=timeout_s, what="the end of a process")
+            wait_until(lambda: not self.alive, timeout_s=timeout_s, what="the end of a process")
         except LabError:
             return False
         self._close()
         return True
 
     def kill(self) -> None:
-        """SIGKILL, and its end.
+        """Sends SIGKILL and returns when the process has ended.
 
         Raises:
-            LabError: it is still there after a minute (a process in uninterruptible sleep).
+            LabError: it still exists after a minute (a process in uninterruptible sleep).
         """
         self.signal(signal.SIGKILL)
-        if not self.wait(NO_FURTHER_LIMIT_S):
+        if not self.wait(KILL_TIMEOUT_S):
             raise LabError(f"process {self.pid} did not end on SIGKILL")
 
     def _close(self) -> None:
-        if self._leash.stdin is not None:
-            self._leash.stdin.close()
-        self._leash.wait(NO_FURTHER_LIMIT_S)
+        if self._guard.stdin is not None:
+            self._guard.stdin.close()
+        self._guard.wait(KILL_TIMEOUT_S)
 
 
 @contextmanager
-def leashed(command: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
-    """A short command on the leash, its output (both streams) in `stdout`; killed on leaving the block."""
+def supervised_command(command: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
+    """Runs a short command, both output streams in `stdout`; kills it when the block ends."""
     far_end, near_end = os.pipe()
     try:
         process = subprocess.Popen(
-            [*LEASH, "inherit", "-", *command],
+            [*CHILD_GUARD, "inherit", "-", *command],
             stdin=far_end,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -145,24 +147,24 @@ def leashed(command: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
         yield process
     finally:
         os.close(near_end)
-        process.wait(NO_FURTHER_LIMIT_S)
+        process.wait(KILL_TIMEOUT_S)
         assert process.stdout is not None
         process.stdout.close()
 
 
-def output_of(command: Sequence[str], *, what: str, timeout_s: float) -> str:
-    """Runs a command to its end and returns what it printed.
+def command_output(command: Sequence[str], *, what: str, timeout_s: float) -> str:
+    """Runs a command to its end and returns its output.
 
     Raises:
-        LabError: it failed (the sentence ends with its last lines) or took longer than `timeout_s`.
+        LabError: it failed (the message ends with its last lines) or took longer than `timeout_s`.
     """
-    with leashed(command) as process:
+    with supervised_command(command) as process:
         try:
-            printed, _ = process.communicate(timeout=timeout_s)
+            output, _ = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             raise LabError(f"{what} did not end within {timeout_s:g} s") from None
         if process.returncode != 0:
-            said = [line for line in printed.strip().splitlines() if not line.startswith("\tat ")]
-            last = "\n".join(said[-12:])
-            raise LabError(f"{what} failed with exit code {process.returncode}:\n{last}")
-        return printed
+            lines = [line for line in output.strip().splitlines() if not line.startswith("\tat ")]
+            tail = "\n".join(lines[-12:])
+            raise LabError(f"{what} failed with exit code {process.returncode}:\n{tail}")
+        return output

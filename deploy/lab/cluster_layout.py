@@ -1,9 +1,9 @@
-"""Who is in the lab: the nodes, their numbers, ports and names, and the configuration they share."""
+"""The nodes of a lab: ids, roles, ports, host names, and the configuration that they share."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from deploy.lab.hosts_file import DOMAIN, Names
+from deploy.lab.hosts_file import DOMAIN, HostsFile
 from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.lab_errors import LabError
 from deploy.lab.node import LOOPBACK, Listener, Node
@@ -12,20 +12,29 @@ from deploy.lab.ports import Ports
 FIRST_BROKER = 101
 
 
-class Roster:
-    """Controllers are numbered from 1, combined nodes follow them, brokers from 101."""
+class ClusterLayout:
+    """Controllers are numbered from 1, combined nodes follow them, brokers are numbered from 101."""
 
     def __init__(
         self,
         folder: Path,
         *,
-        names: Names | None,
+        names: HostsFile | None,
         extra: Mapping[str, str],
         version: str = KAFKA_VERSION,
         static: bool = False,
         listeners: Sequence[Listener] = (),
     ) -> None:
-        """Of a quorum of this Kafka; a `static` one is named in every configuration, others keep it in the log."""
+        """Configures nothing yet.
+
+        Args:
+            folder: contains one folder for each node.
+            names: resolves the controllers' names; without it controllers advertise 127.0.0.1.
+            extra: properties of every node.
+            version: the nodes' Kafka version.
+            static: every configuration lists the voters; otherwise the log contains them.
+            listeners: additional listeners of every controller.
+        """
         self._folder = folder
         self._version = version
         self._static = static
@@ -36,11 +45,11 @@ class Roster:
         self._ports = Ports()
 
     def __iter__(self) -> Iterator[Node]:
-        """The nodes, by number."""
+        """Yields the nodes by id."""
         return iter(self._nodes[id_] for id_ in sorted(self._nodes))
 
     def __getitem__(self, id_: int) -> Node:
-        """The node of this number.
+        """Returns the node with this id.
 
         Raises:
             LabError: there is none.
@@ -51,21 +60,21 @@ class Roster:
 
     @property
     def controllers(self) -> list[Node]:
-        """Nodes with the controller role, combined ones too."""
+        """Nodes with the controller role, including combined ones."""
         return [node for node in self if node.is_controller]
 
     @property
     def brokers(self) -> list[Node]:
-        """Nodes with the broker role, combined ones too."""
+        """Nodes with the broker role, including combined ones."""
         return [node for node in self if node.is_broker]
 
     @property
     def quorum(self) -> dict[str, str]:
-        """The line of a configuration that leads to the controllers."""
+        """The property that locates the controllers."""
         if self._static:
-            # By another name than they advertise, so that it shows where an endpoint was taken from.
-            named = [(node, "localhost" if node.host == LOOPBACK else node.host) for node in self.controllers]
-            voters = ",".join(f"{node.id}@{host}:{node.controller_port}" for node, host in named)
+            # A different name than the advertised one, so that tests see which of both an endpoint was taken from.
+            hosts = [(node, "localhost" if node.host == LOOPBACK else node.host) for node in self.controllers]
+            voters = ",".join(f"{node.id}@{host}:{node.controller_port}" for node, host in hosts)
             return {"controller.quorum.voters": voters}
         return {"controller.quorum.bootstrap.servers": ",".join(self.bootstrap)}
 
@@ -75,7 +84,7 @@ class Roster:
         return [node.endpoint for node in self.controllers]
 
     def populate(self, *, controllers: int, combined: int, brokers: int) -> None:
-        """Adds the nodes that a lab begins with, and configures them."""
+        """Adds and configures the initial nodes."""
         for id_ in range(1, controllers + combined + 1):
             self._add(id_, controller=True, broker=id_ > controllers)
         for id_ in range(FIRST_BROKER, FIRST_BROKER + brokers):
@@ -83,20 +92,20 @@ class Roster:
         self.configure()
 
     def add_controller(self) -> Node:
-        """Adds one further controller under the next free number, and tells every configuration of it."""
+        """Adds a controller with the next free id and updates every configuration."""
         node = self._add(max(node.id for node in self.controllers) + 1, controller=True, broker=False)
         self.configure()
         return node
 
     def move(self, ids: Sequence[int]) -> None:
-        """Gives these nodes ports that nobody in the lab ever had."""
+        """Gives these nodes ports that no node of the lab has had."""
         for node in map(self.__getitem__, ids):
             node.controller_port = self._ports.claim() if node.is_controller else None
             node.broker_port = self._ports.claim() if node.is_broker else None
         self.configure()
 
     def rename(self, id_: int, name: str) -> None:
-        """Advertises another name for a controller."""
+        """Changes the advertised host name of a controller."""
         self[id_].host = name
         self.configure()
 

@@ -1,4 +1,4 @@
-"""Disks of the lab's nodes: formatted by Kafka's own tool, wiped like a disk that was replaced."""
+"""The log directories of the lab's nodes: format them with Kafka's tool, wipe them as if a disk was replaced."""
 
 import shutil
 from collections.abc import Sequence
@@ -8,9 +8,10 @@ from deploy.lab.node import Node
 
 
 def format_disk(jvm: Jvm, node: Node, cluster_id: str, *, initial: Sequence[str] | None) -> None:
-    """`kafka-storage format`: with these initial controllers (ID@HOST:PORT:DIRECTORY_ID), or without any.
+    """Runs `kafka-storage format`.
 
-    None: the quorum is static, so that no disk tells of it.
+    `initial` lists the initial controllers (ID@HOST:PORT:DIRECTORY_ID); empty means --no-initial-controllers. None
+    means a static quorum, whose log directories do not name its voters.
     """
     voters = ["--initial-controllers", ",".join(initial)] if initial else ["--no-initial-controllers"]
     if initial is None:
@@ -19,6 +20,6 @@ def format_disk(jvm: Jvm, node: Node, cluster_id: str, *, initial: Sequence[str]
 
 
 def wipe_disk(jvm: Jvm, node: Node, cluster_id: str, *, static: bool) -> None:
-    """Removes everything from a stopped node's disk and formats it anew: it gets another directory id."""
+    """Deletes a stopped node's log directory and formats a new one, which has another directory id."""
     shutil.rmtree(node.data)
     format_disk(jvm, node, cluster_id, initial=None if static else ())

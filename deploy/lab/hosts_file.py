@@ -1,16 +1,16 @@
-"""The lab's own name service: a hosts file that the JVMs, and a monitor, read again at each lookup."""
+"""The lab's name service: a hosts file that the JVMs and the monitor read at each lookup."""
 
 from pathlib import Path
 
 DOMAIN = "kraftwatch.invalid"
-"""`.invalid` is promised never to exist in DNS (RFC 6761, section 6.4), so a name that leaves the hosts file is
-answered as gone (NXDOMAIN) wherever there is a DNS at all, and never by somebody's real machine."""
+"""`.invalid` never exists in DNS (RFC 6761, section 6.4). A name that is removed from the hosts file therefore does
+not resolve (NXDOMAIN) wherever there is a DNS, and never resolves to a real machine."""
 
 LOOPBACK = "127.0.0.1"
 
 
-class Names:
-    """Which names exist now; all lead to 127.0.0.1. The file is replaced whole, never half-written."""
+class HostsFile:
+    """The names that resolve now, all to 127.0.0.1. Each change replaces the whole file atomically."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -23,12 +23,12 @@ class Names:
         return frozenset(self._names)
 
     def add(self, *names: str) -> None:
-        """Makes these names resolve (again)."""
+        """Makes these names resolve."""
         self._names.update(names)
         self._write()
 
     def drop(self, *names: str) -> None:
-        """Makes these names vanish; those that are not there stay away."""
+        """Removes these names; ignores a name that is not in the file."""
         self._names.difference_update(names)
         self._write()
 

@@ -1,12 +1,7 @@
-"""What each jar of Maven Central must be: sha256 by file name, in jars.lock.
-
-`python -m deploy.lab.jar_checksums VERSION ...` fetches these Kafkas anew and writes jars.lock.
-"""
+"""The sha256 of each jar from Maven Central, by file name: jars.lock, which `deploy.lab.lock_jars` writes."""
 
 import hashlib
 import re
-import sys
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -15,62 +10,42 @@ from deploy.lab.lab_errors import LabError
 
 LOCK = Path(__file__).with_name("jars.lock")
 _LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<jar>\S+\.jar)")
-"""As sha256sum writes and checks it."""
+"""The format of sha256sum."""
 
 
 @cache
-def pins(lock: Path = LOCK) -> Mapping[str, str]:
-    """The sha256 that each jar must have, by its file's name.
+def jar_checksums(lock: Path = LOCK) -> Mapping[str, str]:
+    """Returns the expected sha256 of each jar by its file name.
 
     Raises:
-        LabError: a line of the lock is none.
+        LabError: a line of the lock file is invalid.
     """
-    found = {}
+    checksums = {}
     for number, line in enumerate(lock.read_text(encoding="utf-8").splitlines(), start=1):
-        pinned = _LINE.fullmatch(line)
-        if pinned is None:
-            raise LabError(f"{lock}, line {number}: no sha256 and jar: take the file from the repository again")
-        found[pinned["jar"]] = pinned["sha256"]
-    return found
+        entry = _LINE.fullmatch(line)
+        if entry is None:
+            raise LabError(f"{lock}, line {number}: expected a sha256 and a jar: restore the file from the repository")
+        checksums[entry["jar"]] = entry["sha256"]
+    return checksums
 
 
-def unpinned(jars: Path, pinned: Mapping[str, str]) -> list[str]:
-    """The jars in a folder that the lock does not know.
+def verify_jars(jars: Path, checksums: Mapping[str, str]) -> list[str]:
+    """Returns the names of the jars in a folder that have no checksum.
 
     Raises:
-        LabError: a jar is not what the lock says.
+        LabError: a jar differs from its checksum.
     """
-    known = {jar.name: pinned.get(jar.name) for jar in sorted(jars.iterdir())}
-    for name, wanted in known.items():
-        if wanted is not None and sha256(jars / name) != wanted:
+    expected = {jar.name: checksums.get(jar.name) for jar in sorted(jars.iterdir())}
+    for name, checksum in expected.items():
+        if checksum is not None and sha256(jars / name) != checksum:
             raise LabError(
-                f"{name} from Maven Central is not the file that {LOCK.name} pins (sha256 {wanted[:12]}…): it was "
-                "changed on its way or at its source; do not use it, and find out who answers for your Maven Central"
+                f"{name} from Maven Central is not the file that {LOCK.name} pins (sha256 {checksum[:12]}…): it was "
+                "changed in transit or at its source; do not use it, and ask the operator of your Maven Central mirror"
             )
-    return [name for name, wanted in known.items() if wanted is None]
+    return [name for name, checksum in expected.items() if checksum is None]
 
 
 def sha256(file: Path) -> str:
-    """Its digest in hexadecimal."""
+    """Returns the digest in hexadecimal."""
     with file.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()
-
-
-def main(versions: list[str]) -> int:
-    """Fetch these Kafkas into a new cache and write what came; exit 2 with a sentence when that cannot be done."""
-    from deploy.lab.jars import kafka_jars
-
-    found: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(prefix="kraftwatch-jars-") as folder:
-        try:
-            for version in versions:
-                found.update({jar.name: sha256(jar) for jar in kafka_jars(version, cache=Path(folder)).iterdir()})
-        except LabError as problem:
-            sys.stderr.write(f"{problem}\n")
-            return 2
-    LOCK.write_text("".join(f"{digest}  {name}\n" for name, digest in sorted(found.items())), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

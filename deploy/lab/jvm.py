@@ -1,11 +1,11 @@
-"""How the lab starts Java: nodes and Kafka's tools."""
+"""The Java commands that run nodes and Kafka's tools."""
 
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.lab.child_process import output_of
+from deploy.lab.child_process import command_output
 from deploy.lab.lab_errors import LabError
 
 NODE = "kafka.Kafka"
@@ -29,9 +29,9 @@ TOOLS: Mapping[str, tuple[str, ...]] = {
     "kafka-storage": ("kafka.tools.StorageTool",),
     "kafka-topics": ("org.apache.kafka.tools.TopicCommand", "kafka.admin.TopicCommand"),
 }
-"""Kafka's scripts without `.sh`, and the class that each runs: where older Kafkas had it elsewhere, that one last."""
+"""Kafka's scripts without `.sh`, and the class that each runs: the newest name first."""
 
-# Small and quick to start; what a lab runs never gets hot enough for the second compiler.
+# Small and quick to start; the lab's processes are too short-lived to profit from the second compiler.
 _QUICK = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Djava.awt.headless=true")
 
 _LOG4J2 = """<Configuration status="ERROR">
@@ -41,14 +41,14 @@ _LOG4J2 = """<Configuration status="ERROR">
   <Loggers><Root level="INFO"><AppenderRef ref="out"/></Root></Loggers>
 </Configuration>
 """
-# Kafka before 4.0 logs by reload4j, which would mix its words with what a tool prints: tools are told to log nothing.
+# Kafka before 4.0 logs with reload4j to the output of the tools too, so the tools run with logging off.
 _LOG4J = """log4j.rootLogger=${lab.log.level}, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
 log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
-# A name that vanishes must be gone at the next lookup. These two are security properties, not system properties:
-# the JDK's own file sets the second to 10 s, and it wins over sun.net.inetaddr.negative.ttl.
+# A removed name must not resolve at the next lookup. Both are security properties, not system properties: the JDK's
+# own file sets the second to 10 s, which overrides sun.net.inetaddr.negative.ttl.
 _NO_DNS_CACHE = "networkaddress.cache.ttl=0\nnetworkaddress.cache.negative.ttl=0\n"
 
 TOOL_TIMEOUT_S = 180.0
@@ -56,56 +56,55 @@ TOOL_TIMEOUT_S = 180.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jvm:
-    """The jars of one Kafka version, and what every JVM of one lab is told.
+    """The jars of one Kafka version, and the options of every JVM of one lab.
 
-    With `hosts_file` Java asks that file for names, and nothing else: no DNS, no /etc/hosts.
+    With `hosts_file` Java resolves names from that file only, without DNS and /etc/hosts.
     """
 
     jars: Path
     folder: Path
-    """Where log4j2.xml, log4j.properties and java.security are written."""
+    """Contains log4j2.xml, log4j.properties and java.security."""
     hosts_file: Path | None = None
     options: tuple[str, ...] = ()
-    """Further options of the JVMs that run nodes."""
+    """Additional options of the JVMs that run nodes."""
 
     def prepare(self) -> None:
-        """Writes the files that the options point to."""
+        """Writes the files that the options name."""
         (self.folder / "log4j2.xml").write_text(_LOG4J2, encoding="utf-8")
         (self.folder / "log4j.properties").write_text(_LOG4J, encoding="utf-8")
         (self.folder / "java.security").write_text(_NO_DNS_CACHE, encoding="utf-8")
 
     def node(self, properties: Path) -> list[str]:
-        """The command that runs a broker or controller in the foreground, logging to its standard output."""
+        """Returns the command that runs a broker or controller in the foreground, logging to standard output."""
         log = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.xml'}"
         options = [log, *self._log4j("INFO"), "-XX:+ExitOnOutOfMemoryError", *self.options]
         return [*self._java(), *options, NODE, str(properties)]
 
     def tool(self, name: str, arguments: Sequence[str], *, timeout_s: float = TOOL_TIMEOUT_S) -> str:
-        """Runs one of Kafka's tools, named as its script without `.sh`, and returns what it printed.
+        """Runs one of Kafka's tools, named as its script without `.sh`, and returns its output.
 
         Raises:
-            LabError: no such tool here; it failed (with its last lines); or it took longer than `timeout_s`.
+            LabError: the tool is unknown, failed (with its last lines) or took longer than `timeout_s`.
         """
         if name not in TOOLS:
-            raise LabError(f"{name} is none of Kafka's tools in the lab, which are: {', '.join(sorted(TOOLS))}")
-        told = f"{name} {' '.join(arguments)}"
-        command = [*self._java(), *self._log4j("OFF"), self._main(name), *arguments]
-        return output_of(command, what=told, timeout_s=timeout_s)
+            raise LabError(f"{name} is not one of the lab's Kafka tools: {', '.join(sorted(TOOLS))}")
+        command = [*self._java(), *self._log4j("OFF"), self._main_class(name), *arguments]
+        return command_output(command, what=f"{name} {' '.join(arguments)}", timeout_s=timeout_s)
 
-    def _main(self, tool: str) -> str:
-        """The class that a tool is in these jars."""
-        return next((main for main in TOOLS[tool] if self._has(main)), TOOLS[tool][0])
+    def _main_class(self, tool: str) -> str:
+        """Returns the class of a tool that these jars contain."""
+        return next((name for name in TOOLS[tool] if self._contains(name)), TOOLS[tool][0])
 
-    def _has(self, main: str) -> bool:
-        entry = main.replace(".", "/") + ".class"
+    def _contains(self, class_name: str) -> bool:
+        entry = class_name.replace(".", "/") + ".class"
         for jar in (*self.jars.glob("kafka-tools-*.jar"), *self.jars.glob("kafka_2.13-*.jar")):
-            with zipfile.ZipFile(jar) as packed:
-                if entry in packed.NameToInfo:
+            with zipfile.ZipFile(jar) as archive:
+                if entry in archive.NameToInfo:
                     return True
         return False
 
     def _log4j(self, level: str) -> list[str]:
-        # Log4j 2 would take this option for its own, and complain of the file.
+        # Log4j 2 would read this option too, and report the file as invalid.
         if not any(self.jars.glob("slf4j-reload4j-*.jar")):
             return []
         return [f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}", f"-Dlab.log.level={level}"]

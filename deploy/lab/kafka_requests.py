@@ -1,4 +1,4 @@
-"""What the lab asks its nodes itself, over one short connection each: no JVM is started for it."""
+"""Requests that the lab sends to its nodes directly, one short connection each, without starting a JVM."""
 
 import base64
 import socket
@@ -11,43 +11,43 @@ from typing import Any, TypeAlias
 from deploy.lab.lab_errors import LabError
 
 with warnings.catch_warnings():
-    # kafka-python reads its schemas by a function that Python 3.11 and 3.12 call deprecated.
+    # kafka-python reads its schemas with a function that is deprecated in Python 3.11 and 3.12.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.protocol.admin.cluster import DescribeQuorumRequest, DescribeQuorumResponse
     from kafka.protocol.admin.topics import ElectLeadersRequest, ElectLeadersResponse
     from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-ANSWER_WITHIN_S = 2.0
+REQUEST_TIMEOUT_S = 2.0
 _CLIENT_ID = "kraftwatch-lab"
 _DESCRIBE_QUORUM_V1, _DESCRIBE_QUORUM_V2, _METADATA_V9, _ELECT_LEADERS_V2 = 1, 2, 9, 2
 _NONE = 0
 _UNCLEAN = 1
 
 
-Dial: TypeAlias = Callable[[int], socket.socket]
-"""Opens a connection to 127.0.0.1 at a port, on which requests may be sent at once; raises OSError."""
+Connect: TypeAlias = Callable[[int], socket.socket]
+"""Opens a connection to a port of 127.0.0.1, logged in and ready for requests; raises OSError."""
 
 
 def plaintext(port: int) -> socket.socket:
-    """The Dial of a quorum that is not secured."""
-    return socket.create_connection(("127.0.0.1", port), ANSWER_WITHIN_S)
+    """Connects to a listener without TLS and login."""
+    return socket.create_connection(("127.0.0.1", port), REQUEST_TIMEOUT_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedReplica:
-    """A row of DescribeQuorum: the leader's view of one replica."""
+    """One row of DescribeQuorum: the leader's view of one replica."""
 
     id: int
     directory_id: str
-    """Empty where it has none: in a static quorum, and before Kafka 3.9."""
+    """Empty in a static quorum, and before Kafka 3.9."""
     log_end_offset: int
     caught_up: bool
-    """Whether it was ever level with this leader, which adds no voter before."""
+    """Whether it has reached this leader's log end once; before that the leader refuses to add it as a voter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    """What the leader answers to DescribeQuorum about `__cluster_metadata-0`."""
+    """The leader's response to DescribeQuorum for `__cluster_metadata-0`."""
 
     leader_id: int
     leader_epoch: int
@@ -55,7 +55,7 @@ class QuorumState:
     voters: tuple[DescribedReplica, ...]
     observers: tuple[DescribedReplica, ...]
     endpoints: Mapping[int, tuple[str, ...]]
-    """HOST:PORT of each voter's listeners, as its VotersRecord has them; empty before Kafka 3.9."""
+    """HOST:PORT of each voter's listeners in the VotersRecord; empty before Kafka 3.9."""
 
     @property
     def voter_ids(self) -> frozenset[int]:
@@ -65,24 +65,24 @@ class QuorumState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """A partition as one broker's metadata shows it; `leader` None while it has none."""
+    """A partition in one broker's metadata; `leader` is None while there is none."""
 
     leader: int | None
     isr: frozenset[int]
     replicas: frozenset[int]
 
 
-def quorum_state(port: int, *, dynamic: bool = True, dial: Dial = plaintext) -> QuorumState | None:
-    """The quorum as the node listening on 127.0.0.1:`port` leads it; None if it does not lead or answer.
+def quorum_state(port: int, *, dynamic: bool = True, connect: Connect = plaintext) -> QuorumState | None:
+    """Returns the quorum as reported by the node on 127.0.0.1:`port`; None if it is not the leader or does not answer.
 
-    `dynamic`: its Kafka knows dynamic quorums, and so DescribeQuorum v2.
+    `dynamic`: its Kafka supports dynamic quorums, and therefore DescribeQuorum v2.
     """
     topic = DescribeQuorumRequest.TopicData
     version = _DESCRIBE_QUORUM_V2 if dynamic else _DESCRIBE_QUORUM_V1
     request = DescribeQuorumRequest[version](
         topics=[topic(topic_name="__cluster_metadata", partitions=[topic.PartitionData(partition_index=0)])]
     )
-    answer = _ask(dial, port, request, DescribeQuorumResponse, version)
+    answer = _send(connect, port, request, DescribeQuorumResponse, version)
     if answer is None or answer.error_code != _NONE or not answer.topics:
         return None
     partition = answer.topics[0].partitions[0]
@@ -101,51 +101,51 @@ def quorum_state(port: int, *, dynamic: bool = True, dial: Dial = plaintext) -> 
     )
 
 
-def live_brokers(port: int, *, dial: Dial = plaintext) -> frozenset[int]:
-    """The unfenced brokers as the broker listening on 127.0.0.1:`port` knows them; empty if it does not answer."""
-    answer = _ask(dial, port, MetadataRequest[_METADATA_V9](topics=[]), MetadataResponse, _METADATA_V9)
+def unfenced_brokers(port: int, *, connect: Connect = plaintext) -> frozenset[int]:
+    """Returns the unfenced brokers known to the broker on 127.0.0.1:`port`; empty if it does not answer."""
+    answer = _send(connect, port, MetadataRequest[_METADATA_V9](topics=[]), MetadataResponse, _METADATA_V9)
     return frozenset() if answer is None else frozenset(broker.node_id for broker in answer.brokers)
 
 
-def partitions(port: int, topic: str, *, dial: Dial = plaintext) -> Mapping[int, PartitionState]:
-    """The partitions of a topic, by number, as that broker knows them; empty if it knows or answers nothing."""
-    asked = MetadataRequest[_METADATA_V9](
+def partitions(port: int, topic: str, *, connect: Connect = plaintext) -> Mapping[int, PartitionState]:
+    """Returns that broker's partitions of a topic by number; empty if it does not answer or does not know the topic."""
+    request = MetadataRequest[_METADATA_V9](
         topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
     )
-    answer = _ask(dial, port, asked, MetadataResponse, _METADATA_V9)
+    answer = _send(connect, port, request, MetadataResponse, _METADATA_V9)
     return {
         partition.partition_index: PartitionState(
             leader=partition.leader_id if partition.leader_id >= 0 else None,
             isr=frozenset(partition.isr_nodes),
             replicas=frozenset(partition.replica_nodes),
         )
-        for described in (() if answer is None else answer.topics)
-        for partition in described.partitions
+        for row in (() if answer is None else answer.topics)
+        for partition in row.partitions
     }
 
 
-def elect_unclean(port: int, asked: Collection[tuple[str, int]], *, dial: Dial = plaintext) -> None:
-    """Asks for an unclean election of these (topic, partition); who leads afterwards, `partitions` tells.
+def elect_unclean(port: int, partitions: Collection[tuple[str, int]], *, connect: Connect = plaintext) -> None:
+    """Requests an unclean election of these (topic, partition); `partitions` then shows the elected leader.
 
-    The broker listening on 127.0.0.1:`port` hands it to the controller. Written out here because
-    elect_leaders of confluent-kafka 2.16.1 raises SystemError when it is given a timeout.
+    The broker on 127.0.0.1:`port` forwards the request to the controller. confluent-kafka 2.16.1 is not used, because
+    its elect_leaders raises SystemError when it gets a timeout.
     """
     topic = ElectLeadersRequest.TopicPartitions
     numbers: dict[str, list[int]] = {}
-    for name, number in sorted(asked):
+    for name, number in sorted(partitions):
         numbers.setdefault(name, []).append(number)
     request = ElectLeadersRequest[_ELECT_LEADERS_V2](
         election_type=_UNCLEAN,
-        topic_partitions=[topic(topic=name, partitions=listed) for name, listed in numbers.items()],
-        timeout_ms=int(ANSWER_WITHIN_S * 500),
+        topic_partitions=[topic(topic=name, partitions=indexes) for name, indexes in numbers.items()],
+        timeout_ms=int(REQUEST_TIMEOUT_S * 500),
     )
-    _ask(dial, port, request, ElectLeadersResponse, _ELECT_LEADERS_V2)
+    _send(connect, port, request, ElectLeadersResponse, _ELECT_LEADERS_V2)
 
 
-def listens(port: int) -> bool:
-    """Whether something accepts connections on 127.0.0.1:`port`."""
+def accepts_connections(port: int) -> bool:
+    """Returns whether a process accepts connections on 127.0.0.1:`port`."""
     try:
-        socket.create_connection(("127.0.0.1", port), ANSWER_WITHIN_S).close()
+        socket.create_connection(("127.0.0.1", port), REQUEST_TIMEOUT_S).close()
     except OSError:
         return False
     return True
@@ -166,37 +166,37 @@ def _uuid(value: Any) -> str:
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
-def _ask(dial: Dial, port: int, request: Any, response: Any, version: int) -> Any:
-    """The decoded answer, or None when nobody answered in time."""
+def _send(connect: Connect, port: int, request: Any, response: Any, version: int) -> Any:
+    """Returns the decoded response, or None if there is none in time."""
     try:
-        with dial(port) as connection:
+        with connect(port) as connection:
             return exchange(connection, request, response, version)
     except OSError:
         return None
 
 
 def exchange(connection: socket.socket, request: Any, response: Any, version: int) -> Any:
-    """Sends one request and returns its answer, decoded.
+    """Sends one request and returns its decoded response.
 
     Raises:
-        OSError: no answer came in time.
-        LabError: what came is not one.
+        OSError: there was no response in time.
+        LabError: the response cannot be decoded.
     """
     request.with_header(correlation_id=1, client_id=_CLIENT_ID)
     connection.sendall(request.encode(header=True, framed=True))
-    (size,) = struct.unpack(">i", _exactly(connection, 4))
-    answer = _exactly(connection, size)
+    (size,) = struct.unpack(">i", _receive(connection, 4))
+    answer = _receive(connection, size)
     try:
         return response.decode(answer, version=version, header=True)
     except (ValueError, IndexError, struct.error) as error:
-        raise LabError(f"a node answered {request.name} with bytes that do not decode") from error
+        raise LabError(f"a node's response to {request.name} cannot be decoded") from error
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes:
+def _receive(connection: socket.socket, size: int) -> bytes:
     received = bytearray()
     while len(received) < size:
-        more = connection.recv(size - len(received))
-        if not more:
-            raise ConnectionError("closed before the whole answer was there")
-        received += more
+        chunk = connection.recv(size - len(received))
+        if not chunk:
+            raise ConnectionError("the connection closed before the complete response")
+        received += chunk
     return bytes(received)

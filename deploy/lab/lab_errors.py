@@ -1,5 +1,5 @@
-"""What goes wrong in the lab, said in one sentence."""
+"""The error that the lab raises."""
 
 
 class LabError(Exception):
-    """One sentence naming the node, tool or file, what happened, and where to look or what to do."""
+    """One sentence: the node, tool or file, what failed, and where to look or what to do."""

@@ -1,4 +1,4 @@
-"""A quorum that outlives the command that made it: `up` and `down`, for playing."""
+"""A quorum that outlives the command that starts it: `kraftwatch lab up` and `lab down`."""
 
 import json
 import os
@@ -14,15 +14,15 @@ from deploy.lab.child_process import processes
 from deploy.lab.jars import KAFKA_VERSION
 from deploy.lab.lab import Lab
 from deploy.lab.lab_errors import LabError
-from deploy.lab.wait_until import until
+from deploy.lab.wait_until import wait_until
 
 STATE_FILE = "lab.json"
 END_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """How to reach a quorum that stands: what `lab.json` in its folder holds."""
+class PersistentQuorum:
+    """The addresses of a running quorum: the content of `lab.json` in its folder."""
 
     directory: str
     version: str
@@ -31,7 +31,7 @@ class Standing:
     """HOST:PORT of the controllers."""
     broker_bootstrap: tuple[str, ...]
     hosts_file: str | None
-    """Resolves the controllers' names, where they have names."""
+    """Resolves the controllers' names; None if they advertise 127.0.0.1."""
     nodes: Mapping[str, str]
     """Each node's folder (server.properties, server.log, data), by node id."""
 
@@ -46,17 +46,19 @@ def up(
     static: bool | None = None,
     properties: Mapping[str, str] | None = None,
     named: bool = False,
-) -> Standing:
-    """Starts a quorum in `directory` that stays until `down`, and returns when it answers.
+) -> PersistentQuorum:
+    """Starts a quorum in `directory` that runs until `down`, and returns when it answers.
 
-    What a former lab left there is removed first: each `up` is a new cluster with a new id.
+    Deletes the files of an earlier lab first: each `up` creates a new cluster with a new id.
 
     Raises:
-        LabError: one stands there already; the folder holds something else; the quorum did not come up.
+        LabError: a lab is running there, the folder contains other files, or the quorum did not start.
     """
     directory = directory.absolute()
-    if _processes(directory):
-        raise LabError(f"a lab is up in {directory} already: `down` ends it")
+    if _node_pids(directory):
+        raise LabError(
+            f"a lab is already running in {directory}: stop it with `kraftwatch lab down --directory {directory}`"
+        )
     _clear(directory)
     lab = Lab(
         directory,
@@ -67,11 +69,11 @@ def up(
         static=static,
         properties=properties,
         named=named,
-        held=False,
+        supervised=False,
     )
-    # Entered and not left: leaving would end it. If entering fails it ends what it has started itself.
+    # Entered but never exited, because __exit__ kills the nodes. If __enter__ fails, it kills what it has started.
     lab.__enter__()
-    standing = Standing(
+    quorum = PersistentQuorum(
         directory=str(directory),
         version=version,
         cluster_id=lab.cluster_id,
@@ -80,42 +82,42 @@ def up(
         hosts_file=None if lab.hosts_file is None else str(lab.hosts_file),
         nodes={str(id_): str(lab.node(id_).folder) for id_ in sorted({*lab.controllers, *lab.brokers})},
     )
-    (directory / STATE_FILE).write_text(json.dumps(asdict(standing), indent=2) + "\n", encoding="utf-8")
-    return standing
+    (directory / STATE_FILE).write_text(json.dumps(asdict(quorum), indent=2) + "\n", encoding="utf-8")
+    return quorum
 
 
 def down(directory: Path) -> int:
-    """Ends every node of the lab in `directory`, and returns how many ran; folder and logs stay.
+    """Kills every node of the lab in `directory` and returns how many were running; folder and logs are kept.
 
-    Found by their command lines, so that an `up` that was killed half-way is ended too.
+    Finds the nodes by their command lines, so that it also stops the nodes of an `up` that was killed.
 
     Raises:
-        LabError: no lab was ever there, or a process does not end.
+        LabError: the folder contains no lab, or a process does not end.
     """
     directory = directory.absolute()
-    found = _processes(directory)
-    if not found and not any(directory.glob("node-*")):
+    pids = _node_pids(directory)
+    if not pids and not any(directory.glob("node-*")):
         raise LabError(f"there is no lab in {directory}")
-    for pid in found:
+    for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    until(lambda: not _processes(directory), timeout_s=END_TIMEOUT_S, what=f"the end of the nodes in {directory}")
-    return len(found)
+    wait_until(lambda: not _node_pids(directory), timeout_s=END_TIMEOUT_S, what=f"the end of the nodes in {directory}")
+    return len(pids)
 
 
-def _processes(directory: Path) -> list[int]:
-    """The pids of the nodes whose configuration lies in this folder."""
+def _node_pids(directory: Path) -> list[int]:
+    """Returns the pids of the nodes whose configuration is in this folder."""
     node = re.compile(rf" kafka\.Kafka {re.escape(str(directory))}/node-\d+/server\.properties$")
     return [one.pid for one in processes() if node.search(one.command)]
 
 
 def _clear(directory: Path) -> None:
-    """Removes a former lab; refuses a folder with anything that no lab wrote."""
-    ours = re.compile(r"node-\d+|lab\.json|hosts|hosts\.new|log4j2\.xml|log4j\.properties|java\.security")
-    left = sorted(directory.iterdir()) if directory.exists() else []
-    if foreign := [path.name for path in left if not ours.fullmatch(path.name)]:
-        raise LabError(f"{directory} holds something that is no lab's ({foreign[0]}): name an empty or new folder")
-    for path in left:
+    """Deletes the files of an earlier lab; raises LabError if the folder contains other files."""
+    lab_files = re.compile(r"node-\d+|lab\.json|hosts|hosts\.new|log4j2\.xml|log4j\.properties|java\.security")
+    paths = sorted(directory.iterdir()) if directory.exists() else []
+    if foreign := [path.name for path in paths if not lab_files.fullmatch(path.name)]:
+        raise LabError(f"{directory} contains {foreign[0]}, which is no file of a lab: choose an empty or new folder")
+    for path in paths:
         if path.is_dir():
             shutil.rmtree(path)
         else:

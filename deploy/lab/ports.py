@@ -1,4 +1,4 @@
-"""Free TCP ports on 127.0.0.1, and who has been given them."""
+"""Claims free TCP ports on 127.0.0.1 for one lab."""
 
 import secrets
 import socket
@@ -8,14 +8,14 @@ from deploy.lab.lab_errors import LabError
 
 FIRST, LAST = 20_000, 32_000
 """Below the ranges from which Linux and macOS take the ports of outgoing connections, so that a stopped
-node's port is still free when it starts again."""
+node's port is still free when the node starts again."""
 
 
 class Ports:
-    """The ports of one lab: no other lab on this machine is given one of them, not even while its node is stopped.
+    """The ports of one lab. No other lab on this machine gets one of them, even while its node is stopped.
 
-    A port is claimed by binding the UDP port of the same number, which Kafka does not use and every process sees. A
-    claim ends with this object, or with its process however that ends.
+    A claim binds the UDP port of the same number, which Kafka does not use and every process sees. It ends with this
+    object, or with its process.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Ports:
         weakref.finalize(self, _close, self._claims)
 
     def claim(self) -> int:
-        """A port that nobody listens on and no lab was given, chosen at random.
+        """Returns a random port on which no process listens and that no lab has claimed.
 
         Raises:
             LabError: there is none.

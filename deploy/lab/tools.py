@@ -1,86 +1,86 @@
-"""Kafka's own tools, run against the lab: what an operator would type, and what a remedy says to type."""
+"""Runs Kafka's own tools against the lab, and the commands of a remedy."""
 
 import re
 import shlex
 from pathlib import Path
 
-from deploy.lab.cluster_layout import Roster
+from deploy.lab.cluster_layout import ClusterLayout
 from deploy.lab.jvm import Jvm
-from deploy.lab.kafka_versions import tells_its_cluster
+from deploy.lab.kafka_versions import controllers_accept_clients
 from deploy.lab.lab_errors import LabError
 from deploy.lab.node import Node
 
 NODE_PROPERTIES = "$NODE_PROPERTIES"
-"""A remedy's placeholder for the configuration file of the node that it is run on."""
+"""The placeholder in a remedy for the configuration file of the node on which the command runs."""
 
 
 class Tools:
     """Each call starts one JVM: about a second and a half."""
 
-    def __init__(self, *, jvm: Jvm, roster: Roster, command_config: Path | None = None) -> None:
-        """`command_config` is what the tools need to reach a secured quorum."""
+    def __init__(self, *, jvm: Jvm, layout: ClusterLayout, command_config: Path | None = None) -> None:
+        """`command_config` contains the login for a secured quorum."""
         self._jvm = jvm
-        self._roster = roster
+        self._layout = layout
         self._login = [] if command_config is None else ["--command-config", str(command_config)]
 
     def describe_status(self) -> dict[str, str]:
-        """`describe --status`: its lines as name -> value, such as LeaderId, LeaderEpoch, CurrentVoters."""
-        printed = self._jvm.tool(
+        """Returns the lines of `describe --status` as name -> value, such as LeaderId, LeaderEpoch, CurrentVoters."""
+        output = self._jvm.tool(
             "kafka-metadata-quorum", [*self._login, *self._at_controllers(), "describe", "--status"]
         )
-        pairs = (line.partition(":") for line in printed.splitlines() if ":" in line)
+        pairs = (line.partition(":") for line in output.splitlines() if ":" in line)
         return {name.strip(): value.strip() for name, _, value in pairs}
 
     def describe_replication(self) -> list[dict[str, str]]:
-        """`describe --replication`: its rows as column -> value, such as NodeId, DirectoryId, Lag, Status."""
-        printed = self._jvm.tool(
+        """Returns the rows of `describe --replication` as column -> value, such as NodeId, DirectoryId, Lag, Status."""
+        output = self._jvm.tool(
             "kafka-metadata-quorum", [*self._login, *self._at_controllers(), "describe", "--replication"]
         )
-        heading, *rows = [line.split() for line in printed.splitlines() if line.strip()]
+        heading, *rows = [line.split() for line in output.splitlines() if line.strip()]
         return [dict(zip(heading, row, strict=True)) for row in rows]
 
     def add_controller(self, node: Node) -> None:
-        """`add-controller`, told who to add by the node's own configuration and disk."""
+        """Runs `add-controller` with the node's configuration, which names the node and its log directory."""
         self._jvm.tool(
             "kafka-metadata-quorum",
             ["--command-config", str(node.properties_file), *self._at_controllers(), "add-controller"],
         )
 
     def remove_controller(self, id_: int, directory_id: str) -> None:
-        """`remove-controller` of this voter."""
-        who = ["--controller-id", str(id_), "--controller-directory-id", directory_id]
-        self._jvm.tool("kafka-metadata-quorum", [*self._login, *self._at_controllers(), "remove-controller", *who])
+        """Runs `remove-controller` for this voter."""
+        voter = ["--controller-id", str(id_), "--controller-directory-id", directory_id]
+        self._jvm.tool("kafka-metadata-quorum", [*self._login, *self._at_controllers(), "remove-controller", *voter])
 
     def upgrade_features(self, *options: str) -> str:
-        """`kafka-features upgrade` with these options."""
+        """Runs `kafka-features upgrade` with these options and returns its output."""
         return self._jvm.tool("kafka-features", [*self._at_controllers(), "upgrade", *options])
 
     def dump_log(self, node: Node) -> str:
-        """Every snapshot and segment of its metadata log, decoded, oldest first."""
+        """Returns every decoded snapshot and segment of its metadata log, oldest first."""
         files = sorted(file for file in node.metadata_log.iterdir() if file.suffix in {".log", ".checkpoint"})
         return self._jvm.tool("kafka-dump-log", ["--cluster-metadata-decoder", "--files", ",".join(map(str, files))])
 
     def run_remedy(self, line: str, *, node_properties: Path | None) -> str | None:
-        """Executes one printed command; None for a sentence (`# ...`).
+        """Runs one command of a remedy and returns its output; returns None for a comment (`# ...`).
 
         Raises:
-            LabError: it is no command of Kafka's, names a placeholder that was not given, or failed.
+            LabError: the command is not one of Kafka's tools, contains an unknown placeholder, or failed.
         """
         if not line.strip() or line.lstrip().startswith("#"):
             return None
         if NODE_PROPERTIES in line:
             if node_properties is None:
-                raise LabError(f"which node's configuration is {NODE_PROPERTIES} in this remedy: {line}")
+                raise LabError(f"node_properties is required for {NODE_PROPERTIES} in this remedy: {line}")
             line = line.replace(NODE_PROPERTIES, shlex.quote(str(node_properties)))
-        if left := re.search(r"\$\w+", line):
-            raise LabError(f"the remedy still holds the placeholder {left.group()}: {line}")
+        if placeholder := re.search(r"\$\w+", line):
+            raise LabError(f"the remedy contains the unknown placeholder {placeholder.group()}: {line}")
         script, *arguments = shlex.split(line)
         return self._jvm.tool(Path(script).name.removesuffix(".sh"), arguments)
 
     def _at_controllers(self) -> list[str]:
-        running = [node for node in self._roster.controllers if node.running]
+        running = [node for node in self._layout.controllers if node.running]
         if not running:
-            raise LabError("no controller of the lab runs, so there is nobody for Kafka's tool to ask")
-        if not tells_its_cluster(running[0].version):
-            return ["--bootstrap-server", ",".join(node.broker_endpoint for node in self._roster.brokers)]
+            raise LabError("no controller of the lab is running, so Kafka's tool cannot connect")
+        if not controllers_accept_clients(running[0].version):
+            return ["--bootstrap-server", ",".join(node.broker_endpoint for node in self._layout.brokers)]
         return ["--bootstrap-controller", ",".join(node.endpoint for node in running)]

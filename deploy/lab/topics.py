@@ -1,4 +1,4 @@
-"""Topics of the lab: made, written to, and stranded in RECOVERING. Without a JVM, which takes seconds."""
+"""Creates topics, writes records, elects leaders and waits for replicas, without starting a JVM."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -8,17 +8,17 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy.lab import kafka_requests
 from deploy.lab.lab_errors import LabError
-from deploy.lab.wait_until import until
+from deploy.lab.wait_until import wait_until
 
 REQUEST_TIMEOUT_S = 30.0
 
 
 Login: TypeAlias = Mapping[str, str | int]
-"""librdkafka's settings for a secured quorum; empty for another."""
+"""librdkafka's security settings; empty for a quorum without login."""
 
 
 def _client(bootstrap: Sequence[str], login: Login) -> dict[str, str | int]:
-    # log_level 0: librdkafka would tell stderr of each broker that a scene has stopped on purpose.
+    # log_level 0: librdkafka would log an error to stderr for each broker that a test has stopped.
     return {"bootstrap.servers": ",".join(bootstrap), "log_level": 0, "client.id": "kraftwatch-lab", **login}
 
 
@@ -32,12 +32,12 @@ def create(
     assignment: Sequence[Sequence[int]] | None,
     login: Login,
 ) -> None:
-    """Creates a topic; `assignment` lists the replicas of each partition and wins over both numbers."""
-    placed = {"replica_assignment": [list(replicas) for replicas in assignment]} if assignment else {}
-    counted = {"num_partitions": len(assignment)} if assignment else {"num_partitions": partitions}
+    """Creates a topic; `assignment` lists the replicas of each partition and overrides both numbers."""
+    replicas = {"replica_assignment": [list(ids) for ids in assignment]} if assignment else {}
+    count = {"num_partitions": len(assignment)} if assignment else {"num_partitions": partitions}
     factor = {} if assignment else {"replication_factor": replication}
-    topic = NewTopic(name, config=dict(configs), **counted, **factor, **placed)
-    admin = AdminClient(_client(bootstrap, login))  # named, because its requests die with it
+    topic = NewTopic(name, config=dict(configs), **count, **factor, **replicas)
+    admin = AdminClient(_client(bootstrap, login))  # a variable, because requests end when the client is deleted
     try:
         admin.create_topics([topic], operation_timeout=REQUEST_TIMEOUT_S)[name].result(REQUEST_TIMEOUT_S + 5)
     except (KafkaException, TimeoutError) as error:
@@ -45,53 +45,56 @@ def create(
 
 
 def produce(bootstrap: Sequence[str], topic: str, count: int, *, login: Login) -> None:
-    """Writes `count` records with acks=all, spread over the partitions, and waits until all are acknowledged."""
-    failed: list[str] = []
+    """Writes `count` records with acks=all to all partitions and waits until all are acknowledged."""
+    errors: list[str] = []
 
-    def delivered(error: KafkaError | None, _message: object) -> None:
+    def on_delivery(error: KafkaError | None, _message: object) -> None:
         if error is not None:
-            failed.append(str(error))
+            errors.append(str(error))
 
-    patience_ms = int(REQUEST_TIMEOUT_S * 1000)
-    producer = Producer(_client(bootstrap, login) | {"acks": "all", "message.timeout.ms": patience_ms})
+    timeout_ms = int(REQUEST_TIMEOUT_S * 1000)
+    producer = Producer(_client(bootstrap, login) | {"acks": "all", "message.timeout.ms": timeout_ms})
     for number in range(count):
-        producer.produce(topic, key=str(number), value=f"record {number}", on_delivery=delivered)
+        producer.produce(topic, key=str(number), value=f"record {number}", on_delivery=on_delivery)
         producer.poll(0)
-    left = producer.flush(REQUEST_TIMEOUT_S + 5)
-    if failed or left:
-        raise LabError(f"{len(failed) + left} of {count} records to topic {topic} failed: {(failed or ['timeout'])[0]}")
+    unsent = producer.flush(REQUEST_TIMEOUT_S + 5)
+    if errors or unsent:
+        failed = len(errors) + unsent
+        raise LabError(f"{failed} of {count} records to topic {topic} failed: {(errors or ['timeout'])[0]}")
 
 
 def elect_unclean(
-    port: int, topics: Sequence[str], *, leader: int, timeout_s: float, dial: kafka_requests.Dial
+    port: int, topics: Sequence[str], *, leader: int, timeout_s: float, connect: kafka_requests.Connect
 ) -> None:
-    """An unclean election for every partition of these topics, which only this broker, on `port`, can win.
+    """Elects this broker, which listens on `port`, uncleanly as the leader of all partitions of these topics.
 
-    Asked again until it leads them all. The answers are not looked at: that no election is needed is said while the
-    last leader is not yet fenced, and also when the answer to an election that took place was lost.
+    Repeats the request until the broker leads all of them, and ignores the responses: Kafka answers "election not
+    needed" while the previous leader is not fenced yet, and also after an election whose response was lost.
 
     Raises:
-        LabError: a partition could not be elected in time.
+        LabError: a partition was not elected in time.
     """
 
     def elect() -> bool:
-        seen = {name: kafka_requests.partitions(port, name, dial=dial) for name in topics}
-        others = {(name, number) for name in topics for number, one in seen[name].items() if one.leader != leader}
+        states = {name: kafka_requests.partitions(port, name, connect=connect) for name in topics}
+        others = {(name, number) for name in topics for number, one in states[name].items() if one.leader != leader}
         if others:
-            kafka_requests.elect_unclean(port, others, dial=dial)
-        return all(seen.values()) and not others
+            kafka_requests.elect_unclean(port, others, connect=connect)
+        return all(states.values()) and not others
 
-    until(elect, timeout_s=timeout_s, what=f"unclean elections of {', '.join(sorted(topics))}")
+    wait_until(elect, timeout_s=timeout_s, what=f"unclean elections of {', '.join(sorted(topics))}")
 
 
-def wait_for_isr(port: int, topic: str, isr: frozenset[int], *, timeout_s: float, dial: kafka_requests.Dial) -> int:
-    """Waits until every partition of `topic` has exactly these in-sync replicas; returns how many there are.
+def wait_for_isr(
+    port: int, topic: str, isr: frozenset[int], *, timeout_s: float, connect: kafka_requests.Connect
+) -> int:
+    """Waits until every partition of `topic` has exactly these in-sync replicas; returns the number of partitions.
 
     `port` is that of a running broker.
     """
 
-    def look() -> int | None:
-        seen = kafka_requests.partitions(port, topic, dial=dial)
-        return len(seen) if seen and all(one.isr == isr for one in seen.values()) else None
+    def poll() -> int | None:
+        states = kafka_requests.partitions(port, topic, connect=connect)
+        return len(states) if states and all(one.isr == isr for one in states.values()) else None
 
-    return until(look, timeout_s=timeout_s, what=f"in-sync replicas {sorted(isr)} of topic {topic}")
+    return wait_until(poll, timeout_s=timeout_s, what=f"in-sync replicas {sorted(isr)} of topic {topic}")

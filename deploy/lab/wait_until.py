@@ -1,4 +1,4 @@
-"""Waiting with an end: every wait of the lab is bounded and says what it waited for."""
+"""Bounded waiting: every wait of the lab has a timeout and names what it waited for."""
 
 import time
 from collections.abc import Callable
@@ -8,25 +8,25 @@ from deploy.lab.lab_errors import LabError
 
 T = TypeVar("T")
 
-PAUSE_S = 0.1
+POLL_INTERVAL_S = 0.1
 
 
-def until(look: Callable[[], T | None], *, timeout_s: float, what: str) -> T:
-    """Looks again and again until something is seen, and returns it.
+def wait_until(poll: Callable[[], T | None], *, timeout_s: float, what: str) -> T:
+    """Calls `poll` every 0.1 s until it returns a result, and returns the result.
 
     Args:
-        look: what is seen, or None (or False) while it is not there yet.
-        timeout_s: how long to go on looking, seconds.
-        what: the sentence's subject when it never comes, such as `a leader among the controllers`.
+        poll: returns the result, or None or False while there is none yet.
+        timeout_s: seconds after which waiting ends.
+        what: names the result in the error message, such as `a leader among the controllers`.
 
     Raises:
-        LabError: it was not there in time.
+        LabError: there was no result in time.
     """
     deadline = time.monotonic() + timeout_s
     while True:
-        seen = look()
-        if seen is not None and seen is not False:
-            return seen
+        result = poll()
+        if result is not None and result is not False:
+            return result
         if time.monotonic() >= deadline:
-            raise LabError(f"waited {timeout_s:g} s in vain for {what}")
-        time.sleep(PAUSE_S)
+            raise LabError(f"timed out after {timeout_s:g} s waiting for {what}")
+        time.sleep(POLL_INTERVAL_S)

@@ -67,7 +67,7 @@ def run_printed_commands(context: ScenarioContext, alerts: Sequence[AlertLine]) 
 def elect_uncleanly(context: ScenarioContext) -> None:
     """Two topics with two replicas: the replica with all records stops, the other one is elected uncleanly."""
     context.say(f"topics {' and '.join(TOPICS)}: one broker lags, the other stops, and an unclean election follows")
-    context.lab.strand_recovering(*TOPICS)
+    context.lab.leave_partitions_recovering(*TOPICS)
 
 
 def restart_brokers(context: ScenarioContext, alerts: Sequence[AlertLine]) -> None:

@@ -26,6 +26,7 @@ from tests.job.elections import rules_expected_by_elections
 from tests.job.job_state import cluster_metrics, scrape, wait_until_delivered, wait_until_resolved
 from tests.job.process_output import files_in
 from tests.job.prometheus import running_prometheus
+from tests.kafka.lab_helpers import start_new_controller
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -145,7 +146,7 @@ def test_paused_majority_fires_no_leader_and_resolves(lab: Lab, job: JobProcess)
 
 def test_printed_commands_promote_an_observer_controller(lab: Lab, job: JobProcess) -> None:
     since = len(job.alerts())
-    node = lab.new_controller()
+    node = start_new_controller(lab)
 
     alert = job.wait_for("observer-could-be-voter", subject=str(node), since=since, within_s=180)
     for line in alert.remedy:

@@ -1,6 +1,6 @@
-"""What goes around Raft, done to real controllers: a majority restored from old copies, a voter set that is forced.
+"""Faults that bypass Raft, on real controllers: a majority restored from old copies, a forced voter set.
 
-Three controllers, and each scene leaves another quorum behind for the next: they are told in this order.
+Three controllers. Each test starts with the quorum that the test before left: their order matters.
 """
 
 import base64
@@ -19,15 +19,16 @@ from deploy.lab.node import Node
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import GathererRun
+from tests.kafka.lab_helpers import start_new_controller
 from tests.kafka.monitored_cluster import monitor_cluster, monitored_cluster_of
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, tagged, text, uvarint
 
 pytestmark = pytest.mark.lab
-VOTERS = 6
-"""VotersRecord's control type."""
-LACKED = 20
-"""Committed records that the copies lack. A new leader writes its first ones at once and then two a second, so for
-some seconds each poll shows that its high watermark is lower."""
+VOTERS_RECORD = 6
+"""The control record type of VotersRecord."""
+LOST_RECORDS = 20
+"""Committed records that are not in the copies. A new leader appends its first records at once and then two a second:
+for some seconds each poll shows a lower high watermark."""
 
 
 @pytest.fixture(scope="module")
@@ -40,30 +41,30 @@ def test_a_majority_is_restored_from_old_copies(lab: Lab, tmp_path: Path) -> Non
     restored = [node for node in lab.controllers if node != before.leader_id]
 
     with monitor_cluster(lab, tmp_path) as monitor:
-        polls_alone = monitored_cluster_of(lab, monitor.gatherer, frozenset({ObservationKind.QUORUM}))
+        polls_only = monitored_cluster_of(lab, monitor.gatherer, frozenset({ObservationKind.QUORUM}))
         monitor.start_scenario({})
-        polls_alone.start_scenario({"raft-invariant-broken.hold": 1})
+        polls_only.start_scenario({"raft-invariant-broken.hold": 1})
         for node in restored:
-            # While it runs: a file that is being replaced may be gone before it is copied.
+            # The controller is running: a file that it replaces may be deleted before it is copied.
             shutil.copytree(lab.node(node).data, tmp_path / str(node), ignore=shutil.ignore_patterns("*.tmp", "*.part"))
         copied = lab.await_state(lambda state: state.high_watermark >= 0, what="a leader").high_watermark
-        eventually(lambda: has_read(monitor.gatherer, copied + LACKED), within_s=30)
+        eventually(lambda: has_read(monitor.gatherer, copied + LOST_RECORDS), within_s=30)
         lab.kill(*lab.controllers)
         for node in restored:
             shutil.rmtree(lab.node(node).data)
             shutil.copytree(tmp_path / str(node), lab.node(node).data)
         lab.start(*restored)
         lost = monitor.wait_for("committed-metadata-lost")
-        broken = polls_alone.wait_for("raft-invariant-broken")
+        broken = polls_only.wait_for("raft-invariant-broken")
 
     assert lost.severity == broken.severity == "critical"
     last = lost.evidence["last_committed_offset"]
     assert f"offset {last} of epoch {before.leader_epoch} was committed" in lost.summary
     assert broken.subject == "high-watermark-back"
-    assert monitor.rules == {"committed-metadata-lost"}, "the loss explains what Raft rules out"
+    assert monitor.rules == {"committed-metadata-lost"}, "the loss inhibits raft-invariant-broken"
 
 
-def test_a_voter_set_is_forced_and_news_for_a_while(lab: Lab, tmp_path: Path) -> None:
+def test_forced_voter_set_fires_for_a_limited_time(lab: Lab, tmp_path: Path) -> None:
     leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
     keys = {node: f"{node}-{lab.node(node).directory_id}" for node in lab.controllers}
 
@@ -73,7 +74,7 @@ def test_a_voter_set_is_forced_and_news_for_a_while(lab: Lab, tmp_path: Path) ->
         force_voters(lab.node(leader), [lab.node(leader)])
         lab.start(leader)
         fired = monitor.wait_for("forced-reconfiguration")
-        monitor.set_thresholds({"forced-reconfiguration.told_for": 5})
+        monitor.set_thresholds({"forced-reconfiguration.keep_firing_for": 5})
         monitor.wait_for("forced-reconfiguration", "resolved")
 
     assert fired.severity == "info"
@@ -83,28 +84,28 @@ def test_a_voter_set_is_forced_and_news_for_a_while(lab: Lab, tmp_path: Path) ->
     assert monitor.rules == {"forced-reconfiguration"}
 
 
-def test_who_was_forced_out_stays_registered(lab: Lab, tmp_path: Path) -> None:
+def test_removed_controller_stays_registered(lab: Lab, tmp_path: Path) -> None:
     leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
-    back, gone = (node for node in lab.controllers if node != leader)
+    returning, stopped = (node for node in lab.controllers if node != leader)
 
     with monitor_cluster(lab, tmp_path) as monitor:
-        # This monitor has never seen them fetch; one that did waits for 300 s after their last fetch.
+        # This monitor has not observed their fetches; after an observed fetch the rule waits 300 s.
         monitor.start_scenario({"ghost-registration.hold": 1})
-        fired = monitor.wait_for("ghost-registration", subject=f"controller {back}")
-        lab.wipe_disk(back)
-        lab.start(back)
-        monitor.wait_for("ghost-registration", "resolved", subject=f"controller {back}")
-        monitor.wait_for("ghost-registration", subject=f"controller {gone}")
+        fired = monitor.wait_for("ghost-registration", subject=f"controller {returning}")
+        lab.wipe_disk(returning)
+        lab.start(returning)
+        monitor.wait_for("ghost-registration", "resolved", subject=f"controller {returning}")
+        monitor.wait_for("ghost-registration", subject=f"controller {stopped}")
 
     assert fired.severity == "info"
-    assert fired.evidence["registered_endpoints"] == [lab.node(back).endpoint]
-    assert monitor.rules == {"ghost-registration", "forced-reconfiguration"}, "what was forced is news for an hour"
+    assert fired.evidence["registered_endpoints"] == [lab.node(returning).endpoint]
+    assert monitor.rules == {"ghost-registration", "forced-reconfiguration"}, "forced-reconfiguration fires for an hour"
 
 
 @pytest.mark.long
 @pytest.mark.timeout(480)
-def test_a_controller_that_observed_and_was_switched_off(lab: Lab, tmp_path: Path) -> None:
-    node = lab.new_controller()
+def test_stopped_observer_becomes_a_ghost_registration(lab: Lab, tmp_path: Path) -> None:
+    node = start_new_controller(lab)
 
     with monitor_cluster(lab, tmp_path) as monitor:
         monitor.start_scenario({"ghost-registration.hold": 1})
@@ -117,7 +118,7 @@ def test_a_controller_that_observed_and_was_switched_off(lab: Lab, tmp_path: Pat
 
 
 def has_read(gatherer: GathererRun, offset: int) -> bool:
-    """Whether the log was read beyond this offset, and a poll told that it is committed."""
+    """Whether the gatherer read the log beyond this offset and a poll had a higher high watermark."""
     polls = [
         poll.high_watermark or 0 for poll in gatherer.events(ObservationKind.QUORUM) if isinstance(poll, QuorumPolled)
     ]
@@ -126,22 +127,22 @@ def has_read(gatherer: GathererRun, offset: int) -> bool:
 
 
 def force_voters(node: Node, voters: Sequence[Node]) -> None:
-    """Writes a VotersRecord behind the end of a stopped controller's log, as no tool of Kafka's does."""
+    """Appends a VotersRecord to the log of a stopped controller; no tool of Kafka does that."""
     segment = max(node.metadata_log.glob("*.log"))
     *_, last = (each for each in scan(segment.read_bytes()) if isinstance(each, RecordBatch))
     value = (0).to_bytes(2, "big") + uvarint(len(voters) + 1) + b"".join(map(voter, voters)) + tagged()
-    forged = batch(
-        [control(VOTERS, value)],
+    appended = batch(
+        [control(VOTERS_RECORD, value)],
         base_offset=last.last_offset + 1,
         epoch=last.leader_epoch,
         timestamp=int(time.time() * 1000),
     )
     with segment.open("ab") as log:
-        log.write(forged)
+        log.write(appended)
 
 
 def voter(node: Node) -> bytes:
-    """One voter of a VotersRecord: its id, directory id, endpoint, and that it supports kraft.version 0 and 1."""
+    """Returns one voter of a VotersRecord: id, directory id, endpoint, supported kraft.version 0 to 1."""
     assert node.controller_port is not None
     endpoint = text("CONTROLLER") + text(node.host) + node.controller_port.to_bytes(2, "big") + tagged()
     supports = (0).to_bytes(2, "big") + (1).to_bytes(2, "big") + tagged()

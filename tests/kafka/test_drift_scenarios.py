@@ -1,6 +1,6 @@
-"""Rules that need a quorum of their own: a mixture of versions, a log without snapshots, a controller cut off.
+"""Rules that need a special quorum: nodes of two versions, a log without snapshots, an isolated controller.
 
-Three controllers and two brokers of Kafka 4.2 that take no snapshots; every node is upgraded on the way.
+Three controllers and two brokers of Kafka 4.2 without snapshots; the first test upgrades every node.
 """
 
 import json
@@ -15,24 +15,24 @@ from tests.kafka.monitored_cluster import MonitoredCluster, monitored_cluster_of
 
 pytestmark = pytest.mark.lab
 OLD, NEW = "4.2.1", "4.3.1"
-INTERVAL = "metadata.log.max.snapshot.interval.ms"
-PATIENT = dict.fromkeys(("controller.quorum.fetch.timeout.ms", "controller.quorum.request.timeout.ms"), "8000")
-"""While no name resolves, controllers that give each other up do not find each other again: by Kafka's defaults they
-do when the machine stands still for two seconds."""
+SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
+LONG_TIMEOUTS = dict.fromkeys(("controller.quorum.fetch.timeout.ms", "controller.quorum.request.timeout.ms"), "8000")
+"""While no name resolves, a controller that closes a connection cannot open it again. With Kafka's defaults controllers
+close their connections when the machine stalls for two seconds."""
 
 
 @pytest.fixture(scope="module")
 def lab(shared_lab: MakeLab) -> Lab:
-    properties = {INTERVAL: "0", "broker.session.timeout.ms": "6000", **PATIENT}
+    properties = {SNAPSHOT_INTERVAL: "0", "broker.session.timeout.ms": "6000", **LONG_TIMEOUTS}
     return shared_lab(controllers=3, brokers=2, version=OLD, named=True, properties=properties)
 
 
 @pytest.fixture(scope="module")
 def monitor(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitoredCluster]:
-    # The monitor's own names: it goes on seeing controllers that cannot find each other.
+    # The monitor resolves the names itself: it observes controllers that cannot resolve each other.
     names = {endpoint.rpartition(":")[0]: "127.0.0.1" for endpoint in lab.bootstrap}
     cluster = cluster_of(lab, resolve=names, view_interval_ms=2_000)
-    with run_gatherer(tmp_path_factory.mktemp("watch"), cluster) as gatherer:
+    with run_gatherer(tmp_path_factory.mktemp("journal"), cluster) as gatherer:
         yield monitored_cluster_of(lab, gatherer)
 
 
@@ -41,13 +41,13 @@ def leader_of(lab: Lab) -> int:
 
 
 def upgrade(lab: Lab, node: int) -> None:
-    """Restarted with the new version, and with snapshots every two seconds."""
+    """Restarts the node with the new version and a snapshot every two seconds."""
     lab.stop(node)
     file = lab.node(node).properties_file
-    file.write_text(file.read_text().replace(f"{INTERVAL}=0", f"{INTERVAL}=2000"))
+    file.write_text(file.read_text().replace(f"{SNAPSHOT_INTERVAL}=0", f"{SNAPSHOT_INTERVAL}=2000"))
     lab.node(node).version = NEW
     lab.start(node)
-    lab.await_state(lambda state: all(one.log_end_offset > 0 for one in state.voters), what="every voter fetching")
+    lab.await_state(lambda state: all(one.log_end_offset > 0 for one in state.voters), what="every voter to fetch")
 
 
 @pytest.mark.long
@@ -56,43 +56,43 @@ def test_nodes_of_two_versions_and_a_log_without_snapshots(lab: Lab, monitor: Mo
     leader = leader_of(lab)
     first, *others = [*(node for node in lab.controllers if node != leader), *lab.brokers, leader]
 
-    stale = monitor.wait_for("snapshot-stale")
+    no_snapshot = monitor.wait_for("snapshot-stale")
     upgrade(lab, first)
-    mixed = monitor.wait_for("version-drift", subject="nodes")
+    two_versions = monitor.wait_for("version-drift", subject="nodes")
     for node in others:
         upgrade(lab, node)
     monitor.wait_for("version-drift", "resolved", subject="nodes")
     monitor.wait_for("snapshot-stale", "resolved")
 
-    assert (stale.severity, stale.evidence["leader"], stale.evidence["snapshot_end_offset"]) == (
+    assert (no_snapshot.severity, no_snapshot.evidence["leader"], no_snapshot.evidence["snapshot_end_offset"]) == (
         "warning",
         leader,
         None,
     )
-    assert mixed.severity == "warning"
-    assert "up to 29, 1 other node up to 30" in mixed.summary
+    assert two_versions.severity == "warning"
+    assert "up to 29, 1 other node up to 30" in two_versions.summary
     assert monitor.rules == {"version-drift", "snapshot-stale"}
 
 
 @pytest.mark.long
-def test_a_level_that_was_left_behind_is_finalized_by_the_printed_command(lab: Lab, monitor: MonitoredCluster) -> None:
+def test_printed_command_finalizes_the_feature_level(lab: Lab, monitor: MonitoredCluster) -> None:
     monitor.start_scenario({"version-drift.hold": 1, "version-drift.finalize": 1})
 
-    behind = monitor.wait_for("version-drift", subject="metadata.version")
-    for line in behind.remedy:
+    alert = monitor.wait_for("version-drift", subject="metadata.version")
+    for line in alert.remedy:
         lab.run_remedy(line)
     monitor.wait_for("version-drift", "resolved", subject="metadata.version")
 
-    assert behind.severity == "info"
-    assert (behind.evidence["finalized_level"], behind.evidence["level_all_nodes_support"]) == (29, 30)
+    assert alert.severity == "info"
+    assert (alert.evidence["finalized_level"], alert.evidence["level_all_nodes_support"]) == (29, 30)
     assert monitor.machine.quorum().metadata_version == 30
 
 
-def test_a_controller_that_hears_none_of_the_others(lab: Lab, monitor: MonitoredCluster) -> None:
-    """It comes back after an election, while no name resolves: it dials nobody, nobody dials it, and it answers us.
+def test_isolated_controller_reports_an_old_epoch(lab: Lab, monitor: MonitoredCluster) -> None:
+    """A controller restarts after an election while no name resolves: no connection among the controllers, only ours.
 
-    In the epoch that it knew it would look as if it followed: Kafka keeps the leader in quorum-state, and asks for
-    votes without a new epoch (KIP-996).
+    Without an election it would report the present leader: Kafka reads the leader from quorum-state, and a pre-vote
+    needs no new epoch (KIP-996).
     """
     monitor.start_scenario({"views-disagree.hold": 1})
     leader = leader_of(lab)
@@ -100,39 +100,39 @@ def test_a_controller_that_hears_none_of_the_others(lab: Lab, monitor: Monitored
     names = [endpoint.rpartition(":")[0] for endpoint in lab.bootstrap]
 
     lab.stop(node)
-    # What it knew when it went: its quorum-state is what it comes back with.
-    known = json.loads((lab.node(node).metadata_log / "quorum-state").read_text())["leaderEpoch"]
-    # Before anybody looks for it: nobody that leads later is to have its address.
+    # The controller restarts with the epoch in its quorum-state.
+    old_epoch = json.loads((lab.node(node).metadata_log / "quorum-state").read_text())["leaderEpoch"]
+    # Now, before another controller resolves the name: the next leader must not have its address.
     lab.names.drop(lab.node(node).endpoint.rpartition(":")[0])
-    before = lab.await_state(lambda state: state.leader_id != node, what="who leads the two that are left")
+    before = lab.await_state(lambda state: state.leader_id != node, what="a leader of the two remaining controllers")
     lab.stop(before.leader_id)
     lab.start(before.leader_id)
-    # A leader answers before anybody fetches from it, for which its name is needed; to commit it takes both.
+    # A leader answers before its follower has resolved its name and fetches; a commit needs both.
     now = lab.await_state(
         lambda state: state.leader_epoch > before.leader_epoch and state.high_watermark >= 0,
-        what="another epoch, in which something is committed",
+        what="a new epoch with a committed record",
     )
     lab.names.drop(*names)
     lab.start(node)
-    apart = monitor.wait_for("views-disagree", subject=f"controller {node}", within_s=75)
+    alert = monitor.wait_for("views-disagree", subject=f"controller {node}", within_s=75)
     lab.names.add(*names)
     monitor.wait_for("views-disagree", "resolved", subject=f"controller {node}")
 
-    assert apart.severity == "warning"
-    assert (apart.evidence["leader"], apart.evidence["leader_epoch"]) == (now.leader_id, now.leader_epoch)
-    assert apart.evidence["epoch_it_reports"] == known
+    assert alert.severity == "warning"
+    assert (alert.evidence["leader"], alert.evidence["leader_epoch"]) == (now.leader_id, now.leader_epoch)
+    assert alert.evidence["epoch_it_reports"] == old_epoch
     assert monitor.rules == {"views-disagree"}
 
 
 @pytest.mark.long
-def test_an_unclean_election_is_news_and_resolves_by_itself(lab: Lab, monitor: MonitoredCluster) -> None:
-    monitor.start_scenario({"unclean-election.told_for": 15})
+def test_unclean_election_fires_and_resolves_by_itself(lab: Lab, monitor: MonitoredCluster) -> None:
+    monitor.start_scenario({"unclean-election.keep_firing_for": 15})
 
-    stranded = lab.strand_recovering("orders", partitions=2)
-    news = monitor.wait_for("unclean-election", subject="topic orders")
+    unclean = lab.leave_partitions_recovering("orders", partitions=2)
+    alert = monitor.wait_for("unclean-election", subject="topic orders")
     monitor.wait_for("unclean-election", "resolved", within_s=40)
 
-    assert news.severity == "info"
-    assert news.evidence["in_sync_before_and_not_elected"] == [stranded.dead]
-    assert news.evidence["elected"] == [stranded.leader]
+    assert alert.severity == "info"
+    assert alert.evidence["in_sync_before_and_not_elected"] == [unclean.killed_broker]
+    assert alert.evidence["elected"] == [unclean.leader]
     assert monitor.rules == {"unclean-election"}

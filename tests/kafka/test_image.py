@@ -168,7 +168,7 @@ def faulted_quorum(shared_lab: MakeLab) -> FaultedQuorum:
     admin.delete_topics(["gone"])["gone"].result(30)
     broker = ConfigResource(ResourceType.BROKER, str(quorum.brokers[0]))
     settings = admin.describe_configs([broker])[broker].result(30)
-    quorum.strand_recovering("orders", partitions=2)
+    quorum.leave_partitions_recovering("orders", partitions=2)
     quorum.stop(*quorum.controllers)
     quorum.start(*quorum.controllers)
     # It accepts connections before it leads. Wait until its second election is on disk, because it is killed next.
@@ -242,7 +242,7 @@ def test_a_failed_raft_request_and_its_retry_take_less_than_the_thresholds(
     assert timers["controller.quorum.election.timeout.ms"] == ELECTION_TIMEOUT_MS
     assert timers["controller.quorum.election.backoff.max.ms"] == BACKOFF_MAX_MS
     assert DEFAULTS["no-leader"].ms("hold") > request_ms + retry_ms
-    assert DEFAULTS["stale-voter-endpoint"].ms("silent") > FETCH_TIMEOUT_MS + request_ms + retry_ms
+    assert DEFAULTS["stale-voter-endpoint"].ms("fetch_age") > FETCH_TIMEOUT_MS + request_ms + retry_ms
 
 
 @pytest.mark.lab

@@ -1,4 +1,4 @@
-"""The lab does what it says, on a real quorum. Other tests here believe it."""
+"""The lab on a real quorum: the other tests of this folder rely on it."""
 
 import json
 import os
@@ -11,11 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from connectors.metadata.dump_log import Transcribed, transcript
+from connectors.metadata.dump_log import DumpedRecord, dump_records
 from deploy.lab.lab import Lab
 from deploy.lab.lab_errors import LabError
 from deploy.lab.persistent_quorum import down, up
 from tests.eventually import eventually
+from tests.kafka.lab_helpers import start_new_controller
 from tests.kafka.voter_requests import (
     DUPLICATE_VOTER,
     INCONSISTENT_CLUSTER_ID,
@@ -35,7 +36,7 @@ QUICK = {"broker.session.timeout.ms": "3000"}
 
 @pytest.fixture(scope="module")
 def quorum(shared_lab: MakeLab) -> Lab:
-    """Three controllers and two brokers, named, shared: each test leaves it healthy, with three voters."""
+    """Starts three named controllers and two brokers; each test leaves the quorum healthy, with three voters."""
     return shared_lab(controllers=3, brokers=2, named=True, properties=QUICK)
 
 
@@ -62,15 +63,15 @@ def await_caught_up(lab: Lab, voter: int) -> None:
 
 
 @pytest.mark.kip("A055")
-def test_who_voted_for_a_leader_is_a_majority_and_stands_in_its_first_record(quorum: Lab) -> None:
+def test_first_record_of_a_leader_has_a_majority_of_granting_voters(quorum: Lab) -> None:
     follower = quorum.node(follower_of(quorum))
-    # One that fetches for the first time has nothing yet.
+    # A new follower has no records yet.
     await_caught_up(quorum, follower.id)
     records = [
         entry.data
         for path in sorted(follower.metadata_log.glob("*.log"))
-        for entry in transcript(path.read_bytes())
-        if isinstance(entry, Transcribed) and entry.data and "grantingVoters" in entry.data
+        for entry in dump_records(path.read_bytes())
+        if isinstance(entry, DumpedRecord) and entry.data and "grantingVoters" in entry.data
     ]
 
     assert records
@@ -81,9 +82,11 @@ def test_who_voted_for_a_leader_is_a_majority_and_stands_in_its_first_record(quo
 
 
 @pytest.mark.kip("A098")
-def test_kafkas_own_tool_and_the_lab_agree_about_a_healthy_quorum(quorum: Lab) -> None:
+def test_lab_reports_the_same_state_as_kafkas_tool(quorum: Lab) -> None:
     status, rows = quorum.describe_status(), quorum.describe_replication()
-    state = quorum.await_state(lambda state: state.leader_id == int(status["LeaderId"]), what="the leader that is told")
+    state = quorum.await_state(
+        lambda state: state.leader_id == int(status["LeaderId"]), what="the leader that the tool reports"
+    )
 
     assert status["ClusterId"] == quorum.cluster_id
     voters = {voter["id"]: voter for voter in json.loads(status["CurrentVoters"])}
@@ -97,7 +100,7 @@ def test_kafkas_own_tool_and_the_lab_agree_about_a_healthy_quorum(quorum: Lab) -
     )
 
 
-def test_a_killed_leader_is_followed_by_another_and_comes_back(quorum: Lab) -> None:
+def test_another_leader_is_elected_after_the_leader_is_killed(quorum: Lab) -> None:
     old = leader_of(quorum)
     quorum.kill(old)
     assert quorum.node(old).pid is None
@@ -107,7 +110,7 @@ def test_a_killed_leader_is_followed_by_another_and_comes_back(quorum: Lab) -> N
     await_caught_up(quorum, old)
 
 
-def test_a_paused_majority_leads_nowhere_until_it_is_resumed(quorum: Lab) -> None:
+def test_quorum_with_a_paused_majority_has_no_leader_until_it_is_resumed(quorum: Lab) -> None:
     leader = leader_of(quorum)
     two = [leader, next(id_ for id_ in quorum.controllers if id_ != leader)]
     quorum.pause(*two)
@@ -115,13 +118,13 @@ def test_a_paused_majority_leads_nowhere_until_it_is_resumed(quorum: Lab) -> Non
 
     eventually(lambda: quorum.state is None, within_s=30)
     quorum.resume(*two)
-    quorum.await_state(lambda state: len(state.voters) == 3, what="the quorum again")
+    quorum.await_state(lambda state: len(state.voters) == 3, what="all voters after the pause")
 
 
-def test_a_moved_endpoint_reaches_the_voter_set(quorum: Lab) -> None:
+def test_moved_endpoint_is_written_to_the_voter_set(quorum: Lab) -> None:
     node = follower_of(quorum)
     before = quorum.node(node).endpoint
-    with pytest.raises(LabError, match=rf"^node {node} runs: stop it before its endpoint moves$"):
+    with pytest.raises(LabError, match=rf"^node {node} is running: stop it before its endpoint is moved$"):
         quorum.move_endpoint(node)
     quorum.stop(node)
     quorum.move_endpoint(node)
@@ -133,7 +136,7 @@ def test_a_moved_endpoint_reaches_the_voter_set(quorum: Lab) -> None:
     await_caught_up(quorum, node)
 
 
-def test_a_replaced_disk_is_mended_by_the_printed_lines(quorum: Lab) -> None:
+def test_replaced_disk_is_fixed_by_the_printed_commands(quorum: Lab) -> None:
     node = follower_of(quorum)
     old = quorum.node(node).directory_id
     quorum.stop(node)
@@ -145,12 +148,12 @@ def test_a_replaced_disk_is_mended_by_the_printed_lines(quorum: Lab) -> None:
         lambda state: (node, new) in {(one.id, one.directory_id) for one in state.observers}, what="the new directory"
     )
     assert (node, old) in {(one.id, one.directory_id) for one in state.voters}
-    at = f"--bootstrap-controller {quorum.node(leader_of(quorum)).endpoint}"
-    who = f"--controller-id {node} --controller-directory-id {old}"
+    bootstrap = f"--bootstrap-controller {quorum.node(leader_of(quorum)).endpoint}"
+    old_voter = f"--controller-id {node} --controller-directory-id {old}"
     for line in (
-        "# Remove the old directory first: Kafka allows one voter an id.",
-        f"kafka-metadata-quorum.sh {at} remove-controller {who}",
-        f"kafka-metadata-quorum.sh {at} --command-config $NODE_PROPERTIES add-controller",
+        "# Remove the old directory first: Kafka allows one voter for each id.",
+        f"kafka-metadata-quorum.sh {bootstrap} remove-controller {old_voter}",
+        f"kafka-metadata-quorum.sh {bootstrap} --command-config $NODE_PROPERTIES add-controller",
     ):
         quorum.run_remedy(line, node_properties=quorum.node(node).properties_file)
 
@@ -159,7 +162,7 @@ def test_a_replaced_disk_is_mended_by_the_printed_lines(quorum: Lab) -> None:
     )
 
 
-def test_a_remedy_that_kafka_refuses_says_why(quorum: Lab) -> None:
+def test_refused_command_raises_kafkas_error(quorum: Lab) -> None:
     node = follower_of(quorum)
     line = (
         f"kafka-metadata-quorum.sh --bootstrap-controller {quorum.node(leader_of(quorum)).endpoint} "
@@ -171,102 +174,104 @@ def test_a_remedy_that_kafka_refuses_says_why(quorum: Lab) -> None:
 
 
 @pytest.mark.kip("A020", "A066", "A068", "A072", "A073", "A074", "A078")
-def test_voter_changes_are_asked_of_the_leader_and_refused_with_kafkas_own_errors(quorum: Lab) -> None:
-    """The codes that shipped: those of the text never did. Who cannot be a voter yet is a time-out at once."""
-    us, stranger = quorum.cluster_id, "AAAAAAAAAAAAAAAAAAAAAQ"
+def test_invalid_voter_changes_are_refused_with_kafkas_error_codes(quorum: Lab) -> None:
+    """Kafka's real error codes differ from the KIP's. An unreachable new voter is an immediate time-out."""
+    cluster_id, unknown_directory = quorum.cluster_id, "AAAAAAAAAAAAAAAAAAAAAQ"
 
-    def refused() -> None:
+    def leader_and_follower_refuse() -> None:
         leader = leader_of(quorum)
         follower = quorum.node(next(id_ for id_ in quorum.controllers if id_ != leader))
         leads, follows = quorum.node(leader).controller_port, follower.controller_port
         assert leads
         assert follows
         known = (follower.id, follower.directory_id, follower.endpoint)
-        assert add_voter(leads, us, *known) == DUPLICATE_VOTER
-        assert add_voter(follows, us, *known) == NOT_LEADER
+        assert add_voter(leads, cluster_id, *known) == DUPLICATE_VOTER
+        assert add_voter(follows, cluster_id, *known) == NOT_LEADER
         assert add_voter(leads, "another-cluster", *known) == INCONSISTENT_CLUSTER_ID
-        assert add_voter(leads, us, 99, stranger, "127.0.0.1:1") == TIMED_OUT
-        assert remove_voter(leads, us, follower.id, stranger) == VOTER_NOT_FOUND
-        assert remove_voter(leads, us, 99, follower.directory_id) == VOTER_NOT_FOUND
-        assert remove_voter(follows, us, follower.id, stranger) == NOT_LEADER
+        assert add_voter(leads, cluster_id, 99, unknown_directory, "127.0.0.1:1") == TIMED_OUT
+        assert remove_voter(leads, cluster_id, follower.id, unknown_directory) == VOTER_NOT_FOUND
+        assert remove_voter(leads, cluster_id, 99, follower.directory_id) == VOTER_NOT_FOUND
+        assert remove_voter(follows, cluster_id, follower.id, unknown_directory) == NOT_LEADER
 
-    def handed_on() -> None:
-        # A broker hands it to the leader that it last found, and looks again only when it is told NOT_CONTROLLER, as
-        # these requests never are: one that has just started knows the leader of now.
+    def broker_forwards_to_the_leader() -> None:
+        # A broker forwards the request to its cached leader and refreshes the cache only on NOT_CONTROLLER, which these
+        # requests never return. A broker that has just started knows the current leader.
         follower, broker = quorum.node(follower_of(quorum)), quorum.node(quorum.brokers[0])
         quorum.kill(broker.id)
         quorum.start(broker.id)
         port, known = broker.broker_port, (follower.id, follower.directory_id, follower.endpoint)
         assert port
-        assert add_voter(port, us, *known) == DUPLICATE_VOTER, "the broker hands it to the leader"
-        assert remove_voter(port, us, follower.id, stranger) == VOTER_NOT_FOUND
+        assert add_voter(port, cluster_id, *known) == DUPLICATE_VOTER, "the broker forwards the request to the leader"
+        assert remove_voter(port, cluster_id, follower.id, unknown_directory) == VOTER_NOT_FOUND
 
-    # Whole, by who leads then: an election on the way makes one of them the answer of a leader that is none.
-    eventually(refused, within_s=20)
-    eventually(handed_on, within_s=60)
+    # Repeated as a whole: after an election during the requests, one of the responses is from a former leader.
+    eventually(leader_and_follower_refuse, within_s=20)
+    eventually(broker_forwards_to_the_leader, within_s=60)
 
     assert quorum.await_state(lambda state: True, what="a leader").voter_ids == {1, 2, 3}
 
 
 @pytest.mark.long
 @pytest.mark.kip("A002", "A065")
-def test_a_controller_starts_from_no_directory_without_meta_properties(quorum: Lab) -> None:
+def test_controller_does_not_start_without_meta_properties(quorum: Lab) -> None:
     node = quorum.node(follower_of(quorum))
     properties = node.data / "meta.properties"
-    named = dict(line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line)
-    assert named["version"] == "1"
-    assert named["node.id"] == str(node.id)
-    assert named["directory.id"] == node.directory_id
+    values = dict(line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line)
+    assert values["version"] == "1"
+    assert values["node.id"] == str(node.id)
+    assert values["directory.id"] == node.directory_id
     quorum.stop(node.id)
-    kept = properties.rename(properties.with_suffix(".kept"))
+    moved = properties.rename(properties.with_suffix(".moved"))
     with pytest.raises(LabError, match=r"meta\.properties"):
         quorum.start(node.id)
-    assert node.program
-    assert node.program.wait(60)
-    kept.rename(properties)
+    assert node.process
+    assert node.process.wait(60)
+    moved.rename(properties)
 
     quorum.start(node.id)
     await_caught_up(quorum, node.id)
 
 
-def test_a_further_controller_becomes_a_voter_and_is_removed_again(quorum: Lab) -> None:
-    waiting = quorum.new_controller()
+def test_new_controller_is_added_as_a_voter_and_removed(quorum: Lab) -> None:
+    observer_id = start_new_controller(quorum)
     state = quorum.await_state(lambda state: True, what="a leader")
-    assert waiting not in state.voter_ids
-    assert waiting in {observer.id for observer in state.observers}
+    assert observer_id not in state.voter_ids
+    assert observer_id in {observer.id for observer in state.observers}
 
-    quorum.add_controller(waiting)
-    assert quorum.await_state(lambda state: True, what="a leader").voter_ids == {1, 2, 3, waiting}
+    quorum.add_controller(observer_id)
+    assert quorum.await_state(lambda state: True, what="a leader").voter_ids == {1, 2, 3, observer_id}
 
-    quorum.remove_controller(waiting)
+    quorum.remove_controller(observer_id)
     assert quorum.await_state(lambda state: True, what="a leader").voter_ids == {1, 2, 3}
-    quorum.stop(waiting)
+    quorum.stop(observer_id)
 
 
-def test_names_that_vanish_hurt_only_who_asks_again_and_a_rename_reaches_the_voter_set(quorum: Lab) -> None:
+def test_dropped_names_affect_only_new_connections_and_a_rename_is_written_to_the_voter_set(quorum: Lab) -> None:
     node = follower_of(quorum)
     old, new = quorum.node(node).host, f"c{node}-new.kraftwatch.invalid"
-    everybody = [quorum.node(id_).host for id_ in quorum.controllers]
+    hosts = [quorum.node(id_).host for id_ in quorum.controllers]
 
-    def only_who_asks_again_is_hurt() -> None:
-        # After an attempt in vain they are to have found each other again.
+    def only_new_connections_fail() -> None:
+        # After a failed attempt, the voters must be connected again.
         for voter in (1, 2, 3):
             await_caught_up(quorum, voter)
-        quorum.names.drop(*everybody)
+        quorum.names.drop(*hosts)
         try:
-            # Who asks now is told that there is no such name ...
+            # A new client cannot resolve the names ...
             with pytest.raises(LabError, match=r"^kafka-metadata-quorum .* failed"):
                 quorum.describe_status()
-            # ... while who stands connected goes on: the high watermark moves.
+            # ... but the voters stay connected: the high watermark advances.
             before = quorum.await_state(lambda state: True, what="a leader", timeout_s=15).high_watermark
-            quorum.await_state(lambda state: state.high_watermark > before + 4, what="it to move on", timeout_s=15)
+            quorum.await_state(
+                lambda state: state.high_watermark > before + 4, what="a higher high watermark", timeout_s=15
+            )
         except LabError as error:
-            # Where the machine stands still for two seconds, they give their connections up, and have to ask again.
+            # If the machine stalls for two seconds, the voters close their connections and resolve the names again.
             raise AssertionError(str(error)) from error
         finally:
-            quorum.names.add(*everybody)
+            quorum.names.add(*hosts)
 
-    eventually(only_who_asks_again_is_hurt, within_s=60, every_s=5)
+    eventually(only_new_connections_fail, within_s=60, every_s=5)
     quorum.names.add(new)
     quorum.stop(node)
     quorum.rename(node, new)
@@ -279,24 +284,24 @@ def test_names_that_vanish_hurt_only_who_asks_again_and_a_rename_reaches_the_vot
     assert quorum.node(node).endpoint.startswith(f"{new}:")
 
 
-def test_stranded_partitions_are_recovering_in_the_log_and_heal_when_the_dead_broker_returns(quorum: Lab) -> None:
-    stranded = quorum.strand_recovering("orders", "payments", partitions=2)
-    assert not quorum.node(stranded.dead).running
+def test_unclean_partitions_are_recovering_until_the_killed_broker_starts(quorum: Lab) -> None:
+    unclean = quorum.leave_partitions_recovering("orders", "payments", partitions=2)
+    assert not quorum.node(unclean.killed_broker).running
 
-    recovering = [change for change in changes_of(quorum) if change.get("leaderRecoveryState") == 1]
+    recovering = [change for change in partition_changes(quorum) if change.get("leaderRecoveryState") == 1]
     assert len(recovering) == 4
-    assert all(change["isr"] == [stranded.leader] == [change["leader"]] for change in recovering)
+    assert all(change["isr"] == [unclean.leader] == [change["leader"]] for change in recovering)
 
-    quorum.start(stranded.dead)
+    quorum.start(unclean.killed_broker)
     eventually(
-        lambda: sum(change.get("leaderRecoveryState") == 0 for change in changes_of(quorum)) == 4,
+        lambda: sum(change.get("leaderRecoveryState") == 0 for change in partition_changes(quorum)) == 4,
         within_s=60,
         every_s=1.0,
     )
 
 
-def changes_of(lab: Lab) -> list[dict[str, object]]:
-    """The data of every PartitionChangeRecord, as Kafka's own tool decodes them."""
+def partition_changes(lab: Lab) -> list[dict[str, object]]:
+    """Returns the data of every PartitionChangeRecord, as decoded by Kafka's tool."""
     payloads = (line.partition("payload: ")[2] for line in lab.dump_log(leader_of(lab)).splitlines())
     records = [json.loads(payload) for payload in payloads if payload.startswith("{")]
     return [record["data"] for record in records if record["type"] == "PARTITION_CHANGE_RECORD"]
@@ -312,17 +317,17 @@ def test_combined_nodes_are_voters_and_brokers(lab: MakeLab) -> None:
     assert leader_of(pair) == 1
 
 
-def test_a_node_that_cannot_start_is_told_with_the_end_of_its_log_and_leaves_nothing_running(
+def test_error_of_a_failed_start_has_the_end_of_the_log_and_no_process_remains(
     kafka_jars: Path, tmp_path: Path
 ) -> None:
     broken = Lab(tmp_path / "lab", controllers=1, brokers=0, properties={"num.io.threads": "none"})
 
     with pytest.raises(LabError, match=r"num\.io\.threads"), broken:
-        pytest.fail("it must not come up")
-    assert nodes_in(tmp_path) == []
+        pytest.fail("the quorum must not start")
+    assert pids_in(tmp_path) == []
 
 
-MAKER = """
+STARTER = """
 import sys
 from pathlib import Path
 from deploy.lab.persistent_quorum import up
@@ -340,7 +345,7 @@ with Lab(Path(sys.argv[1]), controllers=1, brokers=1) as lab:
 """
 
 
-def test_no_node_outlives_an_owner_that_is_killed(kafka_jars: Path, tmp_path: Path) -> None:
+def test_nodes_end_when_their_owner_is_killed(kafka_jars: Path, tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", OWNER, str(tmp_path / "lab")], stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as owner:
@@ -352,26 +357,26 @@ def test_no_node_outlives_an_owner_that_is_killed(kafka_jars: Path, tmp_path: Pa
         os.killpg(owner.pid, signal.SIGKILL)
 
     eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids), within_s=10)
-    eventually(lambda: nodes_in(tmp_path) == [], within_s=10)
+    eventually(lambda: pids_in(tmp_path) == [], within_s=10)
 
 
-def test_a_standing_quorum_outlives_its_maker_and_is_taken_down(kafka_jars: Path, tmp_path: Path) -> None:
+def test_persistent_quorum_outlives_the_process_that_started_it(kafka_jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "lab"
-    subprocess.run([sys.executable, "-c", MAKER, str(folder)], check=True, timeout=300)
+    subprocess.run([sys.executable, "-c", STARTER, str(folder)], check=True, timeout=300)
     try:
-        told = json.loads((folder / "lab.json").read_text())
-        assert len(nodes_in(folder)) == 2
-        assert sorted(told["nodes"]) == ["1", "101"]
-        with pytest.raises(LabError, match=r"is up in .* already"):
+        state = json.loads((folder / "lab.json").read_text())
+        assert len(pids_in(folder)) == 2
+        assert sorted(state["nodes"]) == ["1", "101"]
+        with pytest.raises(LabError, match=r"^a lab is already running in "):
             up(folder)
     finally:
         assert down(folder) == 2
-    assert nodes_in(folder) == []
+    assert pids_in(folder) == []
     assert down(folder) == 0
 
 
-def nodes_in(folder: Path) -> list[int]:
-    """The pids of all processes, leashes included, that have anything of this folder on their command line."""
+def pids_in(folder: Path) -> list[int]:
+    """Returns the pids of all processes, guards included, whose command line contains this folder."""
     return [
         process.pid
         for process in psutil.process_iter(["cmdline"])

@@ -29,7 +29,7 @@ from tests.eventually import eventually
 from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 
 pytestmark = pytest.mark.lab
-SOON_SILENT = ("stale-voter-endpoint.silent=2", "failure-tolerance.silent=2")
+SOON_SILENT = ("stale-voter-endpoint.fetch_age=2", "failure-tolerance.fetch_age=2")
 
 
 @pytest.fixture(scope="module")

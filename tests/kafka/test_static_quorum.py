@@ -22,7 +22,7 @@ from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.kafka.version_table import VOTERS_IN_THE_LOG
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
-SHORT_SILENT = ("--set", "stale-voter-endpoint.silent=2", "--set", "failure-tolerance.silent=2")
+SHORT_SILENT = ("--set", "stale-voter-endpoint.fetch_age=2", "--set", "failure-tolerance.fetch_age=2")
 
 
 @pytest.fixture(scope="module")

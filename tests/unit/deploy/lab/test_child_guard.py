@@ -1,4 +1,4 @@
-"""The leash on ordinary programs; tests/kafka shows the same of a quorum."""
+"""Supervision of ordinary programs; tests/kafka/test_lab.py tests the same with a quorum."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.lab.child_process import Program, output_of, runs
+from deploy.lab.child_process import ChildProcess, command_output, is_running
 from deploy.lab.lab_errors import LabError
 from tests.eventually import eventually
 
@@ -18,79 +18,84 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 OWNER = """
 import sys, time
 from pathlib import Path
-from deploy.lab.child_process import Program
-program = Program(sys.argv[2:], log=Path(sys.argv[1]), mark="sleep", held=True)
-print(program.pid, program._leash.pid, flush=True)
+from deploy.lab.child_process import ChildProcess
+process = ChildProcess(sys.argv[2:], log=Path(sys.argv[1]), command_part="sleep", supervised=True)
+print(process.pid, process._guard.pid, flush=True)
 time.sleep(600)
 """
 
 
-def started_by_another(log: Path) -> tuple["subprocess.Popen[str]", int, int]:
+def start_owner(log: Path) -> tuple["subprocess.Popen[str]", int, int]:
+    """Starts a process that owns a child process; returns it, the child's pid and the guard's pid."""
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(log), *SLEEP], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
-    pid, leash = map(int, owner.stdout.readline().split())
+    pid, guard = map(int, owner.stdout.readline().split())
     owner.stdout.close()
-    return owner, pid, leash
+    return owner, pid, guard
 
 
-def test_a_program_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
-    owner, pid, leash = started_by_another(tmp_path / "log")
-    assert runs(pid, "sleep")
+def test_child_process_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
+    owner, pid, guard = start_owner(tmp_path / "log")
+    assert is_running(pid, "sleep")
     owner.kill()
     owner.wait()
 
-    eventually(lambda: not psutil.pid_exists(pid) and not psutil.pid_exists(leash), within_s=10)
+    eventually(lambda: not psutil.pid_exists(pid) and not psutil.pid_exists(guard), within_s=10)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
-def test_a_program_ends_when_the_leash_itself_is_killed(tmp_path: Path) -> None:
-    owner, pid, leash = started_by_another(tmp_path / "log")
-    os.kill(leash, signal.SIGKILL)
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a process when its parent ends")
+def test_child_process_ends_when_the_guard_is_killed(tmp_path: Path) -> None:
+    owner, pid, guard = start_owner(tmp_path / "log")
+    os.kill(guard, signal.SIGKILL)
 
-    eventually(lambda: not runs(pid, "sleep"), within_s=10)
+    eventually(lambda: not is_running(pid, "sleep"), within_s=10)
     owner.kill()
     owner.wait()
 
 
-def test_a_paused_program_is_alive_and_can_still_be_killed(tmp_path: Path) -> None:
-    program = Program(SLEEP, log=tmp_path / "log", mark="sleep", held=True)
-    program.signal(signal.SIGSTOP)
-    eventually(lambda: psutil.Process(program.pid).status() == psutil.STATUS_STOPPED, within_s=10)
-    assert program.alive
+def test_paused_child_process_is_alive_and_can_be_killed(tmp_path: Path) -> None:
+    process = ChildProcess(SLEEP, log=tmp_path / "log", command_part="sleep", supervised=True)
+    process.signal(signal.SIGSTOP)
+    eventually(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED, within_s=10)
+    assert process.alive
 
-    program.kill()
+    process.kill()
 
-    assert not program.alive
-    assert not psutil.pid_exists(program.pid)
-    program.kill()  # of what has ended already, without complaint
+    assert not process.alive
+    assert not psutil.pid_exists(process.pid)
+    process.kill()  # does nothing: the process has already ended
 
 
-def test_what_a_program_prints_goes_to_its_log(tmp_path: Path) -> None:
-    program = Program([sys.executable, "-c", "print('hello')"], log=tmp_path / "log", mark="hello", held=True)
+def test_output_is_written_to_the_log(tmp_path: Path) -> None:
+    process = ChildProcess(
+        [sys.executable, "-c", "print('hello')"], log=tmp_path / "log", command_part="hello", supervised=True
+    )
 
-    assert program.wait(60)
+    assert process.wait(60)
     assert (tmp_path / "log").read_text() == "hello\n"
 
 
-def test_a_detached_program_stays_until_it_is_killed(tmp_path: Path) -> None:
-    program = Program(SLEEP, log=tmp_path / "log", mark="time.sleep(600)", held=False)
-    assert program.alive
+def test_detached_child_process_runs_until_it_is_killed(tmp_path: Path) -> None:
+    process = ChildProcess(SLEEP, log=tmp_path / "log", command_part="time.sleep(600)", supervised=False)
+    assert process.alive
 
-    program.kill()
+    process.kill()
 
-    assert not program.alive
+    assert not process.alive
 
 
-def test_a_program_that_does_not_exist_is_named(tmp_path: Path) -> None:
+def test_unknown_program_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="could not start no-such-program"):
-        Program(["no-such-program"], log=tmp_path / "log", mark="x", held=True)
+        ChildProcess(["no-such-program"], log=tmp_path / "log", command_part="x", supervised=True)
 
 
-def test_a_command_that_fails_says_how_with_its_last_words() -> None:
+def test_error_of_a_failed_command_has_the_exit_code_and_last_lines() -> None:
     with pytest.raises(LabError, match=r"^the tool failed with exit code 3:\nout of coffee$"):
-        output_of([sys.executable, "-c", "print('out of coffee'); raise SystemExit(3)"], what="the tool", timeout_s=60)
+        command_output(
+            [sys.executable, "-c", "print('out of coffee'); raise SystemExit(3)"], what="the tool", timeout_s=60
+        )
 
 
-def test_a_command_that_does_not_end_is_ended() -> None:
+def test_command_is_killed_after_the_timeout() -> None:
     with pytest.raises(LabError, match=r"^the tool did not end within 0.2 s$"):
-        output_of(SLEEP, what="the tool", timeout_s=0.2)
+        command_output(SLEEP, what="the tool", timeout_s=0.2)

@@ -1,4 +1,4 @@
-"""A broker that waits for a leader that never was one: started once more, and no other."""
+"""A broker whose registration is stuck is restarted once; a broker that may still register is not."""
 
 from pathlib import Path
 from typing import Any
@@ -11,54 +11,54 @@ from deploy.lab.node import Node
 UNSENT = "INFO Unable to register the broker because the RPC got timed out before it could be sent. (org.apache…)\n"
 
 
-class Broker(Node):
-    """It answers from its second start on, and says in its log what it is given to say at the first."""
+class FakeBroker(Node):
+    """Accepts requests after its second start; the test writes its log."""
 
     starts = 0
 
     @property
     def running(self) -> bool:
-        """As far as this is about."""
+        """True: the process exists."""
         return True
 
-    def answers(self, dial: kafka_requests.Dial) -> bool:
-        """From the second start on."""
+    def accepts_requests(self, connect: kafka_requests.Connect) -> bool:
+        """True after the second start."""
         return self.starts > 1
 
-    def running_program(self) -> Any:
-        """Nothing."""
+    def running_process(self) -> Any:
+        """Returns this object, which has `kill`."""
         return self
 
     def kill(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
-    def launch(self, jvm: Any, *, held: bool) -> None:
-        """Counts."""
+    def launch(self, jvm: Any, *, supervised: bool) -> None:
+        """Counts the starts."""
         type(self).starts += 1
 
 
-def test_it_is_started_once_more(tmp_path: Path) -> None:
-    Broker.starts = 1
-    node = Broker(id=101, folder=tmp_path, controller_port=None, broker_port=9092)
+def test_broker_with_a_stuck_registration_is_restarted(tmp_path: Path) -> None:
+    FakeBroker.starts = 1
+    node = FakeBroker(id=101, folder=tmp_path, controller_port=None, broker_port=9092)
     node.log_file.parent.mkdir(parents=True, exist_ok=True)
     node.log_file.write_text("INFO begins\n" + 8 * UNSENT)
-    dial: Any = None
+    connect: Any = None
     jvm: Any = None
 
-    node.await_start(jvm, dial, held=True, timeout_s=5)
+    node.wait_for_start(jvm, connect, supervised=True, timeout_s=5)
 
-    assert Broker.starts == 2
+    assert FakeBroker.starts == 2
 
 
 @pytest.mark.parametrize("log", ["", 7 * UNSENT, 8 * UNSENT + "INFO registered\n"])
-def test_one_that_may_still_come_is_waited_for(tmp_path: Path, log: str) -> None:
-    Broker.starts = 1
-    node = Broker(id=101, folder=tmp_path, controller_port=None, broker_port=9092)
+def test_broker_that_may_still_register_is_not_restarted(tmp_path: Path, log: str) -> None:
+    FakeBroker.starts = 1
+    node = FakeBroker(id=101, folder=tmp_path, controller_port=None, broker_port=9092)
     node.log_file.parent.mkdir(parents=True, exist_ok=True)
     node.log_file.write_text(log)
-    dial: Any = None
+    connect: Any = None
     jvm: Any = None
 
-    with pytest.raises(Exception, match="in vain for node 101"):
-        node.await_start(jvm, dial, held=True, timeout_s=0.2)
-    assert Broker.starts == 1
+    with pytest.raises(Exception, match="waiting for node 101"):
+        node.wait_for_start(jvm, connect, supervised=True, timeout_s=0.2)
+    assert FakeBroker.starts == 1

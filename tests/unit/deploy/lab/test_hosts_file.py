@@ -1,10 +1,10 @@
 from pathlib import Path
 
-from deploy.lab.hosts_file import Names
+from deploy.lab.hosts_file import HostsFile
 
 
-def test_a_name_that_is_dropped_is_gone_from_the_file_and_comes_back_when_added(tmp_path: Path) -> None:
-    names = Names(tmp_path / "hosts")
+def test_dropped_name_is_removed_from_the_file_until_it_is_added_again(tmp_path: Path) -> None:
+    names = HostsFile(tmp_path / "hosts")
     names.add("c1.kraftwatch.invalid", "c2.kraftwatch.invalid")
     names.drop("c1.kraftwatch.invalid", "never.there")
 
@@ -16,8 +16,8 @@ def test_a_name_that_is_dropped_is_gone_from_the_file_and_comes_back_when_added(
     assert "127.0.0.1 c1.kraftwatch.invalid\n" in names.file.read_text()
 
 
-def test_the_file_is_replaced_whole_so_that_a_reader_never_sees_half_of_it(tmp_path: Path) -> None:
-    names = Names(tmp_path / "hosts")
+def test_file_is_replaced_atomically(tmp_path: Path) -> None:
+    names = HostsFile(tmp_path / "hosts")
     names.add("c1.kraftwatch.invalid")
     with names.file.open() as reader:
         names.drop("c1.kraftwatch.invalid")

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The image's door: Spark on Kubernetes asks for `driver` or `executor`, everybody else for a verb of kraftwatch.
+# The image's entry point. Spark on Kubernetes passes `driver` or `executor`; other arguments are a kraftwatch command.
 set -euo pipefail
 
 case "${1:-}" in
@@ -8,7 +8,7 @@ driver)
   exec spark-submit --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" --deploy-mode client "$@"
   ;;
 executor)
-  # Spark numbers the options that it wants its executors' Java to have: SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1 ...
+  # Spark passes the executors' Java options in numbered variables: SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1 ...
   mapfile -t options < <(printenv | grep '^SPARK_JAVA_OPT_' | sort -t_ -k4 -n | cut -d= -f2-)
   exec java "${options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
     -cp "${SPARK_CONF_DIR:-$SPARK_HOME/conf}:$SPARK_HOME/jars/*" \

@@ -1,7 +1,7 @@
-"""`spark-submit --master URL kraftwatch_job.py --config FILE`: `kraftwatch run` on the master that was submitted to.
+"""`spark-submit --master URL kraftwatch_job.py --config FILE`: `kraftwatch run` on the master of spark-submit.
 
-The Python of the driver has the wheel and deploy/requirements.txt, the executors' Python deploy/requirements.txt: our
-own packages travel with the job. See docs/operations.md.
+The driver's Python needs the wheel and deploy/requirements.txt; the executors' Python needs deploy/requirements.txt
+only, because the job ships kraftwatch's packages. See docs/operations.md.
 """
 
 import sys
@@ -11,7 +11,7 @@ from pyspark import SparkConf, SparkContext
 from streaming.cli import main
 
 if __name__ == "__main__":
-    # Without a word to Java first, the configuration below would be Python's own, and empty.
+    # This call connects to the JVM. Without it the SparkConf below would be a Python object without Spark's settings.
     SparkContext.setSystemProperty("spark.app.name", "kraftwatch")
     sys.argv[1:1] = ["run", "--master", SparkConf().get("spark.master", "local[2]")]
     main()

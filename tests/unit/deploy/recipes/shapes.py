@@ -1,7 +1,7 @@
-"""The shapes of what no schema in our dependencies describes, from the fields that their projects document.
+"""JSON schemas of formats for which no dependency has a schema, written from their projects' documentation.
 
 The Spark operator's API (sparkoperator.k8s.io/v1beta2), the Prometheus operator's PodMonitor, and the Compose
-specification, as far as our files use them: a key that is not here is refused.
+specification, as far as our files use them. Unknown keys are refused.
 """
 
 from typing import Any
@@ -14,16 +14,17 @@ TEXTS: Shape = {"type": "array", "items": TEXT, "minItems": 1}
 ANY_OBJECT: Shape = {"type": "object"}
 LABELS: Shape = {"type": "object", "additionalProperties": TEXT}
 MEMORY: Shape = {"type": "string", "pattern": "^[0-9]+[kmgt]$"}
-"""As Java's -Xmx spells it."""
+"""The format of Java's -Xmx."""
 QUANTITY: Shape = {"type": "string", "pattern": "^[0-9]+(m|[KMG]i?)?$"}
 
 
 def closed(required: list[str], /, **properties: Shape) -> Shape:
-    """An object that has these keys and no others."""
+    """Returns the schema of an object without other keys."""
     return {"type": "object", "additionalProperties": False, "required": required, "properties": properties}
 
 
-def listed(item: Shape) -> Shape:
+def list_of(item: Shape) -> Shape:
+    """Returns the schema of a list with at least one item."""
     return {"type": "array", "items": item, "minItems": 1}
 
 
@@ -36,7 +37,7 @@ _IDENTITY = closed(
     fsGroup=WHOLE,
     seccompProfile=closed(["type"], type={"enum": ["RuntimeDefault", "Localhost", "Unconfined"]}),
 )
-_LOCKED = closed(
+_RESTRICTED = closed(
     ["allowPrivilegeEscalation"],
     allowPrivilegeEscalation={"const": False},
     readOnlyRootFilesystem={"type": "boolean"},
@@ -53,9 +54,9 @@ _POD = {
     "javaOptions": TEXT,
     "serviceAccount": TEXT,
     "podSecurityContext": _IDENTITY,
-    "securityContext": _LOCKED,
-    "env": listed(closed(["name", "value"], name=TEXT, value=TEXT)),
-    "ports": listed(
+    "securityContext": _RESTRICTED,
+    "env": list_of(closed(["name", "value"], name=TEXT, value=TEXT)),
+    "ports": list_of(
         closed(
             ["name", "containerPort", "protocol"],
             name={"type": "string", "pattern": "^[a-z0-9-]{1,15}$"},
@@ -63,7 +64,7 @@ _POD = {
             protocol={"enum": ["TCP", "UDP"]},
         )
     ),
-    "volumeMounts": listed(
+    "volumeMounts": list_of(
         closed(["name", "mountPath"], name=TEXT, mountPath={"type": "string", "pattern": "^/"}, readOnly={})
     ),
 }
@@ -91,7 +92,7 @@ SPARK_APPLICATION = closed(
             onSubmissionFailureRetries=WHOLE,
             onSubmissionFailureRetryInterval=WHOLE,
         ),
-        volumes=listed(
+        volumes=list_of(
             closed(
                 ["name"],
                 name=TEXT,
@@ -117,7 +118,7 @@ POD_MONITOR = closed(
     spec=closed(
         ["selector", "podMetricsEndpoints"],
         selector=closed(["matchLabels"], matchLabels=LABELS),
-        podMetricsEndpoints=listed(
+        podMetricsEndpoints=list_of(
             closed(["port"], port=TEXT, path={"type": "string", "pattern": "^/"}, interval=TEXT, scrapeTimeout=TEXT)
         ),
     ),
@@ -142,8 +143,8 @@ COMPOSE = closed(
             pids_limit=WHOLE,
             ports={"type": "array", "items": {"type": "string", "pattern": r"^([0-9.]+:)?[0-9]+:[0-9]+$"}},
             volumes={"type": "array", "items": {"type": "string", "pattern": "^[a-z.][^:]*:/[^:]+(:ro)?$"}},
-            configs=listed(closed(["source", "target"], source=TEXT, target=TEXT)),
-            secrets=listed(closed(["source", "target"], source=TEXT, target=TEXT)),
+            configs=list_of(closed(["source", "target"], source=TEXT, target=TEXT)),
+            secrets=list_of(closed(["source", "target"], source=TEXT, target=TEXT)),
             logging=closed(["driver"], driver=TEXT, options=LABELS),
         ),
     },

@@ -1,4 +1,4 @@
-"""The image's recipe, read line by line: nothing here builds it (that needs an engine), so what can be known is."""
+"""Static checks of the Dockerfile and compose.yaml; a build would need a container engine."""
 
 import re
 import subprocess
@@ -22,51 +22,50 @@ Instruction = tuple[str, str]
 
 
 def instructions() -> list[Instruction]:
-    """Each instruction and what it says, continued lines joined and comments left out."""
+    """Returns each instruction with its arguments; joins continued lines and skips comments."""
     lines = [line for line in (DEPLOY / "Dockerfile").read_text().splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n", " ", "\n".join(lines))
     return [(word, rest.strip()) for word, _, rest in (line.partition(" ") for line in joined.splitlines() if line)]
 
 
-def said(word: str) -> list[str]:
+def arguments_of(word: str) -> list[str]:
+    """Returns the arguments of every instruction with this name."""
     return [rest for each, rest in instructions() if each == word]
 
 
-def test_every_line_is_an_instruction_and_the_first_names_the_base() -> None:
+def test_every_line_is_an_instruction_and_the_first_is_from() -> None:
     assert {word for word, _ in instructions()} <= INSTRUCTIONS
     assert instructions()[0][0] == "FROM"
 
 
-def test_each_base_is_pinned_by_a_tag_that_is_not_latest() -> None:
-    bases = [base.split()[0] for base in said("FROM")]
+def test_base_images_are_pinned_by_a_tag_that_is_not_latest() -> None:
+    bases = [base.split()[0] for base in arguments_of("FROM")]
 
     assert bases
     assert all(re.fullmatch(r"[a-z/]+:(?!latest)[\w.-]+", base) for base in bases)
 
 
-def test_what_is_copied_is_there_or_made_by_make_wheel_and_let_through() -> None:
+def test_copied_files_exist_or_are_the_wheel_and_are_in_the_build_context() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wheel = f"dist/{project['name']}-{project['version']}-py3-none-any.whl"
-    copied = [source for line in said("COPY") if "--from=" not in line for source in line.split()[:-1]]
-    let_through = [
-        line[1:] for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines() if line[:1] == "!"
-    ]
+    copied = [source for line in arguments_of("COPY") if "--from=" not in line for source in line.split()[:-1]]
+    included = [line[1:] for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines() if line[:1] == "!"]
 
     assert wheel in copied
     for source in copied:
         assert source == wheel or (ROOT / source).is_file()
-        assert any(Path(source).match(each) or source.startswith(each) for each in let_through)
+        assert any(Path(source).match(each) or source.startswith(each) for each in included)
 
 
-def test_what_is_copied_from_a_stage_was_made_there() -> None:
-    stages = {line.split()[-1] for line in said("FROM") if " AS " in line}
+def test_files_are_copied_from_existing_stages() -> None:
+    stages = {line.split()[-1] for line in arguments_of("FROM") if " AS " in line}
 
-    assert {stage for line in said("COPY") for stage in re.findall(r"--from=(\S+)", line)} == stages
-    assert any("venv /opt/kraftwatch" in line for line in said("RUN"))
+    assert {stage for line in arguments_of("COPY") for stage in re.findall(r"--from=(\S+)", line)} == stages
+    assert any("venv /opt/kraftwatch" in line for line in arguments_of("RUN"))
 
 
-def test_packages_come_with_hashes_and_lists_are_not_left_behind() -> None:
-    runs = said("RUN")
+def test_packages_are_verified_by_hash_and_package_lists_are_deleted() -> None:
+    runs = arguments_of("RUN")
 
     assert all("--require-hashes" in each or "--no-deps" in each for each in runs if "pip install" in each)
     assert all("--no-cache-dir" in each for each in runs if "pip install" in each)
@@ -76,36 +75,36 @@ def test_packages_come_with_hashes_and_lists_are_not_left_behind() -> None:
     assert not [each for each in runs if "sudo" in each or "curl" in each or "| sh" in each]
 
 
-def test_it_runs_as_nobody_special_under_an_id_that_has_a_name() -> None:
-    (user,) = said("USER")
-    (made,) = re.findall(r"useradd --uid (\d+)", " ".join(said("RUN")))
+def test_image_runs_as_an_unprivileged_user_with_a_name() -> None:
+    (user,) = arguments_of("USER")
+    (uid,) = re.findall(r"useradd --uid (\d+)", " ".join(arguments_of("RUN")))
 
-    assert user == f"{made}:{made}"
-    assert int(made) >= 10000
+    assert user == f"{uid}:{uid}"
+    assert int(uid) >= 10000
     words = [word for word, _ in instructions()]
     assert words.index("USER") > max(number for number, word in enumerate(words) if word in ("RUN", "COPY"))
 
 
-def test_its_python_is_the_one_that_spark_is_found_in() -> None:
-    (version,) = {re.search(r":(3\.\d+)", base)[1] for base in said("FROM")}  # type: ignore[index]  # asserted before
+def test_spark_home_uses_the_python_version_of_the_base_image() -> None:
+    (version,) = {re.search(r":(3\.\d+)", base)[1] for base in arguments_of("FROM")}  # type: ignore[index]  # asserted before
     requires = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
 
-    assert f"/opt/kraftwatch/lib/python{version}/site-packages/pyspark" in " ".join(said("ENV"))
+    assert f"/opt/kraftwatch/lib/python{version}/site-packages/pyspark" in " ".join(arguments_of("ENV"))
     assert tuple(map(int, version.split("."))) >= tuple(map(int, requires.removeprefix(">=").split(".")))
 
 
-def test_the_health_check_asks_the_page_that_there_is_on_the_port_that_is_listened_on() -> None:
-    (check,), (command,), (port,) = said("HEALTHCHECK"), said("CMD"), said("EXPOSE")
+def test_health_check_uses_the_port_of_the_command() -> None:
+    (check,), (command,), (port,) = arguments_of("HEALTHCHECK"), arguments_of("CMD"), arguments_of("EXPOSE")
     words = yaml.safe_load(command)
 
     assert f"127.0.0.1:{port}/healthz" in check
     assert words[words.index("--listen") + 1].endswith(f":{port}")
-    assert words[words.index("--checkpoint") + 1].startswith(yaml.safe_load(said("VOLUME")[0])[0])
+    assert words[words.index("--checkpoint") + 1].startswith(yaml.safe_load(arguments_of("VOLUME")[0])[0])
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> dict[str, str]:
-    """An environment in which java, spark-submit and kraftwatch say what they were called with."""
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Returns an environment in which java, spark-submit and kraftwatch print their arguments."""
     for name in ("java", "spark-submit", "kraftwatch"):
         program = tmp_path / name
         program.write_text('#!/bin/sh\necho "${0##*/}" "$@"\n')
@@ -127,27 +126,27 @@ def door(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def called(door: dict[str, str], *arguments: str) -> str:
+def output_of(environment: dict[str, str], *arguments: str) -> str:
     ran = subprocess.run(
         ["/bin/bash", DEPLOY / "spark" / "entrypoint.sh", *arguments],
-        env=door, capture_output=True, text=True, check=True,
+        env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     return ran.stdout.strip()
 
 
-def test_the_door_leads_to_kraftwatch_and_to_what_spark_asks_for(door: dict[str, str]) -> None:
-    assert called(door, "status", "--help") == "kraftwatch status --help"
-    assert called(door, "driver", "--class", "x", "local:///job.py") == (
+def test_entry_point_runs_kraftwatch_and_the_commands_of_spark(environment: dict[str, str]) -> None:
+    assert output_of(environment, "status", "--help") == "kraftwatch status --help"
+    assert output_of(environment, "driver", "--class", "x", "local:///job.py") == (
         "spark-submit --conf spark.driver.bindAddress=10.0.0.7 --deploy-mode client --class x local:///job.py"
     )
-    executor = called(door, "executor")
+    executor = output_of(environment, "executor")
     assert executor.startswith(
         "java -Dtwo=a b -Dten=10 -Xms512m -Xmx512m -cp /spark/conf:/spark/jars/* org.apache.spark."
     )
     assert executor.endswith("--resourceProfileId 0 --podName exec-1")
 
 
-def test_compose_takes_the_compose_file_and_what_it_names_is_there() -> None:
+def test_compose_file_is_valid_and_its_references_exist() -> None:
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     service = compose["services"]["kraftwatch"]
 
@@ -156,11 +155,11 @@ def test_compose_takes_the_compose_file_and_what_it_names_is_there() -> None:
     assert {each["source"] for each in service["configs"]} == set(compose["configs"])
     assert {each["source"] for each in service["secrets"]} == set(compose["secrets"])
     assert {each.split(":")[0] for each in service["volumes"]} == set(compose["volumes"])
-    assert service["user"] == said("USER")[0]
-    assert all(each.startswith("127.0.0.1:") for each in service["ports"]), "the page asks for no login"
+    assert service["user"] == arguments_of("USER")[0]
+    assert all(each.startswith("127.0.0.1:") for each in service["ports"]), "the web page has no login"
 
 
-def test_a_compose_file_with_a_key_that_there_is_not_is_refused() -> None:
+def test_compose_file_with_an_unknown_key_is_refused() -> None:
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     compose["services"]["kraftwatch"]["restrat"] = "always"
 

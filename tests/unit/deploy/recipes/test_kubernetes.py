@@ -1,4 +1,4 @@
-"""The manifests: Kubernetes' own schemas take them, they agree, and our loader takes their ConfigMap."""
+"""The manifests are valid by Kubernetes' schemas and consistent, and the ConfigMap is a valid configuration."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[4]
 FOLDER = ROOT / "deploy" / "kubernetes"
 OLDEST, NEWEST = "1.29", "1.36"
 SHAPES = {"PodMonitor": POD_MONITOR, "SparkApplication": SPARK_APPLICATION}
-"""What operators define: Kubernetes has no schemas of these."""
+"""Custom resources of operators, for which Kubernetes has no schemas."""
 
 Manifest = dict[str, Any]
 
@@ -33,7 +33,7 @@ def policies() -> list[Manifest]:
     return [each for each in manifests() if each["kind"] == "NetworkPolicy"]
 
 
-def checked(manifest: Manifest, version: str) -> None:
+def validate(manifest: Manifest, version: str) -> None:
     if manifest["kind"] in SHAPES:
         jsonschema.validate(manifest, SHAPES[manifest["kind"]])
     else:
@@ -42,27 +42,27 @@ def checked(manifest: Manifest, version: str) -> None:
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 @pytest.mark.parametrize("manifest", manifests(), ids=lambda each: each["kind"])
-def test_kubernetes_takes_every_manifest(manifest: Manifest, version: str) -> None:
-    checked(manifest, version)
+def test_manifest_is_valid(manifest: Manifest, version: str) -> None:
+    validate(manifest, version)
 
 
 @pytest.mark.parametrize("manifest", manifests(), ids=lambda each: each["kind"])
-def test_a_key_that_there_is_not_is_refused(manifest: Manifest) -> None:
+def test_manifest_with_an_unknown_key_is_refused(manifest: Manifest) -> None:
     wrong = {**manifest, "sepc": {}}
 
     with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
-        checked(wrong, NEWEST)
+        validate(wrong, NEWEST)
 
 
-def test_spark_that_is_wrong_is_refused_deep_inside_too() -> None:
+def test_spark_application_with_an_unknown_nested_key_is_refused() -> None:
     wrong = of_kind("SparkApplication")
     wrong["spec"]["driver"]["memoryOverheads"] = "1g"
 
     with pytest.raises(jsonschema.ValidationError, match="memoryOverheads"):
-        checked(wrong, NEWEST)
+        validate(wrong, NEWEST)
 
 
-def test_the_config_map_is_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_map_is_a_valid_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stateful = of_kind("StatefulSet")["spec"]["template"]["spec"]["containers"][0]
     mounted = {each["name"]: each["mountPath"] for each in stateful["volumeMounts"]}
     text = of_kind("ConfigMap")["data"]["kraftwatch.yaml"]
@@ -80,7 +80,7 @@ def test_the_config_map_is_a_configuration(tmp_path: Path, monkeypatch: pytest.M
     assert str(config.clusters[0].ssl_cafile) == str(tmp_path / "ca.pem")
 
 
-def test_the_pod_is_one_it_is_probed_and_it_owns_nothing_but_its_volume() -> None:
+def test_stateful_set_has_one_replica_probes_and_a_restricted_container() -> None:
     stateful = of_kind("StatefulSet")["spec"]
     pod = stateful["template"]["spec"]
     (container,) = pod["containers"]
@@ -104,7 +104,7 @@ def test_the_pod_is_one_it_is_probed_and_it_owns_nothing_but_its_volume() -> Non
     assert {each["name"] for each in container["volumeMounts"]} == volumes
 
 
-def test_what_selects_the_pod_selects_it() -> None:
+def test_all_selectors_match_the_pod() -> None:
     labels = of_kind("StatefulSet")["spec"]["template"]["metadata"]["labels"]
     selectors = [
         of_kind("StatefulSet")["spec"]["selector"]["matchLabels"],
@@ -118,7 +118,7 @@ def test_what_selects_the_pod_selects_it() -> None:
     assert of_kind("SparkApplication")["spec"]["driver"]["labels"] == labels
 
 
-def test_on_spark_the_driver_and_its_executors_reach_each_other_and_the_api_server() -> None:
+def test_network_policy_allows_driver_executors_and_api_server() -> None:
     spark = of_kind("SparkApplication")["spec"]
     each_other = [{"podSelector": {"matchLabels": spark["driver"]["labels"]}}]
     ingress = [rule for each in policies() for rule in each["spec"]["ingress"]]
@@ -130,7 +130,7 @@ def test_on_spark_the_driver_and_its_executors_reach_each_other_and_the_api_serv
     assert {443, 6443} <= {port["port"] for rule in egress if "to" not in rule for port in rule["ports"]}
 
 
-def test_every_place_runs_the_same_image() -> None:
+def test_all_manifests_use_the_same_image() -> None:
     compose = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())
 
     assert {

@@ -1,4 +1,4 @@
-"""The systemd unit: read as systemd reads it, and by systemd itself where there is one."""
+"""The systemd unit: parsed with systemd's rules, and verified by systemd where it is installed."""
 
 import configparser
 import shlex
@@ -17,19 +17,19 @@ UNIT = Path(__file__).parents[4] / "deploy" / "systemd" / "kraftwatch.service"
 @pytest.fixture(scope="module")
 def unit() -> configparser.RawConfigParser:
     parser = configparser.RawConfigParser(strict=True, comment_prefixes=("#",))
-    parser.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's keys have capitals
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's keys are case-sensitive
     parser.read_string(UNIT.read_text())
     return parser
 
 
-def test_it_runs_a_command_that_there_is(unit: configparser.RawConfigParser) -> None:
+def test_exec_start_is_a_valid_command(unit: configparser.RawConfigParser) -> None:
     program, *words = shlex.split(unit["Service"]["ExecStart"])
 
     assert program == "/opt/kraftwatch/bin/kraftwatch"
     parse_command(words)
 
 
-def test_it_is_started_again_for_ever_but_not_after_a_mistake_in_what_was_given(
+def test_unit_is_always_restarted_except_after_invalid_configuration(
     unit: configparser.RawConfigParser,
 ) -> None:
     service = unit["Service"]
@@ -37,21 +37,21 @@ def test_it_is_started_again_for_ever_but_not_after_a_mistake_in_what_was_given(
     assert service["Restart"] == "always"
     assert service["RestartPreventExitStatus"] == "2"
     assert unit["Unit"]["StartLimitIntervalSec"] == "0"
-    assert service["KillMode"] == "mixed", "the job ends its children itself"
+    assert service["KillMode"] == "mixed", "the job stops its child processes itself"
     assert int(service["TimeoutStopSec"].removesuffix("s")) > LOCK_WAIT_S
 
 
-def test_it_keeps_its_checkpoint_where_systemd_lets_it_write(unit: configparser.RawConfigParser) -> None:
+def test_checkpoint_is_in_the_writable_state_directory(unit: configparser.RawConfigParser) -> None:
     service = unit["Service"]
 
     assert f"--checkpoint %S/{service['StateDirectory']}/" in service["ExecStart"]
     assert service["ProtectSystem"] == "strict"
     assert service["User"] != "root"
-    assert "MemoryDenyWriteExecute" not in service, "Java compiles while it runs"
+    assert "MemoryDenyWriteExecute" not in service, "Java compiles code at run time"
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
-def test_systemd_takes_it_and_finds_it_well_locked_up(tmp_path: Path) -> None:
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_accepts_the_unit_and_its_hardening(tmp_path: Path) -> None:
     unit = tmp_path / UNIT.name
     unit.write_text(UNIT.read_text().replace("/opt/kraftwatch/bin/kraftwatch", "/bin/true"))
     verified = subprocess.run(

@@ -1,7 +1,7 @@
-"""What holds for all tests: none is timed, because others run at the same time; Debian's packages may be missing.
+"""Settings of all tests: Hypothesis has no deadline, because tests run in parallel; Debian packages may be missing.
 
-Hypothesis tries the same examples at every run, so that a run that failed can be had again, and one that passed stays
-one; with KRAFTWATCH_EXHAUSTIVE=1 it tries others each time, by `--hypothesis-seed=N` if that is given.
+Hypothesis uses the same examples in every run, so that failures are reproducible. With KRAFTWATCH_EXHAUSTIVE=1 it uses
+new examples in each run, from `--hypothesis-seed=N` if given.
 """
 
 import os
@@ -22,8 +22,8 @@ PROGRAMS = {
     "prometheus": "promtool",
     "prometheus-alertmanager": "prometheus-alertmanager",
 }
-"""The Debian packages that a test may be marked with, and a program of each that tells whether it is there."""
-LEFT_OUT = "needs Debian's "
+"""The Debian packages of the marker `debian`, and one program of each, which is searched on the PATH."""
+SKIP_REASON = "needs Debian's "
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,16 +31,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         packages = [package for mark in item.iter_markers("debian") for package in mark.args]
         missing = [package for package in packages if shutil.which(PROGRAMS[package]) is None]
         if missing:
-            item.add_marker(pytest.mark.skip(reason=LEFT_OUT + " ".join(missing)))
+            item.add_marker(pytest.mark.skip(reason=SKIP_REASON + " ".join(missing)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says what was left out for want of a package, and how to get it."""
+    """Reports how many tests were skipped because of missing packages, and how to install them."""
     reasons = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", ())]
-    left_out = [reason.partition(LEFT_OUT)[2] for reason in reasons if LEFT_OUT in reason]
-    if left_out:
-        packages = sorted({package for names in left_out for package in names.split()})
+    skipped = [reason.partition(SKIP_REASON)[2] for reason in reasons if SKIP_REASON in reason]
+    if skipped:
+        packages = sorted({package for names in skipped for package in names.split()})
         terminalreporter.write_line(
-            f"{len(left_out)} tests were left out, because they need Debian's {', '.join(packages)}: "
+            f"{len(skipped)} tests were skipped, because they need the Debian packages {', '.join(packages)}: "
             f"apt-get install --no-install-recommends {' '.join(packages)}"
         )

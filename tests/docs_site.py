@@ -1,7 +1,7 @@
-"""What mkdocs does for us while it builds the site (`hooks` in mkdocs.yml).
+"""Hooks of mkdocs (`hooks` in mkdocs.yml).
 
-The documents are read in the repository as well: there their links lead to other files of it. On the site such a link
-is the file's name, README's place is taken by the first page, and CONTRIBUTING.md and CHANGELOG.md are pages.
+The documents are also read in the repository, where links may name files outside docs. On the site such a link becomes
+the file's name, the start page replaces README.md, and CONTRIBUTING.md and CHANGELOG.md are pages.
 """
 
 import re
@@ -15,34 +15,34 @@ from mkdocs.structure.pages import Page
 from rules.evaluate import RULES
 
 ROOT = Path(__file__).parents[1]
-TOP = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-"""Documents at the top of the repository, and the pages that they are on the site."""
+TOP_LEVEL_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+"""Documents in the top folder of the repository, and their pages on the site."""
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    config.nav = [kept for entry in config.nav or [] if (kept := there(entry)) is not None]
+    config.nav = [existing for entry in config.nav or [] if (existing := existing_pages(entry)) is not None]
     return config
 
 
-def there(entry: Any) -> Any:
-    """An entry of the navigation without the pages that are not there; the rules' pages where they belong."""
+def existing_pages(entry: Any) -> Any:
+    """Returns an entry of the navigation without missing pages; inserts the rules' pages below `Rules`."""
     match entry:
         case {"Rules": _}:
             return {"Rules": ["rules/index.md", *({rule: f"rules/{rule}.md"} for rule in sorted(RULES))]}
         case str():
-            return entry if entry in TOP.values() or (ROOT / "docs" / entry).exists() else None
+            return entry if entry in TOP_LEVEL_PAGES.values() or (ROOT / "docs" / entry).exists() else None
         case dict():
             ((name, inside),) = entry.items()
             if isinstance(inside, str):
-                return entry if there(inside) else None
-            return {name: [kept for each in inside if (kept := there(each)) is not None]}
+                return entry if existing_pages(inside) else None
+            return {name: [existing for each in inside if (existing := existing_pages(each)) is not None]}
         case _:
             return entry
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    for name, page in TOP.items():
+    for name, page in TOP_LEVEL_PAGES.items():
         if page != "index.md":
             files.append(File.generated(config, page, content=(ROOT / name).read_text(encoding="utf-8")))
     return files
@@ -50,19 +50,25 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     source = page.file.src_uri
-    of_the_top = source in TOP.values() and source != "index.md"
-    home = ROOT if of_the_top else (ROOT / "docs" / source).parent
-    return _LINK.sub(lambda link: site_link(link, home, Path(source).parent), markdown)
+    is_top_level = source in TOP_LEVEL_PAGES.values() and source != "index.md"
+    source_folder = ROOT if is_top_level else (ROOT / "docs" / source).parent
+    return _LINK.sub(lambda link: site_link(link, source_folder, Path(source).parent), markdown)
 
 
-def site_link(link: re.Match[str], home: Path, folder: Path) -> str:
-    """A link of a document whose folder in the repository is `home`, as it is in the site's `folder`."""
-    target = (home / link["path"]).resolve()
+def site_link(link: re.Match[str], source_folder: Path, page_folder: Path) -> str:
+    """Returns the link for the site.
+
+    Args:
+        link: the link in the document.
+        source_folder: the document's folder in the repository.
+        page_folder: the page's folder on the site.
+    """
+    target = (source_folder / link["path"]).resolve()
     if not target.is_relative_to(ROOT) or not target.exists():
         return link[0]
     inside = target.relative_to(ROOT)
-    page = TOP.get(str(inside)) or (str(inside.relative_to("docs")) if inside.parts[0] == "docs" else None)
+    page = TOP_LEVEL_PAGES.get(str(inside)) or (str(inside.relative_to("docs")) if inside.parts[0] == "docs" else None)
     if page is None:
         return link["text"] if str(inside) in link["text"] else f"{link['text']} (`{inside}`)"
-    up = "../" * len(folder.parts)
+    up = "../" * len(page_folder.parts)
     return f"[{link['text']}]({up}{page}{link['anchor'] or ''})"

@@ -1,4 +1,4 @@
-"""Waiting for what must come, within a bound: never a bare sleep."""
+"""Waits for a condition with a timeout; tests use no other sleep."""
 
 import time
 from collections.abc import Callable
@@ -6,27 +6,33 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-SLOWER = 4
-"""How many times slower than the machine that a bound was chosen on another one may be."""
+SLOW_MACHINE_FACTOR = 4
+"""Every timeout is multiplied by this factor, for machines that are slower than the author's."""
 
 
 def eventually(check: Callable[[], T], *, within_s: float, every_s: float = 0.1) -> T:
-    """Call `check` until it raises no AssertionError and is not False; in the end its last one is raised.
+    """Calls `check` until it raises no AssertionError and does not return False; returns its result.
 
     Args:
-        check: what must come to be true; `eventually` returns what it returned.
-        within_s: seconds that are ample on a machine with little else to do; a slower one has `SLOWER` times as many.
-        every_s: seconds from one call to the next.
+        check: the condition.
+        within_s: seconds that are ample on an idle machine; the timeout is `SLOW_MACHINE_FACTOR` times as long.
+        every_s: seconds between two calls.
+
+    Raises:
+        AssertionError: the last one of `check`, after the timeout.
+
+    Raises:
+        AssertionError: the last one of `check`, after the timeout.
     """
-    allowed_s = SLOWER * within_s
-    deadline = time.monotonic() + allowed_s
+    timeout_s = SLOW_MACHINE_FACTOR * within_s
+    deadline = time.monotonic() + timeout_s
     while True:
         try:
-            seen = check()
-            assert seen is not False, f"it stayed False for {allowed_s:g} s"
+            result = check()
+            assert result is not False, f"the condition was False for {timeout_s:g} s"
         except AssertionError:
             if time.monotonic() > deadline:
                 raise
         else:
-            return seen
+            return result
         time.sleep(every_s)

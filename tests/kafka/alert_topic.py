@@ -1,4 +1,4 @@
-"""A topic of alerts as its readers see it, by a client that may read all."""
+"""Reads a topic of alerts as the admin."""
 
 import json
 from typing import Any
@@ -8,30 +8,32 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from deploy.lab.lab import Lab
 
 
-def reaching(kafka: Lab) -> dict[str, Any]:
+def admin_config(kafka: Lab) -> dict[str, Any]:
+    """Returns librdkafka's settings for the admin."""
     return {"bootstrap.servers": ",".join(kafka.broker_bootstrap), "log_level": 0, **kafka.security.client()}
 
 
 def messages(kafka: Lab, topic: str) -> list[Any]:
-    """All that the topic holds, in order."""
-    consumer = Consumer({**reaching(kafka), "group.id": "test", "enable.auto.commit": False})
+    """Returns all messages of the topic in order."""
+    consumer = Consumer({**admin_config(kafka), "group.id": "test", "enable.auto.commit": False})
     try:
-        there = TopicPartition(topic, 0, OFFSET_BEGINNING)
-        _, end = consumer.get_watermark_offsets(there, timeout=60)
-        consumer.assign([there])
-        held: list[Any] = []
+        partition = TopicPartition(topic, 0, OFFSET_BEGINNING)
+        _, end = consumer.get_watermark_offsets(partition, timeout=60)
+        consumer.assign([partition])
+        received: list[Any] = []
         position = 0
         while position < end:
             message = consumer.poll(60)
             assert message is not None
             assert message.error() is None, message.error()
-            held.append(message)
+            received.append(message)
             position = message.offset() + 1
-        return held
+        return received
     finally:
         consumer.close()
 
 
-def said(kafka: Lab, topic: str) -> list[tuple[str, str]]:
+def alert_states(kafka: Lab, topic: str) -> list[tuple[str, str]]:
+    """Returns subject and state of each alert in the topic."""
     bodies = [json.loads(message.value()) for message in messages(kafka, topic)]
     return [(body["subject"], body["state"]) for body in bodies]

@@ -42,8 +42,8 @@ def _labs(folder: Path, session: pytest.Session) -> Iterator[MakeLab]:
     with ExitStack() as stack:
 
         def make(**options: Any) -> Lab:
-            made = Lab(folder / f"lab-{len(list(folder.iterdir()))}", **options)
-            return stack.enter_context(made)
+            started = Lab(folder / f"lab-{len(list(folder.iterdir()))}", **options)
+            return stack.enter_context(started)
 
         yield make
     if session.testsfailed == failed_before:

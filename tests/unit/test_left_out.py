@@ -1,4 +1,4 @@
-"""What a run says of tests that it left out for want of a Debian package."""
+"""Tests that need a missing Debian package are skipped, and the end of the run names the package."""
 
 import os
 import subprocess
@@ -21,7 +21,8 @@ def test_a_third(): ...
 """
 
 
-def run(folder: Path, path: str) -> str:
+def run_cases(folder: Path, path: str) -> str:
+    """Returns the output of a run of CASES with this PATH."""
     (folder / "test_cases.py").write_text(CASES)
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-c", str(ROOT / "pyproject.toml"), "-p"]
     command += ["no:cacheprovider", "--rootdir", str(folder), "test_cases.py"]
@@ -29,24 +30,24 @@ def run(folder: Path, path: str) -> str:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
 
 
-def test_without_the_package_its_tests_are_left_out_and_the_end_says_how_to_get_it(tmp_path: Path) -> None:
-    said = run(tmp_path, "")
+def test_missing_package_skips_its_tests_and_prints_how_to_install_it(tmp_path: Path) -> None:
+    output = run_cases(tmp_path, "")
 
-    assert "1 passed, 2 skipped" in said
-    assert "2 tests were left out, because they need Debian's chromium, prometheus: " in said
-    assert "apt-get install --no-install-recommends chromium prometheus\n" in said
+    assert "1 passed, 2 skipped" in output
+    assert "2 tests were skipped, because they need the Debian packages chromium, prometheus: " in output
+    assert "apt-get install --no-install-recommends chromium prometheus\n" in output
 
 
-def test_with_the_package_all_run_and_nothing_is_said(tmp_path: Path) -> None:
+def test_installed_packages_skip_no_tests(tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("promtool", "chromium"):
         (programs / name).touch(mode=0o755)
 
-    said = run(tmp_path, str(programs))
+    output = run_cases(tmp_path, str(programs))
 
-    assert "3 passed" in said
-    assert "left out" not in said
+    assert "3 passed" in output
+    assert "tests were skipped" not in output
 
 
 @pytest.mark.parametrize("package", ["chromium", "chromium-driver", "prometheus", "prometheus-alertmanager"])

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 
-def installed(folder: Path) -> Path:
+def install_wheel(folder: Path) -> Path:
     """Builds the wheel, installs it in `folder` and returns the bin folder of the new environment."""
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)

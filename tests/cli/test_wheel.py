@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wheel import ROOT, installed
+from tests.wheel import ROOT, install_wheel
 
 DATA = ROOT / "tests" / "data" / "metadata"
 
@@ -16,7 +16,7 @@ DATA = ROOT / "tests" / "data" / "metadata"
 @pytest.fixture(scope="module")
 def kraftwatch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns the command in a new environment with the wheel."""
-    return installed(tmp_path_factory.mktemp("wheel")) / "kraftwatch"
+    return install_wheel(tmp_path_factory.mktemp("wheel")) / "kraftwatch"
 
 
 def output_of(kraftwatch: Path, *arguments: str | Path) -> str:

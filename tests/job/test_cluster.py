@@ -1,4 +1,4 @@
-"""The wheel on a Spark cluster: executors that have the locked dependencies, and of us only what the job sends."""
+"""The wheel on a Spark cluster: executors have the locked dependencies, and of kraftwatch only what the job sends."""
 
 import subprocess
 import sys
@@ -11,64 +11,66 @@ import pytest
 
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import JobProcess
-from tests.job.conftest import holding
-from tests.job.spark_cluster import standalone
-from tests.wheel import installed
+from tests.job.conftest import short_thresholds
+from tests.job.spark_cluster import standalone_cluster
+from tests.wheel import install_wheel
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
-def test_the_wheel_runs_by_spark_submit_on_a_master_with_two_workers(folder: Path, lab: Lab) -> None:
-    with standalone(folder / "spark", workers=2) as master:
+def test_wheel_runs_by_spark_submit_on_two_workers(folder: Path, lab: Lab) -> None:
+    with standalone_cluster(folder / "spark", workers=2) as master:
         with submitted(folder, lab, master) as job:
             lab.pause(*lab.controllers[:2])
             alert = job.wait_for("no-leader", within_s=180)
             lab.resume(*lab.controllers[:2])
             job.wait_for("no-leader", "resolved", since=alert.number, within_s=180)
-        assert executors(folder), "the work was done by the workers' executors"
+        assert executor_logs(folder), "the executors of the workers ran the query"
 
 
 @pytest.mark.long
-def test_what_run_began_on_a_master_goes_on_without_its_executors_and_by_spark_submit(folder: Path, lab: Lab) -> None:
-    with standalone(folder / "spark-too", workers=2) as master:
+def test_job_continues_without_its_executors_and_by_spark_submit(folder: Path, lab: Lab) -> None:
+    with standalone_cluster(folder / "spark-2", workers=2) as master:
         run = JobProcess(
-            folder=folder / "watch-too",
+            folder=folder / "job-2",
             name="test",
             bootstrap=lab.bootstrap,
-            settings=holding("no-leader"),
+            settings=short_thresholds("no-leader"),
             arguments=["--master", master],
-            environment={"PYSPARK_PYTHON": str(stranger(folder))},
+            environment={"PYSPARK_PYTHON": str(python_without_kraftwatch(folder))},
         )
         with run:
-            for executor in executors_in(folder / "spark-too"):
+            for executor in executor_processes(folder / "spark-2"):
                 executor.kill()
             lab.pause(*lab.controllers[:2])
             alert = run.wait_for("no-leader", within_s=180)
-        with submitted(folder, lab, master, watch="watch-too") as goes_on:
+        with submitted(folder, lab, master, name="job-2") as continued:
             lab.resume(*lab.controllers[:2])
-            goes_on.wait_for("no-leader", "resolved", since=alert.number, within_s=180)
+            continued.wait_for("no-leader", "resolved", since=alert.number, within_s=180)
 
 
-def submitted(folder: Path, lab: Lab, master: str, *, watch: str = "watch") -> "Submitted":
-    """The job of the wheel; executors have the dependencies, and nothing of us."""
-    environment = folder / f"wheel-of-{watch}"
+def submitted(folder: Path, lab: Lab, master: str, *, name: str = "job") -> "SubmittedJob":
+    """Returns the job of the wheel; its executors have the dependencies and not kraftwatch."""
+    environment = folder / f"wheel-of-{name}"
     environment.mkdir()
-    python = installed(environment) / "python"
-    return Submitted(
-        folder=folder / watch,
+    python = install_wheel(environment) / "python"
+    return SubmittedJob(
+        folder=folder / name,
         name="test",
         bootstrap=lab.bootstrap,
-        settings=holding("no-leader"),
-        environment={"PYSPARK_PYTHON": str(stranger(folder)), "PYSPARK_DRIVER_PYTHON": str(python)},
+        settings=short_thresholds("no-leader"),
+        environment={"PYSPARK_PYTHON": str(python_without_kraftwatch(folder)), "PYSPARK_DRIVER_PYTHON": str(python)},
         master=master,
     )
 
 
-def executors(folder: Path) -> list[Path]:
+def executor_logs(folder: Path) -> list[Path]:
+    """Returns the logs of the executors that wrote something."""
     return [path for path in (folder / "spark").glob("worker-*/app-*/*/stderr") if path.stat().st_size]
 
 
-def executors_in(folder: Path) -> list[psutil.Process]:
+def executor_processes(folder: Path) -> list[psutil.Process]:
+    """Returns the running executors of the cluster in this folder; at least one."""
     found = [
         process
         for process in psutil.process_iter(["cwd", "cmdline"])
@@ -80,8 +82,8 @@ def executors_in(folder: Path) -> list[psutil.Process]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Submitted(JobProcess):
-    """The same job, started by spark-submit."""
+class SubmittedJob(JobProcess):
+    """The job, started by spark-submit."""
 
     master: str
 
@@ -95,16 +97,16 @@ class Submitted(JobProcess):
         return [str(submit), *options, str(job), *JobProcess.command(self)[4:]]
 
 
-def stranger(folder: Path) -> Path:
-    """A Python that has every dependency and does not have us."""
+def python_without_kraftwatch(folder: Path) -> Path:
+    """Returns a Python that has every dependency and not kraftwatch."""
     python = folder / "python"
     packages = sysconfig.get_paths()["purelib"]
     base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
-    # A folder on PYTHONPATH is no site folder: the .pth file of an editable install in it counts for nothing.
+    # PYTHONPATH is no site folder: Python ignores the .pth file of an editable install there.
     python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {base} -s "$@"\n')
     python.chmod(0o755)
-    tried = subprocess.run(
+    result = subprocess.run(
         [python, "-c", "import pyspark, rules"], cwd=folder, capture_output=True, text=True, check=False
     )
-    assert "No module named 'rules'" in tried.stderr
+    assert "No module named 'rules'" in result.stderr
     return python

@@ -1,4 +1,4 @@
-"""The rules' pages in docs/rules are what `make goldens` writes: the docstrings, the thresholds, the proofs."""
+"""The pages in docs/rules are up to date: texts from the docstrings, thresholds, and the kinds of tests."""
 
 import re
 from dataclasses import replace
@@ -10,42 +10,42 @@ from rules.finding import Rule, Threshold
 from rules.rule_page import inhibition_of, page_of, times_of
 from tests.rule_pages import PAGES, linked, markdown, pages
 
-WANTED = pages()
+EXPECTED = pages()
 UNITS = {"s": 1, "min": 60, "h": 3600}
 
 
-@pytest.mark.parametrize("name", WANTED)
-def test_a_page_is_up_to_date(name: str) -> None:
+@pytest.mark.parametrize("name", EXPECTED)
+def test_page_is_up_to_date(name: str) -> None:
     page = PAGES / name
     assert page.exists(), "run `make goldens`"
-    assert page.read_text() == WANTED[name], "run `make goldens`, and read the difference"
+    assert page.read_text() == EXPECTED[name], "run `make goldens` and read the difference"
 
 
-def test_no_page_is_left_over() -> None:
-    assert {path.name for path in PAGES.iterdir()} <= set(WANTED), "a page without its rule: delete it"
+def test_every_page_has_a_rule() -> None:
+    assert {path.name for path in PAGES.iterdir()} <= set(EXPECTED), "a page without a rule: delete it"
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
-def test_the_numbers_in_the_text_are_the_defaults(rule: Rule) -> None:
+def test_numbers_in_the_text_are_the_defaults(rule: Rule) -> None:
     defaults = {each.name: each.default for each in rule.thresholds}
     (text,) = (section.text for section in page_of(rule).sections if section.heading == "Thresholds")
 
     written = re.findall(rf"\b({'|'.join(defaults)})\s+\((\d+)(?:\s+(s|min|h)\b)?", text)
-    said = {name: int(number) * UNITS.get(unit, 1) for name, number, unit in written}
+    documented = {name: int(number) * UNITS.get(unit, 1) for name, number, unit in written}
 
-    assert "hold" in said
-    assert said.items() <= defaults.items()
+    assert "hold" in documented
+    assert documented.items() <= defaults.items()
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
-def test_every_word_of_the_docstring_is_on_the_page(rule: Rule) -> None:
+def test_page_contains_every_word_of_the_docstring(rule: Rule) -> None:
     page = page_of(rule)
-    taken = [page.lead, *(part for section in page.sections for part in (section.heading, section.text))]
+    parsed = [page.lead, *(part for section in page.sections for part in (section.heading, section.text))]
 
-    assert " ".join(taken).split() == rule.text.split()
+    assert " ".join(parsed).split() == rule.text.split()
 
 
-def test_another_rule_is_a_link_and_the_rule_itself_is_none() -> None:
+def test_other_rules_are_links_and_the_rule_itself_is_not() -> None:
     rule = RULES["no-leader"]
 
     assert linked("`no-leader`, or `monitor-blind`", of=rule) == "`no-leader`, or [`monitor-blind`](monitor-blind.md)"
@@ -66,19 +66,20 @@ def test_times_and_inhibition_are_sentences() -> None:
     )
 
 
-def test_a_page_says_how_the_rule_was_proven() -> None:
-    proven = markdown(RULES["voter-disk-replaced"]).partition("## How it is proven")[2]
+def test_page_lists_the_kinds_of_tests() -> None:
+    tests = markdown(RULES["voter-disk-replaced"]).partition("## How it is tested")[2]
 
-    assert [line for line in proven.splitlines() if line.startswith("- ")] == [
-        "- by cases, with the alerts as they are read (tests/unit/rules)",
-        "- by scripts (tests/scripts)",
-        "- by simulation (tests/simulation)",
+    assert [line for line in tests.splitlines() if line.startswith("- ")] == [
+        "- unit tests with golden alerts (tests/unit/rules)",
+        "- scripted scenarios (tests/scripts)",
+        "- simulation (tests/simulation)",
         "- on a real quorum, where it fires and resolves (tests/rule_scenarios.py)",
     ]
 
 
-def test_a_page_says_what_of_the_scene_is_simulated() -> None:
-    assert "\n- on no real quorum: only a migration from ZooKeeper takes long" in markdown(RULES["open-transaction"])
-    assert "\n- on a real quorum, where it fires; that it resolves is simulated: it stands for an hour" in markdown(
-        RULES["committed-metadata-lost"]
+def test_page_names_the_simulated_part_of_the_scenario() -> None:
+    assert "\n- not on a real quorum: only a migration from ZooKeeper takes long" in markdown(RULES["open-transaction"])
+    assert (
+        "\n- on a real quorum, where it fires; its resolution is simulated: the alert is active for an hour"
+        in markdown(RULES["committed-metadata-lost"])
     )

@@ -1,1 +1,1 @@
-"""A real Kafka quorum on loopback, as a library: it imports nothing else of this project."""
+"""A real Kafka quorum on loopback, as a library: it imports no other package of this project."""

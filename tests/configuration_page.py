@@ -1,6 +1,6 @@
 """`python -m tests.configuration_page` (`make goldens`): the tables of docs/configuration.md and the committed schema.
 
-Every key, its default and what it means come from the models; the words between the tables are written by hand.
+The keys, defaults and meanings come from the models; the text between the tables is written by hand.
 """
 
 import json
@@ -28,7 +28,7 @@ _TABLE = re.compile(r"(?P<begin><!-- keys: (?P<name>[a-z-]+) -->\n).*?(?P<end><!
 
 
 def sections() -> dict[str, tuple[type[BaseModel], type[BaseModel] | None]]:
-    """By the name in the page: the model, and the one whose keys stand in another table."""
+    """Returns by table name: the model, and the model whose keys are in another table."""
     kinds = {
         name: next(each for each in field.annotation.__args__ if isinstance(each, type))  # type: ignore[union-attr]
         for name, field in SinkEntry.model_fields.items()
@@ -47,32 +47,32 @@ def sections() -> dict[str, tuple[type[BaseModel], type[BaseModel] | None]]:
 
 
 def page(text: str) -> str:
-    """The page with its tables as the models have them now."""
-    tables = {name: table(model, besides) for name, (model, besides) in sections().items()}
+    """Returns the page with its tables generated from the models."""
+    tables = {name: table(model, excluded) for name, (model, excluded) in sections().items()}
     missing = set(tables) - {found["name"] for found in _TABLE.finditer(text)}
     assert not missing, f"docs/configuration.md has no table for {', '.join(sorted(missing))}"
     return _TABLE.sub(lambda found: f"{found['begin']}{tables[found['name']]}{found['end']}", text)
 
 
-def table(model: type[BaseModel], besides: type[BaseModel] | None) -> str:
-    """A model's keys, without those of another."""
-    known = set(besides.model_fields) if besides else set()
+def table(model: type[BaseModel], excluded: type[BaseModel] | None) -> str:
+    """Returns the table of a model's keys, without the keys of the excluded model."""
+    known = set(excluded.model_fields) if excluded else set()
     rows = [
         f"| `{field.alias or name}` | {default(field)} | {(field.description or '').replace('|', chr(92) + '|')} |\n"
         for name, field in model.model_fields.items()
         if name not in known
     ]
     return (
-        "| key | default | what |\n|---|---|---|\n" + "".join(" ".join(row.split()) + "\n" for row in rows)
+        "| key | default | meaning |\n|---|---|---|\n" + "".join(" ".join(row.split()) + "\n" for row in rows)
         if rows
         else ""
     )
 
 
 def default(field: FieldInfo) -> str:
-    """As one would write it."""
+    """Returns the default as it is written in YAML."""
     if field.is_required():
-        return "needed"
+        return "required"
     value = field.get_default(call_default_factory=True, validated_data={})
     if value is PydanticUndefined or value is None or value in ((), {}) or isinstance(value, BaseModel):
         return ""
@@ -82,7 +82,7 @@ def default(field: FieldInfo) -> str:
 
 
 def plain(value: Any) -> str:
-    """A value as YAML has it."""
+    """Returns a value in YAML."""
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, tuple):
@@ -93,7 +93,7 @@ def plain(value: Any) -> str:
 
 
 def main() -> None:
-    """Write both."""
+    """Writes the page and the schema."""
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     SCHEMA.write_text(json.dumps(config_json_schema(), indent=2) + "\n", encoding="utf-8")
 

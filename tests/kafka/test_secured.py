@@ -198,7 +198,7 @@ def test_with_describe_only_the_polls_are_evaluated_and_the_missing_log_is_repor
     printed = command(finding["remedy"], "kafka-acls.sh")
     assert printed.endswith("--add --allow-principal User:poller --operation ClusterAction --cluster")
     by_log = {one["rule"] for one in polls["cannot_tell"]}
-    _, _, documented = SECURITY.partition("these rules cannot tell, and say so: ")
+    _, _, documented = SECURITY.partition("the result of these rules is unknown: ")
     without_log, by_polls, *_ = documented.split(".")
     assert set(re.findall("`(.+?)`", without_log)) <= by_log
     assert not set(re.findall("`(.+?)`", by_polls)) & by_log

@@ -41,8 +41,8 @@ def index() -> str:
             f"{GENERATED}# Rules",
             "",
             "What each rule detects, what to do and what not to do. `kraftwatch explain RULE` prints the same text.",
-            "The [glossary](../glossary.md) explains the terms. Critical: act now. Warning: act today. Info: know about "
-            "it.",
+            "The [glossary](../glossary.md) explains the terms. Critical: act now. Warning: act today. Info: know "
+            "about it.",
             "",
             "| rule | condition | severity | hold |",
             "|---|---|---|---|",
@@ -83,8 +83,8 @@ def silence_section(rule: Rule) -> str:
         "```\n"
         f'kraftwatch silence add --rule {rule.id} --cluster NAME --for 2h --comment "WHY" --config FILE\n'
         "```\n\n"
-        "`--subject` limits the silence to one subject; `kraftwatch silence end ID` ends it early. Sinks for people are "
-        "not notified. Record sinks (console, jsonl, kafka) still get every transition. An alert that is still firing "
+        "`--subject` limits the silence to one subject; `kraftwatch silence end ID` ends it early. Sinks for people "
+        "are not notified. Record sinks (console, jsonl, kafka) still get every transition. An alert that is still firing "
         "when the silence ends is sent then."
     )
 

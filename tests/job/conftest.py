@@ -1,4 +1,4 @@
-"""One quorum and one job that the scenes of a module share: each scene leaves the quorum healthy."""
+"""A quorum and a job that the scenarios of a module share: each scenario leaves the quorum healthy."""
 
 import contextlib
 import tempfile
@@ -19,11 +19,13 @@ HOLDS = {
     "monitor-blind": 5.0,
     "no-leader": 15.0,
 }
-"""Low, so that a scene takes seconds. No-leader's is three times its own: on a starved machine, that is an election."""
+"""Short, so that a scenario takes seconds. That of no-leader is three times its default, because an election takes long
+on a busy machine."""
 
 
-def holding(*rules: str) -> dict[str, float]:
-    """The thresholds of a module that waits for these rules; all others keep their own, which no stall outlasts."""
+def short_thresholds(*rules: str) -> dict[str, float]:
+    """Returns thresholds for a module that waits for these rules. Other rules keep their defaults: no stall of the
+    machine lasts that long."""
     return {f"{rule}.hold": HOLDS[rule] for rule in rules} | {f"{rule}.clear": 3.0 for rule in rules}
 
 
@@ -31,20 +33,20 @@ def holding(*rules: str) -> dict[str, float]:
 def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="kraftwatch-test-", ignore_cleanup_errors=True) as name:
         yield Path(name)
-        # A Java that is still ending would make its folders again after they were removed.
-        eventually(lambda: nobody_in(Path(name)), within_s=60)
+        # A Java process that is ending would create its folders again after their removal.
+        eventually(lambda: assert_no_process_in(Path(name)), within_s=60)
 
 
-def every_voter_fetches(lab: Lab) -> None:
-    """Wait until each voter has what is appended from now on: a leader remembers offsets of voters that are down."""
+def await_fetches_of_all_voters(lab: Lab) -> None:
+    """Waits until each voter fetched beyond the present high watermark: a leader keeps offsets of stopped voters."""
     now = lab.await_state(lambda state: True, what="a leader").high_watermark
     lab.await_state(
         lambda state: all(voter.log_end_offset > now for voter in state.voters), what=f"every voter beyond offset {now}"
     )
 
 
-def nobody_in(folder: Path) -> None:
-    """No process works in a folder: those of a job all do."""
+def assert_no_process_in(folder: Path) -> None:
+    """Asserts that no process has its working directory in this folder; all processes of a job do."""
     for process in psutil.process_iter(["cwd", "cmdline"]):
         cwd = process.info["cwd"]
         assert not cwd or not Path(cwd).is_relative_to(folder), process.info["cmdline"]
@@ -58,13 +60,13 @@ def lab(folder: Path) -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def settings() -> dict[str, float]:
-    """The thresholds that the job runs with: a module that waits for alerts has its own."""
+    """The job's thresholds: a module that waits for alerts overrides this fixture."""
     return {}
 
 
 @pytest.fixture(scope="module")
 def job(folder: Path, lab: Lab, settings: dict[str, float]) -> Iterator[JobProcess]:
-    job = JobProcess(folder=folder / "watch", name="test", bootstrap=lab.bootstrap, settings=settings)
+    job = JobProcess(folder=folder / "job", name="test", bootstrap=lab.bootstrap, settings=settings)
     job.start()
     with contextlib.ExitStack() as stack:
         stack.callback(job.stop)

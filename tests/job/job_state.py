@@ -1,4 +1,4 @@
-"""The state of a running job as it shows it by HTTP, and waiting until the job has evaluated the present."""
+"""Reads the state of a running job by HTTP, and waits until the job has evaluated all present observations."""
 
 import json
 import os
@@ -12,8 +12,8 @@ from streaming.demo.job_process import STOP_S, JobProcess
 from tests.eventually import eventually
 from tests.unit.streaming.metrics.exposition import Samples, samples
 
-ANSWER_S = 60
-"""How long an answer may take: a busy machine may stand still for seconds."""
+RESPONSE_S = 60
+"""Time limit of a response: a busy machine may stall for seconds."""
 
 
 def cluster_status(job: JobProcess) -> dict[str, Any]:
@@ -22,29 +22,29 @@ def cluster_status(job: JobProcess) -> dict[str, Any]:
     return answer["portrait"] or {}
 
 
-def scraped(job: JobProcess) -> Samples:
-    """Returns the job's metrics."""
+def scrape(job: JobProcess) -> Samples:
+    """Returns the samples of the job's /metrics."""
     return samples(_get(job, "/metrics"))
 
 
-def of_cluster(metrics: Samples) -> dict[str, float]:
-    """Returns the metrics that have only the cluster's label."""
+def cluster_metrics(metrics: Samples) -> dict[str, float]:
+    """Returns the metrics of cluster `test` that have no other label."""
     return {name: value for (name, labels), value in metrics.items() if labels == (("cluster", "test"),)}
 
 
 def wait_until_delivered(job: JobProcess, *, after_s: float = 0) -> None:
-    """Waits until the job has delivered all alerts of what is observed until now, or until `after_s` from now."""
+    """Waits until the job has delivered all alerts of the observations until now, or until `after_s` from now."""
     due_ms = (time.time() + after_s) * 1000
 
     def evaluated() -> None:
         assert cluster_status(job).get("now_ms", 0) >= due_ms
 
     def delivered() -> None:
-        # The status of an evaluated batch is shown before its alerts are delivered; the next batch comes after that.
-        shown = json.loads(_get(job, "/api/clusters"))
-        assert (shown["delivered_at_ms"] or 0) > evaluated_ms
-        # A batch waits a second for a slow disk; what is not written by then is written with a later batch.
-        assert [sink for sink in shown["sinks"] if sink["pending"]] == []
+        # The API has the status of a batch before the alerts of that batch are delivered; the next batch comes later.
+        overview = json.loads(_get(job, "/api/clusters"))
+        assert (overview["delivered_at_ms"] or 0) > evaluated_ms
+        # A batch waits one second for a slow disk; the rest is written with a later batch.
+        assert [sink for sink in overview["sinks"] if sink["pending"]] == []
 
     eventually(evaluated, within_s=after_s + 30, every_s=0.5)
     evaluated_ms = time.time() * 1000
@@ -68,6 +68,6 @@ def terminate_group(job: JobProcess) -> int:
 
 
 def _get(job: JobProcess, path: str) -> str:
-    with urllib.request.urlopen(f"http://{job.address}{path}", timeout=ANSWER_S) as page:
+    with urllib.request.urlopen(f"http://{job.address}{path}", timeout=RESPONSE_S) as page:
         text: str = page.read().decode()
         return text

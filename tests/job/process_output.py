@@ -1,4 +1,4 @@
-"""What a process wrote, read while it goes on writing."""
+"""The files of a running process, read while it writes them."""
 
 import os
 from collections.abc import Iterator
@@ -6,9 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def written(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """Every file in a folder with what is in it; a file that is taken away meanwhile holds nothing any more."""
-    for place, _, names in os.walk(folder):
-        for path in sorted(Path(place) / name for name in names):
+def files_in(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yields each file in a folder and its content; a file that is deleted meanwhile is left out."""
+    for parent, _, names in os.walk(folder):
+        for path in sorted(Path(parent) / name for name in names):
             with suppress(FileNotFoundError):
                 yield path, path.read_bytes()

@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes a job, with our alert rules: Debian's package, in a process of its own."""
+"""A real Prometheus (Debian's package) that scrapes a job and evaluates our alerting rules."""
 
 import contextlib
 import json
@@ -25,23 +25,23 @@ scrape_configs: [{{job_name: kraftwatch, static_configs: [{{targets: ["{target}"
 
 @dataclass(frozen=True)
 class Prometheus:
-    """Asked by its HTTP API."""
+    """Queries a Prometheus by its HTTP API."""
 
     port: int
 
-    def ask(self, expr: str) -> list[dict[str, Any]]:
-        """The series of an expression now; AssertionError where Prometheus refuses it."""
+    def query(self, expr: str) -> list[dict[str, Any]]:
+        """Returns the series of an expression now. Raises AssertionError if Prometheus refuses the expression."""
         answer = self._get("query", query=expr)
         assert answer["status"] == "success", answer
         series: list[dict[str, Any]] = answer["data"]["result"]
         return series
 
     def values(self, expr: str) -> list[float]:
-        """The value of each series of an expression."""
-        return [float(one["value"][1]) for one in self.ask(expr)]
+        """Returns the value of each series of an expression."""
+        return [float(one["value"][1]) for one in self.query(expr)]
 
     def firing(self) -> set[str]:
-        """The names of the alerts that fire."""
+        """Returns the names of the firing alerts."""
         alerts = self._get("alerts")["data"]["alerts"]
         return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
 
@@ -51,16 +51,16 @@ class Prometheus:
             with urllib.request.urlopen(url, timeout=60) as page:
                 answer: dict[str, Any] = json.load(page)
         except urllib.error.HTTPError as refused:
-            said = refused.read().decode()
-            # A Prometheus that is starting says it in plain text.
-            assert refused.code != 503, said
-            answer = json.loads(said)
+            body = refused.read().decode()
+            # A starting Prometheus answers 503 and plain text.
+            assert refused.code != 503, body
+            answer = json.loads(body)
         return answer
 
 
 @contextmanager
-def scraping(target: str, folder: Path) -> Iterator[Prometheus]:
-    """A Prometheus that has scraped HOST:PORT a few times already."""
+def running_prometheus(target: str, folder: Path) -> Iterator[Prometheus]:
+    """Runs a Prometheus; yields it after it has scraped HOST:PORT a few times."""
     folder.mkdir()
     config = folder / "prometheus.yml"
     config.write_text(CONFIG.format(rules=RULES, target=target))
@@ -75,9 +75,9 @@ def scraping(target: str, folder: Path) -> Iterator[Prometheus]:
     def scraped() -> None:
         with contextlib.suppress(OSError):
             assert process.poll() is None, (folder / "log").read_text()
-            assert prometheus.ask('sum_over_time(up{job="kraftwatch"}[5m]) >= 4')
+            assert prometheus.query('sum_over_time(up{job="kraftwatch"}[5m]) >= 4')
             return
-        raise AssertionError((folder / "log").read_text() or "it does not answer yet")
+        raise AssertionError((folder / "log").read_text() or "Prometheus does not answer yet")
 
     try:
         eventually(scraped, within_s=60)

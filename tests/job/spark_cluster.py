@@ -1,4 +1,4 @@
-"""Spark's own standalone cluster out of pyspark's jars: a master and workers, each a process of its own."""
+"""A standalone cluster of Spark from pyspark's jars: a master and workers, one process each."""
 
 import contextlib
 import os
@@ -16,37 +16,38 @@ HOME = Path(pyspark.__file__).parent
 
 
 @contextlib.contextmanager
-def standalone(folder: Path, *, workers: int) -> Iterator[str]:
-    """Yields spark://HOST:PORT once all workers are registered; ends every process."""
+def standalone_cluster(folder: Path, *, workers: int) -> Iterator[str]:
+    """Yields spark://HOST:PORT when all workers are registered; kills every process at the end."""
     folder.mkdir()
     ports = Ports()
     port, page = ports.claim(), ports.claim()
     with ExitStack() as stack:
         master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port)]
-        log = start(stack, folder / "master", [*master, "--webui-port", str(page)])
+        log = start_java(stack, folder / "master", [*master, "--webui-port", str(page)])
         url = f"spark://127.0.0.1:{port}"
-        eventually(lambda: says(log, "I have been elected leader"), within_s=60)
+        eventually(lambda: assert_logged(log, "I have been elected leader"), within_s=60)
         for number in range(workers):
             worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g"]
-            place = folder / f"worker-{number}"
-            start(stack, place, [*worker, "--webui-port", str(ports.claim()), "--work-dir", str(place), url])
-        eventually(lambda: says(log, "Registering worker", times=workers), within_s=60)
+            work = folder / f"worker-{number}"
+            start_java(stack, work, [*worker, "--webui-port", str(ports.claim()), "--work-dir", str(work), url])
+        eventually(lambda: assert_logged(log, "Registering worker", times=workers), within_s=60)
         yield url
 
 
-def start(stack: ExitStack, place: Path, command: list[str]) -> Path:
-    place.mkdir()
-    log = place / "log"
+def start_java(stack: ExitStack, folder: Path, command: list[str]) -> Path:
+    """Starts a Java class in a new folder until the stack closes; returns its log file."""
+    folder.mkdir()
+    log = folder / "log"
     java = ["java", "-Xmx256m", "-cp", f"{HOME}/jars/*", *command]
-    # Without a `jars` folder of a distribution's shape Spark asks for the Scala version to find its own jars.
+    # pyspark has no folder of the layout of a distribution: without the Scala version Spark does not find its jars.
     environment = {**os.environ, "SPARK_HOME": str(HOME), "SPARK_SCALA_VERSION": "2.13"}
     with log.open("wb") as output:
-        process = subprocess.Popen(java, cwd=place, stdout=output, stderr=output, env=environment)
+        process = subprocess.Popen(java, cwd=folder, stdout=output, stderr=output, env=environment)
     stack.callback(process.wait)
     stack.callback(process.kill)
     return log
 
 
-def says(log: Path, words: str, *, times: int = 1) -> None:
-    text = log.read_text(errors="replace")
-    assert text.count(words) >= times, text[-2000:]
+def assert_logged(log: Path, text: str, *, times: int = 1) -> None:
+    logged = log.read_text(errors="replace")
+    assert logged.count(text) >= times, logged[-2000:]

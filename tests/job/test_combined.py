@@ -1,4 +1,4 @@
-"""A combined node is a controller and a broker at once, with one disk for both."""
+"""A combined node is a controller and a broker in one process, with one disk."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,14 +7,14 @@ import pytest
 
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import JobProcess
-from tests.job.conftest import holding
+from tests.job.conftest import short_thresholds
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
 def settings() -> dict[str, float]:
-    return holding("voter-disk-replaced", "no-leader")
+    return short_thresholds("voter-disk-replaced", "no-leader")
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def lab(folder: Path) -> Iterator[Lab]:
         yield lab
 
 
-def test_its_disk_replaced_is_one_alert_mended_by_the_printed_commands(lab: Lab, job: JobProcess) -> None:
+def test_replaced_disk_is_one_alert_and_printed_commands_fix_it(lab: Lab, job: JobProcess) -> None:
     (node,) = (node for node in lab.controllers if node in lab.brokers)
     lab.create_topic("orders", partitions=2, assignment=[[node, lab.brokers[-1]], [lab.brokers[-1], node]])
     lab.produce("orders", 10)

@@ -13,10 +13,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 def test_every_expected_alert_fires_and_no_false_one(tmp_path: Path) -> None:
     # A demo that fails keeps its folder.
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    played = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "streaming", "demo"], capture_output=True, text=True, check=False, env=environment
     )
 
-    assert played.returncode == 0, played.stderr
-    assert "Every expected alert fired, no false alert fired." in played.stderr
-    assert played.stdout == ""
+    assert result.returncode == 0, result.stderr
+    assert "Every expected alert fired, no false alert fired." in result.stderr
+    assert result.stdout == ""

@@ -1,4 +1,4 @@
-"""The job killed with -9 in the middle of a scene: what it alerts and tells is as if it had never been killed."""
+"""The job is killed (SIGKILL) during a scenario: its alerts are the same as without the kill."""
 
 import sys
 from contextlib import suppress
@@ -10,7 +10,7 @@ import pytest
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import AlertLine, JobProcess
 from tests.eventually import eventually
-from tests.job.conftest import holding
+from tests.job.conftest import short_thresholds
 from tests.job.job_state import terminate_group, wait_until_delivered, wait_until_resolved
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -18,14 +18,14 @@ pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def settings() -> dict[str, float]:
-    return holding("voter-disk-replaced", "no-leader")
+    return short_thresholds("voter-disk-replaced", "no-leader")
 
 
-def essence(alerts: list[AlertLine]) -> list[tuple[str, str, str]]:
+def rule_subject_state(alerts: list[AlertLine]) -> list[tuple[str, str, str]]:
     return [(each.rule, each.subject, each.state) for each in alerts]
 
 
-def test_killed_before_it_told_and_again_before_it_resolved(lab: Lab, job: JobProcess) -> None:
+def test_job_killed_before_firing_and_before_resolving(lab: Lab, job: JobProcess) -> None:
     leader = lab.await_state(lambda state: True, what="a leader").leader_id
     node = next(node for node in lab.controllers if node != leader)
     lab.stop(node)
@@ -48,32 +48,32 @@ def test_killed_before_it_told_and_again_before_it_resolved(lab: Lab, job: JobPr
     job.start()
     wait_until_delivered(job)
 
-    assert essence(job.alerts()) == [
+    assert rule_subject_state(job.alerts()) == [
         ("voter-disk-replaced", f"controller {node}", "firing"),
         ("voter-disk-replaced", f"controller {node}", "resolved"),
     ]
 
 
-def test_a_gatherer_that_dies_is_started_again_and_nothing_is_lost(lab: Lab, job: JobProcess) -> None:
+def test_killed_gatherer_is_restarted_and_nothing_is_lost(lab: Lab, job: JobProcess) -> None:
     since = len(job.alerts())
     children = gatherers(job.pid)
     assert len(children) == 1
 
     children[0].kill()
 
-    def another() -> None:
+    def replaced() -> None:
         now = gatherers(job.pid)
         assert len(now) == 1
         assert now[0].pid != children[0].pid
 
-    eventually(another, within_s=60)
+    eventually(replaced, within_s=60)
     lab.pause(*lab.controllers[:2])
     job.wait_for("no-leader", since=since, within_s=180)
     lab.resume(*lab.controllers[:2])
     wait_until_resolved(job, within_s=180)
 
 
-def test_the_gatherer_ends_with_the_job_however_that_ends(job: JobProcess) -> None:
+def test_gatherer_ends_when_the_job_is_killed(job: JobProcess) -> None:
     (gatherer,) = gatherers(job.pid)
 
     job.kill()
@@ -82,37 +82,40 @@ def test_the_gatherer_ends_with_the_job_however_that_ends(job: JobProcess) -> No
     job.start()
 
 
-def test_told_to_stop_as_a_group_it_stops_in_good_order_and_says_nothing_of_it(job: JobProcess) -> None:
-    said = job.log.stat().st_size
+def test_sigterm_to_the_process_group_stops_without_errors(job: JobProcess) -> None:
+    log_size = job.log.stat().st_size
 
     code = terminate_group(job)
 
     assert code == 0
-    assert job.log.read_bytes()[said:] == b""
+    assert job.log.read_bytes()[log_size:] == b""
     job.start()
 
 
-def test_a_python_that_is_late_for_spark_is_started_again(job: JobProcess, tmp_path: Path) -> None:
+def test_slow_planner_of_spark_is_retried(job: JobProcess, tmp_path: Path) -> None:
     job.stop()
-    job.environment = {"PYSPARK_PYTHON": str(late_once(tmp_path))}
+    job.environment = {"PYSPARK_PYTHON": str(slow_once(tmp_path))}
 
     job.start()
 
-    assert (tmp_path / "was-late").exists()
-    assert "another attempt" in (job.checkpoint / "log" / "driver.log").read_text()
+    assert (tmp_path / "was-slow").exists()
+    assert (
+        "Spark's planner did not start within 10 s; retrying from the checkpoint"
+        in (job.checkpoint / "log" / "driver.log").read_text()
+    )
 
 
-def late_once(folder: Path) -> Path:
-    """A Python that takes longer to begin than the 10 s that Spark waits for the one that plans a stream; once."""
+def slow_once(folder: Path) -> Path:
+    """Returns a Python whose first planner of a stream starts later than the 10 s that Spark waits for it."""
     python = folder / "python"
-    late = f'case "$*" in *streaming_source_runner*) mkdir {folder}/was-late 2>/dev/null && sleep 20;; esac'
-    python.write_text(f'#!/bin/sh\n{late}\nexec {sys.executable} "$@"\n')
+    delay = f'case "$*" in *streaming_source_runner*) mkdir {folder}/was-slow 2>/dev/null && sleep 20;; esac'
+    python.write_text(f'#!/bin/sh\n{delay}\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     return python
 
 
 def ended(process: psutil.Process) -> bool:
-    """It is gone, or only its parent has not asked yet how it ended."""
+    """Whether a process has ended; a zombie has ended too."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -120,9 +123,9 @@ def ended(process: psutil.Process) -> bool:
 
 
 def gatherers(pid: int) -> list[psutil.Process]:
-    def gathers(child: psutil.Process) -> bool:
-        with suppress(psutil.Error):  # it ended as it was looked at
+    def is_gatherer(child: psutil.Process) -> bool:
+        with suppress(psutil.Error):  # the process ended meanwhile
             return not ended(child) and "connectors.gather" in child.cmdline()
         return False
 
-    return [child for child in psutil.Process(pid).children() if gathers(child)]
+    return [child for child in psutil.Process(pid).children() if is_gatherer(child)]

@@ -1,4 +1,4 @@
-"""A Java that runs out of memory ends, and the job with it: Spark would live on without the thread that found none."""
+"""Java ends when it runs out of memory, and the job with it; otherwise Spark continues without the failed thread."""
 
 import subprocess
 import sys
@@ -8,13 +8,13 @@ import pytest
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-STARVED = """
+ALLOCATE_TOO_MUCH = """
 import sys
 from pathlib import Path
 from py4j.protocol import Py4JError
-from streaming.pipeline.spark_session import session
+from streaming.pipeline.spark_session import start_spark
 
-gateway = session(master="local[1]", logs=Path(sys.argv[1]), settings={}).sparkContext._gateway
+gateway = start_spark(master="local[1]", logs=Path(sys.argv[1]), settings={}).sparkContext._gateway
 try:
     gateway.new_array(gateway.jvm.long, 1_000_000_000)
 except (Py4JError, OSError):
@@ -22,12 +22,16 @@ except (Py4JError, OSError):
 """
 
 
-def test_a_java_without_memory_ends_and_says_so_among_its_errors(tmp_path: Path) -> None:
-    # In a process of its own: it takes its Java with it.
-    ended = subprocess.run(
-        [sys.executable, "-c", STARVED, str(tmp_path)], capture_output=True, text=True, check=False, timeout=600
+def test_java_without_memory_ends_and_logs_the_reason(tmp_path: Path) -> None:
+    # In a child process: its Java ends too.
+    result = subprocess.run(
+        [sys.executable, "-c", ALLOCATE_TOO_MUCH, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
 
-    assert ended.returncode == 3, ended.stderr
-    assert ended.stdout == "", "it is for alerts"
+    assert result.returncode == 3, result.stderr
+    assert result.stdout == "", "stdout is for alerts"
     assert "Terminating due to java.lang.OutOfMemoryError" in (tmp_path / "spark.err").read_text()

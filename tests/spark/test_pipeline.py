@@ -1,4 +1,4 @@
-"""The pipeline on a real Spark: observations from a journal become alerts in a file, once, in order."""
+"""The pipeline on a real Spark: observations from a journal become alerts in a file, each once and in order."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ BOOTSTRAP = ("c1:9093", "c2:9093", "c3:9093")
 
 
 class Pipeline:
-    """A recorder that a test writes to, and the query that reads what it publishes."""
+    """A journal that a test writes to, and the query that reads its published rows."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.folder = folder
@@ -47,23 +47,23 @@ class Pipeline:
         self.spark = spark
         self.now_ms = START_MS
         self.query: Query | None = None
-        self.expected: list[tuple[str, int]] = []
+        self.requested_polls: list[tuple[str, int]] = []
         self.store = StatusStore(["prod"])
-        self.recorder = JournalWriter(self.checkpoint.journal)
-        self.recorder.__enter__()
+        self.writer = JournalWriter(self.checkpoint.journal)
+        self.writer.__enter__()
 
-    def go(self, *more: Sink) -> None:
+    def start(self, *more: Sink) -> None:
         ledger = Ledger(self.checkpoint.ledger)
-        # A place that a busy machine keeps waiting would be told again, and have it twice.
-        delivery = Dispatcher(ledger, [JsonlSink(self.folder / "alerts.jsonl"), *more], deadline_s=120)
+        # After a shorter deadline a busy machine would send an alert again: the sink would get it twice.
+        dispatcher = Dispatcher(ledger, [JsonlSink(self.folder / "alerts.jsonl"), *more], deadline_s=120)
         thresholds = thresholds_for({"data-contract-broken.stands": 10})
         settings = ClusterSettings(cluster_id="id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=thresholds)
         quarantine = Quarantine(self.checkpoint.quarantine)
         deliver = Deliver(
-            delivery,
+            dispatcher,
             quarantine,
             store=self.store,
-            request_poll=lambda cluster, due: self.expected.append((cluster, due)),
+            request_poll=lambda cluster, due: self.requested_polls.append((cluster, due)),
             history=ledger.history,
         )
         self.query = Query(self.spark, self.checkpoint, deliver)
@@ -72,7 +72,7 @@ class Pipeline:
     def stop(self) -> None:
         if self.query is not None:
             self.query.stop()
-        self.recorder.__exit__(None, None, None)
+        self.writer.__exit__(None, None, None)
 
     def observe(
         self,
@@ -80,16 +80,16 @@ class Pipeline:
         *events: ObservationFailed | QuorumPolled | ObservationsAudited | bytes,
         seconds: float = 1,
     ) -> None:
-        """Record these at one moment, publish, and let time pass."""
+        """Writes rows with the same time, publishes them, and moves the time on by `seconds`."""
         payloads = [event if isinstance(event, bytes) else to_json(event) for event in events]
         rows = [
             Observation(cluster="prod", kind=kind, observed_at_ms=self.now_ms, payload=payload) for payload in payloads
         ]
-        self.recorder.append(rows)
-        self.recorder.publish()
+        self.writer.append(rows)
+        self.writer.publish()
         self.now_ms += round(seconds * 1000)
 
-    def told(self) -> list[dict[str, object]]:
+    def alerts(self) -> list[dict[str, object]]:
         assert self.query is not None
         self.query.wait(1)
         path = self.folder / "alerts.jsonl"
@@ -104,13 +104,13 @@ def pipeline(spark: SparkSession, tmp_path: Path) -> Iterator[Pipeline]:
     pipeline.stop()
 
 
-def leaderless(endpoint: str) -> ObservationFailed:
+def poll_without_leader(endpoint: str) -> ObservationFailed:
     return ObservationFailed(
         source=ObservationSource.QUORUM, endpoint=endpoint, reason=Reason.NO_LEADER, detail="knows no leader"
     )
 
 
-def led() -> QuorumPolled:
+def poll_with_leader() -> QuorumPolled:
     key = ReplicaKey(id=NodeId(1), directory_id=None)
     row = Replica(key=key, log_end_offset=Offset(9), last_fetch_ms=None, last_caught_up_ms=None)
     return QuorumPolled(
@@ -125,147 +125,145 @@ def led() -> QuorumPolled:
     )
 
 
-def told_is(pipeline: Pipeline, *expected: tuple[str, str]) -> Callable[[], None]:
+def alerts_are(pipeline: Pipeline, *expected: tuple[str, str]) -> Callable[[], None]:
     def check() -> None:
-        assert [(line["rule"], line["state"]) for line in pipeline.told()] == list(expected)
+        assert [(line["rule"], line["state"]) for line in pipeline.alerts()] == list(expected)
 
     return check
 
 
-def expected(pipeline: Pipeline, due_ms: int) -> Callable[[], None]:
+def poll_requested(pipeline: Pipeline, due_ms: int) -> Callable[[], None]:
     def check() -> None:
-        assert pipeline.told() == []
-        assert ("prod", due_ms) in pipeline.expected
+        assert pipeline.alerts() == []
+        assert ("prod", due_ms) in pipeline.requested_polls
 
     return check
 
 
-def shown_is(pipeline: Pipeline, *expected: tuple[str, str]) -> Callable[[], None]:
-    """What the page knows: it is told when the sinks were."""
+def page_history_is(pipeline: Pipeline, *expected: tuple[str, str]) -> Callable[[], None]:
+    """Checks the alerts of the page; it gets them after the sinks."""
 
     def check() -> None:
-        told = pipeline.store.delivery
-        assert told is not None
-        assert [(alert.rule, alert.state.value) for alert in told.history] == list(expected)
+        delivery = pipeline.store.delivery
+        assert delivery is not None
+        assert [(alert.rule, alert.state.value) for alert in delivery.history] == list(expected)
 
     return check
 
 
-def test_no_leader_is_told_after_its_hold_and_resolved_after_its_clear(pipeline: Pipeline) -> None:
-    pipeline.go()
+def test_no_leader_fires_after_hold_and_resolves_after_clear(pipeline: Pipeline) -> None:
+    pipeline.start()
     for _ in range(3):
-        pipeline.observe(ObservationKind.FAILED, *map(leaderless, BOOTSTRAP))
-    # An observation is asked for when the hold ends.
-    eventually(expected(pipeline, START_MS + 5_000), within_s=60)
+        pipeline.observe(ObservationKind.FAILED, *map(poll_without_leader, BOOTSTRAP))
+    # The step requests a poll for the end of the hold.
+    eventually(poll_requested(pipeline, START_MS + 5_000), within_s=60)
     for _ in range(5):
-        pipeline.observe(ObservationKind.FAILED, *map(leaderless, BOOTSTRAP))
-    eventually(told_is(pipeline, ("no-leader", "firing")), within_s=60)
+        pipeline.observe(ObservationKind.FAILED, *map(poll_without_leader, BOOTSTRAP))
+    eventually(alerts_are(pipeline, ("no-leader", "firing")), within_s=60)
 
     for _ in range(14):
-        pipeline.observe(ObservationKind.QUORUM, led())
-    eventually(told_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
+        pipeline.observe(ObservationKind.QUORUM, poll_with_leader())
+    eventually(alerts_are(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
 
     newest = pipeline.store.newest("prod")
     assert newest is not None
     assert (newest.status.leader_id, newest.status.source) == (1, "live")
-    eventually(shown_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
+    eventually(page_history_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
 
-    firing, resolved = pipeline.told()
+    firing, resolved = pipeline.alerts()
     assert firing["severity"] == "critical"
     assert firing["cluster_id"] == "id"
     assert firing["fingerprint"] == resolved["fingerprint"]
     assert firing["started_at"] == resolved["started_at"] == "2027-01-15T08:00:00.000Z"
 
 
-def test_a_query_that_starts_again_tells_nothing_twice_and_forgets_nothing(
-    spark: SparkSession, pipeline: Pipeline
-) -> None:
-    pipeline.go()
+def test_restarted_query_neither_repeats_nor_loses_alerts(spark: SparkSession, pipeline: Pipeline) -> None:
+    pipeline.start()
     for _ in range(8):
-        pipeline.observe(ObservationKind.FAILED, *map(leaderless, BOOTSTRAP))
-    eventually(told_is(pipeline, ("no-leader", "firing")), within_s=60)
+        pipeline.observe(ObservationKind.FAILED, *map(poll_without_leader, BOOTSTRAP))
+    eventually(alerts_are(pipeline, ("no-leader", "firing")), within_s=60)
     assert pipeline.query is not None
     pipeline.query.stop()
 
     for _ in range(14):
-        pipeline.observe(ObservationKind.QUORUM, led())
-    pipeline.go()
+        pipeline.observe(ObservationKind.QUORUM, poll_with_leader())
+    pipeline.start()
 
-    eventually(told_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
+    eventually(alerts_are(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
 
 
-def test_what_does_not_decode_goes_to_quarantine_is_told_and_the_stream_goes_on(pipeline: Pipeline) -> None:
-    pipeline.go()
+def test_undecodable_row_is_quarantined_and_fires_an_alert(pipeline: Pipeline) -> None:
+    pipeline.start()
     pipeline.observe(ObservationKind.QUORUM, b"{")
     for _ in range(8):
-        pipeline.observe(ObservationKind.FAILED, *map(leaderless, BOOTSTRAP))
+        pipeline.observe(ObservationKind.FAILED, *map(poll_without_leader, BOOTSTRAP))
 
-    eventually(told_is(pipeline, ("data-contract-broken", "firing"), ("no-leader", "firing")), within_s=60)
+    eventually(alerts_are(pipeline, ("data-contract-broken", "firing"), ("no-leader", "firing")), within_s=60)
 
-    (bad,) = pipeline.checkpoint.quarantine.iterdir()
-    said = json.loads(bad.read_text())
-    assert bad.name == "prod-0-0.json"
-    assert said["length"] == 1
-    assert "a quorum row is no event" in said["reason"]
+    (file,) = pipeline.checkpoint.quarantine.iterdir()
+    description = json.loads(file.read_text())
+    assert file.name == "prod-0-0.json"
+    assert description["length"] == 1
+    assert "a quorum row is no event" in description["reason"]
 
 
-def test_what_an_audit_finds_is_told_and_resolves_in_time(pipeline: Pipeline) -> None:
-    found = BrokenContract(
-        contract="offsets-ascend", promise="the log goes on", grave=True, rows=2, example="row 4", sequence=4
+def test_audit_result_fires_and_resolves(pipeline: Pipeline) -> None:
+    broken = BrokenContract(
+        contract="offsets-ascend", promise="offsets ascend", grave=True, rows=2, example="row 4", sequence=4
     )
-    pipeline.go()
-    pipeline.observe(ObservationKind.QUORUM, led())
+    pipeline.start()
+    pipeline.observe(ObservationKind.QUORUM, poll_with_leader())
     pipeline.observe(
-        ObservationKind.AUDIT, ObservationsAudited(rows=9, first_sequence=0, last_sequence=8, broken=(found,))
+        ObservationKind.AUDIT, ObservationsAudited(rows=9, first_sequence=0, last_sequence=8, broken=(broken,))
     )
-    eventually(told_is(pipeline, ("data-contract-broken", "firing")), within_s=60)
+    eventually(alerts_are(pipeline, ("data-contract-broken", "firing")), within_s=60)
 
     for _ in range(10):
-        pipeline.observe(ObservationKind.QUORUM, led(), seconds=2.5)
+        pipeline.observe(ObservationKind.QUORUM, poll_with_leader(), seconds=2.5)
 
-    eventually(told_is(pipeline, ("data-contract-broken", "firing"), ("data-contract-broken", "resolved")), within_s=60)
-    firing, _ = pipeline.told()
+    eventually(
+        alerts_are(pipeline, ("data-contract-broken", "firing"), ("data-contract-broken", "resolved")), within_s=60
+    )
+    firing, _ = pipeline.alerts()
     assert (firing["subject"], firing["severity"]) == ("offsets-ascend", "critical")
 
 
-def states(server: HttpDouble) -> list[str]:
+def sent_states(server: HttpDouble) -> list[str]:
     return [json.loads(request.body)["state"] for request in server.requests]
 
 
-def test_two_places_are_told_and_the_stream_goes_on_while_a_third_takes_the_connection_and_hangs(
-    pipeline: Pipeline, tmp_path: Path
-) -> None:
-    trusted = authority(tmp_path / "ca")
+def test_hanging_sink_delays_neither_other_sinks_nor_the_stream(pipeline: Pipeline, tmp_path: Path) -> None:
+    ca = authority(tmp_path / "ca")
     slack = SlackDouble(token="xoxb-1")
-    with serving() as hooked, serving() as hanging, serving(trusted.server(trusted.issue("server"))) as api:
+    with serving() as webhook, serving() as hanging, serving(ca.server(ca.issue("server"))) as api:
         api.behave = slack.reply
         hanging.behave = lambda _: NoReply()
         channel = SlackBot(
-            channel="#kafka", token=Secret(text="xoxb-1"), api_url=f"{api.url}/api/", ca_file=Path(trusted.file)
+            channel="#kafka", token=Secret(text="xoxb-1"), api_url=f"{api.url}/api/", ca_file=Path(ca.file)
         )
-        wanted = [
-            SinkSpec(config=Webhook(url=Secret(text=hooked.url)), name="hooked"),
+        specs = [
+            SinkSpec(config=Webhook(url=Secret(text=webhook.url)), name="webhook"),
             SinkSpec(config=Webhook(url=Secret(text=hanging.url)), name="hanging"),
             SinkSpec(config=channel),
         ]
-        pipeline.go(*(open_sink(one, state_folder=tmp_path) for one in wanted))
+        pipeline.start(*(open_sink(spec, state_folder=tmp_path) for spec in specs))
         for _ in range(8):
-            pipeline.observe(ObservationKind.FAILED, *map(leaderless, BOOTSTRAP))
+            pipeline.observe(ObservationKind.FAILED, *map(poll_without_leader, BOOTSTRAP))
 
-        eventually(told_is(pipeline, ("no-leader", "firing")), within_s=60)
-        eventually(lambda: states(hooked) == ["firing"], within_s=60)
+        eventually(alerts_are(pipeline, ("no-leader", "firing")), within_s=60)
+        eventually(lambda: sent_states(webhook) == ["firing"], within_s=60)
         eventually(lambda: len(slack.channel_messages) == 1, within_s=60)
         eventually(lambda: hanging.requests != [], within_s=60)
-        assert "no-leader" in json.dumps(json.loads(hooked.requests[0].body)["alerts"])
+        assert "no-leader" in json.dumps(json.loads(webhook.requests[0].body)["alerts"])
 
         for _ in range(14):
-            pipeline.observe(ObservationKind.QUORUM, led())
-        eventually(told_is(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
-        eventually(lambda: states(hooked) == ["firing", "resolved"], within_s=60)
+            pipeline.observe(ObservationKind.QUORUM, poll_with_leader())
+        eventually(alerts_are(pipeline, ("no-leader", "firing"), ("no-leader", "resolved")), within_s=60)
+        eventually(lambda: sent_states(webhook) == ["firing", "resolved"], within_s=60)
         eventually(lambda: len(slack.replies) == 1, within_s=60)
 
         assert len(slack.channel_messages) == 1, "one message, edited"
         assert slack.invalid == []
-        told = pipeline.store.delivery
-        assert told is not None
-        assert told.sinks["hanging"].pending, "it is told when it answers"
+        delivery = pipeline.store.delivery
+        assert delivery is not None
+        assert delivery.sinks["hanging"].pending, "the sink gets its alerts when it answers"

@@ -1,7 +1,7 @@
-"""Rules on a real quorum: what is done to Kafka, that the rule fires, what it says, that it resolves once Kafka heals.
+"""Rules on a real quorum: a fault is injected, the alert fires with the expected text, and resolves after the fault.
 
-Five controllers and a broker. The waits of Raft are four times Kafka's defaults, so that a leader without a majority
-can be looked at for twelve seconds before it resigns, and a broker that stands still for as long before it is fenced.
+Five controllers and a broker. Raft's timeouts are four times Kafka's defaults: a leader without a majority can be
+polled for twelve seconds before it resigns, and a paused broker is fenced only after twelve seconds.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def lab(shared_lab: MakeLab) -> Lab:
 
 @pytest.fixture(scope="module")
 def monitor(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitoredCluster]:
-    with monitor_cluster(lab, tmp_path_factory.mktemp("watch")) as monitor:
+    with monitor_cluster(lab, tmp_path_factory.mktemp("journal")) as monitor:
         yield monitor
 
 
@@ -35,37 +35,37 @@ def leader_and_followers(lab: Lab) -> tuple[int, list[int]]:
     return leader, [node for node in lab.controllers if node != leader]
 
 
-def elects_one_of(lab: Lab, nodes: list[int]) -> None:
+def await_leader_among(lab: Lab, nodes: list[int]) -> None:
     lab.await_state(lambda state: state.leader_id in nodes, what="another leader")
 
 
-def test_a_voter_falls_silent_and_then_another(lab: Lab, monitor: MonitoredCluster) -> None:
+def test_one_voter_stops_fetching_then_a_second(lab: Lab, monitor: MonitoredCluster) -> None:
     _, (one, other, *_) = leader_and_followers(lab)
-    silent = {"voter-lagging.silent": 4, "failure-tolerance.silent": 4}
-    monitor.start_scenario({"voter-lagging.hold": 1, "failure-tolerance.hold": 1, **silent})
+    not_fetching_after = {"voter-lagging.fetch_age": 4, "failure-tolerance.fetch_age": 4}
+    monitor.start_scenario({"voter-lagging.hold": 1, "failure-tolerance.hold": 1, **not_fetching_after})
 
     with pause_nodes(lab, one):
-        lagging = monitor.wait_for("voter-lagging", subject=f"voter {one}")
+        one_voter = monitor.wait_for("voter-lagging", subject=f"voter {one}")
         with pause_nodes(lab, other):
-            tolerating = monitor.wait_for("failure-tolerance")
+            two_voters = monitor.wait_for("failure-tolerance")
     monitor.wait_for("failure-tolerance", "resolved")
     monitor.wait_for("voter-lagging", "resolved")
 
-    assert lagging.severity == tolerating.severity == "warning"
-    assert lagging.evidence["voter"] == f"{one}-{lab.node(one).directory_id}"
-    assert lagging.evidence["further_failures_tolerated"] == 1
-    assert lab.node(one).endpoint in lagging.remedy[0]
-    assert tolerating.summary.startswith(
+    assert one_voter.severity == two_voters.severity == "warning"
+    assert one_voter.evidence["voter"] == f"{one}-{lab.node(one).directory_id}"
+    assert one_voter.evidence["further_failures_tolerated"] == 1
+    assert lab.node(one).endpoint in one_voter.remedy[0]
+    assert two_voters.summary.startswith(
         "The quorum tolerates no further failure: 3 of 5 voters are in sync; 3 are needed. "
     )
     assert monitor.rules == {"voter-lagging", "failure-tolerance"}
 
 
-def test_a_majority_falls_silent_and_nothing_is_committed(lab: Lab, monitor: MonitoredCluster) -> None:
+def test_a_majority_stops_fetching_and_nothing_is_committed(lab: Lab, monitor: MonitoredCluster) -> None:
     leader, followers = leader_and_followers(lab)
-    # Two seconds longer than a voter may be silent, so that a poll that comes late shows that they are.
+    # The hold is two seconds longer than `silent`: also a late poll shows that the voters do not fetch.
     monitor.start_scenario(
-        {"high-watermark-stalled.hold": 2, "high-watermark-stalled.still": 2, "high-watermark-stalled.silent": 1}
+        {"high-watermark-stalled.hold": 2, "high-watermark-stalled.still": 2, "high-watermark-stalled.fetch_age": 1}
     )
 
     with pause_nodes(lab, *followers[:3]):
@@ -75,36 +75,36 @@ def test_a_majority_falls_silent_and_nothing_is_committed(lab: Lab, monitor: Mon
     assert fired.severity == "critical"
     assert fired.evidence["leader"] == leader
     assert fired.evidence["majority"] == 3
-    assert fired.evidence["voters_in_sync"] in (1, 2), "one that goes on may look silent on a busy machine"
+    assert fired.evidence["voters_in_sync"] in (1, 2), "on a busy machine a running voter may seem not to fetch"
     assert monitor.rules == {"high-watermark-stalled"}
 
 
-def test_a_removal_that_does_not_commit_and_the_even_number_it_leaves(lab: Lab, monitor: MonitoredCluster) -> None:
+def test_uncommitted_voter_removal_then_even_number_of_voters(lab: Lab, monitor: MonitoredCluster) -> None:
     leader, (one, other, _, leaving) = leader_and_followers(lab)
     directory = lab.node(leaving).directory_id
-    # The leader is asked by name: a node that is paused takes the tool's connection and never answers.
+    # The tool gets the leader's endpoint only: a paused node accepts its connection and never answers.
     tool = f"kafka-metadata-quorum.sh --bootstrap-controller {lab.node(leader).endpoint} remove-controller"
-    # Held for longer than a voter may be silent: the tool is fast enough to be seen before those that stand still are.
-    monitor.start_scenario({"voter-change-stuck.hold": 3, "voter-change-stuck.silent": 1.5})
+    # The hold is longer than `silent`: the change may be observed before the paused voters count as not fetching.
+    monitor.start_scenario({"voter-change-stuck.hold": 3, "voter-change-stuck.fetch_age": 1.5})
 
     with ThreadPoolExecutor(max_workers=1) as pool:
         with pause_nodes(lab, one, other):
-            # Three of five voters carry the quorum; of the four that are left three must, and two do.
+            # Three of five voters are a majority. Of the four remaining voters three are needed, and two run.
             line = f"{tool} --controller-id {leaving} --controller-directory-id {directory}"
             removal = pool.submit(lab.run_remedy, line)
             fired = monitor.wait_for("voter-change-stuck")
         monitor.wait_for("voter-change-stuck", "resolved")
         with suppress(LabError):
-            # Kafka's tool gives up after two seconds and says "timed out"; the change does not.
+            # Kafka's tool prints "timed out" after two seconds; the leader continues the change.
             removal.result()
 
     assert fired.evidence["removing"] == [f"{leaving}-{directory}"]
     assert fired.evidence["adding"] == []
     assert fired.evidence["majority"] == 3
-    assert fired.evidence["voters_in_sync"] in (1, 2), "one that goes on may look silent on a busy machine"
+    assert fired.evidence["voters_in_sync"] in (1, 2), "on a busy machine a running voter may seem not to fetch"
     assert monitor.rules == {"voter-change-stuck"}
 
-    lab.await_state(lambda state: leaving not in state.voter_ids, what="the four voters that are left")
+    lab.await_state(lambda state: leaving not in state.voter_ids, what="the four remaining voters")
     monitor.start_scenario({"quorum-shape.hold": 1})
     fired = monitor.wait_for("quorum-shape")
     lab.add_controller(leaving)
@@ -118,29 +118,29 @@ def test_a_removal_that_does_not_commit_and_the_even_number_it_leaves(lab: Lab, 
     assert monitor.rules == {"quorum-shape"}
 
 
-def test_leader_after_leader_is_elected_and_nobody_restarted(lab: Lab, monitor: MonitoredCluster) -> None:
+def test_repeated_elections_without_restarts(lab: Lab, monitor: MonitoredCluster) -> None:
     churn = {"epoch-churn.hold": 1, "epoch-churn.elections": 2}
     monitor.start_scenario({**churn, "epoch-churn.window": 60})
 
     for _ in range(2):
         leader, followers = leader_and_followers(lab)
         with pause_nodes(lab, leader):
-            elects_one_of(lab, followers)
+            await_leader_among(lab, followers)
     fired = monitor.wait_for("epoch-churn")
     monitor.set_thresholds({**churn, "epoch-churn.window": 5})
     monitor.wait_for("epoch-churn", "resolved")
 
-    assert fired.evidence["elections_within_the_window"] in (2, 3), "a busy machine may elect once more"
+    assert fired.evidence["elections_within_the_window"] in (2, 3), "a busy machine may cause one more election"
     assert fired.evidence["controllers_started"] == []
     assert monitor.rules == {"epoch-churn"}
 
 
-def test_a_broker_lives_and_does_not_fetch_the_metadata(lab: Lab, monitor: MonitoredCluster) -> None:
+def test_alive_broker_does_not_fetch_the_metadata_log(lab: Lab, monitor: MonitoredCluster) -> None:
     (broker,) = lab.brokers
-    monitor.start_scenario({"observer-lagging.hold": 0, "observer-lagging.silent": 2})
+    monitor.start_scenario({"observer-lagging.hold": 0, "observer-lagging.fetch_age": 2})
 
     with pause_nodes(lab, broker):
-        # Its session lasts twelve seconds: until then it counts as alive.
+        # The broker counts as alive until its session of twelve seconds ends.
         fired = monitor.wait_for("observer-lagging", subject=f"broker {broker}")
     monitor.wait_for("observer-lagging", "resolved")
 
@@ -151,7 +151,7 @@ def test_a_broker_lives_and_does_not_fetch_the_metadata(lab: Lab, monitor: Monit
     assert monitor.rules == {"observer-lagging"}
 
 
-def test_a_broker_whose_heartbeats_are_not_heard_is_fenced(lab: Lab, monitor: MonitoredCluster) -> None:
+def test_broker_without_heartbeats_is_fenced(lab: Lab, monitor: MonitoredCluster) -> None:
     (broker,) = lab.brokers
     monitor.start_scenario({"broker-fenced.hold": 1})
 

@@ -122,7 +122,7 @@ def test_failed_controller_is_found_and_the_printed_command_uses_the_broker(lab:
     lab.kill(down)
 
     def failure_is_found() -> dict[str, Any]:
-        checked = json_of("check", config, "--set", "failure-tolerance.silent=2")
+        checked = json_of("check", config, "--set", "failure-tolerance.fetch_age=2")
         findings = {one["rule"]: one for one in checked["findings"]}
         assert "failure-tolerance" in findings, checked
         return dict(findings["failure-tolerance"])

@@ -84,8 +84,8 @@ def silence_section(rule: Rule) -> str:
         f'kraftwatch silence add --rule {rule.id} --cluster NAME --for 2h --comment "WHY" --config FILE\n'
         "```\n\n"
         "`--subject` limits the silence to one subject; `kraftwatch silence end ID` ends it early. Sinks for people "
-        "are not notified. Record sinks (console, jsonl, kafka) still get every transition. An alert that is still firing "
-        "when the silence ends is sent then."
+        "are not notified. Record sinks (console, jsonl, kafka) still get every transition. An alert that is still "
+        "firing when the silence ends is sent then."
     )
 
 

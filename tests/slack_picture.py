@@ -120,11 +120,11 @@ def _block(block: dict[str, object]) -> str:
             inner = "".join(f"<span>{_mrkdwn(each['text'])}</span>" for each in elements)
             return f'<div class="context">{inner}</div>'
         case _:
-            raise AssertionError(f"a block that is not rendered: {block}")
+            raise AssertionError(f"no rendering for this block: {block}")
 
 
 def _mrkdwn(text: str) -> str:
-    """Slack's markup as HTML; blocks of code stay as they are."""
+    """Returns Slack's markup as HTML; code blocks keep their text."""
     fenced = re.split(r"```(.*?)```", text, flags=re.DOTALL)
     return "".join(
         f"<pre>{html.escape(html.unescape(part))}</pre>" if at % 2 else _inline(part.strip("\n"))

@@ -399,5 +399,5 @@ def test_doctor_finds_every_controller_from_one_address_and_names_the_failing_on
     ours = eventually(of_the_quorum, within_s=30)
     fields = {one["check"]: one["said"] for one in ours if one["subject"] in ("quorum", "rules", "DescribeCluster")}
     assert fields["identity"] == f"cluster {lab.cluster_id}"
-    assert fields["sight"] == "all rules can judge"
+    assert fields["observability"] == "all rules can be evaluated"
     assert re.fullmatch(r"the leader's clock is \d+\.\d s (behind|ahead of) this machine's clock", fields["clock"])

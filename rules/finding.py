@@ -108,7 +108,7 @@ class Need(StrEnum):
     VOTERS_RECORD = "voters-record"
     """The log has been read to its end and holds a committed VotersRecord (KIP-853)."""
     CURRENT_LOG = "current-log"
-    """The log has been read to its end, and a leader served it within `seen_age`."""
+    """The log has been read to its end, and a leader served it within `answer_age`."""
     FRESH_POLL = "fresh-poll"
     """A DescribeQuorum answer within `poll_age` in which the leader has a row."""
 

@@ -24,15 +24,15 @@ PROBE_AGE = Threshold(
     meaning="the maximum age of the newest probe of an endpoint: an older one is ignored. "
     "Probes come every 5 s, so the default tolerates five lost ones",
 )
-SILENT = Threshold(
-    name="silent",
+FETCH_AGE = Threshold(
+    name="fetch_age",
     default=10.0,
     unit="s",
     meaning="a replica whose last fetch is older than this, by the leader's clock, counts as not fetching. "
     "An idle replica fetches at least twice a second; the default is five times controller.quorum.fetch.timeout.ms",
 )
-SEEN_AGE = Threshold(
-    name="seen_age",
+ANSWER_AGE = Threshold(
+    name="answer_age",
     default=10.0,
     unit="s",
     meaning="the maximum age of the newest answer of a leader. An idle quorum answers about twice a second, so the "
@@ -85,9 +85,9 @@ def log_read_problem(quorum: Quorum) -> str | None:
 
 
 def log_age_problem(quorum: Quorum, thresholds: Thresholds) -> str | None:
-    """Returns when a leader last served the metadata log, if that is longer ago than `seen_age`; else None."""
+    """Returns when a leader last served the metadata log, if that is longer ago than `answer_age`; else None."""
     served = quorum.log_seen_at_ms
-    if served is not None and quorum.now_ms - served <= thresholds.ms(SEEN_AGE.name):
+    if served is not None and quorum.now_ms - served <= thresholds.ms(ANSWER_AGE.name):
         return None
     ago = "never" if served is None else f"{ms_text(quorum.now_ms - served)} ago"
     return f"the metadata log was last answered {ago}"

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from rules.analysis.freshness import SILENT
+from rules.analysis.freshness import FETCH_AGE
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.poll import LagSample, Poll, Replica
@@ -70,7 +70,7 @@ def liveness(quorum: Quorum, poll: Poll | None, key: ReplicaKey, thresholds: Thr
     if poll is None or poll.leader is None:
         return Liveness.UNKNOWN
     age = since_last_fetch_ms(quorum, poll, key)
-    if age is None or age > thresholds.ms(SILENT.name):
+    if age is None or age > thresholds.ms(FETCH_AGE.name):
         return Liveness.NOT_FETCHING
     return Liveness.FETCHING
 

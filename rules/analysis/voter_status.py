@@ -18,8 +18,8 @@ from rules.model.identifiers import Millis, Offset, ReplicaKey
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 
-BEHIND = Threshold(
-    name="behind",
+CAUGHT_UP_AGE = Threshold(
+    name="caught_up_age",
     default=10.0,
     unit="s",
     meaning="a voter that fetches counts as in sync if it had caught up with the leader this recently, by the "
@@ -86,7 +86,7 @@ def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thres
     activity = VoterActivity.IN_SYNC
     if liveness(quorum, poll, key, thresholds) is not Liveness.FETCHING:
         activity = VoterActivity.NOT_FETCHING
-    elif lag is None or lag > thresholds.ms(BEHIND.name):
+    elif lag is None or lag > thresholds.ms(CAUGHT_UP_AGE.name):
         activity = VoterActivity.LAGGING
     not_fetching = activity is VoterActivity.NOT_FETCHING
     return VoterStatus(

@@ -24,12 +24,12 @@ What not to do
 
 Thresholds
     hold (5 min) and clear (10 s): a restart of a broker with many partitions, and each step of a rolling upgrade, is
-    finished by then. seen_age (10 s): the metadata log must have been read this recently.
+    finished by then. answer_age (10 s): the metadata log must have been read this recently.
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import and_join
 from rules.model.quorum import Quorum
@@ -83,7 +83,7 @@ RULE = Rule(
     id=ID,
     title="A broker is fenced",
     text=__doc__ or "",
-    thresholds=(hold(300.0), clear(), SEEN_AGE),
+    thresholds=(hold(300.0), clear(), ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),

@@ -26,15 +26,15 @@ What not to do
     Do not restart controllers to stop the elections: every restart causes another one.
 
 Thresholds
-    hold (60 s) and clear (10 s). window (15 min) and elections (4): this many elections within the window, beyond those
-    that restarts explain, are churn; etcd's alerting rule uses the same numbers. seen_age (10 s): the metadata log must
-    have been read this recently.
+    hold (60 s) and clear (10 s). window (15 min) and elections (4): this many elections within the window, beyond
+    those that restarts explain, are churn; etcd's alerting rule uses the same numbers. answer_age (10 s): the
+    metadata log must have been read this recently.
 """
 
 from collections import Counter
 from collections.abc import Iterable
 
-from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join, ms_text, plural
 from rules.model.history import ControllerStart, Election
@@ -127,7 +127,7 @@ RULE = Rule(
     id=ID,
     title="Too many leader elections",
     text=__doc__ or "",
-    thresholds=(hold(60.0), clear(), WINDOW, ELECTIONS, SEEN_AGE),
+    thresholds=(hold(60.0), clear(), WINDOW, ELECTIONS, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "committed-metadata-lost"),

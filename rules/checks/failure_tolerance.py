@@ -24,15 +24,15 @@ What not to do
     tolerate a failure, three voters tolerate one again as soon as the third is back.
 
 Thresholds
-    hold (2 min) and clear (10 s): a controller that reboots, or whose pod moves to another node, is back by then,
-    and each step of a rolling restart is finished. silent (10 s) and behind (10 s): when a voter counts as not fetching
-    and as lagging. poll_age (10 s).
+    hold (2 min) and clear (10 s): a controller that reboots, or whose pod moves to another node, is back by then, and
+    each step of a rolling restart is finished. fetch_age (10 s) and caught_up_age (10 s): when a voter counts as not
+    fetching and as lagging. poll_age (10 s).
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, SILENT
-from rules.analysis.voter_status import BEHIND, VoterActivity, VoterStatus, in_sync_count, voter_statuses
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE
+from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join
 from rules.model.poll import Poll
@@ -124,7 +124,7 @@ RULE = Rule(
     id=ID,
     title="The quorum tolerates no further failure",
     text=__doc__ or "",
-    thresholds=(hold(120.0), clear(), SILENT, BEHIND, POLL_AGE),
+    thresholds=(hold(120.0), clear(), FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled"),

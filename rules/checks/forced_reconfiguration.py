@@ -20,8 +20,8 @@ What not to do
     Do not start controllers of the former set with their old disks: they still use the former set.
 
 Thresholds
-    hold (0 s): one observation is proof. clear (10 s). told_for (1 h): how long the alert fires after the change, by
-    the log's own timestamps; kraftwatch remembers the change for at most an hour.
+    hold (0 s): one observation is proof. clear (10 s). keep_firing_for (1 h): how long the alert fires after the
+    change, by the log's own timestamps; kraftwatch remembers the change for at most an hour.
 """
 
 from collections.abc import Iterable
@@ -33,8 +33,8 @@ from rules.model.quorum import Quorum
 from rules.remedy_commands import describe_status
 
 ID = "forced-reconfiguration"
-TOLD_FOR = Threshold(
-    name="told_for",
+KEEP_FIRING_FOR = Threshold(
+    name="keep_firing_for",
     default=3_600.0,
     unit="s",
     meaning="how long the alert fires after a forced change of the voter set, by the timestamps in the log. At most an "
@@ -43,10 +43,10 @@ TOLD_FOR = Threshold(
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns one finding for each forced change of the last `told_for` seconds."""
+    """Returns one finding for each forced change of the last `keep_firing_for` seconds."""
     newest = quorum.newest_timestamp_ms
     for change in quorum.history.reconfigurations:
-        if newest is None or newest - change.timestamp_ms <= thresholds.ms(TOLD_FOR.name):
+        if newest is None or newest - change.timestamp_ms <= thresholds.ms(KEEP_FIRING_FOR.name):
             yield _finding(quorum, change)
 
 
@@ -84,7 +84,7 @@ RULE = Rule(
     id=ID,
     title="The voter set was changed by force",
     text=__doc__ or "",
-    thresholds=(hold(0.0), clear(), TOLD_FOR),
+    thresholds=(hold(0.0), clear(), KEEP_FIRING_FOR),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD,),
 )

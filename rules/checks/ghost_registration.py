@@ -23,12 +23,13 @@ What not to do
 
 Thresholds
     hold (10 min) and clear (10 s): a leader lists an observer for 300 s after its last fetch, and a new leader from
-    its first fetch on; a controller that is being moved or repaired is back by then. poll_age (10 s). seen_age (10 s).
+    its first fetch on; a controller that is being moved or repaired is back by then. poll_age (10 s). answer_age (10
+    s).
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, SEEN_AGE
+from rules.analysis.freshness import ANSWER_AGE, POLL_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, ms_text
 from rules.model.identifiers import Millis, NodeId
@@ -110,7 +111,7 @@ RULE = Rule(
     id=ID,
     title="A registration without a controller",
     text=__doc__ or "",
-    thresholds=(hold(600.0), clear(), POLL_AGE, SEEN_AGE),
+    thresholds=(hold(600.0), clear(), POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader", "committed-metadata-lost"),

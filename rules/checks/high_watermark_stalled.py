@@ -24,14 +24,14 @@ What not to do
 Thresholds
     hold (20 s) and clear (10 s). still (10 s): how long the high watermark must not move before the condition begins,
     twenty NoOps; so the alert fires after half a minute in total. A leader without a majority resigns within seconds
-    (check quorum), and an election takes one or two: neither lasts that long. silent (10 s), behind (10 s),
+    (check quorum), and an election takes one or two: neither lasts that long. fetch_age (10 s), caught_up_age (10 s),
     poll_age (10 s).
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, SILENT, poll_problem
-from rules.analysis.voter_status import BEHIND, VoterActivity, VoterStatus, in_sync_count, voter_statuses
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, poll_problem
+from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import ms_text, plural
 from rules.model.identifiers import Millis
@@ -123,7 +123,7 @@ RULE = Rule(
     id=ID,
     title="The high watermark does not move",
     text=__doc__ or "",
-    thresholds=(hold(20.0), clear(), STILL, SILENT, BEHIND, POLL_AGE),
+    thresholds=(hold(20.0), clear(), STILL, FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader",),

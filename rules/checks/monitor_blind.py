@@ -24,13 +24,13 @@ What not to do
     Do not restart controllers because of this alert alone.
 
 Thresholds
-    hold (30 s) and clear (10 s). seen_age (10 s): an older answer is stale. probe_age (30 s): an older probe of an
+    hold (30 s) and clear (10 s). answer_age (10 s): an older answer is stale. probe_age (30 s): an older probe of an
     endpoint is stale.
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import PROBE_AGE, SEEN_AGE
+from rules.analysis.freshness import ANSWER_AGE, PROBE_AGE
 from rules.analysis.leadership import UnreachableLeader, leaderless, unreachable_leader
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, ms_text
@@ -92,7 +92,7 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     ages = {_POLL: _age(quorum, quorum.poll.observed_at_ms if quorum.poll else None)}
     if quorum.access.log:
         ages = {_LOG: _age(quorum, quorum.log_seen_at_ms), **ages}
-    stale = [name for name, age in ages.items() if age is None or age > thresholds.ms(SEEN_AGE.name)]
+    stale = [name for name, age in ages.items() if age is None or age > thresholds.ms(ANSWER_AGE.name)]
     if not stale:
         return
     unreachable = unreachable_leader(quorum)
@@ -237,6 +237,6 @@ RULE = Rule(
     id=ID,
     title="kraftwatch does not observe the quorum",
     text=__doc__ or "",
-    thresholds=(hold(30.0), clear(), SEEN_AGE, PROBE_AGE),
+    thresholds=(hold(30.0), clear(), ANSWER_AGE, PROBE_AGE),
     evaluate=evaluate,
 )

@@ -31,8 +31,8 @@ What not to do
     Do not restart the controllers that still answer.
 
 Thresholds
-    hold (5 s): longer than an election. clear (10 s). seen_age (10 s): how long a leader's last answer counts.
-    For the evidence: silent (10 s), when a voter counted as not fetching, and probe_age (30 s), when a probe is too
+    hold (5 s): longer than an election. clear (10 s). answer_age (10 s): how long a leader's last answer counts.
+    For the evidence: fetch_age (10 s), when a voter counted as not fetching, and probe_age (30 s), when a probe is too
     old.
 """
 
@@ -40,7 +40,7 @@ from collections.abc import Iterable
 
 from rules.analysis.electability import electability, voter_standings, without_refusing_voters
 from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses, probe_outcome
-from rules.analysis.freshness import PROBE_AGE, SEEN_AGE, SILENT
+from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, PROBE_AGE
 from rules.analysis.leadership import Leaderless, last_leader_answer_ms, leaderless, unreachable_leader
 from rules.analysis.replica_lag import Liveness
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
@@ -63,7 +63,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     state = leaderless(quorum)
     if state is None:
         last = last_leader_answer_ms(quorum)
-        if last is None or quorum.now_ms - last > thresholds.ms(SEEN_AGE.name):
+        if last is None or quorum.now_ms - last > thresholds.ms(ANSWER_AGE.name):
             age = None if last is None else ms_text(quorum.now_ms - last)
             observed = "no leader has answered yet" if age is None else f"a leader last answered {age} ago"
             leader = unreachable_leader(quorum)
@@ -171,6 +171,6 @@ RULE = Rule(
     id=ID,
     title="No controller leads the metadata quorum",
     text=__doc__ or "",
-    thresholds=(hold(5.0), clear(), SEEN_AGE, PROBE_AGE, SILENT),
+    thresholds=(hold(5.0), clear(), ANSWER_AGE, PROBE_AGE, FETCH_AGE),
     evaluate=evaluate,
 )

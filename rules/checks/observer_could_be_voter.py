@@ -27,13 +27,13 @@ What not to do
 Thresholds
     hold (5 min) and clear (10 s). removed_for (300 s): a voter removed more recently is not reported, because Kafka
     lists it as an observer for that long. ready_lag (2 s) and window (30 samples, more than the minute that is kept):
-    the observer must have caught up this closely in each sample. silent (10 s), poll_age (10 s), half_done (a day).
+    the observer must have caught up this closely in each sample. fetch_age (10 s), poll_age (10 s), half_done (a day).
 """
 
 from collections.abc import Iterable
 
 from rules.analysis.disk_replacement import HALF_DONE, half_done
-from rules.analysis.freshness import POLL_AGE, SILENT
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import Liveness, Readiness, liveness, readiness
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, ms_text, plural
@@ -117,7 +117,7 @@ def _not_listed_yet(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds:
         and key.id in quorum.controllers
         and key.id not in voter_ids
         and quorum.now_ms - history.last_seen_at_ms < OBSERVER_SESSION_MS
-        and (history.samples[-1].fetch_age_ms or 0) <= thresholds.ms(SILENT.name)
+        and (history.samples[-1].fetch_age_ms or 0) <= thresholds.ms(FETCH_AGE.name)
     ]
 
 
@@ -201,7 +201,7 @@ RULE = Rule(
     id=ID,
     title="An observer could be a voter",
     text=__doc__ or "",
-    thresholds=(hold(300.0), clear(), REMOVED_FOR, READY_LAG, WINDOW, SILENT, POLL_AGE, HALF_DONE),
+    thresholds=(hold(300.0), clear(), REMOVED_FOR, READY_LAG, WINDOW, FETCH_AGE, POLL_AGE, HALF_DONE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),

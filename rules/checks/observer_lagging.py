@@ -22,14 +22,15 @@ What not to do
     Do not restart the leader because of one broker.
 
 Thresholds
-    hold (2 min) and clear (10 s): a broker that loads a snapshot after its start is done by then. lag (30 s): a broker
-    that lags more than this is reported. silent (10 s), poll_age (10 s). window (30 samples, more than the minute that
-    is kept). seen_age (10 s): the metadata log, which shows which brokers are alive, must have been read this recently.
+    hold (2 min) and clear (10 s): a broker that loads a snapshot after its start is done by then. lag (30 s): a
+    broker that lags more than this is reported. fetch_age (10 s), poll_age (10 s). window (30 samples, more than the
+    minute that is kept). answer_age (10 s): the metadata log, which shows which brokers are alive, must have been
+    read this recently.
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, SEEN_AGE, SILENT
+from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import Liveness, Readiness, lag_ms, liveness, readiness, since_last_fetch_ms
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.formatting import ms_text
@@ -128,7 +129,7 @@ RULE = Rule(
     id=ID,
     title="A broker works with outdated metadata",
     text=__doc__ or "",
-    thresholds=(hold(120.0), clear(), LAG, WINDOW, SILENT, POLL_AGE, SEEN_AGE),
+    thresholds=(hold(120.0), clear(), LAG, WINDOW, FETCH_AGE, POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),

@@ -22,13 +22,13 @@ What not to do
     Do not restart the active controller during a migration from ZooKeeper that still makes progress.
 
 Thresholds
-    hold (60 s), counted from the beginning of the transaction, and clear (10 s). seen_age (10 s): the log must have
+    hold (60 s), counted from the beginning of the transaction, and clear (10 s). answer_age (10 s): the log must have
     been read this recently.
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import ms_text, plural
 from rules.model.history import OpenTransaction
@@ -82,7 +82,7 @@ RULE = Rule(
     id=ID,
     title="A metadata transaction does not end",
     text=__doc__ or "",
-    thresholds=(hold(60.0), clear(), SEEN_AGE),
+    thresholds=(hold(60.0), clear(), ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),

@@ -29,14 +29,14 @@ What not to do
 Thresholds
     hold (60 s, by the timestamps in the log) and clear (10 s). join (30 s): how long a live replica may take to join
     before it counts as not joining. copy (1 h): the same for a replica that a reassignment added, which has to copy the
-    whole partition first. seen_age (10 s): without the metadata log the result is unknown.
+    whole partition first. answer_age (10 s): without the metadata log the result is unknown.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.replica_recovery import COPY, JOIN, ReplicaState, replica_states
 from rules.finding import (
     Finding,
@@ -257,7 +257,7 @@ RULE = Rule(
     id=ID,
     title="Partitions stay RECOVERING",
     text=__doc__ or "",
-    thresholds=(hold(60.0), clear(), JOIN, COPY, SEEN_AGE),
+    thresholds=(hold(60.0), clear(), JOIN, COPY, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader",),

@@ -24,16 +24,16 @@ What not to do
     Do not stop the leader: only its log is known to be the partition's.
 
 Thresholds
-    hold (0 s): one committed record is enough. clear (10 s). told_for (1 h): how long the alert about a recovery that
-    was ended by an election fires, by the timestamps in the log. seen_age (10 s): the log must have been read this
-    recently, otherwise the result is unknown.
+    hold (0 s): one committed record is enough. clear (10 s). keep_firing_for (1 h): how long the alert about a
+    recovery that was ended by an election fires, by the timestamps in the log. answer_age (10 s): the log must have
+    been read this recently, otherwise the result is unknown.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join, plural
 from rules.model.history import ElectedRecovered, Recovery
@@ -42,8 +42,8 @@ from rules.model.quorum import Quorum
 from rules.remedy_commands import describe_topic
 
 ID = "recovery-invariant-broken"
-TOLD_FOR = Threshold(
-    name="told_for",
+KEEP_FIRING_FOR = Threshold(
+    name="keep_firing_for",
     default=3_600.0,
     unit="s",
     meaning="how long the alert fires after an election ended a recovery, by the timestamps in the log",
@@ -72,7 +72,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         *(
             _ended_by_election(each)
             for each in quorum.history.elected_recovered
-            if (quorum.newest_timestamp_ms or 0) - each.timestamp_ms <= thresholds.ms(TOLD_FOR.name)
+            if (quorum.newest_timestamp_ms or 0) - each.timestamp_ms <= thresholds.ms(KEEP_FIRING_FOR.name)
         ),
     ]
     violations.sort(key=lambda each: (_name(each), each.topic_id, each.partition, each.offset))
@@ -153,7 +153,7 @@ RULE = Rule(
     id=ID,
     title="A partition's recovery violates KIP-704",
     text=__doc__ or "",
-    thresholds=(hold(0.0), clear(), TOLD_FOR, SEEN_AGE),
+    thresholds=(hold(0.0), clear(), KEEP_FIRING_FOR, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
 )

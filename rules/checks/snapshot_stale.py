@@ -25,13 +25,13 @@ What not to do
 Thresholds
     age (3 h, by the timestamps in the log, from the snapshot or from the leader's start): three times Kafka's default
     interval. Raise it with the interval.
-    hold (60 s) and clear (10 s). view_age (30 s): the leader must have reported its snapshot this recently. seen_age
+    hold (60 s) and clear (10 s). view_age (30 s): the leader must have reported its snapshot this recently. answer_age
     (10 s): the log must have been read this recently.
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import SEEN_AGE, VIEW_AGE, fresh_views
+from rules.analysis.freshness import ANSWER_AGE, VIEW_AGE, fresh_views
 from rules.finding import (
     Finding,
     Need,
@@ -144,7 +144,7 @@ RULE = Rule(
     id=ID,
     title="No snapshot of the metadata is taken",
     text=__doc__ or "",
-    thresholds=(hold(60.0), clear(), AGE, VIEW_AGE, SEEN_AGE),
+    thresholds=(hold(60.0), clear(), AGE, VIEW_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),

@@ -28,8 +28,9 @@ What not to do
     old names early.
 
 Thresholds
-    hold (30 s): a controller that restarts with a new endpoint updates the record within seconds. clear (10 s). silent
-    (10 s): when a voter counts as not fetching. poll_age (10 s) and probe_age (30 s): older observations are not used.
+    hold (30 s): a controller that restarts with a new endpoint updates the record within seconds. clear (10 s).
+    fetch_age (10 s): when a voter counts as not fetching. poll_age (10 s) and probe_age (30 s): older observations
+    are not used.
 """
 
 from collections.abc import Iterable
@@ -44,7 +45,7 @@ from rules.analysis.endpoint_status import (
     other_responder,
     probe_outcome,
 )
-from rules.analysis.freshness import POLL_AGE, PROBE_AGE, SILENT, fresh_poll
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
 from rules.analysis.leadership import last_leader_answer_ms, last_polled_leader, leaderless
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join
@@ -278,7 +279,7 @@ RULE = Rule(
     id=ID,
     title="A voter's recorded endpoint is stale",
     text=__doc__ or "",
-    thresholds=(hold(30.0), clear(), SILENT, POLL_AGE, PROBE_AGE),
+    thresholds=(hold(30.0), clear(), FETCH_AGE, POLL_AGE, PROBE_AGE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD,),
 )

@@ -21,13 +21,13 @@ What not to do
     Do not treat this as the end of an outage: first check that the partitions recover.
 
 Thresholds
-    hold (0 s): the election has already happened. clear (10 s). told_for (10 min): how long the alert fires, by the
-    timestamps in the log; then it resolves. seen_age (10 s): the log must have been read this recently.
+    hold (0 s): the election has already happened. clear (10 s). keep_firing_for (10 min): how long the alert fires,
+    by the timestamps in the log; then it resolves. answer_age (10 s): the log must have been read this recently.
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join, ms_text, plural
 from rules.model.history import UncleanElections
@@ -36,8 +36,8 @@ from rules.model.quorum import Quorum
 from rules.remedy_commands import describe_topic
 
 ID = "unclean-election"
-TOLD_FOR = Threshold(
-    name="told_for",
+KEEP_FIRING_FOR = Threshold(
+    name="keep_firing_for",
     default=600.0,
     unit="s",
     meaning="how long the alert fires after an unclean election, by the timestamps in the log. Elections are "
@@ -51,7 +51,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if newest is None:
         return
     for one in sorted(quorum.history.unclean, key=lambda each: (each.topic or "", each.topic_id)):
-        if newest - one.last_timestamp_ms <= thresholds.ms(TOLD_FOR.name):
+        if newest - one.last_timestamp_ms <= thresholds.ms(KEEP_FIRING_FOR.name):
             yield _finding(quorum, newest, one)
 
 
@@ -97,7 +97,7 @@ RULE = Rule(
     id=ID,
     title="Unclean leader election",
     text=__doc__ or "",
-    thresholds=(hold(0.0), clear(), TOLD_FOR, SEEN_AGE),
+    thresholds=(hold(0.0), clear(), KEEP_FIRING_FOR, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
 )

@@ -27,14 +27,14 @@ What not to do
 
 Thresholds
     hold (4 h, by the timestamps in the log where known) and clear (10 s): CockroachDB's alert on mixed versions waits
-    as long. finalize (168 h): how long all nodes must have supported a higher level before it is reported. seen_age
+    as long. finalize (168 h): how long all nodes must have supported a higher level before it is reported. answer_age
     (10 s): the log must have been read this recently.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rules.analysis.freshness import SEEN_AGE
+from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import (
     Finding,
     Need,
@@ -290,7 +290,7 @@ RULE = Rule(
     id=ID,
     title="Node versions and finalized features do not match",
     text=__doc__ or "",
-    thresholds=(hold(14_400.0), clear(), FINALIZE, SEEN_AGE),
+    thresholds=(hold(14_400.0), clear(), FINALIZE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "committed-metadata-lost"),

@@ -23,15 +23,15 @@ What not to do
     remove more controllers to make the change pass.
 
 Thresholds
-    hold (60 s) and clear (10 s): a change commits in far less than a second, even during an election. silent (10 s),
-    behind (10 s), poll_age (10 s). seen_age (10 s): the log must have been read this recently.
+    hold (60 s) and clear (10 s): a change commits in far less than a second, even during an election. fetch_age (10 s),
+    caught_up_age (10 s), poll_age (10 s). answer_age (10 s): the log must have been read this recently.
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, SEEN_AGE, SILENT
+from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import same_replica
-from rules.analysis.voter_status import BEHIND, VoterActivity, VoterStatus, in_sync_count, voter_statuses
+from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import and_join
 from rules.model.identifiers import ReplicaKey
@@ -112,7 +112,7 @@ RULE = Rule(
     id=ID,
     title="A change of the voter set does not commit",
     text=__doc__ or "",
-    thresholds=(hold(60.0), clear(), SILENT, BEHIND, POLL_AGE, SEEN_AGE),
+    thresholds=(hold(60.0), clear(), FETCH_AGE, CAUGHT_UP_AGE, POLL_AGE, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.CURRENT_LOG, Need.FRESH_POLL),
     inhibited_by=("no-leader", "high-watermark-stalled", "committed-metadata-lost"),

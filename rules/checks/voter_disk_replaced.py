@@ -23,7 +23,7 @@ What not to do
     Do not wipe or restart another controller before both commands are done. Do not add the new voter first.
 
 Thresholds
-    hold (60 s) and clear (10 s). silent (10 s): when a voter counts as not fetching. poll_age (10 s). half_done (a
+    hold (60 s) and clear (10 s). fetch_age (10 s): when a voter counts as not fetching. poll_age (10 s). half_done (a
     day): how long after the removal the new directory still counts as the replacement.
 """
 
@@ -31,7 +31,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rules.analysis.disk_replacement import HALF_DONE, half_done
-from rules.analysis.freshness import POLL_AGE, SILENT
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import Liveness, lag_ms, liveness, same_replica, since_last_fetch_ms
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import ms_text, plural
@@ -161,7 +161,7 @@ RULE = Rule(
     id=ID,
     title="A voter's log directory was replaced",
     text=__doc__ or "",
-    thresholds=(hold(60.0), clear(), SILENT, POLL_AGE, HALF_DONE),
+    thresholds=(hold(60.0), clear(), FETCH_AGE, POLL_AGE, HALF_DONE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD, Need.FRESH_POLL),
     inhibited_by=("no-leader",),

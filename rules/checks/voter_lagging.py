@@ -22,16 +22,16 @@ What not to do
     Do not restart the leader to help it: a new leader does not make a slow disk faster.
 
 Thresholds
-    hold (5 min) and clear (10 s): long enough for a reboot, because nothing is at stake yet. behind (10 s), silent
-    (10 s), poll_age (10 s). window (30 samples, more than the one minute that is kept): how many samples of its lag
-    are evaluated.
+    hold (5 min) and clear (10 s): long enough for a reboot, because nothing is at stake yet. caught_up_age (10 s),
+    fetch_age (10 s), poll_age (10 s). window (30 samples, more than the one minute that is kept): how many samples of
+    its lag are evaluated.
 """
 
 from collections.abc import Iterable
 
-from rules.analysis.freshness import POLL_AGE, SILENT
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import Readiness, readiness
-from rules.analysis.voter_status import BEHIND, VoterActivity, VoterStatus, in_sync_count, voter_statuses
+from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
@@ -72,7 +72,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 def _progress(quorum: Quorum, status: VoterStatus, thresholds: Thresholds) -> Readiness:
     history = quorum.histories.get(status.key)
     window = int(thresholds[WINDOW.name])
-    return readiness(history.samples if history else (), limit_ms=thresholds.ms(BEHIND.name), window=window)
+    return readiness(history.samples if history else (), limit_ms=thresholds.ms(CAUGHT_UP_AGE.name), window=window)
 
 
 def _finding(
@@ -114,7 +114,7 @@ RULE = Rule(
     id=ID,
     title="A voter lags or is down",
     text=__doc__ or "",
-    thresholds=(hold(300.0), clear(), BEHIND, SILENT, POLL_AGE, WINDOW),
+    thresholds=(hold(300.0), clear(), CAUGHT_UP_AGE, FETCH_AGE, POLL_AGE, WINDOW),
     evaluate=evaluate,
     needs=(Need.FRESH_POLL,),
     inhibited_by=("no-leader", "high-watermark-stalled", "failure-tolerance"),

@@ -22,7 +22,7 @@ from tests.kafka.gatherer_run import NAME, cluster_of, run_gatherer
 from tests.kafka.version_table import VOTERS_IN_THE_LOG
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
-SHORT_SILENT = ("--set", "stale-voter-endpoint.fetch_age=2", "--set", "failure-tolerance.fetch_age=2")
+SHORT_FETCH_AGE = ("--set", "stale-voter-endpoint.fetch_age=2", "--set", "failure-tolerance.fetch_age=2")
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +93,12 @@ def test_new_leader_is_found_after_the_leader_is_killed(lab: Lab, tmp_path: Path
         eventually(new_epoch_is_recorded, within_s=15)
 
     def failed_voter_is_found() -> Result:
-        checked = kraftwatch(lab, "check", *SHORT_SILENT)
+        checked = kraftwatch(lab, "check", *SHORT_FETCH_AGE)
         assert "failure-tolerance" in {one["rule"] for one in json.loads(checked.stdout)["findings"]}
         return checked
 
     assert eventually(failed_voter_is_found, within_s=20).exit_code == 1
-    assert kraftwatch(lab, "safe-to-restart", str(new.leader_id), *SHORT_SILENT[:2]).exit_code == 2
+    assert kraftwatch(lab, "safe-to-restart", str(new.leader_id), *SHORT_FETCH_AGE[:2]).exit_code == 2
     assert json_of(lab, "status")["leader_id"] == new.leader_id
     lab.start(old)
 
@@ -120,7 +120,7 @@ def test_leader_without_majority_and_quorum_without_leader_are_critical(lab: Lab
     lab.kill(left, other)
 
     def cannot_commit() -> None:
-        checked = kraftwatch(lab, "check", *SHORT_SILENT)
+        checked = kraftwatch(lab, "check", *SHORT_FETCH_AGE)
         findings = {one["rule"]: one["severity"] for one in json.loads(checked.stdout)["findings"]}
         assert (checked.exit_code, findings.get("failure-tolerance")) == (2, "critical")
 

@@ -20,7 +20,7 @@ DEFAULTS = thresholds_for({})
 @pytest.mark.kip("D008", "D016", "K035")
 def test_a_replica_counts_as_not_fetching_after_five_fetch_timeouts() -> None:
     for rule in ("no-leader", "stale-voter-endpoint", "voter-disk-replaced", "observer-could-be-voter"):
-        assert DEFAULTS[rule].ms("silent") == 5 * FETCH_TIMEOUT_MS
+        assert DEFAULTS[rule].ms("fetch_age") == 5 * FETCH_TIMEOUT_MS
 
 
 @pytest.mark.kip("A029", "D008", "D009", "D010", "D016", "D088", "K035")

@@ -157,7 +157,7 @@ def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
 def test_configured_thresholds_are_used() -> None:
     lagging = voters_lagging(healthy(), 2, for_ms=8_000)
     assert finding_lines(lagging) == []
-    assert [each.rule for each in evaluation_of(lagging, {"failure-tolerance.behind": 5}).findings] == [
+    assert [each.rule for each in evaluation_of(lagging, {"failure-tolerance.caught_up_age": 5}).findings] == [
         "failure-tolerance"
     ]
     uncommitted = stalled(healthy(), for_ms=9_000)

@@ -191,10 +191,10 @@ def test_same_quorum_gives_same_evaluation() -> None:
 
 @pytest.mark.kip("K038")
 def test_overrides_change_only_their_rule() -> None:
-    thresholds = thresholds_for({"no-leader.hold": 2, "voter-disk-replaced.silent": 4.5})
+    thresholds = thresholds_for({"no-leader.hold": 2, "voter-disk-replaced.fetch_age": 4.5})
     assert thresholds["no-leader"].ms("hold") == 2_000
-    assert thresholds["voter-disk-replaced"].ms("silent") == 4_500
-    assert thresholds["stale-voter-endpoint"].ms("silent") == 10_000
+    assert thresholds["voter-disk-replaced"].ms("fetch_age") == 4_500
+    assert thresholds["stale-voter-endpoint"].ms("fetch_age") == 10_000
 
 
 @pytest.mark.parametrize(

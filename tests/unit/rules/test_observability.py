@@ -14,9 +14,9 @@ from rules.model.quorum import Quorum
 from rules.observability import UnmetNeedError, evaluate_rule, needed_poll, needed_voters
 from tests.unit.rules.situation import healthy, not_observed_for, static
 
-THRESHOLDS = Thresholds(values={"poll_age": 10.0, "seen_age": 10.0})
+THRESHOLDS = Thresholds(values={"poll_age": 10.0, "answer_age": 10.0})
 FOUND = Finding(rule="r", subject="x", severity=Severity.INFO, summary="", evidence={}, remedy=())
-THRESHOLD_OF = {Need.CURRENT_LOG: "seen_age", Need.FRESH_POLL: "poll_age"}
+THRESHOLD_OF = {Need.CURRENT_LOG: "answer_age", Need.FRESH_POLL: "poll_age"}
 
 
 def rule_with(*needs: Need) -> Rule:

@@ -46,8 +46,8 @@ def test_topic_with_an_unknown_name_is_named_by_its_id() -> None:
     assert not any(step.startswith("kafka-topics.sh") for step in finding.remedy)
 
 
-def test_told_for_is_configurable_and_result_is_unknown_without_the_log() -> None:
-    assert evaluation_of(unclean(healthy(), 0), {f"{RULE}.told_for": 30}).findings == ()
+def test_keep_firing_for_is_configurable_and_result_is_unknown_without_the_log() -> None:
+    assert evaluation_of(unclean(healthy(), 0), {f"{RULE}.keep_firing_for": 30}).findings == ()
     assert (RULE, None) in unknown(not_observed_for(unclean(healthy(), 0), log_ms=11_000, poll_ms=None))
 
 

@@ -42,7 +42,7 @@ check: $(READY) ## check format, lint, types, import contracts and project layou
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/pytest --quiet tests/unit/test_project_layout.py
+	@$(BIN)/pytest --quiet tests/unit/test_project_layout.py tests/unit/test_retired_words.py
 
 bench: $(READY) ## measure the cost of the idle job and the speed of decoding and replay
 	@$(BIN)/python -m tests.bench

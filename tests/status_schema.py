@@ -1,4 +1,4 @@
-"""`python -m tests.status_schema` (`make goldens`): writes docs/status.schema.json from the types in streaming/status."""
+"""`python -m tests.status_schema`: writes docs/status.schema.json from the types of `ClusterStatus`."""
 
 import json
 import sys

@@ -1,7 +1,7 @@
 """The PagerDuty sink: one PagerDuty alert for each incident, by the Events API v2.
 
 The incident id is the `dedup_key`. An event that is sent again is applied to the open alert: it does not page again,
-also not after somebody acknowledged it. If somebody closed the alert while the incident is still open, the event opens
+also not after a person acknowledged it. If a person closed the alert while the incident is still open, the event opens
 a new one (https://developer.pagerduty.com/docs/events-api-v2-overview). The sink acknowledges nothing: people do.
 
 An incident that fired and resolved while PagerDuty was unreachable is triggered as `info` and resolved immediately.

@@ -15,7 +15,7 @@ Evidence
 What to do
     1. Leave every node as it is, and copy the `__cluster_metadata-0` directory of each controller and broker: one of
        them may still hold the lost records.
-    2. Find out which controller was restored or rebuilt, and by whom.
+    2. Find out which controller was restored or rebuilt, and who did it.
     3. Compare the copies from the reported offset on (`kraftwatch decode`), and create again what is missing.
 
 What not to do

@@ -6,7 +6,7 @@ Pure: the same records and the same `now` give the same plan.
   joined, one of several resolved, the severity decreased) are collected and sent at most once per interval.
 - A silenced alert is held back: it is sent if it is still firing when the silence ends, and discarded if it resolves
   before. If the sink was notified that an alert fires, it is also notified that it resolved, silenced or not: no
-  incident stays open in the sink for ever.
+  incident stays open in the sink forever.
 - A consequence is held back while its cause is firing, and sent if it is still firing after the cause resolved.
 - An open incident is sent again after each repeat interval.
 - Notifications that failed are sent later, none is lost. An incident that began and ended while the sink was

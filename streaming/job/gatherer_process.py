@@ -80,7 +80,7 @@ class GathererProcess:
     def request_poll(self, cluster: str, due_ms: Millis) -> None:
         """Requests a poll of a cluster at `due_ms`, published at once: a hold or clear time expires then.
 
-        Never blocks. A lost request does no harm: the next regular poll follows within a second.
+        Never blocks. A lost request has no effect: the next regular poll follows within a second.
         """
         with self._pipes:
             process = self._ready

@@ -265,12 +265,12 @@ def test_every_voter_fires_when_no_name_resolves_before_a_restart() -> None:
 def test_volumes_restored_under_other_names_fire_no_leader_and_stale_endpoints() -> None:
     restored = leaderless(name_not_found(healthy(), 1, 2, 3), 1, 2, 3)
 
-    told = [(one.rule, str(one.severity)) for one in evaluate(restored, thresholds_for({})).findings]
+    fired = [(one.rule, str(one.severity)) for one in evaluate(restored, thresholds_for({})).findings]
 
-    assert told == [("no-leader", "critical"), *[("stale-voter-endpoint", "critical")] * 3]
+    assert fired == [("no-leader", "critical"), *[("stale-voter-endpoint", "critical")] * 3]
     for finding in findings(restored, "stale-voter-endpoint"):
         assert finding.evidence["probe_result"] == "the name does not resolve (NXDOMAIN)"
-        assert finding.evidence["electable_if_all_restarted"] is False, "no configuration can mend it"
+        assert finding.evidence["electable_if_all_restarted"] is False, "no configuration can fix it"
 
 
 @pytest.mark.kip("E094")
@@ -279,9 +279,9 @@ def test_volumes_restored_from_an_old_copy_under_other_names_fire_both_alerts() 
         name_not_found(healthy(), 1, 2, 3), Reason.METADATA_LOST, "c1.test:9093", detail="the log ends before"
     )
 
-    told = {one.rule for one in evaluate(old, thresholds_for({})).findings}
+    fired = {one.rule for one in evaluate(old, thresholds_for({})).findings}
 
-    assert told >= {"committed-metadata-lost", "stale-voter-endpoint"}
+    assert fired >= {"committed-metadata-lost", "stale-voter-endpoint"}
 
 
 @pytest.mark.kip("E095")

@@ -74,8 +74,8 @@ def test_one_moved_voter_of_three_is_a_warning_until_the_voters_record_has_its_e
     (finding,) = findings(replay.quorum(), RULE)
     assert (finding.subject, str(finding.severity)) == ("voter 2", "warning")
 
-    healed = script.voters("1-a", "2-b", "3-c")
-    script.events[-1] = replace(healed, voters=(voter("1-a"), voter("2-b", port=9999), voter("3-c")))
+    recovered = script.voters("1-a", "2-b", "3-c")
+    script.events[-1] = replace(recovered, voters=(voter("1-a"), voter("2-b", port=9999), voter("3-c")))
     quorum = apply(replay, [script.read()])
 
     assert quorum.committed is not None

@@ -209,12 +209,12 @@ def test_a_repeated_update_in_the_log_is_accepted() -> None:
     once.partition("orders", 0, 101, 102)
     once.change("orders", 0, isr=(102,), leader=102, recovering=True)
 
-    (twice_told,) = apply(replay, [script.read()]).recovering
-    (once_told,) = apply(machine(), [once.read()]).recovering
+    (repeated,) = apply(replay, [script.read()]).recovering
+    (single,) = apply(machine(), [once.read()]).recovering
 
-    assert (twice_told.isr, twice_told.leader, twice_told.replicas) == (
-        once_told.isr,
-        once_told.leader,
-        once_told.replicas,
+    assert (repeated.isr, repeated.leader, repeated.replicas) == (
+        single.isr,
+        single.leader,
+        single.replicas,
     )
     assert replay.undecodable == 0

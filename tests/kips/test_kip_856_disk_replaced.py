@@ -93,10 +93,10 @@ def test_add_before_remove_as_in_the_text_is_replayed() -> None:
     assert (len(four.committed.voters), four.committed.majority) == (4, 3), "with one dead, no other may fail"
 
     script.voters("1-UUID1", "2-UUID2", "3-NEW")
-    mended = apply(replay, [script.read(), script.row(described("1-UUID1", "2-UUID2", "3-NEW"))])
+    fixed = apply(replay, [script.read(), script.row(described("1-UUID1", "2-UUID2", "3-NEW"))])
 
-    assert findings(mended, RULE) == []
-    assert mended.removals == (), "the id votes"
+    assert findings(fixed, RULE) == []
+    assert fixed.removals == (), "the id votes"
 
 
 @pytest.mark.kip("A051", "A052", "K011")
@@ -109,9 +109,9 @@ def test_remove_before_add_as_in_kafka_is_replayed() -> None:
     assert "The old voter" in finding.summary
 
     script.voters("1-UUID1", "2-UUID2", "3-NEW")
-    mended = apply(replay, [script.read(), script.row(described("1-UUID1", "2-UUID2", "3-NEW"))])
+    fixed = apply(replay, [script.read(), script.row(described("1-UUID1", "2-UUID2", "3-NEW"))])
 
-    assert findings(mended, RULE) == []
+    assert findings(fixed, RULE) == []
 
 
 @pytest.mark.kip("A006")

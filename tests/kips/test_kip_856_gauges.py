@@ -132,13 +132,13 @@ def test_without_a_reachable_controller_the_command_uses_a_broker() -> None:
 
 def alerts_after(quorum: Quorum, seconds: int) -> list[str]:
     """Returns the rules that fire when a quorum does not change for this long."""
-    thresholds, tracked, told = thresholds_for({}), TrackedConditions(), []
+    thresholds, tracked, fired = thresholds_for({}), TrackedConditions(), []
     for second in range(0, seconds + 1, 5):
         evaluation = evaluate(quorum, thresholds)
         now = replace(quorum, now_ms=Millis(quorum.now_ms + 1_000 * second))
         tracked, alerts = advance(tracked, evaluation, now, thresholds)
-        told += [alert.rule for alert in alerts]
-    return told
+        fired += [alert.rule for alert in alerts]
+    return fired
 
 
 @pytest.mark.kip("A027", "A028", "A103")

@@ -27,7 +27,7 @@ def test_a_replica_counts_as_not_fetching_after_five_fetch_timeouts() -> None:
 @pytest.mark.parametrize("started_ms", [0])
 def test_no_leader_fires_after_an_election_and_its_backoff(started_ms: int) -> None:
     election_ms = FETCH_TIMEOUT_MS + ELECTION_TIMEOUT_MS + BACKOFF_MAX_MS
-    quorum, tracked, told = leaderless(healthy(), 1), TrackedConditions(), []
+    quorum, tracked, fired = leaderless(healthy(), 1), TrackedConditions(), []
     for later_ms in range(started_ms, 7_001, 500):
         now = replace(
             quorum,
@@ -35,9 +35,9 @@ def test_no_leader_fires_after_an_election_and_its_backoff(started_ms: int) -> N
             failures=tuple(replace(each, last_at_ms=Millis(NOW + later_ms)) for each in quorum.failures),
         )
         tracked, alerts = advance(tracked, evaluate(now, DEFAULTS), now, DEFAULTS)
-        told += [(later_ms, alert.rule) for alert in alerts if alert.rule == "no-leader"]
+        fired += [(later_ms, alert.rule) for alert in alerts if alert.rule == "no-leader"]
 
-    ((at_ms, _),) = told
+    ((at_ms, _),) = fired
     assert election_ms < at_ms <= 2 * election_ms
 
 

@@ -209,8 +209,8 @@ def test_without_a_known_principal_the_remedy_has_no_acl_command() -> None:
 def test_without_the_metadata_log_by_choice_only_failing_polls_are_reported() -> None:
     quorum = replace(not_observed_for(healthy(), poll_ms=None), access=Access(log=False))
     assert finding_lines(quorum) == []
-    judged = evaluate(quorum, thresholds_for({}))
-    assert {"stale-voter-endpoint", "partition-stuck-recovering"} <= {each.rule for each in judged.not_applicable}
+    evaluation = evaluate(quorum, thresholds_for({}))
+    assert {"stale-voter-endpoint", "partition-stuck-recovering"} <= {each.rule for each in evaluation.not_applicable}
     assert finding_lines(replace(not_observed_for(healthy()), access=Access(log=False))) == BLIND
 
 

@@ -85,7 +85,7 @@ def test_a_whole_configuration(tmp_path: Path) -> None:
             },
             Access(secured=True, principal="User:kraftwatch"),
         ),
-        # Whom a token names, only Kafka can tell.
+        # Only Kafka knows the principal of a token.
         (
             {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_file": "token"},
             Access(secured=True),

@@ -78,7 +78,7 @@ def piece(cluster: str, number: int, end: int = 50) -> Observation:
     )
 
 
-def unseen(
+def failed_observation(
     cluster: str, reason: Reason = Reason.TIMED_OUT, *, kind: ObservationKind = ObservationKind.FAILED
 ) -> Observation:
     event = ObservationFailed(source=ObservationSource.LOG, endpoint="", reason=reason, detail="")
@@ -106,16 +106,16 @@ BAD_ROWS = (
     records("epoch-not-negative", 0, -1, payload=b"", epoch=-1),
     *(piece("snapshot-pieces-in-order", number) for number in (0, 2)),
     records("payload-within-bounds", 0, 0, payload=bytes(PAYLOAD_BYTES_MAX + 1)),
-    unseen("observation-is-of-its-kind", kind=ObservationKind.PROBE),
+    failed_observation("observation-is-of-its-kind", kind=ObservationKind.PROBE),
 )
 GOOD_ROWS = (
     records(WELL, 0, 4),
     records(WELL, 5, 4, payload=b"", epoch=4),
     records(WELL, 5, 9),
     records(WELL, 10, 11, epoch=4, hw=12),
-    unseen(WELL),
-    # Committed metadata was lost, and the log is read anew.
-    unseen(WELL, Reason.METADATA_LOST),
+    failed_observation(WELL),
+    # Committed metadata was lost, and the log is read again.
+    failed_observation(WELL, Reason.METADATA_LOST),
     records(WELL, 0, 2, epoch=2),
     # A snapshot that is begun again, and what comes behind it.
     *(piece(WELL, number) for number in (0, 1, 0, 1, 2)),
@@ -292,7 +292,7 @@ def test_each_contract_of_alerts(validator: Validator) -> None:
 def test_a_resolved_alert_whose_firing_line_was_deleted_violates_nothing(validator: Validator, tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.jsonl", keep_entries=2)
     ledger.add_sink("people")
-    # Lines that are of no more use: the ledger is written anew, without what was forgotten.
+    # Deleted lines: the ledger is rewritten without them.
     ledger.mark_delivered("people", [], notified_ms={f"incident {number}": Millis(NOON_MS) for number in range(1_100)})
     one_minute = 60_000
     for at, (subject, resolved) in enumerate((("stands", False), ("ended", False), ("other", False), ("ended", True))):

@@ -13,7 +13,7 @@ def answers(cluster_id: str) -> Identify:
 
 
 def does_not_answer(cluster: ClusterConnection, timeout_s: float) -> str:
-    raise ObservationError(Reason.UNRESOLVABLE, "c1: no such name")
+    raise ObservationError(Reason.UNRESOLVABLE, "c1 does not resolve")
 
 
 def test_a_new_checkpoint_takes_the_id_that_the_cluster_answers() -> None:
@@ -32,7 +32,7 @@ def test_a_recorded_cluster_that_does_not_answer_is_monitored() -> None:
 
 def test_a_new_cluster_that_does_not_answer_is_refused_with_the_reason() -> None:
     with pytest.raises(
-        UsageError, match=r"cluster prod: none of c1:9093 could be queried \(c1: no such name\) and .*no recorded"
+        UsageError, match=r"cluster prod: none of c1:9093 could be queried \(c1 does not resolve\) and .*no recorded"
     ):
         identify_clusters([PROD], {}, does_not_answer).require_all()
 
@@ -48,7 +48,7 @@ def test_of_several_clusters_only_the_unavailable_one_is_left_out() -> None:
 
 def test_a_controller_too_old_to_name_its_cluster_id_needs_it_configured() -> None:
     def is_old(cluster: ClusterConnection, timeout_s: float) -> str:
-        raise ObservationError(Reason.UNSUPPORTED, "it does not offer this request")
+        raise ObservationError(Reason.UNSUPPORTED, "the node does not support this request")
 
     assert identify_clusters([PROD], {"prod": "A"}, is_old).require_all() == {"prod": "A"}
     with pytest.raises(
@@ -67,9 +67,13 @@ def test_another_cluster_at_the_same_address_is_refused() -> None:
     ("reason", "detail", "fix"),
     [
         (Reason.DENIED, "DescribeCluster needs ALTER", "set cluster_id"),
-        (Reason.NOT_AUTHENTICATED, "it refused our login", "it refused our login.*correct the login"),
-        (Reason.TLS_FAILED, "its certificate has expired", "its certificate has expired.*correct the TLS settings"),
-        (Reason.TIMED_OUT, "it did not answer in time", "check the addresses"),
+        (Reason.NOT_AUTHENTICATED, "the node rejected the login", "the node rejected the login.*correct the login"),
+        (
+            Reason.TLS_FAILED,
+            "the node's certificate has expired",
+            "the node's certificate has expired.*correct the TLS settings",
+        ),
+        (Reason.TIMED_OUT, "the node did not answer in time", "check the addresses"),
     ],
 )
 def test_each_reason_is_named_with_its_fix(reason: Reason, detail: str, fix: str) -> None:

@@ -54,8 +54,8 @@ def test_a_hanging_gatherer_is_killed_and_restarted(
     eventually(lambda: gatherer.alive and gatherer.pid != first, within_s=20)
 
     assert "killed: it recorded nothing for 3 s" in caplog.text
-    published = JournalReader(tmp_path / "journal").published()
-    eventually(lambda: JournalReader(tmp_path / "journal").published() > published, within_s=20)
+    published = JournalReader(tmp_path / "journal").published_end()
+    eventually(lambda: JournalReader(tmp_path / "journal").published_end() > published, within_s=20)
 
 
 def test_a_gatherer_that_does_not_read_never_blocks_the_job(gatherer: GathererProcess) -> None:
@@ -105,7 +105,7 @@ def test_an_audits_result_is_recorded_in_the_journal(gatherer: GathererProcess, 
     gatherer.record("a", audit_result("row 4"))
 
     def recorded() -> bytes:
-        found = [row.payload for row in journal.read(0, journal.published()) if row.kind is ObservationKind.AUDIT]
+        found = [row.payload for row in journal.read(0, journal.published_end()) if row.kind is ObservationKind.AUDIT]
         assert found
         return found[0]
 

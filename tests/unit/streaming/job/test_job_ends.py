@@ -15,7 +15,7 @@ STEP = Step({})
 
 
 class Ends:
-    """Ends as it is told."""
+    """Ends with the given error."""
 
     def __init__(self, problem: Exception | None) -> None:
         self._problem = problem
@@ -38,16 +38,16 @@ class Ends:
             PySparkException(
                 "Batch 7 failed\nCaused by: java.io.IOException: disk\n\tat a.SparkErrorUtils.tried(E.scala:8)"
             ),
-            "holds: Caused by: java.io.IOException: disk",
+            "restart the job: Caused by: java.io.IOException: disk",
         ),
         (PySparkException(""), "PySparkException"),
         (Py4JError("An error occurred while calling o1"), "An error occurred while calling o1"),
-        (Py4JNetworkError("Answer from Java side is empty"), "Spark's Java process is gone"),
-        (ConnectionRefusedError(111, "Connection refused"), "Spark's Java process is gone"),
+        (Py4JNetworkError("Answer from Java side is empty"), "Spark's Java process has ended"),
+        (ConnectionRefusedError(111, "Connection refused"), "Spark's Java process has ended"),
     ],
 )
-def test_it_is_one_sentence(problem: Exception | None, sentence: str) -> None:
-    query = Query(None, None, None)  # type: ignore[arg-type]  # nothing of them is asked
+def test_an_ended_query_is_reported_in_one_sentence(problem: Exception | None, sentence: str) -> None:
+    query = Query(None, None, None)  # type: ignore[arg-type]  # unused
     query._running = Ends(problem)  # type: ignore[assignment]
 
     with pytest.raises(JobError) as ended:
@@ -55,7 +55,7 @@ def test_it_is_one_sentence(problem: Exception | None, sentence: str) -> None:
 
     assert sentence in str(ended.value)
     assert "\n" not in str(ended.value)
-    assert "checkpoint holds" in str(ended.value)
+    assert "checkpoint is intact" in str(ended.value)
 
 
 def test_a_machine_that_stays_too_slow_for_spark_is_one_sentence_after_some_attempts(
@@ -70,6 +70,6 @@ def test_a_machine_that_stays_too_slow_for_spark_is_one_sentence_after_some_atte
     monkeypatch.setattr(queries, "start", too_slow)
 
     with pytest.raises(JobError, match=r"does not start on .*SocketTimeoutException"):
-        Query(None, Checkpoint(folder=tmp_path), None).start(STEP)  # type: ignore[arg-type]  # nothing of them is asked
+        Query(None, Checkpoint(folder=tmp_path), None).start(STEP)  # type: ignore[arg-type]  # unused
 
     assert len(attempts) == ATTEMPTS

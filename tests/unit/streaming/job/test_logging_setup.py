@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streaming.job import logging_setup
-from streaming.pipeline.spark_session import emptied
+from streaming.pipeline.spark_session import empty_folder
 from tests.eventually import eventually
 
 ECHO = "import sys\nfor line in sys.stdin:\n    sys.stderr.write(line)\n    sys.stderr.flush()\n"
@@ -51,4 +51,4 @@ def test_files_left_by_a_killed_jvm_are_deleted(tmp_path: Path) -> None:
     left.parent.mkdir(parents=True)
     left.write_bytes(b"a library")
 
-    assert list(emptied(tmp_path / "tmp").iterdir()) == []
+    assert list(empty_folder(tmp_path / "tmp").iterdir()) == []

@@ -5,10 +5,10 @@ import pytest
 
 from connectors.errors import UsageError
 from connectors.journal import position_file
-from connectors.journal.position_file import Mark
-from connectors.journal.reader import PUBLISHED, Journal
-from connectors.journal.writer import Recorder
-from connectors.observation import Kind, Observation
+from connectors.journal.position_file import JournalPosition
+from connectors.journal.reader import PUBLISHED, JournalReader
+from connectors.journal.writer import JournalWriter
+from connectors.observation import Observation, ObservationKind
 from streaming.pipeline.checkpoint import Checkpoint
 
 
@@ -72,15 +72,15 @@ def test_rows_whose_publication_a_power_cut_took_are_still_there(tmp_path: Path)
     checkpoint = Checkpoint(folder=tmp_path)
     journal_id = record(checkpoint.journal, rows=9)
     planned(checkpoint, journal=journal_id, sequence=9)
-    position_file.write(checkpoint.journal / PUBLISHED, Mark(journal_id=journal_id, sequence=4))
+    position_file.write(checkpoint.journal / PUBLISHED, JournalPosition(journal_id=journal_id, sequence=4))
     (segment,) = checkpoint.journal.glob("*.seg")
     with segment.open("ab") as file:
         file.write(b"torn")
 
     checkpoint.check_journal()
 
-    with Recorder(checkpoint.journal) as recorder:
-        assert recorder.published == 9
+    with JournalWriter(checkpoint.journal) as recorder:
+        assert recorder.published_end == 9
 
 
 def test_another_journal_is_refused(tmp_path: Path) -> None:
@@ -118,15 +118,15 @@ def test_an_offset_that_is_none_is_passed_over(tmp_path: Path, torn: str) -> Non
 
 
 def test_spark_state_that_was_taken_away_from_a_trimmed_journal_is_refused(tmp_path: Path) -> None:
-    """The log's beginning is no longer in the journal: whoever starts anew in it would never know the voters."""
+    """The journal no longer has the log's beginning: a new start from it would never know the voters."""
     checkpoint = Checkpoint(folder=tmp_path)
-    with Recorder(checkpoint.journal, segment_bytes=100, keep_bytes=100) as recorder:
+    with JournalWriter(checkpoint.journal, segment_bytes=100, keep_bytes=100) as recorder:
         for at in range(9):
-            recorder.append([Observation(cluster="prod", kind=Kind.UNSEEN, observed_at_ms=at)])
-            Journal(checkpoint.journal).commit(recorder.publish())
-    assert Journal(checkpoint.journal).first() > 0
+            recorder.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=at)])
+            JournalReader(checkpoint.journal).commit(recorder.publish())
+    assert JournalReader(checkpoint.journal).first_sequence() > 0
 
-    with pytest.raises(UsageError, match=r"has a journal/ that no longer holds its beginning, but no Spark offsets"):
+    with pytest.raises(UsageError, match=r"has a journal/ without its first rows, but no Spark offsets"):
         checkpoint.check_journal()
 
 
@@ -139,8 +139,8 @@ def test_an_identity_that_is_no_object_is_refused(tmp_path: Path, content: str) 
 
 
 def record(folder: Path, *, rows: int) -> str:
-    with Recorder(folder) as recorder:
-        recorder.append([Observation(cluster="prod", kind=Kind.UNSEEN, observed_at_ms=1)] * rows)
+    with JournalWriter(folder) as recorder:
+        recorder.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=1)] * rows)
         recorder.publish()
         return recorder.journal_id
 

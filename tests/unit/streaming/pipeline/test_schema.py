@@ -3,7 +3,7 @@
 import dataclasses
 
 from connectors.event_columns import COLUMNS
-from connectors.observation import Kind, Observation
+from connectors.observation import Observation, ObservationKind
 from streaming.pipeline.decode import EVENT_ARROW, decode_batches
 from streaming.pipeline.schema import EVENT, OBSERVATION
 from streaming.pipeline.source import OBSERVATION_ARROW, observations_to_arrow
@@ -21,7 +21,7 @@ def test_an_event_row_is_its_keys_and_its_columns() -> None:
 
 
 def test_rows_cross_arrow_as_they_are() -> None:
-    row = Observation(cluster="a", kind=Kind.QUORUM, observed_at_ms=5, payload=b"{", sequence=7)
+    row = Observation(cluster="a", kind=ObservationKind.QUORUM, observed_at_ms=5, payload=b"{", sequence=7)
 
     batch = observations_to_arrow([row])
     (events,) = decode_batches(iter([batch]))

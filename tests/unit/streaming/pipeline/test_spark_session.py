@@ -1,4 +1,4 @@
-"""A Spark that does not start is one sentence; what is started is given paths as they are. No JVM here."""
+"""A Spark that does not start is reported in one sentence; Java receives paths unchanged. No JVM here."""
 
 import os
 import subprocess
@@ -9,42 +9,42 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from streaming.pipeline import spark_session as spark_session
-from streaming.pipeline.spark_session import java_option, packages_archive, session
+from streaming.pipeline import spark_session
+from streaming.pipeline.spark_session import java_option, packages_archive, start_spark
 
 
-def test_java_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_without_java_is_reported_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
 
     with pytest.raises(UsageError) as refused:
-        session(master="local[1]", logs=tmp_path / "log", settings={})
+        start_spark(master="local[1]", logs=tmp_path / "log", settings={})
 
-    said = str(refused.value)
-    assert f"JAVA_HOME is {tmp_path / 'nowhere'}, and there is no bin/java in it" in said
-    assert "17 or newer" in said
+    error = str(refused.value)
+    assert f"JAVA_HOME is {tmp_path / 'nowhere'}, which has no bin/java" in error
+    assert "17 or newer" in error
 
 
-def test_no_java_at_all_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_is_reported_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(UsageError, match="no java on the PATH"):
-        session(master="local[1]", logs=tmp_path / "log", settings={})
+    with pytest.raises(UsageError, match="java is not on the PATH"):
+        start_spark(master="local[1]", logs=tmp_path / "log", settings={})
 
 
-def test_a_java_that_dies_at_once_says_why(tmp_path: Path) -> None:
+def test_the_error_of_a_java_that_exits_at_once_is_reported(tmp_path: Path) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'Error: this java is from 2014' >&2\nexit 1\n")
     java.chmod(0o755)
     logs = tmp_path / "log"
     logs.mkdir()
-    (logs / "spark.err").write_text("Error: of the run before\n")
-    # In a process of its own: pyspark leaves an open pipe to a Java that died.
-    start = f"from pathlib import Path; session(master='local[1]', logs=Path({str(logs)!r}), settings={{}})"
+    (logs / "spark.err").write_text("Error: of the former run\n")
+    # In a separate process: pyspark leaves an open pipe to a Java that has exited.
+    start = f"from pathlib import Path; start_spark(master='local[1]', logs=Path({str(logs)!r}), settings={{}})"
 
     ended = subprocess.run(
-        [sys.executable, "-c", f"from streaming.pipeline.spark_session import session; {start}"],
+        [sys.executable, "-c", f"from streaming.pipeline.spark_session import start_spark; {start}"],
         env={**os.environ, "JAVA_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
@@ -52,10 +52,10 @@ def test_a_java_that_dies_at_once_says_why(tmp_path: Path) -> None:
         timeout=180,
     )
 
-    said = ended.stderr.splitlines()[-1]
-    assert said.startswith("connectors.errors.UsageError: Spark does not start on --master local[1]: ")
-    assert "Error: this java is from 2014" in said
-    assert "of the run before" not in said
+    error = ended.stderr.splitlines()[-1]
+    assert error.startswith("connectors.errors.UsageError: Spark does not start on --master local[1]: ")
+    assert "Error: this java is from 2014" in error
+    assert "of the former run" not in error
 
 
 def test_a_path_with_a_space_stays_one_option() -> None:
@@ -64,7 +64,7 @@ def test_a_path_with_a_space_stays_one_option() -> None:
     assert java_option('-Da=/a "b" \\c') == '"-Da=/a \\"b\\" \\\\c"'
 
 
-def test_files_older_than_zip_travel_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_older_than_1980_are_packed_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "site" / "rules"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")

@@ -81,9 +81,9 @@ def poll(*voters: Replica, leader: int = 1, epoch: int = 1, hw: int | None = Non
 
 
 def failed(
-    reason: Reason, place: str = "c1:9093", sight: ObservationSource = ObservationSource.LOG
+    reason: Reason, place: str = "c1:9093", source: ObservationSource = ObservationSource.LOG
 ) -> ObservationFailed:
-    return ObservationFailed(source=sight, endpoint=place, reason=reason, detail="in words")
+    return ObservationFailed(source=source, endpoint=place, reason=reason, detail="in words")
 
 
 def machine() -> Machine:

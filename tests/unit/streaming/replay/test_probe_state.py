@@ -130,9 +130,9 @@ def test_reports_of_no_leader_that_are_not_repeated_expire() -> None:
 
 def test_a_run_of_failures_keeps_its_start_and_ends_with_success_at_its_endpoint() -> None:
     script, replay = LogScript(), machine()
-    sight = ObservationSource.QUORUM
-    apply(replay, [script.row(failed(Reason.REFUSED, sight=sight))])
-    (failure,) = apply(replay, [script.row(failed(Reason.TIMED_OUT, sight=sight))]).failures
+    source = ObservationSource.QUORUM
+    apply(replay, [script.row(failed(Reason.REFUSED, source=source))])
+    (failure,) = apply(replay, [script.row(failed(Reason.TIMED_OUT, source=source))]).failures
     assert (failure.reason, failure.first_at_ms, failure.last_at_ms) == (
         Reason.TIMED_OUT,
         START + 1_000,

@@ -251,7 +251,7 @@ def oracle(log: Sequence[LogEvent], topic: str, partition: int) -> Recovery | No
 
 
 NODES = st.lists(st.sampled_from([101, 102, 103]), unique=True, max_size=3).map(tuple)
-TOLD = st.builds(
+RECORDS = st.builds(
     PartitionStep,
     topic=st.sampled_from(["a", "b"]),
     partition=st.integers(0, 2),
@@ -279,7 +279,7 @@ def write(script: LogScript, step: PartitionStep) -> None:
         script.write(ElrCleared(at=script.at(), topic=step.topic if step.what == "clear" else None))
 
 
-@given(st.lists(st.lists(TOLD, max_size=6), max_size=6), st.booleans())
+@given(st.lists(st.lists(RECORDS, max_size=6), max_size=6), st.booleans())
 def test_recoveries_equal_those_of_the_reference(observations: list[list[PartitionStep]], store: bool) -> None:
     script, replay = LogScript(), machine()
     log: list[LogEvent] = []

@@ -44,7 +44,7 @@ def test_state_is_replaced_only_at_the_footer() -> None:
     before = apply(replay, [])
     for number, chunk in enumerate(chunks):
         replay = again(replay.to_bytes())
-        failure = script.row(failed(Reason.TIMED_OUT, sight=ObservationSource.QUORUM))
+        failure = script.row(failed(Reason.TIMED_OUT, source=ObservationSource.QUORUM))
         # The polls come between the chunks.
         quorum = apply(replay, [chunk._replace(sequence=100 + 2 * number), failure._replace(sequence=101 + 2 * number)])
         assert quorum.committed == before.committed

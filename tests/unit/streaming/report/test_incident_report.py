@@ -21,7 +21,7 @@ from streaming.report.incident_report import IncidentReport, ReportRequest, make
 from streaming.web.templating import asset, digest
 from tests.unit.connectors.logdir.log_dirs import AT
 from tests.unit.connectors.sinks.sink_alerts import alert
-from tests.unit.streaming.status.test_from_journal import journal, observed, polled, records, unseen
+from tests.unit.streaming.status.test_from_journal import failed_observation, journal, observed, polled, records
 
 EVIL = "</script><script>alert(1)</script>"
 
@@ -34,8 +34,8 @@ def recording(folder: Path, *, cluster: str = "a") -> Path:
     for second in range(60, 120):
         at_ms = AT + 1_000 * second
         rows += [
-            observed(unseen(Reason.NO_LEADER, sight), at_ms)
-            for sight in (ObservationSource.LOG, ObservationSource.QUORUM)
+            observed(failed_observation(Reason.NO_LEADER, source), at_ms)
+            for source in (ObservationSource.LOG, ObservationSource.QUORUM)
         ]
     named = [
         Observation(

@@ -40,8 +40,8 @@ def polled(epoch: int = 7) -> QuorumPolled:
     )
 
 
-def unseen(reason: Reason, sight: ObservationSource = ObservationSource.LOG) -> ObservationFailed:
-    return ObservationFailed(source=sight, endpoint=PLACE, reason=reason, detail="")
+def failed_observation(reason: Reason, source: ObservationSource = ObservationSource.LOG) -> ObservationFailed:
+    return ObservationFailed(source=source, endpoint=PLACE, reason=reason, detail="")
 
 
 def observed(event: Event, at_ms: int, cluster: str = "a") -> Observation:
@@ -150,11 +150,11 @@ def test_query_waits_for_an_election_and_ends_when_no_leader_follows() -> None:
     live = live_cluster()
     at = query_began_ms(live)
 
-    live.apply(observed(unseen(Reason.NO_LEADER), at + 100))
-    live.apply(observed(unseen(Reason.NO_LEADER), at + 3_000))
+    live.apply(observed(failed_observation(Reason.NO_LEADER), at + 100))
+    live.apply(observed(failed_observation(Reason.NO_LEADER), at + 3_000))
     assert not live.complete(), "two seconds without a leader are an election"
 
-    live.apply(observed(unseen(Reason.NO_LEADER), at + 5_200))
+    live.apply(observed(failed_observation(Reason.NO_LEADER), at + 5_200))
     assert live.complete()
     assert [one.rule for one in live.state().evaluation.findings] == ["no-leader"]
 
@@ -164,7 +164,7 @@ def test_time_outs_do_not_complete_a_query() -> None:
     at = query_began_ms(live)
 
     for passed in range(0, 9_000, 1_000):
-        live.apply(observed(unseen(Reason.TIMED_OUT), at + passed))
+        live.apply(observed(failed_observation(Reason.TIMED_OUT), at + passed))
 
     assert not live.complete()
     assert live.state().source == "none"
@@ -278,7 +278,7 @@ def test_recorded_state_is_read_once_and_only_when_no_node_answers(tmp_path: Pat
     assert (answered.state().source, calls) == ("live", [])
 
     live = LiveCluster(QueryTarget(cluster=cluster, read_recorded=read_recorded))
-    live.apply(observed(unseen(Reason.NO_LEADER), wall_ms() + 100))
+    live.apply(observed(failed_observation(Reason.NO_LEADER), wall_ms() + 100))
     state = live.state()
 
     assert (state.source, state.quorum.leader_epoch, state.quorum.leader_id) == ("journal", 7, None)
@@ -294,6 +294,6 @@ def test_recorded_state_is_read_once_and_only_when_no_node_answers(tmp_path: Pat
 def test_query_without_a_journal_and_without_an_answer_has_no_source(tmp_path: Path) -> None:
     assert not has_journal(tmp_path)
     live = LiveCluster(QueryTarget(cluster=ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))))
-    live.apply(observed(unseen(Reason.NO_LEADER), wall_ms() + 100))
+    live.apply(observed(failed_observation(Reason.NO_LEADER), wall_ms() + 100))
 
     assert live.state().source == "none"

@@ -240,9 +240,9 @@ def test_recovering_partitions_name_alive_replicas_and_previous_isr() -> None:
 
 
 def test_findings_are_in_the_order_of_severity() -> None:
-    hurt = unclean(voter_not_fetching(healthy(3), 2), 0)
+    damaged = unclean(voter_not_fetching(healthy(3), 2), 0)
 
-    fields = [one["severity"] for one in status(hurt)["findings"]]
+    fields = [one["severity"] for one in status(damaged)["findings"]]
     assert fields[-1] == "info"
     assert fields == sorted(fields, key=["critical", "warning", "info"].index)
 

@@ -1,9 +1,7 @@
 """The lab's processes: start a quorum, query its state, and start, stop, kill and pause its nodes."""
 
-import base64
 import signal
 import socket
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -13,7 +11,7 @@ from typing import Self
 
 from deploy.lab import kafka_requests
 from deploy.lab.cluster_layout import ClusterLayout
-from deploy.lab.disks import format_disk
+from deploy.lab.disks import format_disk, new_uuid
 from deploy.lab.hosts_file import HostsFile
 from deploy.lab.jars import KAFKA_VERSION, kafka_jars
 from deploy.lab.jvm import Jvm
@@ -78,7 +76,7 @@ class RunningQuorum:
         self.static = not is_dynamic(version) if static is None else static
         if not self.static and not is_dynamic(version):
             raise LabError(f"Kafka {version} supports static quorums only: dynamic quorums need 3.9 or newer")
-        self.cluster_id = _new_uuid()
+        self.cluster_id = new_uuid()
         self._counts = {"controllers": controllers, "combined": combined, "brokers": brokers}
         self._properties = dict(properties or {})
         self._named = named
@@ -268,7 +266,7 @@ class RunningQuorum:
         return kafka_requests.plaintext(port) if listener in self._plaintext else self.security.connect(port)
 
     def _format_all(self) -> None:
-        voters = [(node, _new_uuid()) for node in self.layout.controllers]
+        voters = [(node, new_uuid()) for node in self.layout.controllers]
         initial = [f"{node.id}@{node.endpoint}:{directory}" for node, directory in voters]
 
         def initial_of(node: Node) -> Sequence[str] | None:
@@ -297,11 +295,3 @@ class RunningQuorum:
             process = self.node(id_).process
             if process is not None and not process.wait(timeout_s):
                 raise LabError(f"node {id_} did not end within {timeout_s:g} s ({self.node(id_).log_file})")
-
-
-def _new_uuid() -> str:
-    """Returns 22 characters of URL-safe base64 that do not start with `-`, which tools would parse as an option."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text

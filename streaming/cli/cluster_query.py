@@ -13,7 +13,7 @@ from connectors.errors import UsageError
 from connectors.kafka.kafka_python import limit_kafka_logging
 from rules.finding import Plain
 from rules.model.monitoring import Vantage
-from streaming.cli import options
+from streaming.cli import config_from_options
 from streaming.cli.options import ClusterOptions, OfflineOptions, StatusOptions
 from streaming.cli.output import print_json, print_progress, stdout_console
 from streaming.config import Config, flattened, in_force
@@ -138,7 +138,7 @@ def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[Clu
         return None
     if isinstance(opts, StatusOptions) and opts.watch:
         raise UsageError("--watch needs a cluster to query: give --cluster NAME=HOST:PORT,… or --config FILE")
-    thresholds = in_force(flattened(options.overrides({}, opts.setting or ())))
+    thresholds = in_force(flattened(config_from_options.overrides({}, opts.setting or ())))
     if opts.log_dir is not None:
         read = replay_log_dir(opts.log_dir, upto)
         contents = read.contents

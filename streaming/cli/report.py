@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connectors.errors import UsageError
-from streaming.cli import options
+from streaming.cli import config_from_options, options
 from streaming.cli.output import print_progress
 
 if TYPE_CHECKING:
@@ -70,14 +70,20 @@ def report(
             f"--checkpoint {checkpoint}: no journal is there; give the --checkpoint folder of `kraftwatch run`"
         )
     request = ReportRequest(folder=folder, cluster=cluster, from_ms=_time("--from", from_), to_ms=_time("--to", to))
-    made = make_report(request, in_force(flattened(options.overrides({}, setting or ()))), say=print_progress)
+    made = make_report(
+        request, in_force(flattened(config_from_options.overrides({}, setting or ()))), say=print_progress
+    )
     name = "".join(each if each.isalnum() or each in "-_." else "_" for each in made.cluster)
     path = out or Path(f"kraftwatch-{name}-{iso(made.to_ms)[:19].replace(':', '')}.html")
+    _write(path, made.html)
+    typer.echo(str(path))
+
+
+def _write(path: Path, html: str) -> None:
     try:
-        path.write_text(made.html, encoding="utf-8")
+        path.write_text(html, encoding="utf-8")
     except OSError as problem:
         raise UsageError(f"--out {path}: {(problem.strerror or 'cannot be written').lower()}") from None
-    typer.echo(str(path))
 
 
 def _time(option: str, text: str | None) -> "Millis | None":

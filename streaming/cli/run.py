@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from streaming.cli import options
+from streaming.cli import config_from_options, options
 from streaming.cli.output import print_progress
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def run(
     from streaming.config.reload import ConfigFile
 
     def read() -> "Config":
-        return options.resolve_config(
+        return config_from_options.resolve_config(
             config=config,
             cluster=cluster,
             setting=setting,

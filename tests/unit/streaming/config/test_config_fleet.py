@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from streaming.cli import options
+from streaming.cli import config_from_options
 from streaming.config import Config, load
 from streaming.config.loading import mistakes
 
@@ -41,7 +41,9 @@ def fleet(tmp_path: Path) -> Path:
 
 
 def resolved(path: Path, *, only: list[str] | None = None, setting: list[str] | None = None) -> Config:
-    return options.resolve_config(config=path, cluster=None, setting=setting, resolve=None, hosts_file=None, only=only)
+    return config_from_options.resolve_config(
+        config=path, cluster=None, setting=setting, resolve=None, hosts_file=None, only=only
+    )
 
 
 def test_defaults_apply_to_each_cluster_and_its_own_values_win(fleet: Path) -> None:

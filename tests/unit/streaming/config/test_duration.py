@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
-from streaming.cli.options import overrides
+from streaming.cli.config_from_options import overrides
 from streaming.config import load
 from streaming.config.duration import parse_seconds
 

@@ -48,9 +48,8 @@ def report(
     """Write an incident as one HTML file: timeline, alerts, state at the end.
 
     Reads the journal and the ledger of a job, which may be running. It queries
-    no cluster and changes nothing. The file loads nothing from elsewhere: it
-    can be mailed, archived, and opened without a network. The default time zone
-    is UTC.
+    no cluster and changes nothing. The file loads nothing from other hosts.
+    The default time zone is UTC.
 
     Prints the file's name. Exit codes: 0, or 2 for invalid usage.
 
@@ -66,17 +65,18 @@ def report(
     from streaming.status.from_journal import has_journal
 
     if checkpoint is not None and not has_journal(checkpoint):
-        raise UsageError(
-            f"--checkpoint {checkpoint}: no journal is there; give the --checkpoint folder of `kraftwatch run`"
-        )
+        raise UsageError(f"--checkpoint {checkpoint}: no journal is there; give the folder of `kraftwatch run`")
     request = ReportRequest(folder=folder, cluster=cluster, from_ms=_time("--from", from_), to_ms=_time("--to", to))
-    made = make_report(
-        request, in_force(flattened(config_from_options.overrides({}, setting or ()))), say=print_progress
-    )
-    name = "".join(each if each.isalnum() or each in "-_." else "_" for each in made.cluster)
-    path = out or Path(f"kraftwatch-{name}-{iso(made.to_ms)[:19].replace(':', '')}.html")
+    thresholds = in_force(flattened(config_from_options.overrides({}, setting or ())))
+    made = make_report(request, thresholds, say=print_progress)
+    path = out or Path(_default_name(made.cluster, iso(made.to_ms)))
     _write(path, made.html)
     typer.echo(str(path))
+
+
+def _default_name(cluster: str, end: str) -> str:
+    name = "".join(each if each.isalnum() or each in "-_." else "_" for each in cluster)
+    return f"kraftwatch-{name}-{end[:19].replace(':', '')}.html"
 
 
 def _write(path: Path, html: str) -> None:

@@ -173,12 +173,6 @@ class JobProcess:
         _await_end(self._process.pid)
         self._process = None
 
-    def end_group(self) -> int:
-        """SIGTERM to the job and everything in its process group, as systemd does; the job's exit code."""
-        assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGTERM)
-        return self._process.wait(STOP_S)
-
     def wait(self, timeout_s: float) -> int:
         """Returns the job's exit code once it has ended.
 

@@ -153,12 +153,15 @@ class Thresholds:
 def hold(seconds: float) -> Threshold:
     """Returns the threshold for how long a condition must be active before its alert fires."""
     return Threshold(
-        name=HOLD, default=seconds, unit="s", meaning="the condition must be active this long before the alert fires"
+        name=HOLD, default=seconds, unit="s", meaning="the condition must last this long before the alert fires"
     )
 
 
 def clear(seconds: float = 10.0) -> Threshold:
     """Returns the threshold for how long a condition must be over before its alert resolves."""
     return Threshold(
-        name=CLEAR, default=seconds, unit="s", meaning="the condition must be over this long before the alert resolves"
+        name=CLEAR,
+        default=seconds,
+        unit="s",
+        meaning="the condition must be absent this long before the alert resolves",
     )

@@ -2,7 +2,7 @@
 
 States of a condition, which is one (rule, subject):
 
-- *pending* from the first finding until the condition has been active for `hold`, counted from the first finding or,
+- *pending* from the first finding until the condition has lasted for `hold`, counted from the first finding or,
   if `Finding.condition_age_ms` is given, by the evidence's own clock. A pending condition that ends is dropped and
   makes no alert.
 - *firing*: one alert. A higher severity fires again at once, a lower severity after it has lasted `clear`; both

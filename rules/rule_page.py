@@ -47,17 +47,17 @@ def times_of(rule: Rule) -> str:
     """Returns one sentence: when the alert fires and when it resolves by default."""
     seconds = {each.name: each.default for each in rule.thresholds}
     hold, clear = (ms_text(Millis(round(seconds[name] * 1000))) for name in (HOLD, CLEAR))
-    fires = f"after the condition has been active for {hold}" if seconds[HOLD] else "at once"
-    return f"Fires {fires}; resolves after the condition has been over for {clear}."
+    fires = f"after the condition has lasted {hold}" if seconds[HOLD] else "at once"
+    return f"Fires {fires}; resolves after the condition has been absent for {clear}."
 
 
 def inhibition_of(rule: Rule) -> str | None:
-    """Returns one sentence: which other alerts inhibit the rule; None if none do."""
+    """Returns one sentence: which other rules inhibit the rule; None if none do."""
     if not rule.inhibited_by:
         return None
     *others, last = (f"`{each}`" for each in rule.inhibited_by)
     causes = f"{', '.join(others)} or {last}" if others else last
-    return f"While {causes} is active, the result of this rule is unknown and its firing alerts keep firing."
+    return f"While {causes} has a finding, this rule is inhibited: its result is unknown, firing alerts keep firing."
 
 
 def default_of(threshold: Threshold) -> str:

@@ -13,8 +13,8 @@ What it means
     restarts explain as many elections as there are voters.
 
 Evidence
-    The winner, epoch and age of each election, by the log's own timestamps; which controllers started; how many epochs
-    had no leader.
+    The winner, epoch and age of each election, by the log's own timestamps; the ids of the controllers that
+    started; how many epochs had no leader.
 
 What to do
     1. Check in the evidence whether one controller loses the leadership again and again, or all in turn.

@@ -19,7 +19,7 @@ What to do
        elected.
 
 What not to do
-    Do not restart a voter that is in sync: it is part of what is left of the majority.
+    Do not restart a voter that is in sync, except the leader in step 2: the majority needs each of them.
 
 Thresholds
     hold (20 s) and clear (10 s). still (10 s): how long the high watermark must not move before the condition begins,

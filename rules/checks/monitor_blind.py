@@ -3,10 +3,10 @@
 What it means
     Active alerts stay active: unknown is not healthy. The subject names what is not observed:
 
-    - `quorum`: the metadata log, DescribeQuorum or both have not been answered for a while, and no controller reports
-      that there is no leader: attempts time out, names do not resolve, a login fails, a permission is missing. If both
-      are missing the alert is critical, because from here this looks the same as an outage. If one is missing it is a
-      warning, because half of the rules cannot be evaluated.
+    - `quorum`: fetches of the metadata log, DescribeQuorum polls or both have no current answer, and no controller
+      reports that there is no leader: attempts time out, names do not resolve, a login fails, a permission is missing.
+      If both have no answer the alert is critical, because the monitor cannot distinguish this from an outage (with
+      `vantage: outside` it is a warning). If one has no answer it is a warning, because some rules cannot be evaluated.
     - `names`: the resolver on the monitor's host fails, so names that no longer exist would not be noticed.
     - `rule NAME`: that rule failed, and is not evaluated until it is fixed.
     - `sink NAME`, for the cluster `kraftwatch`, which is the job itself: that sink could not be notified for five
@@ -18,7 +18,9 @@ Evidence
     leader.
 
 What to do
-    Follow the reason. Check the monitor's own host and network first. Then query the quorum from another host.
+    1. Check the monitor's own host and network.
+    2. Fix what the reasons name: the remedy says how, for each reason.
+    3. Query the quorum from another host.
 
 What not to do
     Do not restart controllers because of this alert alone.

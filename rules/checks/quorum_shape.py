@@ -11,8 +11,8 @@ What it means
       failures do not happen in practice.
 
 Evidence
-    The voters, the majority, how many failures are tolerated now and with one voter more or less, and which voters are
-    also brokers.
+    The ids of the voters, the majority, how many failures are tolerated now and with one voter more or fewer, and which
+    voters are also brokers.
 
 What to do
     Use three voters, or five if the quorum must survive a second failure during maintenance. This can wait for office
@@ -23,8 +23,8 @@ What not to do
 
 Thresholds
     hold (1 h) and clear (10 s): a quorum that grows from three to five voters, or that is moved to new machines, has
-    four for a while. A disk replacement that is in progress leaves one voter less and inhibits this rule. most (7): the
-    largest number of voters without an alert. poll_age (10 s), for a static quorum.
+    four for a while. A disk replacement that is in progress leaves one voter fewer and inhibits this rule. most (7): a
+    larger number of voters fires. poll_age (10 s), for a static quorum.
 """
 
 from collections.abc import Iterable

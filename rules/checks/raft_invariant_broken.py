@@ -25,8 +25,8 @@ What not to do
     Do not restart, format, add or remove a controller before the copies are made.
 
 Thresholds
-    hold (5 s) and clear (10 s). explained (60 s): a violation this long before or after a loss of committed metadata
-    is a consequence of that loss and is not evaluated here.
+    hold (5 s) and clear (10 s). explained (60 s): a violation at most this long before or after a loss of committed
+    metadata is a consequence of that loss and is not reported by this rule.
 """
 
 from collections.abc import Iterable
@@ -42,8 +42,8 @@ EXPLAINED = Threshold(
     name="explained",
     default=60.0,
     unit="s",
-    meaning="a violation this long before or after a loss of committed metadata counts as part of that loss. The "
-    "default covers a poll that shows the violation long before the log shows the loss",
+    meaning="a violation at most this long before or after a loss of committed metadata counts as part of that loss. "
+    "The default covers a poll that shows the violation long before the log shows the loss",
 )
 _TITLES = {
     Invariant.TWO_LEADERS: "An epoch had two leaders",

@@ -17,7 +17,7 @@ Evidence
 
 What to do
     1. Keep the leader running.
-    2. Save a dump of the metadata log around the named offset and report it to Kafka.
+    2. Save a dump of the metadata log around the named offset and report it to the Kafka project.
     3. Compare the log end offsets of the replicas before you trust the ISR.
 
 What not to do

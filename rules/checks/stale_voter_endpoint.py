@@ -1,14 +1,15 @@
 """The endpoint that the metadata log records for a voter no longer reaches that voter.
 
 What it means
-    For an election controllers reach each other only at the endpoints in the committed VotersRecord. One of these
+    In an election the controllers reach each other only at the endpoints in the committed VotersRecord. One of these
     endpoints is stale: its name does not resolve (NXDOMAIN), another process answers there, the controller registered
     another endpoint, or it refuses connections although the voter fetches. Established connections do not use DNS
     again, so the quorum may work for days and then fail at the next restart.
 
     - Warning: if all controllers restarted now, at least one of them could still win an election.
-    - Critical: none could. Or there is no leader already, a controller answers, and so many recorded endpoints refuse
-      connections that no majority is left: those voters are down or moved, which a probe cannot distinguish.
+    - Critical: if all controllers restarted now, none could win an election.
+    - Critical too: there is no leader now, a controller answers, and so many recorded endpoints refuse connections that
+      no majority is left. Those voters are down or moved; a probe cannot distinguish the two.
 
 Evidence
     The recorded and the registered endpoint; the result of the newest probe and the vantage point it was made from;
@@ -21,7 +22,8 @@ What to do
     3. Restart the controllers one by one under their new names, the leader last. After each restart wait until the new
        endpoint is recorded. Remove the old names only then.
 
-    A single changed endpoint is corrected within seconds if the controller can reach the leader's recorded endpoint.
+    A single changed endpoint needs no action if the controller can reach the leader's recorded endpoint: the controller
+    then updates its record within seconds.
 
 What not to do
     Do not restart a controller while the old names do not resolve: it could not rejoin the quorum. Do not remove the

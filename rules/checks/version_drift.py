@@ -18,7 +18,8 @@ Evidence
 
 What to do
     1. Upgrade the outdated nodes, one after the other.
-    2. Unregister a node that no longer exists: its registration blocks the next level like a running node.
+    2. Unregister a node that no longer exists: its registration blocks the next level as a running node would. Kafka
+       can unregister brokers in every version, controllers only from 4.4 on.
     3. When the new version has proven stable, finalize it with the command in the alert.
 
 What not to do

@@ -19,8 +19,8 @@ What to do
     2. Make that many voters fetch: start those that are down, and fix the network path of the others to the leader.
 
 What not to do
-    Do not repeat the command because it timed out, and do not start another change: the leader refuses both. Do not
-    remove more controllers to make the change pass.
+    Do not repeat the command after it timed out, and do not start another change: the leader refuses both. Do not
+    remove more controllers to make the change commit.
 
 Thresholds
     hold (60 s) and clear (10 s): a change commits in far less than a second, even during an election. fetch_age (10 s),

@@ -23,8 +23,8 @@ What not to do
 
 Thresholds
     hold (5 min) and clear (10 s): long enough for a reboot, because nothing is at stake yet. caught_up_age (10 s),
-    fetch_age (10 s), poll_age (10 s). window (30 samples, more than the one minute that is kept): how many samples of
-    its lag are evaluated.
+    fetch_age (10 s), poll_age (10 s). window (30 samples): how many samples of its lag are evaluated; one is kept
+    every 5 s for a minute, so all of them are.
 """
 
 from collections.abc import Iterable

@@ -56,13 +56,13 @@ def test_times_and_inhibition_are_sentences() -> None:
     numbers = (Threshold(name="hold", default=0, unit="s", meaning=""), RULES["no-leader"].thresholds[1])
     rule = replace(RULES["no-leader"], thresholds=numbers, inhibited_by=("a", "b", "c"))
 
-    assert times_of(rule) == "Fires at once; resolves after the condition has been over for 10 s."
+    assert times_of(rule) == "Fires at once; resolves after the condition has been absent for 10 s."
     assert times_of(RULES["no-leader"]) == (
-        "Fires after the condition has been active for 5 s; resolves after the condition has been over for 10 s."
+        "Fires after the condition has lasted 5 s; resolves after the condition has been absent for 10 s."
     )
     assert inhibition_of(RULES["no-leader"]) is None
     assert inhibition_of(rule) == (
-        "While `a`, `b` or `c` is active, the result of this rule is unknown and its firing alerts keep firing."
+        "While `a`, `b` or `c` has a finding, this rule is inhibited: its result is unknown, firing alerts keep firing."
     )
 
 

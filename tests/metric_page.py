@@ -27,8 +27,9 @@ requested.
 - **There are few labels**: node id and directory id, `voter` or `observer`, rule, sink. Partitions, topics, hosts and
   subjects are not labels: thousands of recovering partitions are one sample.
 - **Dead man's switch**: with `heartbeat: {url: ..., every: 60}` in the configuration, the job requests a URL (of
-  healthchecks.io, Dead Man's Snitch or a similar service) while batches end and the gatherer runs. With Prometheus,
-  `kraftwatch_watchdog` does the same: the alert `KraftwatchWatchdog` fires all the time, and its end is the alarm.
+  healthchecks.io, Dead Man's Snitch or a similar service) while batches complete and the gatherer runs. With
+  Prometheus, `kraftwatch_watchdog` does the same: the alert `KraftwatchWatchdog` always fires; if it stops, kraftwatch
+  is down.
 
 ## Prometheus, Alertmanager and Grafana
 

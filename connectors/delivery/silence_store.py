@@ -64,8 +64,8 @@ class SilenceFile:
             try:
                 self._current = self.read()
             except UsageError as problem:
-                # The silences stay in force: a damaged file must not page people.
-                _LOG.warning("%s The silences that were read before stay in force.", problem)
+                # The silences remain active: a damaged file must not page people.
+                _LOG.warning("%s The silences that were read before remain active.", problem)
             # Only now: a thread that calls in the meantime reads the file itself instead of using the old silences.
             self._identity = identity
         return self._current

@@ -43,7 +43,7 @@ never writes to a cluster.
 
   kraftwatch demo
 
-2. Look at your quorum; name the controllers' listeners:
+2. Show the status of your quorum; give the controllers' listeners:
 
   kraftwatch status --cluster prod=c1:9093,c2:9093,c3:9093
 

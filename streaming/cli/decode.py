@@ -44,7 +44,8 @@ def decode(
     kafka: Annotated[
         str | None,
         typer.Option(
-            help="Decode with the record schemas of this Kafka, such as 3.9.2; default: of the newest that can.",
+            help="Decode with the record schemas of this Kafka version, such as 3.9.2; default: for each record the "
+            "newest schema that fits.",
             metavar="VERSION",
         ),
     ] = None,

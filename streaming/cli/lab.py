@@ -28,7 +28,7 @@ def up(
     *,
     static: Annotated[
         bool,
-        typer.Option("--static", help="A static quorum (controller.quorum.voters); always so before Kafka 3.9."),
+        typer.Option("--static", help="A static quorum (controller.quorum.voters); the only kind before Kafka 3.9."),
     ] = False,
     named: Annotated[
         bool, typer.Option("--named", help="Controllers advertise host names that only a hosts file resolves.")

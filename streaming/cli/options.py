@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from connectors.point_in_time import PointInTime
     from streaming.config import Config
 
+TIMEOUT_S = 10.0
+
 
 def _timeout(value: str | float) -> float:
     from streaming.config.duration import parse_seconds
@@ -66,7 +68,11 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON to s
 Timeout: TypeAlias = Annotated[
     float,
     typer.Option(
-        "--timeout", parser=_timeout, help="How long to wait for answers, such as 10s or 2m.", metavar="DURATION"
+        "--timeout",
+        parser=_timeout,
+        help=f"How long to wait for answers, such as 30s or 2m; default: {TIMEOUT_S:g}s.",
+        metavar="DURATION",
+        show_default=False,
     ),
 ]
 Journal: TypeAlias = Annotated[
@@ -98,7 +104,6 @@ At: TypeAlias = Annotated[
     ),
 ]
 Watch: TypeAlias = Annotated[bool, typer.Option("--watch", help="Refresh every second until ^C.")]
-TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ job continues without it. These verbs query no cluster and change nothing.
 
 CheckpointFolder: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--checkpoint", help="The job's --checkpoint folder. [default: kraftwatch-checkpoint]", metavar="DIR"),
+    typer.Option("--checkpoint", help="The job's --checkpoint folder; default: kraftwatch-checkpoint.", metavar="DIR"),
 ]
 ClusterName: TypeAlias = Annotated[
     str | None, typer.Option("--cluster", help="Only items of this cluster.", metavar="NAME")

@@ -30,19 +30,19 @@ def report(
     from_: Annotated[
         str | None,
         typer.Option(
-            "--from", help="The begin of the report, ISO 8601. [default: one hour before its end]", metavar="TIME"
+            "--from", help="The start of the report, ISO 8601; default: one hour before its end.", metavar="TIME"
         ),
     ] = None,
     to: Annotated[
         str | None,
         typer.Option(
-            help="The end of the report; the state is shown as of this time. [default: the newest observation]",
+            help="The end of the report; the state is shown as of this time; default: the newest observation.",
             metavar="TIME",
         ),
     ] = None,
     setting: options.Settings = None,
     out: Annotated[
-        Path | None, typer.Option(help="The file to write. [default: kraftwatch-NAME-TIME.html]", metavar="FILE")
+        Path | None, typer.Option(help="The file to write; default: kraftwatch-NAME-TIME.html.", metavar="FILE")
     ] = None,
 ) -> None:
     """Write an incident as one HTML file: timeline, alerts, state at the end.

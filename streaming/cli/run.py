@@ -26,7 +26,7 @@ Sinks: TypeAlias = Annotated[
     ),
 ]
 Master: TypeAlias = Annotated[
-    str | None, typer.Option(help="Spark's master: local[2], spark://HOST:PORT. [default: local[2]]")
+    str | None, typer.Option(help="Spark's master: local[2], spark://HOST:PORT; default: local[2].")
 ]
 Listen: TypeAlias = Annotated[
     str | None,

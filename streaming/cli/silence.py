@@ -109,7 +109,7 @@ def list_(
 ) -> None:
     """List the active silences and what each of them matches.
 
-    With --config, the maintenance windows that are in force are listed too.
+    With --config, also lists the active maintenance windows.
 
       kraftwatch silence list --checkpoint DIR
     """

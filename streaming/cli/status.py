@@ -54,7 +54,7 @@ def replication(opts: StatusOptions) -> None:
 
 @with_options(StatusOptions)
 def partitions(opts: StatusOptions) -> None:
-    """Show the partitions that recover from an unclean election, longest first.
+    """Show partitions recovering from an unclean election, longest first.
 
     Shows for each partition since when, which brokers of its replicas are
     alive, and which replicas were in sync before: only these may hold the lost

@@ -28,7 +28,7 @@ class Window:
     comment: str
 
     def spans(self, now_ms: Millis) -> Sequence[tuple[Millis, Millis]]:
-        """Returns begin and end (ms) of each occurrence in force or beginning within a week, earliest first."""
+        """Returns begin and end (ms) of each occurrence that is active or beginning within a week, earliest first."""
         today = datetime.fromtimestamp(now_ms / 1000, self.zone).date()
         # An occurrence that began so many days ago may still last; one more day, because a day may have 25 hours.
         first = -(self.lasts.days + 2)
@@ -39,7 +39,7 @@ class Window:
 
 
 def in_force(windows: Iterable[Window], now_ms: Millis) -> tuple[Silence, ...]:
-    """Returns a silence for each window in force at `now_ms`."""
+    """Returns a silence for each window that is active at `now_ms`."""
     return tuple(
         Silence(
             id=f"maintenance-{number}",

@@ -18,10 +18,10 @@ FIXED = ("checkpoint", "master", "spark", "listen")
 """The keys that need a restart."""
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 30, 300
-"""Seconds until a refused file is read again: what it names may exist by then."""
+"""Seconds until a rejected file is read again: what it names may exist by then."""
 
 Change: TypeAlias = Callable[[Config], Sequence[str]]
-"""Puts a configuration in force and returns its changed keys; raises UsageError if it is invalid."""
+"""Puts a configuration into effect and returns its changed keys; raises UsageError if it is invalid."""
 
 
 class ConfigFile:
@@ -35,9 +35,9 @@ class ConfigFile:
         self._former: signal.Handlers | Callable[[int, FrameType | None], object] | int | None = None
         self._in_force = self._newest = self._identity()
         self.loaded_at_ms = wall_ms()
-        """When the configuration in force was read."""
+        """When the configuration in effect was read."""
         self.error: str | None = None
-        """Why the newest file is refused, in one sentence without a secret; None while it is in force."""
+        """Why the newest file is rejected, in one sentence without a secret; None while it is in effect."""
         self._retry_s = self._retry_in_s = 0
         """Seconds between two attempts with a refused file, and until the next one."""
 
@@ -53,9 +53,9 @@ class ConfigFile:
         signal.signal(signal.SIGHUP, self._former)
 
     def poll(self, change: Change) -> None:
-        """Reads the file if it has changed and puts it in force; called once a second.
+        """Reads the file if it has changed and puts it into effect; called once a second.
 
-        An invalid file is reported once and the former configuration stays in force; the file is read again after 30 s,
+        An invalid file is reported once and the old configuration stays in effect; the file is read again after 30 s,
         then after longer intervals, at most 5 min.
         """
         if not self._due():
@@ -63,18 +63,18 @@ class ConfigFile:
         try:
             keys = change(self._read())
         except UsageError as problem:
-            self.wait_for(str(problem), meanwhile="the former configuration stays in force")
+            self.wait_for(str(problem), meanwhile="the old configuration stays in effect")
             return
         self.error = None
         self.loaded_at_ms = wall_ms()
         log.warning("%s was reloaded: %s", self._path, f"changed {', '.join(keys)}" if keys else "no change")
 
     def wait_for(self, why: str, *, meanwhile: str) -> None:
-        """Records why the file is not completely in force, and when to read it again.
+        """Records why the file is not completely in effect, and when to read it again.
 
         Args:
             why: the reason, in one sentence.
-            meanwhile: what stays in force until then.
+            meanwhile: what stays in effect until then.
         """
         self._retry_s = min(max(FIRST_RETRY_S, 2 * self._retry_s), LONGEST_RETRY_S)
         self._retry_in_s = self._retry_s
@@ -111,4 +111,4 @@ def refuse_fixed(before: Config, after: Config) -> None:
     """
     for key in FIXED:
         if getattr(before, key) != getattr(after, key):
-            raise UsageError(f"{key} cannot change while the job runs: restart the job, or restore the former value")
+            raise UsageError(f"{key} cannot change while the job runs: restart the job, or restore the old value")

@@ -124,7 +124,7 @@ SCENARIOS = (
     Scenario(
         name="disk replaced",
         title="A controller's disk is replaced",
-        description="The pod is green and the process runs, but its new directory id is not a voter: two of three "
+        description="The pod is ready and the process runs, but its new directory id is not a voter: two of three "
         "voters are left.",
         inject=replace_disk,
         expected=(Expectation(rule="voter-disk-replaced", severity="warning"),),
@@ -152,7 +152,8 @@ SCENARIOS = (
             Expectation(rule="no-leader", severity="critical"),
             *(Expectation(rule="stale-voter-endpoint", subject=f"voter {node}", severity="critical") for node in "123"),
         ),
-        fix_description="none: this quorum is dead. Its recorded state is the only description of it that is left",
+        fix_description="none: this quorum cannot elect a leader. Its recorded state is the only "
+        "description of it that is left",
         fix=None,
     ),
 )

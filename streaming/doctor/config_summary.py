@@ -30,7 +30,7 @@ def config_summary(
         config: its content.
         checks: the result for each sink, in the order of the configuration.
         tested: whether a test notification was sent to the sinks.
-        now_ms: the wall clock, which decides the maintenance windows in force.
+        now_ms: the wall clock, which decides which maintenance windows are active.
     """
     return {
         "file": str(file),

@@ -1,4 +1,4 @@
-"""The silences in force: those that people made, maintenance windows, and clusters that are no longer monitored."""
+"""The active silences: those that people made, maintenance windows, and clusters that are no longer monitored."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,10 +15,10 @@ _REMOVED_CLUSTER_MS = 60_000
 
 
 class ActiveSilences:
-    """Reads the silence file and the configuration that is in force when it is asked."""
+    """Reads the silence file and the configuration that is in effect at each call."""
 
     def __init__(self, file: SilenceFile, ledger: Ledger, config: Callable[[], Config]) -> None:
-        """`config` returns the configuration in force; `ledger` is read by the dispatching thread only."""
+        """`config` returns the configuration in effect; `ledger` is read by the dispatching thread only."""
         self._file = file
         self._ledger = ledger
         self._config = config

@@ -111,7 +111,7 @@ def _run_until_stopped(job: "Job", stop: StopSignal, file: ConfigFile | None) ->
 
 
 class Job:
-    """The configuration in force and everything that runs with it."""
+    """The configuration in effect and everything that runs with it."""
 
     query: Query
     """Set by `start_query`."""
@@ -126,7 +126,7 @@ class Job:
         self._sinks = start_up.sinks
         self._configured, self._spec = start_up.spec, start_up.identified
         self.config = start_up.config
-        """The configuration in force."""
+        """The configuration in effect."""
         self.gatherer = self._started_gatherer()
         stack.callback(lambda: self.gatherer.stop())
         self.ledger = Ledger(checkpoint.ledger)
@@ -189,10 +189,10 @@ class Job:
         self.query.start(Step(self._spec.settings))
 
     def change(self, config: Config) -> Sequence[str]:
-        """Puts a changed configuration in force and returns its changed keys. Unchanged parts continue untouched.
+        """Puts a changed configuration into effect and returns its changed keys. Unchanged parts continue untouched.
 
         Raises:
-            UsageError: the configuration is invalid; the former one stays in force.
+            UsageError: the configuration is invalid; the old one stays in effect.
             JobError: the query or the gatherer could not be restarted.
         """
         before = self.config

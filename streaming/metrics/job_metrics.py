@@ -25,11 +25,11 @@ class ConfigState(Protocol):
 
     @property
     def error(self) -> str | None:
-        """Why the newest version is refused; None where it is in force."""
+        """Why the newest version is rejected; None where it is in effect."""
 
     @property
     def loaded_at_ms(self) -> int:
-        """When the version in force was read, by the wall clock."""
+        """When the version in effect was read, by the wall clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class JobSources:
     store: StatusStore
     batch_stats: BatchStats
     is_healthy: Callable[[], bool]
-    """Whether batches end and the gatherer runs."""
+    """Whether batches complete and the gatherer runs."""
     gatherer_runs: Callable[[], bool]
     journal: Path
     quarantine: Path
@@ -122,8 +122,8 @@ def _quarantined(job: JobSample) -> Values:
 JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
     MetricSpec(
         name="watchdog",
-        help="1 while batches end and the gatherer runs, else 0. An alert on 1 fires all the time; its end is the "
-        "alarm.",
+        help="1 while batches complete and the gatherer runs, else 0. An alert on 1 always fires; if it stops, "
+        "kraftwatch is down or stuck.",
         read=lambda job: job.sources.is_healthy(),
     ),
     MetricSpec(
@@ -134,12 +134,12 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
     ),
     MetricSpec(
         name="config_refused",
-        help="1 while the newest configuration file is refused, or a new cluster in it does not answer.",
+        help="1 while the newest configuration file is rejected, or a new cluster in it does not answer.",
         read=_config_refused,
     ),
     MetricSpec(
         name="config_loaded_timestamp_seconds",
-        help="When the configuration in force was read.",
+        help="When the configuration in effect was read.",
         read=_config_loaded,
     ),
     MetricSpec(

@@ -103,7 +103,7 @@ QUORUM_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     ),
     MetricSpec(
         name="electable",
-        help="1 if a leader could be elected when all controllers restarted now, by the recorded endpoints.",
+        help="1 if a leader could be elected if all controllers restarted now, by the recorded endpoints.",
         read=value(lambda status: status.electable),
         origin=DERIVED,
     ),

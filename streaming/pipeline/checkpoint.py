@@ -142,8 +142,8 @@ class Checkpoint:
         journal = JournalReader(self.journal)
         if journal.journal_id != planned["journal"] or journal.written_end() < int(planned["sequence"]):
             raise UsageError(
-                f"checkpoint {self.folder}: journal/ is not the one that spark/ was planned on; restore both from the "
-                "same time, or start with a new --checkpoint"
+                f"checkpoint {self.folder}: journal/ and spark/ do not belong together: restore both from the same "
+                "backup, or start with a new --checkpoint"
             )
 
     def _check_beginning(self) -> None:

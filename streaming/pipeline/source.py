@@ -135,7 +135,7 @@ class JournalStreamReader(DataSourceStreamReader):
         journal = self._opened()
         if offset["journal"] != journal.journal_id:
             raise JournalError(
-                f"{self._path} is journal {journal.journal_id}, but the checkpoint was planned on journal "
+                f"{self._path} is journal {journal.journal_id}, but the checkpoint belongs to journal "
                 f"{offset['journal']}: restore the journal that belongs to this checkpoint, or start with a new one"
             )
         return journal

@@ -99,7 +99,7 @@ def make_report(
     history = histories[name]
     from_ms = request.from_ms or Millis(max(to_ms - DEFAULT_SPAN_MS, (history.began_ms or 0) - BEFORE_JOURNAL_MS))
     if from_ms >= to_ms:
-        raise UsageError(f"--from {iso(from_ms)}: that is not before the end, {iso(to_ms)}")
+        raise UsageError(f"--from {iso(from_ms)}: the start must be before the end, {iso(to_ms)}")
     alerts = history.alerts if recorded_alerts is None else recorded_alerts
     view = _view(request, history, alerts, thresholds, to_ms=to_ms)
     absent = [*replayed[name].missing, *_absent(recorded_alerts)]
@@ -114,7 +114,9 @@ def _the_cluster(request: ReportRequest, replayed: Mapping[str, ReplayedJournal]
             raise UsageError(f"{request.folder} holds nothing of cluster {request.cluster}; it holds: {held}")
         return request.cluster
     if len(replayed) != 1:
-        raise UsageError(f"a report is of one cluster, and {request.folder} holds {held}: choose with --cluster")
+        raise UsageError(
+            f"a report covers one cluster, but {request.folder} holds {held}: select one with --cluster NAME"
+        )
     return next(iter(replayed))
 
 
@@ -142,7 +144,7 @@ def _ledger_alerts(folder: Path) -> Sequence[Alert] | None:
 def _absent(recorded_alerts: Sequence[Alert] | None) -> Sequence[str]:
     if recorded_alerts is not None:
         return ()
-    return ("there is no ledger beside the journal: the alerts were evaluated again, with the rules of today",)
+    return ("there is no ledger beside the journal: the alerts were evaluated again, with the rules of this version",)
 
 
 def _view(

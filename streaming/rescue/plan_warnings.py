@@ -24,7 +24,7 @@ def plan_warnings(
         provided: the new voters; None without a list.
     """
     if survived is None:
-        yield "no disk of a voter is among these: brokers elect no leader"
+        yield "none of these disks belongs to a voter: brokers cannot elect a leader"
     elif not survived.holds_all_committed:
         have, need = plural(len(survived.present), "voter's disk"), survived.needed
         lacking = {"not given": survived.absent, "damaged": survived.damaged}
@@ -34,8 +34,8 @@ def plan_warnings(
         )
     if survived is not None and not survived.electable:
         yield (
-            "these voters are not a majority: with new endpoints alone they elect no leader, and records of the other "
-            "voters may be lost"
+            "these voters are not a majority: with new endpoints alone they cannot elect a leader, and records of the "
+            "other voters may be lost"
         )
     yield from _ends(disks)
     yield from _views(disks)
@@ -84,7 +84,7 @@ def _of_disk(one: AssessedDisk) -> Iterable[str]:
         else:
             yield f"{where} holds other endpoints than the log below it: an override was done already"
     for each in disk.damaged:
-        yield f"{node}: {each.file} from byte {each.position} on does not count: {each.reason}"
+        yield f"{node}: {each.file} is ignored from byte {each.position} on: {each.reason}"
     if not disk.whole:
         yield f"{node}: the log begins at offset {disk.first_offset}, and no whole snapshot covers the earlier records"
     for voter, lost in sorted(one.difference.lost_listeners.items()) if one.difference else ():

@@ -33,7 +33,7 @@ class LogDirContents:
     snapshot: str | None
     """The `.checkpoint` file that the replay began with."""
     committed_below: Offset | None
-    """Records below this offset are committed, by that snapshot; of later records one disk does not know."""
+    """Records below this offset are committed, by that snapshot; later records may be uncommitted."""
     first_offset: Offset
     """Of the first record that was read from the log."""
     end_offset: Offset
@@ -60,7 +60,7 @@ class LogDirContents:
 
     def _missing(self) -> Iterable[str]:
         below = f"records from offset {self.committed_below} on" if self.committed_below else "its records"
-        yield f"which records are committed: one disk does not know of {below} whether a majority of voters holds them"
+        yield f"which records are committed: one disk does not show whether a majority of voters holds {below}"
         yield "DescribeQuorum and the voters' endpoints: no node was queried"
         if not self.whole:
             yield f"the log before offset {self.first_offset}: it begins there, and no whole snapshot covers the rest"

@@ -22,7 +22,7 @@ class JobLiveness:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether batches end and the gatherer runs: the heartbeat depends on it."""
+        """Whether batches complete and the gatherer runs: the heartbeat depends on it."""
         last = self.last_batch_at()
         return last is not None and time.monotonic() - last <= STALE_S and self.gatherer_runs()
 
@@ -38,7 +38,7 @@ def health_endpoints(liveness: JobLiveness) -> Blueprint:
         gatherer_runs = liveness.gatherer_runs()
         body = {"seconds_since_last_batch": round(age_s, 1), "gatherer": gatherer_runs}
         if age_s > (STALE_S if last is not None else 4 * STALE_S):
-            return {"status": "no batch has ended for too long", **body}, 503
+            return {"status": "no batch has completed for too long", **body}, 503
         if not gatherer_runs:
             return {"status": "the gatherer does not run", **body}, 503
         return {"status": "ok", **body}

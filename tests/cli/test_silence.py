@@ -44,7 +44,7 @@ def test_silence_has_the_given_duration_or_end(tmp_path: Path) -> None:
 
 
 def test_maintenance_window_in_force_is_listed_with_config(tmp_path: Path) -> None:
-    # One of the two is in force at any hour.
+    # One of the two is active at any hour.
     windows = [{"from": at, "for": "13h", "clusters": ["lab"], "comment": "CHG-1"} for at in ("00:00", "12:00")]
     clusters = [{"name": "lab", "bootstrap": ["c1:9093"]}]
     file = tmp_path / "kraftwatch.yaml"

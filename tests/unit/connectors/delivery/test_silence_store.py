@@ -1,4 +1,4 @@
-"""The silence file: what one process adds, every process reads; a damaged file keeps the silences in force."""
+"""The silence file: what one process adds, every process reads; a damaged file keeps the silences active."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -102,7 +102,7 @@ def test_a_damaged_file_is_reported_in_one_sentence_and_changes_nothing_for_the_
     known = file.current()
     (tmp_path / "silences.json").write_text(content)
     assert file.current() == known
-    assert "The silences that were read before stay in force." in caplog.text
+    assert "The silences that were read before remain active." in caplog.text
     with pytest.raises(UsageError, match=r"silences\.json is damaged: remove it"):
         file.read()
 

@@ -20,7 +20,7 @@ COMMITTED = Path(__file__).parents[4] / "deploy" / "config.schema.json"
 
 
 UNCOMMENTED = re.sub(r"^(\s*)#(?=[^ \n]|    )", r"\1", EXAMPLE, flags=re.MULTILINE)
-"""With every key that the example only shows, in force."""
+"""With every key that the example only shows, in effect."""
 
 
 @pytest.fixture(params=["as it is", "with every key"])

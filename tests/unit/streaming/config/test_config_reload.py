@@ -87,7 +87,7 @@ def test_an_invalid_file_is_logged_once_until_it_is_fixed(
     assert file.error is not None
     assert str(path) in file.error
     assert [record.getMessage() for record in caplog.records] == [
-        f"{file.error}; the former configuration stays in force, retrying in 30 s"
+        f"{file.error}; the old configuration stays in effect, retrying in 30 s"
     ]
 
     path.write_text(GOOD.replace("prod", "fixed"))

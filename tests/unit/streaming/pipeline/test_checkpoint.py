@@ -63,7 +63,7 @@ def test_a_journal_that_ends_before_what_was_planned_is_refused(tmp_path: Path) 
     checkpoint = Checkpoint(folder=tmp_path)
     planned(checkpoint, journal=record(checkpoint.journal, rows=3), sequence=4)
 
-    with pytest.raises(UsageError, match="is not the one that spark/ was planned on"):
+    with pytest.raises(UsageError, match="journal/ and spark/ do not belong together"):
         checkpoint.check_journal()
 
 
@@ -88,7 +88,7 @@ def test_another_journal_is_refused(tmp_path: Path) -> None:
     record(checkpoint.journal, rows=9)
     planned(checkpoint, journal="another", sequence=3)
 
-    with pytest.raises(UsageError, match="is not the one that spark/ was planned on"):
+    with pytest.raises(UsageError, match="journal/ and spark/ do not belong together"):
         checkpoint.check_journal()
 
 

@@ -140,7 +140,9 @@ def test_cluster_must_be_chosen_when_the_journal_holds_several(tmp_path: Path) -
     with JournalWriter(tmp_path / "journal") as recorder:
         recorder.append([observed(polled(), AT, name) for name in ("a", "b")])
         recorder.publish()
-    with pytest.raises(UsageError, match=r"a report is of one cluster, and .* holds a, b: choose with --cluster"):
+    with pytest.raises(
+        UsageError, match=r"a report covers one cluster, but .* holds a, b: select one with --cluster NAME"
+    ):
         written(tmp_path)
     with pytest.raises(UsageError, match="holds nothing of cluster c; it holds: a, b"):
         written(tmp_path, cluster="c")
@@ -149,7 +151,7 @@ def test_cluster_must_be_chosen_when_the_journal_holds_several(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("span", "says"),
     [
-        ((100, 50), "--from .*: that is not before the end"),
+        ((100, 50), "--from .*: the start must be before the end"),
         ((None, 500), "--to .*: the journal of cluster a ends with"),
         ((None, -5), "--to .*: the journal of cluster a begins with"),
     ],

@@ -95,9 +95,9 @@ def test_committed_records_are_unknown_beyond_the_snapshot(stopped: Path) -> Non
         "each disk has its own end"
     )
     assert {fields["high_watermark"] for fields in ends.values()} == {None}
-    committed = "which records are committed: one disk does not know of"
-    assert ends[2]["missing"][0].startswith(f"{committed} records from offset 37 on whether a majority")
-    assert ends[1]["missing"][0].startswith(f"{committed} its records whether a majority")
+    committed = "which records are committed: one disk does not show whether a majority of voters holds"
+    assert ends[2]["missing"][0].startswith(f"{committed} records from offset 37 on")
+    assert ends[1]["missing"][0].startswith(f"{committed} its records")
 
 
 def test_rules_that_need_an_answer_are_unknown_without_a_finding(stopped: Path) -> None:

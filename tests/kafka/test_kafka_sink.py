@@ -228,7 +228,7 @@ def test_corrected_password_is_used_without_a_restart(
     kafka: Lab, topic: str, entry: dict[str, Any], password_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    right = password_file.read_text()
+    correct_password = password_file.read_text()
     password_file.write_text("wr0ng-s3cret\n")
     sink = open_entry(entry, tmp_path)
     (refused,) = send(sink, alert())
@@ -237,11 +237,11 @@ def test_corrected_password_is_used_without_a_restart(
     password_file.unlink()
     (unreadable,) = send(sink, alert())
     assert unreadable == Retry(reason=f"cannot read {password_file}: no such file or directory")
-    password_file.write_text(right)
+    password_file.write_text(correct_password)
     assert send(sink, alert()) == [Delivered()]
     assert alert_states(kafka, topic) == [("voter 2", "firing")]
     assert "wr0ng-s3cret" not in caplog.text + refused.reason
-    assert right.strip() not in caplog.text
+    assert correct_password.strip() not in caplog.text
 
 
 def test_missing_permission_names_the_needed_operations(
@@ -286,7 +286,7 @@ def test_first_messages_to_a_topic_under_creation_are_not_lost(
     monkeypatch.setattr(librdkafka, "settings", lambda config: {**settings(config), **short_backoff})
     alerts = [alert(f"voter {number}") for number in range(20)]
     for attempt in range(3):
-        # A broker knows a topic before it leads it; the delay grows with the number of topics in one request.
+        # A broker knows a topic before it leads its partition; the delay grows with the number of topics in a request.
         name = f"{topic}-{attempt}"
         new_topics = [NewTopic(one, 1, 1) for one in (*(f"{name}-beside-{number}" for number in range(400)), name)]
         creations = admin.create_topics(new_topics)

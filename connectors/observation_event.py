@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset
 from rules.model.monitoring import Answer, Connection, LeaderLog, ObservationSource, Reason, Resolution
 from rules.model.poll import Replica
+from rules.model.stored_keys import STORED_KEYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +73,7 @@ class LeaderViewPolled:
 class ObservationFailed:
     """A failed poll, probe or fetch, and the reason. `detail` never holds a secret."""
 
-    # pydantic reads this when it writes and reads JSON: the stored key of `source` is `sight`.
-    __pydantic_config__: ClassVar[Mapping[str, object]] = {
-        "alias_generator": lambda name: {"source": "sight"}.get(name, name),
-        "serialize_by_alias": True,
-    }
+    __pydantic_config__: ClassVar[Mapping[str, object]] = STORED_KEYS
 
     source: ObservationSource
     endpoint: str

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset
+from rules.model.stored_keys import STORED_KEYS
 
 
 class Resolution(StrEnum):
@@ -153,11 +154,7 @@ class LeaderView:
 class FailedObservation:
     """The newest failed attempt to observe one data source at one address."""
 
-    # pydantic reads this when it writes and reads the state blob: the stored key of `source` is `sight`.
-    __pydantic_config__: ClassVar[Mapping[str, object]] = {
-        "alias_generator": lambda name: {"source": "sight"}.get(name, name),
-        "serialize_by_alias": True,
-    }
+    __pydantic_config__: ClassVar[Mapping[str, object]] = STORED_KEYS
 
     source: ObservationSource
     endpoint: str

@@ -4,7 +4,8 @@ Only this package knows the pydantic models of the configuration; all other code
 value is reported in one sentence that names the key, the line and the fix.
 """
 
-from streaming.config.cluster_section import ClusterSection, host_port
+from streaming.config.address import host_port
+from streaming.config.cluster_section import ClusterSection
 from streaming.config.json_schema import config_json_schema
 from streaming.config.loading import checked, load, mistakes
 from streaming.config.root import Config

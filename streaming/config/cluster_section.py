@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from connectors.cluster_connection import ClusterConnection
 from connectors.errors import UsageError
 from connectors.secret import Secret
 from rules.model.monitoring import Access, Vantage
+from streaming.config.address import Bootstrap, host_port
 from streaming.config.duration import ThresholdValue
 from streaming.config.kafka_security import BY_PASSWORD, LoginSection
 from streaming.config.section import readable
@@ -48,19 +49,12 @@ class ClusterSection(ClusterDefaults):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)
     """The name in alerts. It identifies the recorded state: a renamed cluster starts without state."""
-    bootstrap: tuple[str, ...] = Field(min_length=1)
+    bootstrap: Bootstrap
     """HOST:PORT of controllers, all of them if possible. Through brokers alone the log cannot be read."""
     cluster_id: str | None = None
     """Needed only where the monitor may not use DescribeCluster."""
     thresholds: Mapping[str, Mapping[str, ThresholdValue]] = Field(default_factory=dict)
     """RULE: {THRESHOLD: VALUE} for this cluster; overrides the common ones."""
-
-    @field_validator("bootstrap")
-    @classmethod
-    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for address in value:
-            host_port(address)
-        return value
 
     @model_validator(mode="after")
     def _login(self) -> "ClusterSection":
@@ -130,16 +124,3 @@ class ClusterSection(ClusterDefaults):
 
 def _text(secret: SecretStr | None) -> str | None:
     return None if secret is None else secret.get_secret_value()
-
-
-def host_port(address: str) -> tuple[str, int]:
-    """Returns HOST:PORT (or [V6]:PORT) as a pair.
-
-    Raises:
-        ValueError: the address does not have this form.
-    """
-    host, colon, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError(f"'{address}' is not HOST:PORT")
-    return host, int(port)

@@ -1,10 +1,10 @@
 """The configuration of a Kafka topic as a sink."""
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from connectors.secret import Secret
 from connectors.sinks.sink_config import KafkaTopic, SinkConfig
-from streaming.config.cluster_section import host_port
+from streaming.config.address import Bootstrap
 from streaming.config.kafka_security import LoginSection
 from streaming.config.sink_options import SinkSection
 
@@ -12,19 +12,12 @@ from streaming.config.sink_options import SinkSection
 class KafkaSection(SinkSection, LoginSection):
     """A topic of any Kafka cluster: one message per transition, keyed by the alert's fingerprint."""
 
-    bootstrap: tuple[str, ...] = Field(min_length=1)
+    bootstrap: Bootstrap
     """HOST:PORT of brokers, preferably of a cluster that is not monitored: a failing cluster may lose alerts."""
     topic: str = Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=249)
     """Its cleanup.policy should be compact, which keeps the newest transition of every alert."""
     create: bool = False
     """`true` creates a missing topic: compacted, with one partition."""
-
-    @field_validator("bootstrap")
-    @classmethod
-    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for address in value:
-            host_port(address)
-        return value
 
     @model_validator(mode="after")
     def _login(self) -> "KafkaSection":

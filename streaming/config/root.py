@@ -11,7 +11,8 @@ from pydantic import Field, field_validator, model_validator
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink_config import SinkSpec
 from rules.finding import Thresholds
-from streaming.config.cluster_section import ClusterDefaults, ClusterSection, host_port
+from streaming.config.address import host_port
+from streaming.config.cluster_section import ClusterDefaults, ClusterSection
 from streaming.config.duration import DurationOrZero, ThresholdValue
 from streaming.config.heartbeat_section import HeartbeatSection
 from streaming.config.maintenance_section import MaintenanceSection

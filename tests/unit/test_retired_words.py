@@ -81,7 +81,7 @@ ALLOWED = (
     Allowed(tuple(RETIRED), "tests/kips/rows.txt", "quotes the texts of the KIPs"),
     Allowed(tuple(RETIRED), "CHANGELOG.md", "lists former names"),
     Allowed(("unseen", "sight"), "connectors/observation*.py", "stored names of the journal"),
-    Allowed(("sight",), "rules/model/monitoring.py", "a stored name of the state blob"),
+    Allowed(("sight",), "rules/model/stored_keys.py", "a stored name of the state blob and the journal"),
     Allowed(("told",), "rules/lifecycle.py", "a stored name of the state blob"),
     Allowed(("told",), "connectors/delivery/ledger_record.py", "a stored name of the ledger"),
     Allowed(("told",), "connectors/sinks/slack_message_store.py", "a stored name of Slack's message store"),

@@ -29,7 +29,7 @@ from rules.model.identifiers import Millis
 from tests.sinks.real_alertmanager import RealAlertmanager
 from tests.sinks.server import Behaviour, ConnectionReset, HttpDouble, HttpReply, ReceivedRequest, serving
 from tests.sinks.subjects import SINK_KINDS, SinkKind
-from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
+from tests.unit.connectors.kafka.certificates import CertificateAuthority
 from tests.unit.connectors.sinks.sink_alerts import alert
 
 _MINUTE_MS = 60_000
@@ -38,16 +38,6 @@ OUTAGE_BEGINS, OUTAGE_ENDS, RESTART, END = 1, 62, 31, 80
 OpenSinks = Callable[[], Sequence[Sink]]
 SetReachable = Callable[[bool], None]
 """Makes the services reachable or unreachable."""
-
-
-@pytest.fixture(scope="module")
-def trusted(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
-    return authority(tmp_path_factory.mktemp("ca"))
-
-
-@pytest.fixture(scope="module")
-def certificate(trusted: CertificateAuthority) -> ssl.SSLContext:
-    return trusted.server(trusted.issue("server"))
 
 
 @pytest.fixture(autouse=True)

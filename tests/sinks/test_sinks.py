@@ -36,16 +36,6 @@ GRACE_S = 30.0
 """Tolerance for slow machines: a call that takes longer than the deadline and this was not bounded at all."""
 
 
-@pytest.fixture(scope="module")
-def trusted(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
-    return authority(tmp_path_factory.mktemp("ca"))
-
-
-@pytest.fixture(scope="module")
-def certificate(trusted: CertificateAuthority) -> ssl.SSLContext:
-    return trusted.server(trusted.issue("server"))
-
-
 @pytest.fixture
 def server(certificate: ssl.SSLContext) -> Iterator[HttpDouble]:
     with serving(certificate) as server:

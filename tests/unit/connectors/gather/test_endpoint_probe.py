@@ -7,19 +7,18 @@ import pytest
 
 from connectors.cluster_connection import ClusterConnection
 from connectors.errors import ObservationError
-from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.endpoint_probe import EndpointProbe
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Client
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.messages import SnapshotId
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Lookup, Resolver
 from connectors.log_event import RecordPosition, VotersSet
-from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
+from connectors.observation_event import EndpointProbed, ObservationFailed
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import Answer, Connection, Reason, Resolution
 from rules.model.voter_set import Voter
+from tests.unit.connectors.gather.unused_output import UnusedOutput
 from tests.unit.connectors.kafka.fake_node import (
     Behaviour,
     FakeNode,
@@ -32,27 +31,15 @@ from tests.unit.connectors.kafka.fake_node import (
 AT = RecordPosition(offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=Millis(1))
 
 
-class RecordedProbes:
+class RecordedProbes(UnusedOutput):
     """An ObservationOutput that records probes and failures."""
 
     def __init__(self) -> None:
         self.probes: list[EndpointProbed] = []
         self.failures: list[ObservationFailed] = []
 
-    def write_records(self, records: CommittedRecords) -> None:
-        raise AssertionError(records)
-
-    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
-        raise AssertionError(snapshot, number, batches)
-
-    def write_poll(self, event: QuorumPolled) -> None:
-        raise AssertionError(event)
-
     def write_probe(self, event: EndpointProbed) -> None:
         self.probes.append(event)
-
-    def write_leader_view(self, event: LeaderViewPolled) -> None:
-        raise AssertionError(event)
 
     def write_failure(self, event: ObservationFailed) -> None:
         self.failures.append(event)

@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 
 from connectors.errors import ObservationError
-from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.leader_view_poll import LeaderViewPoll
 from connectors.gather.node_directory import NodeDirectory
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
-from connectors.kafka.messages import SnapshotId
 from connectors.log_event import RecordPosition, VotersSet
-from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
+from connectors.observation_event import LeaderViewPolled
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 from rules.model.monitoring import LeaderLog, ObservationSource, Reason, Snapshot
 from rules.model.voter_set import Voter
 from tests.unit.connectors.gather.test_log_follower import fetch_response
+from tests.unit.connectors.gather.unused_output import UnusedOutput
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, noop
 
 C1, C2, C3, B4 = (Address(f"c{number}", 9093) for number in (1, 2, 3, 4))
@@ -56,7 +55,7 @@ class ScriptedLeaderViewClient:
         return self.scripts[address](request)
 
 
-class RecordedLeaderViews:
+class RecordedLeaderViews(UnusedOutput):
     """An ObservationOutput that records leader views."""
 
     def __init__(self) -> None:
@@ -64,21 +63,6 @@ class RecordedLeaderViews:
 
     def write_leader_view(self, event: LeaderViewPolled) -> None:
         self.views.append(event)
-
-    def write_records(self, records: CommittedRecords) -> None:
-        raise AssertionError(records)
-
-    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
-        raise AssertionError(snapshot, number, batches)
-
-    def write_poll(self, event: QuorumPolled) -> None:
-        raise AssertionError(event)
-
-    def write_probe(self, event: EndpointProbed) -> None:
-        raise AssertionError(event)
-
-    def write_failure(self, event: ObservationFailed) -> None:
-        raise AssertionError(event)
 
     @property
     def leaders(self) -> dict[str, tuple[int | None, int | None, int | None]]:

@@ -15,9 +15,10 @@ from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.kafka.messages import SnapshotId
-from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
+from connectors.observation_event import ObservationFailed
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.gather.log_bytes import batch
+from tests.unit.connectors.gather.unused_output import UnusedOutput
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
 PARTITION = FetchResponse.FetchableTopicResponse.PartitionData
@@ -49,7 +50,7 @@ class ScriptedLogClient:
         return self.scripts[address](request)
 
 
-class RecordedLog:
+class RecordedLog(UnusedOutput):
     """An ObservationOutput that records log, snapshot pieces and failures."""
 
     def __init__(self) -> None:
@@ -62,15 +63,6 @@ class RecordedLog:
 
     def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
         self.pieces.append((snapshot, number, batches))
-
-    def write_poll(self, event: QuorumPolled) -> None:
-        raise AssertionError(event)
-
-    def write_probe(self, event: EndpointProbed) -> None:
-        raise AssertionError(event)
-
-    def write_leader_view(self, event: LeaderViewPolled) -> None:
-        raise AssertionError(event)
 
     def write_failure(self, event: ObservationFailed) -> None:
         self.failures.append(event)

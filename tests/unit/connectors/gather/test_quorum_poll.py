@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 
 from connectors.errors import ObservationError
-from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.quorum_poll import QuorumPoll
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import DescribeQuorumRequest, DescribeQuorumResponse
-from connectors.kafka.messages import SnapshotId
-from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
+from connectors.observation_event import ObservationFailed, QuorumPolled
 from rules.model.monitoring import ObservationSource, Reason
+from tests.unit.connectors.gather.unused_output import UnusedOutput
 
 C1, C2, C3 = Address("c1", 9093), Address("c2", 9093), Address("c3", 9093)
 INTERVAL_MS = 100
@@ -46,27 +45,15 @@ class ScriptedPollClient:
         return answer
 
 
-class RecordedPolls:
+class RecordedPolls(UnusedOutput):
     """An ObservationOutput that records polls and failures with their time."""
 
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
         self.rows: list[tuple[float, QuorumPolled | ObservationFailed]] = []
 
-    def write_records(self, records: CommittedRecords) -> None:
-        raise AssertionError(records)
-
-    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
-        raise AssertionError(snapshot, number, batches)
-
-    def write_probe(self, event: EndpointProbed) -> None:
-        raise AssertionError(event)
-
     def write_poll(self, event: QuorumPolled) -> None:
         self.rows.append((self._loop.now(), event))
-
-    def write_leader_view(self, event: LeaderViewPolled) -> None:
-        raise AssertionError(event)
 
     def write_failure(self, event: ObservationFailed) -> None:
         self.rows.append((self._loop.now(), event))

@@ -1,0 +1,27 @@
+"""An ObservationOutput for tests: a subclass records what its test expects, and any other write fails the test."""
+
+from connectors.gather.commit_buffer import CommittedRecords
+from connectors.kafka.messages import SnapshotId
+from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
+
+
+class UnusedOutput:
+    """Raises AssertionError on each write."""
+
+    def write_records(self, records: CommittedRecords) -> None:
+        raise AssertionError(records)
+
+    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
+        raise AssertionError(snapshot, number, batches)
+
+    def write_poll(self, event: QuorumPolled) -> None:
+        raise AssertionError(event)
+
+    def write_probe(self, event: EndpointProbed) -> None:
+        raise AssertionError(event)
+
+    def write_leader_view(self, event: LeaderViewPolled) -> None:
+        raise AssertionError(event)
+
+    def write_failure(self, event: ObservationFailed) -> None:
+        raise AssertionError(event)

@@ -64,7 +64,7 @@ def _finding(quorum: Quorum, violation: ContractViolation) -> Finding:
         rule=ID,
         subject=violation.contract,
         severity=Severity.CRITICAL if violation.grave else Severity.WARNING,
-        summary=f"Data of kraftwatch breaks contract {violation.contract} in {plural(violation.rows, 'row')}. "
+        summary=f"Recorded data breaks contract {violation.contract} in {plural(violation.rows, 'row')}. "
         f"{_consequence(violation)} Contract: {violation.promise}. Example: {violation.example}.",
         evidence={
             "contract": violation.contract,
@@ -99,7 +99,7 @@ def _remedy(violation: ContractViolation) -> tuple[str, ...]:
 
 RULE = Rule(
     id=ID,
-    title="Data of kraftwatch breaks a contract",
+    title="Data that kraftwatch recorded breaks a data contract",
     text=__doc__ or "",
     thresholds=(hold(0.0), clear(), STANDS),
     evaluate=evaluate,

@@ -100,7 +100,7 @@ def _finding(
                 for one in elections[-16:]
             ],
             "elections_within_the_window": len(elections),
-            "controllers_started": [one.id for one in starts],
+            "started_controller_ids": [one.id for one in starts],
             "epochs_without_a_leader": max(0, without_leader),
             "leader": quorum.leader_id,
             "leader_epoch": quorum.leader_epoch,

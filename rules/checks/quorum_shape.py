@@ -114,7 +114,7 @@ def _finding(quorum: Quorum, voters: list[NodeId], advice: _Advice) -> Finding:
         summary=f"The quorum has {plural(n, 'voter')} and tolerates {_failures(tolerated_failures(n))}. "
         f"{advice.consequence}",
         evidence={
-            "voters": [*voters],
+            "voter_ids": [*voters],
             "majority": majority(n),
             "failures_tolerated": tolerated_failures(n),
             "failures_tolerated_with_one_more": tolerated_failures(n + 1),
@@ -125,9 +125,9 @@ def _finding(quorum: Quorum, voters: list[NodeId], advice: _Advice) -> Finding:
         remedy=(
             advice.action,
             "# Change the voters of a static quorum in controller.quorum.voters on every node, or after an upgrade of "
-            f"kraft.version to 1 (the voters are {and_join(voters)} now)"
+            f"kraft.version to 1 (the ids of the present voters: {and_join(voters)})"
             if quorum.committed is None
-            else f"# Before you change anything, check that every voter ({and_join(voters)}) is caught up",
+            else f"# Before you change anything, check that every voter (ids: {and_join(voters)}) is caught up",
             describe_status(quorum),
         ),
     )

@@ -144,7 +144,7 @@ def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
         remedy=(
             *((describe_topic(quorum, name, leaders),) if first.topic is not None else ()),
             f"# Keep {keep} running: only the leader's log is known to be the partition's",
-            "# Save a dump of the metadata log around these offsets and report the records to Kafka",
+            "# Save a dump of the metadata log around these offsets and report them to the Kafka project",
         ),
     )
 

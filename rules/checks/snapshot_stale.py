@@ -109,14 +109,17 @@ def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis, limi
     end = quorum.high_watermark or quorum.last_offset or 0
     snapshot = log.snapshot
     records = max(0, end - (snapshot.end_offset if snapshot else log.start_offset or 0))
-    newest = "There is no snapshot" if snapshot is None else f"The newest ends at offset {snapshot.end_offset}"
+    written = (
+        f"It has no snapshot, and its log holds {plural(records, 'record')}"
+        if snapshot is None
+        else f"The newest one ends at offset {snapshot.end_offset}; {plural(records, 'record')} followed"
+    )
     leader = "the leader" if view.node is None else f"leader {view.node}"
     return Finding(
         rule=ID,
         subject=SUBJECT,
         severity=Severity.WARNING,
-        summary=f"{leader.capitalize()} has taken no metadata snapshot for {ms_text(age)}. {newest}; "
-        f"{plural(records, 'record')} since.",
+        summary=f"{leader.capitalize()} has taken no metadata snapshot for {ms_text(age)}. {written}.",
         evidence={
             "leader": view.leader_id,
             "snapshot_end_offset": snapshot.end_offset if snapshot else None,

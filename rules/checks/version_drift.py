@@ -272,7 +272,8 @@ def _finalizable(
         rule=ID,
         subject=feature,
         severity=Severity.INFO,
-        summary=f"Feature {feature} {in_force} is finalized. Every node has supported {highest} for {ms_text(age)}.",
+        summary=f"{feature} was not upgraded: level {in_force} is finalized. Every node has supported "
+        f"level {highest} for {ms_text(age)}.",
         evidence={
             "feature": feature,
             "finalized_level": in_force,

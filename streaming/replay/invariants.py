@@ -50,7 +50,7 @@ class Invariants:
         """Checks the leader of an epoch as a poll or a LeaderChangeMessage reports it."""
         known = self.leaders.setdefault(epoch, leader)
         if known != leader:
-            detail = f"epoch {epoch} has two leaders: controller {known}, then controller {leader}"
+            detail = f"controller {known} and then controller {leader} led epoch {epoch}"
             self._add(Invariant.TWO_LEADERS, epoch, detail, now_ms)
         while len(self.leaders) > EPOCHS:
             del self.leaders[min(self.leaders)]

@@ -179,7 +179,7 @@ def _voters(status: ClusterStatus) -> RenderableType:
         return Text(f"  voters: {ids or 'unknown'} (no VotersRecord was read)")
     # Without a leader the column shows the last DescribeQuorum.
     activity = "Last activity" if status.leader_id is None else "Activity"
-    names = ("Voter", "DirectoryId", "Recorded endpoint", "Verdict", "Probe result", activity)
+    names = ("Voter", "DirectoryId", "Recorded endpoint", "Status", "Probe result", activity)
     elsewhere = any(one.registered not in (None, one.recorded) for one in status.endpoints)
     table = _table((*names, "Registered at") if elsewhere else names, right=("Voter",))
     for one in status.endpoints:

@@ -131,7 +131,7 @@ def test_repeated_elections_without_restarts(lab: Lab, monitor: MonitoredCluster
     monitor.wait_for("epoch-churn", "resolved")
 
     assert fired.evidence["elections_within_the_window"] in (2, 3), "a busy machine may cause one more election"
-    assert fired.evidence["controllers_started"] == []
+    assert fired.evidence["started_controller_ids"] == []
     assert monitor.rules == {"epoch-churn"}
 
 

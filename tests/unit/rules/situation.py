@@ -439,7 +439,7 @@ def with_invariant_violation(quorum: Quorum, *invariants: Invariant, ago_ms: int
         InvariantViolation(
             invariant=each,
             epoch=EPOCH,
-            detail=f"epoch {EPOCH} has two leaders: controller 3, then controller 1",
+            detail=f"controller 3 and then controller 1 led epoch {EPOCH}",
             observed_at_ms=Millis(NOW - ago_ms),
         )
         for each in invariants

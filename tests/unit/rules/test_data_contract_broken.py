@@ -40,7 +40,7 @@ def test_the_summary_has_the_number_of_rows_and_one_example() -> None:
     (finding,) = findings(with_contract_violation(healthy(), "every-record-decodes", rows=3), "data-contract-broken")
 
     assert finding.severity is Severity.WARNING
-    assert finding.summary.startswith("Data of kraftwatch breaks contract every-record-decodes in 3 rows. ")
+    assert finding.summary.startswith("Recorded data breaks contract every-record-decodes in 3 rows. ")
     assert "Example: offset 180: record type 99" in finding.summary
     assert (finding.evidence["rows"], finding.evidence["journal_row"]) == (3, 1_042)
     assert any("kraftwatch quarantine list" in step for step in finding.remedy)

@@ -2,6 +2,7 @@
 
 import difflib
 import textwrap
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,7 +33,7 @@ def explain(
     rule: Annotated[
         str | None,
         typer.Argument(
-            help="A rule's id, as alerts name it, or `glossary`.",
+            help="A rule's id, as alerts name it, a term, or `glossary`.",
             metavar="RULE",
             autocompletion=lambda: [*rule_ids(), GLOSSARY],
         ),
@@ -41,7 +42,8 @@ def explain(
     """Explain a rule: its meaning, what to do, what not to do, its thresholds.
 
     Without RULE, lists all rules. `kraftwatch explain glossary` prints the
-    meaning of each term in alerts, metrics and on the page.
+    meaning of each term in alerts, metrics and on the page; RULE may also be
+    one of these terms.
 
     Exit codes: 0, or 2 for an unknown rule.
 
@@ -58,6 +60,9 @@ def explain(
         console.print(_glossary())
         return
     found = RULES.get(name)
+    if found is None and (meaning := _meaning(rule.strip().lower())) is not None:
+        console.print(meaning)
+        return
     if found is None:
         near = difflib.get_close_matches(rule, RULES, n=1, cutoff=0.4)
         hint = f"did you mean '{near[0]}'?" if near else f"known rules: {', '.join(RULES)}"
@@ -102,16 +107,31 @@ def _page(rule: "Rule") -> RenderableType:
 def _glossary() -> RenderableType:
     """Returns the tables of docs/glossary.md."""
     parts: list[RenderableType] = []
-    for section in _glossary_text().split("\n## ")[1:]:
-        heading, *lines = section.splitlines()
+    for heading, terms in _glossary_sections():
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="cyan")
         grid.add_column()
-        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
-        for term, meaning in rows[1:]:
-            grid.add_row(Text(term), Text(meaning.replace("`", "")))
+        for term, meaning in terms:
+            grid.add_row(Text(term), Text(meaning))
         parts += [Text(heading, "bold"), grid, Text()]
     return Group(*parts[:-1])
+
+
+def _meaning(name: str) -> Text | None:
+    """Returns the glossary's meaning of a term, or None if it has no such term."""
+    for _, terms in _glossary_sections():
+        for term, meaning in terms:
+            if name in term.lower().split(", "):
+                return Text.assemble((term, "cyan"), f": {meaning}", (_GLOSSARY_HINT, "dim"))
+    return None
+
+
+def _glossary_sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Returns each heading of docs/glossary.md with its terms and their meanings."""
+    for section in _glossary_text().split("\n## ")[1:]:
+        heading, *lines = section.splitlines()
+        rows = [line.strip("|").split("|") for line in lines if line.startswith("| ")]
+        yield heading, [(term.strip(), meaning.strip().replace("`", "")) for term, meaning in rows[1:]]
 
 
 def _glossary_text() -> str:

@@ -51,6 +51,12 @@ def test_usage_error_is_one_sentence_with_exit_code_2(arguments: list[str], sent
     assert list(tmp_path.iterdir()) == [], "no files are left behind"
 
 
+def test_explain_prints_the_meaning_of_a_term(tmp_path: Path) -> None:
+    shown = kraftwatch("explain", "high watermark", folder=tmp_path)
+    assert shown.stdout.startswith("high watermark: The offset below which all records are committed")
+    assert "kraftwatch explain glossary" in shown.stdout
+
+
 def test_explain_lists_every_rule_and_prints_thresholds(tmp_path: Path) -> None:
     listed = kraftwatch("explain", folder=tmp_path)
     page = kraftwatch("explain", "stale_voter_endpoint", folder=tmp_path)

@@ -44,6 +44,8 @@ rule_files:
   - kraftwatch.rules.yml
 ```
 
+- With `listen_certfile` and `listen_token_file` ([The page](page.md)), the job in `scrape_configs` needs
+  `scheme: https`, `tls_config: {ca_file: FILE, server_name: NAME}` and `authorization: {credentials_file: FILE}`.
 - [deploy/prometheus](../deploy/prometheus) holds alert rules, tested with promtool. The group `kraftwatch` reports that
   kraftwatch is down, stuck, blind, lagging, or cannot notify a sink. The group `kraftwatch-cluster-alerts` repeats
   kraftwatch's own alerts, for teams that want all alerts in Prometheus; to send them to Alertmanager directly, with

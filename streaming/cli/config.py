@@ -42,6 +42,9 @@ def check(
 ) -> None:
     """Validate a configuration; print the monitored clusters and the sinks.
 
+    It warns about files with secrets that other users can read, and about a
+    page that other machines can read without TLS and a token.
+
     No cluster is queried (`kraftwatch doctor` does that), and nothing is sent
     without --send-test.
 
@@ -52,6 +55,7 @@ def check(
     """
     from connectors.wall_clock import wall_ms
     from streaming.config import load, mistakes
+    from streaming.config.exposure import exposures
     from streaming.config.file_checks import unreadable
     from streaming.doctor.config_summary import config_summary, summary_text
 
@@ -64,7 +68,8 @@ def check(
     errors += [f"{file}: sinks.{at}: {one.problem}" for at, one in enumerate(checks) if one.problem is not None]
     if errors:
         _exit_invalid(file, errors, as_json=as_json)
-    summary = config_summary(file, config, checks, tested=send_test, now_ms=wall_ms())
+    warnings = exposures(config, file)
+    summary = config_summary(file, config, checks, warnings=warnings, tested=send_test, now_ms=wall_ms())
     if as_json:
         print_json(summary)
     else:

@@ -34,7 +34,8 @@ def doctor(opts: ClusterOptions) -> None:
     printed with the command or setting that fixes it.
 
     Exit codes: 0 everything is ok, 1 the job would observe or send less than it
-    could, 2 it would not start or would observe nothing (or invalid usage).
+    could, or expose more than it should, 2 it would not start or would observe
+    nothing (or invalid usage).
 
       kraftwatch doctor --cluster prod=c1:9093,c2:9093,c3:9093
 
@@ -43,11 +44,12 @@ def doctor(opts: ClusterOptions) -> None:
     # Imported here: kafka-python takes a second to import, and help and usage errors must not wait for it.
     from connectors.kafka.kafka_python import limit_kafka_logging
     from streaming.doctor.check_result import worst_status
-    from streaming.doctor.host_checks import check_host, check_sinks
+    from streaming.doctor.host_checks import check_exposure, check_host, check_sinks
 
     limit_kafka_logging()
     config = opts.resolve_config()
-    results = [*_check_clusters(config, opts.timeout), *check_host(config), *check_sinks(config)]
+    host = [*check_host(config), *check_exposure(config, opts.config)]
+    results = [*_check_clusters(config, opts.timeout), *host, *check_sinks(config)]
     status = worst_status(results)
     if opts.as_json:
         print_json({"verdict": status.value, "checks": [one.plain() for one in results]})

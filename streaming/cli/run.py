@@ -32,7 +32,7 @@ Listen: TypeAlias = Annotated[
     str | None,
     typer.Option(
         help="Serve the page, /api/clusters, /metrics, /healthz and /readyz at this address. They are read-only and "
-        "need no login: use loopback or a private network.",
+        "need no login: use loopback, or set listen_certfile and listen_token_file in the configuration file.",
         metavar="127.0.0.1:9847",
     ),
 ]
@@ -58,8 +58,8 @@ def run(
 
     A changed configuration file takes effect within two seconds, or at once on
     SIGHUP. An invalid file is rejected with an error message, and the old
-    configuration stays in effect. Only checkpoint, master, spark and listen
-    need a restart.
+    configuration stays in effect. Only checkpoint, master, spark and the keys
+    that begin with listen need a restart.
 
     Exit codes: 0 stopped by a signal, 1 the query failed, 2 invalid usage.
 

@@ -8,7 +8,7 @@ from streaming.config.section import readable
 
 
 def unreadable(config: Config) -> Sequence[str]:
-    """Returns a sentence for each file of a cluster's login or of the heartbeat that this user cannot read."""
+    """Returns a sentence for each file of a cluster's login, of the heartbeat or of the page that cannot be used."""
     found = []
     for section in config.clusters:
         try:
@@ -18,6 +18,11 @@ def unreadable(config: Config) -> Sequence[str]:
     if config.heartbeat is not None and config.heartbeat.url_file is not None:
         try:
             readable(config.heartbeat.url_file, "heartbeat.url_file")
+        except UsageError as problem:
+            found.append(str(problem))
+    for check in (config.page_access().tls, config.page_access().check_token):
+        try:
+            check()
         except UsageError as problem:
             found.append(str(problem))
     return found

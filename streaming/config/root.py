@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from connectors.secret import Secret
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink_config import SinkSpec
 from rules.finding import Thresholds
@@ -20,6 +21,7 @@ from streaming.config.maintenance_window import Window
 from streaming.config.section import Section
 from streaming.config.sink_section import ConsoleSection, SinkEntry, Sinks
 from streaming.config.thresholds import flattened, in_force
+from streaming.web.page_access import PageAccess
 
 _FILE = "_file"
 
@@ -68,6 +70,12 @@ class Config(Section):
     """How often a sample of the recorded data is checked against the data contracts; 0 turns it off."""
     listen: str | None = None
     """HOST:PORT of the page, /metrics, /healthz and /readyz; default: none."""
+    listen_certfile: Path | None = None
+    """PEM: the certificate with which `listen` is served, and those of its issuers; default: plain HTTP."""
+    listen_keyfile: Path | None = None
+    """PEM: the private key of listen_certfile, not encrypted; default: the key in listen_certfile."""
+    listen_token_file: Path | None = None
+    """A file with only the token that requests must send, read at each request. /healthz and /readyz need none."""
 
     @model_validator(mode="before")
     @classmethod
@@ -105,6 +113,12 @@ class Config(Section):
         return value
 
     @model_validator(mode="after")
+    def _key_has_a_certificate(self) -> "Config":
+        if self.listen_keyfile is not None and self.listen_certfile is None:
+            raise ValueError("listen_keyfile is given without listen_certfile: give both, or only listen_certfile")
+        return self
+
+    @model_validator(mode="after")
     def _some_cluster_is_monitored(self) -> "Config":
         if not self.watched:
             names = ", ".join(section.name for section in self.clusters)
@@ -130,7 +144,13 @@ class Config(Section):
         if self.listen is None:
             return None
         host, port = host_port(self.listen)
-        return None if host in ("0.0.0.0", "::") else f"http://{f'[{host}]' if ':' in host else host}:{port}"  # noqa: S104
+        scheme = "http" if self.listen_certfile is None else "https"
+        return None if host in ("0.0.0.0", "::") else f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"  # noqa: S104
+
+    def page_access(self) -> PageAccess:
+        """Returns the certificate and the token with which `listen` is served."""
+        token = None if self.listen_token_file is None else Secret(file=self.listen_token_file)
+        return PageAccess(certfile=self.listen_certfile, keyfile=self.listen_keyfile, token=token)
 
     def windows(self) -> Sequence[Window]:
         """Returns the maintenance windows."""

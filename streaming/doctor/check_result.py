@@ -12,7 +12,7 @@ class CheckStatus(StrEnum):
 
     OK = "ok"
     WARNING = "warning"
-    """The job runs, but observes or sends less than it could."""
+    """The job runs, but observes or sends less than it could, or exposes more than it should."""
     FAILS = "fails"
     """The job does not start, or observes nothing."""
 

@@ -21,7 +21,7 @@ _RECORD_SINKS = (Console, Jsonl, KafkaTopic)
 
 
 def config_summary(
-    file: Path, config: Config, checks: Sequence[SinkCheck], *, tested: bool, now_ms: Millis
+    file: Path, config: Config, checks: Sequence[SinkCheck], *, warnings: Sequence[str], tested: bool, now_ms: Millis
 ) -> dict[str, Plain]:
     """Returns a valid configuration as plain data, without secrets.
 
@@ -29,6 +29,7 @@ def config_summary(
         file: its path.
         config: its content.
         checks: the result for each sink, in the order of the configuration.
+        warnings: what the configuration exposes to others, as sentences.
         tested: whether a test notification was sent to the sinks.
         now_ms: the wall clock, which decides which maintenance windows are active.
     """
@@ -36,6 +37,7 @@ def config_summary(
         "file": str(file),
         "ok": True,
         "mistakes": [],
+        "warnings": [*warnings],
         "watched": [_cluster(section) for section in config.watched],
         "not_watched": [section.name for section in config.clusters if section not in config.watched],
         "sinks": [_sink(spec, one, tested=tested) for spec, one in zip(config.sink_specs(), checks, strict=True)],
@@ -59,6 +61,8 @@ def summary_text(summary: Mapping[str, Any]) -> RenderableType:
     parts += [Text(), Text(f"thresholds   {', '.join(numbers) or 'defaults'}")]
     parts.append(Text(f"checkpoint   {summary['checkpoint']}"))
     parts.append(Text(f"listen       {summary['listen'] or 'none'}"))
+    if summary["warnings"]:
+        parts += [Text(), *(Text(f"warning: {sentence}", style="yellow") for sentence in summary["warnings"])]
     return Group(*parts)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from connectors.errors import UsageError
 from rules.formatting import plural
 from streaming.config import Config
+from streaming.config.exposure import exposures
 from streaming.config.file_checks import unreadable
 from streaming.doctor.check_result import CheckResult, CheckStatus
 from streaming.doctor.sink_check import check_sink
@@ -56,6 +57,19 @@ def check_sinks(config: Config) -> Iterator[CheckResult]:
             status = CheckStatus.OK if one.problem is None else CheckStatus.FAILS
             message = one.problem or "can be opened; `kraftwatch config check FILE --send-test` sends a test"
             yield CheckResult(scope=SINKS, subject=one.name, name="sink", status=status, message=message)
+
+
+def check_exposure(config: Config, file: Path | None) -> Iterator[CheckResult]:
+    """Yields a warning for each file with a secret that others can read, and for a page that is open to others.
+
+    Args:
+        config: the configuration.
+        file: its file, which may hold secrets; None if options alone configure the job.
+    """
+    for sentence in exposures(config, file):
+        subject, _, message = sentence.partition(": ")
+        message, _, fix = message.rpartition(": ")
+        yield _result(subject, "exposure", CheckStatus.WARNING, message, fix)
 
 
 def _result(subject: str, name: str, status: CheckStatus, message: str, *fixes: str) -> CheckResult:

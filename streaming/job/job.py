@@ -93,7 +93,8 @@ def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> No
     if job.config.listen is not None:
         view = FleetView(store=job.store, silences=job.silences.of_monitored)
         served = [health_endpoints(liveness), metrics(job.sources(liveness, heartbeat, file)), pages(view), api(view)]
-        stack.enter_context(Server(host_port(job.config.listen), served, page_url=job.page_url))
+        address, access = host_port(job.config.listen), job.config.page_access()
+        stack.enter_context(Server(address, served, page_url=job.page_url, access=access))
 
 
 def _run_until_stopped(job: "Job", stop: StopSignal, file: ConfigFile | None) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from flask import Blueprint
 from flask.typing import ResponseReturnValue
 
+HEALTH_PATHS = ("/healthz", "/readyz")
+"""They are answered without a token, because a kubelet cannot send one, and show no detail of a cluster."""
 STALE_S = 30.0
 """A healthy job ends a batch every second; one without a batch for this long hangs."""
 

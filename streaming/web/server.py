@@ -1,32 +1,49 @@
-"""The server of `--listen`: Flask blueprints on waitress' threads, read-only.
+"""The server of `--listen`: Flask blueprints on Tornado's event loop, read-only.
 
-The pages show details of a cluster and have no login, so they belong on loopback or a private network. Against DNS
-rebinding the server answers only requests for an IP address, `localhost`, the host of `--listen` and the host of
-`page_url`.
+Without a token (`PageAccess`) everyone who can connect reads the pages. Against DNS rebinding the server answers only
+requests for an IP address, `localhost`, the host of `--listen` and the host of `page_url`.
+
+A slow client occupies a connection but no thread. Each connection serves one request and ends at a deadline; at the
+limit of connections a new one closes the oldest. /healthz and /readyz have a thread that no page can occupy.
 """
 
-import ipaddress
+import asyncio
 import logging
 import os
 import socket
 import threading
+from asyncio import TimerHandle
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
-from urllib.parse import urlsplit
 
-from flask import Blueprint, Flask, request
-from flask.typing import ResponseReturnValue
-from waitress.server import create_server
-from waitress.wasyncore import close_all
-from werkzeug.exceptions import HTTPException
+from flask import Blueprint, Flask
+from tornado.http1connection import HTTP1ServerConnection
+from tornado.httpserver import HTTPServer
+from tornado.httputil import HTTPHeaders, HTTPServerRequest, ResponseStartLine
+from tornado.iostream import IOStream
+from tornado.wsgi import WSGIContainer
 
 from connectors.errors import UsageError
+from streaming.web.application import application
+from streaming.web.health_endpoints import HEALTH_PATHS
+from streaming.web.page_access import PageAccess
 
 CLIENT_S = 10
-"""The server closes a connection that is idle for this long: each holds a file descriptor."""
+"""The time to send the header of a request, its TLS handshake included, and then the time to send its body."""
+REQUEST_S = 60
+"""The time from the connection to the last byte of the answer."""
+CONNECTION_LIMIT = 256
+"""Open connections: each holds a file descriptor."""
+PENDING_LIMIT = 64
+"""Requests that are answered or wait for a thread; a further one is refused with 503."""
 _THREADS = 4
-_CONNECTION_LIMIT = 100
+_START_S = 10
+_HEADER_BYTES = 32_768
+_BUSY = b'{"status":"too many requests are waiting"}\n'
+
+log = logging.getLogger(__name__)
 
 
 class Server:
@@ -38,6 +55,7 @@ class Server:
         blueprints: Iterable[Blueprint],
         *,
         page_url: Callable[[], str | None] = lambda: None,
+        access: PageAccess | None = None,
     ) -> None:
         """Listens on the address; the server answers once entered.
 
@@ -45,36 +63,23 @@ class Server:
             address: HOST and PORT.
             blueprints: each with its own paths.
             page_url: returns the URL at which people reach the page; its host is accepted.
+            access: certificate and token; None for neither.
 
         Raises:
-            UsageError: the address cannot be used.
+            UsageError: the address, the certificate or the token cannot be used.
         """
         host, port = address
-        app = application(blueprints, host=host, page_url=page_url)
-        # waitress logs a warning when requests queue; the response times show that already.
-        logging.getLogger("waitress").setLevel(logging.ERROR)
-        try:
-            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            self._socket = socket.create_server((host, port), family=family)
-        except OSError as problem:
-            # The error text of Python contains the address; an unknown host name has a negative error number.
-            number = problem.errno or 0
-            reason = (os.strerror(number) if number > 0 else problem.strerror or "cannot be used").lower()
-            raise UsageError(f"--listen {host}:{port}: {reason}; choose another address") from None
-        self._clients: dict[int, Any] = {}
-        """The sockets of waitress' loop, by file descriptor."""
-        # Any: with one socket this is waitress' TcpWSGIServer, whose types are incomplete.
-        self._server: Any = create_server(
-            app,
-            map=self._clients,
-            sockets=[self._socket],
-            threads=_THREADS,
-            channel_timeout=CLIENT_S,
-            cleanup_interval=max(1, CLIENT_S // 2),
-            connection_limit=_CONNECTION_LIMIT,
-            ident=None,
-        )
-        self._thread = threading.Thread(target=self._server.run, name="web", daemon=True)
+        access = access or PageAccess()
+        access.check_token()
+        self._tls = access.tls()
+        self._app = application(blueprints, host=host, page_url=page_url, access=access)
+        # Clients must not be able to fill the job's log.
+        logging.getLogger("tornado").setLevel(logging.CRITICAL)
+        self._socket = _listening_socket(host, port)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="web", daemon=True)
 
     @property
     def port(self) -> int:
@@ -84,58 +89,127 @@ class Server:
 
     def __enter__(self) -> "Server":
         self._thread.start()
+        self._started.wait(_START_S)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.task_dispatcher.shutdown()
-        # The loop closes its own sockets and then ends: closing one while the loop waits on it would be an error.
-        self._server.trigger.pull_trigger(lambda: close_all(self._clients))
+        if self._loop is not None and self._stopping is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(5)
 
+    async def _serve(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        pages, health = _RequestQueue(self._app, threads=_THREADS), _RequestQueue(self._app, threads=1)
 
-def application(
-    blueprints: Iterable[Blueprint], *, host: str, page_url: Callable[[], str | None] = lambda: None
-) -> Flask:
-    """Returns the blueprints behind the check of the Host header; errors are answered as JSON.
+        def answer(request: HTTPServerRequest) -> None:
+            (health if request.path in HEALTH_PATHS else pages).add(request)
 
-    Args:
-        blueprints: each with its own paths.
-        host: the host of `--listen`.
-        page_url: returns the URL at which people reach the page; its host is accepted.
-    """
-    app = Flask("kraftwatch", static_folder=None)
-    app.json.sort_keys = False  # type: ignore[attr-defined]  # Flask's default provider has it
-    for each in blueprints:
-        app.register_blueprint(each)
-
-    @app.before_request
-    def refuse_unknown_host() -> ResponseReturnValue | None:
-        name = _host_of(request.host)
-        if name in ("localhost", host.lower(), urlsplit(page_url() or "").hostname) or _is_address(name):
-            return None
-        return {"status": "unknown host: use an IP address, or the host of --listen or page_url"}, 421
-
-    @app.errorhandler(HTTPException)
-    def error_as_json(problem: HTTPException) -> ResponseReturnValue:
-        paths = sorted(rule.rule for rule in app.url_map.iter_rules())
-        if problem.code == 404:
-            return {"status": f"not found; the paths are {', '.join(paths)}"}, 404
-        return {"status": problem.name.lower()}, problem.code or 500
-
-    return app
+        server = _BoundedServer(
+            answer,
+            ssl_options=self._tls,
+            no_keep_alive=True,
+            idle_connection_timeout=CLIENT_S,
+            body_timeout=CLIENT_S,
+            max_header_size=_HEADER_BYTES,
+            # No path reads a body.
+            max_body_size=0,
+        )
+        server.add_socket(self._socket)
+        self._started.set()
+        await self._stopping.wait()
+        server.stop()
+        for queue in (pages, health):
+            queue.close()
+        await server.close_all_connections()
 
 
-def _host_of(header: str) -> str:
-    """Returns the host of a Host header, without port and without the brackets of an IPv6 address."""
-    name = header.rpartition(":")[0] if header.rpartition(":")[2].isdigit() else header
-    return name.removeprefix("[").removesuffix("]").lower()
+class _BoundedServer(HTTPServer):
+    """Tornado's server with a limit of connections and a deadline for each."""
+
+    def initialize(self, *args: Any, **options: Any) -> None:
+        super().initialize(*args, **options)
+        self._deadlines: dict[IOStream, TimerHandle] = {}
+        """The open connections, oldest first."""
+
+    def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
+        """Serves a new connection; at the limit the oldest one is closed, which is most likely a slow client's."""
+        if len(self._deadlines) >= CONNECTION_LIMIT:
+            self._close(next(iter(self._deadlines)))
+        self._deadlines[stream] = asyncio.get_running_loop().call_later(REQUEST_S, self._close, stream)
+        super().handle_stream(stream, address)
+
+    def on_close(self, server_conn: object) -> None:
+        """Forgets a connection that has ended."""
+        assert isinstance(server_conn, HTTP1ServerConnection)
+        self._forget(server_conn.stream)
+        super().on_close(server_conn)
+
+    def _close(self, stream: IOStream) -> None:
+        self._forget(stream)
+        stream.close()
+
+    def _forget(self, stream: IOStream) -> None:
+        deadline = self._deadlines.pop(stream, None)
+        if deadline is not None:
+            deadline.cancel()
 
 
-def _is_address(name: str) -> bool:
+class _RequestQueue:
+    """Requests that the application answers in threads of their own."""
+
+    def __init__(self, app: Flask, *, threads: int) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="web")
+        self._container = WSGIContainer(app, self._threads)
+        self._answering: set[asyncio.Task[None]] = set()
+
+    def add(self, request: HTTPServerRequest) -> None:
+        """Answers a request, or refuses it if too many are waiting."""
+        if len(self._answering) >= PENDING_LIMIT:
+            _refuse(request)
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(request))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    def close(self) -> None:
+        """Ends the threads; requests that wait are not answered."""
+        for task in self._answering:
+            task.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _answer(self, request: HTTPServerRequest) -> None:
+        try:
+            await self._container.handle_request(request)
+        except Exception as problem:  # noqa: BLE001 - a request that cannot be answered ends its connection alone
+            log.debug("a request could not be answered: %s", type(problem).__name__)
+            _close(request)
+
+
+def _refuse(request: HTTPServerRequest) -> None:
+    assert request.connection is not None
+    headers = HTTPHeaders(
+        {"Content-Type": "application/json", "Content-Length": str(len(_BUSY)), "Server": "kraftwatch"}
+    )
+    request.connection.write_headers(ResponseStartLine("HTTP/1.1", 503, "Service Unavailable"), headers, chunk=_BUSY)
+    request.connection.finish()
+
+
+def _close(request: HTTPServerRequest) -> None:
+    stream = getattr(request.connection, "stream", None)
+    if isinstance(stream, IOStream):
+        stream.close()
+
+
+def _listening_socket(host: str, port: int) -> socket.socket:
     try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((host, port), family=family)
+    except OSError as problem:
+        # The error text of Python contains the address; an unknown host name has a negative error number.
+        number = problem.errno or 0
+        reason = (os.strerror(number) if number > 0 else problem.strerror or "cannot be used").lower()
+        raise UsageError(f"--listen {host}:{port}: {reason}; choose another address") from None
+    listening.settimeout(0)
+    return listening

@@ -160,3 +160,40 @@ def test_printed_example_is_a_valid_configuration(tmp_path: Path) -> None:
 
     assert [section.name for section in load(path).clusters] == ["prod", "staging"]
     assert json.loads(CliRunner().invoke(app, ["config", "schema"]).stdout)["title"] == "kraftwatch"
+
+
+def test_check_warns_about_an_open_page_and_a_file_with_a_secret_that_others_can_read(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text(SECRET)
+    token.chmod(0o644)
+    path = write_config(tmp_path, listen="0.0.0.0:9847", listen_token_file=str(token))
+    sentences = [
+        f"listen_token_file: {token} is readable by every user of this machine: chmod 600 {token}",
+        "listen: 0.0.0.0:9847 is not a loopback address, and the page and its token are sent unencrypted: "
+        "set listen_certfile, or listen on 127.0.0.1",
+    ]
+
+    ended = checked(path)
+
+    assert (ended.exit_code, json.loads(checked(path, "--json").stdout)["warnings"]) == (0, sentences)
+    for sentence in sentences:
+        assert f"warning: {sentence}" in " ".join(ended.stdout.split())
+
+
+@pytest.mark.parametrize("key", ["listen_certfile", "listen_token_file"])
+def test_check_refuses_a_page_whose_certificate_or_token_cannot_be_read(tmp_path: Path, key: str) -> None:
+    path = write_config(tmp_path, listen="127.0.0.1:9847", **{key: str(tmp_path / "missing")})
+
+    ended = checked(path)
+
+    assert ended.exit_code == 2
+    assert ended.stderr.splitlines() == [
+        f"kraftwatch: {path}: {key}: cannot read {tmp_path / 'missing'}: no such file or directory"
+    ]
+
+
+def test_key_of_the_page_without_its_certificate_is_refused(tmp_path: Path) -> None:
+    ended = checked(write_config(tmp_path, listen_keyfile="page.key"))
+
+    assert ended.exit_code == 2
+    assert "listen_keyfile is given without listen_certfile: give both, or only listen_certfile" in ended.stderr

@@ -18,7 +18,7 @@ from rules.model.monitoring import Reason
 from streaming.config import ClusterSection, checked
 from streaming.doctor.check_result import CheckResult, CheckStatus, worst_status
 from streaming.doctor.cluster_checks import ClusterChecks
-from streaming.doctor.host_checks import check_host, check_sinks
+from streaming.doctor.host_checks import check_exposure, check_host, check_sinks
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.rules.situation import key, row
 
@@ -181,3 +181,30 @@ def test_unusable_checkpoint_is_reported(tmp_path: Path) -> None:
     assert [one.message for one in check_host(config) if one.status is CheckStatus.FAILS] == [
         f"{tmp_path / 'cluster.json'} cannot be read: restore it from a backup, or start with a new --checkpoint"
     ]
+
+
+def test_open_page_and_readable_secret_are_warnings_with_their_fix(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("do-not-print-me")
+    token.chmod(0o644)
+    config = checked(
+        {
+            "clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}],
+            "listen": "0.0.0.0:9847",
+            "listen_token_file": token,
+        },
+        "test",
+    )
+
+    file, page = check_exposure(config, None)
+
+    assert (file.status, file.subject, file.fixes) == (
+        CheckStatus.WARNING,
+        "listen_token_file",
+        (f"chmod 600 {token}",),
+    )
+    assert (page.status, page.subject, page.fixes) == (
+        CheckStatus.WARNING,
+        "listen",
+        ("set listen_certfile, or listen on 127.0.0.1",),
+    )

@@ -1,0 +1,122 @@
+"""What a configuration exposes to others: files with secrets that other users can read, and an open page."""
+
+import ipaddress
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from streaming.config.address import host_port
+from streaming.config.cluster_section import ClusterSection
+from streaming.config.root import Config
+from streaming.config.section import Section
+
+PUBLIC_FILES = frozenset({"checkpoint", "path", "hosts_file", "ca_file", "ssl_cafile", "ssl_crlfile"})
+"""The keys of paths that hold no secret; every other path is a file with a secret."""
+_CERTIFICATES = {"ssl_certfile": "ssl_keyfile", "listen_certfile": "listen_keyfile"}
+"""A certificate's file holds the key too, if the key has no file of its own."""
+
+
+def exposures(config: Config, file: Path | None) -> Sequence[str]:
+    """Returns all sentences of this module about a configuration and its file."""
+    page = open_page(config)
+    return [*readable_secrets(config, file), *([] if page is None else [page])]
+
+
+def readable_secrets(config: Config, file: Path | None) -> Sequence[str]:
+    """Returns a sentence for each file with a secret that other users can read.
+
+    A file that this user only reads as a member of its group must be readable by the group, and is not reported.
+
+    Args:
+        config: the configuration.
+        file: its file, which may itself hold secrets; None if options alone configure the job.
+    """
+    files = dict[Path, str]()
+    for key, path in secret_files(config):
+        files.setdefault(path, key)
+    if file is not None and _holds_a_secret(file, config):
+        files[file] = "the configuration holds a secret"
+    return [f"{key}: {path} {how}: chmod 600 {path}" for path, key in files.items() if (how := _readable_by(path))]
+
+
+def open_page(config: Config) -> str | None:
+    """Returns a sentence if other machines can reach the page without TLS or without a token; None if not."""
+    if config.listen is None or _is_loopback(host_port(config.listen)[0]):
+        return None
+    match config.listen_certfile, config.listen_token_file:
+        case None, None:
+            effect = "everyone who can connect reads the page, unencrypted: set listen_certfile and listen_token_file"
+        case None, _:
+            effect = "the page and its token are sent unencrypted: set listen_certfile"
+        case _, None:
+            effect = "everyone who can connect reads the page: set listen_token_file"
+        case _:
+            return None
+    return f"listen: {config.listen} is not a loopback address, and {effect}, or listen on 127.0.0.1"
+
+
+def secret_files(section: Section, place: str = "") -> Iterator[tuple[str, Path]]:
+    """Yields the key and the path of each file with a secret."""
+    for name in type(section).model_fields:
+        key, value = f"{place}{name}", getattr(section, name)
+        if isinstance(value, Path):
+            own_key_file = getattr(section, _CERTIFICATES.get(name, ""), None)
+            if name not in PUBLIC_FILES and own_key_file is None:
+                yield key, value
+        elif isinstance(value, Section):
+            yield from secret_files(value, f"{key}.")
+        elif isinstance(value, Mapping):
+            yield from ((f"{key}.{item}", path) for item, path in value.items() if isinstance(path, Path))
+        elif isinstance(value, tuple):
+            for at, each in enumerate(value):
+                if isinstance(each, Section):
+                    where = f"cluster {each.name}: " if isinstance(each, ClusterSection) else f"{key}.{at}."
+                    yield from secret_files(each, where)
+
+
+def _holds_a_secret(file: Path, config: Config) -> bool:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    # A secret from an environment variable is not in the file.
+    return any(secret in text for secret in _inline_secrets(config) if secret)
+
+
+def _inline_secrets(value: object) -> Iterator[str]:
+    match value:
+        case SecretStr():
+            yield value.get_secret_value()
+        case Section():
+            for name in type(value).model_fields:
+                yield from _inline_secrets(getattr(value, name))
+        case Mapping():
+            for each in value.values():
+                yield from _inline_secrets(each)
+        case tuple():
+            for each in value:
+                yield from _inline_secrets(each)
+        case _:
+            pass
+
+
+def _readable_by(path: Path) -> str | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    if status.st_mode & stat.S_IROTH:
+        return "is readable by every user of this machine"
+    if status.st_mode & stat.S_IRGRP and status.st_uid == os.geteuid() != 0:
+        return "is readable by its group"
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

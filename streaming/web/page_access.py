@@ -1,0 +1,84 @@
+"""Who may read the page: TLS, and a token that requests must carry. Both are optional."""
+
+import base64
+import binascii
+import hmac
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from connectors.errors import UsageError
+from connectors.secret import Secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageAccess:
+    """The certificate with which the page is served, and its token."""
+
+    certfile: Path | None = None
+    """PEM: the certificate and those of its issuers; None serves plain HTTP."""
+    keyfile: Path | None = None
+    """PEM: the private key; None if it is in `certfile`."""
+    token: Secret | None = None
+    """None lets everyone read who can connect."""
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Returns the context for TLS 1.2 and newer; None without a certificate.
+
+        Raises:
+            UsageError: the files cannot be read, or do not hold a certificate and its unencrypted key.
+        """
+        if self.certfile is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        files = " and ".join(str(file) for file in (self.certfile, self.keyfile) if file is not None)
+        try:
+            # Without a password function OpenSSL would ask for the password on the terminal.
+            context.load_cert_chain(self.certfile, self.keyfile, password=lambda: b"")
+        except ssl.SSLError:
+            raise UsageError(f"listen_certfile: {files} must hold a PEM certificate and its unencrypted key") from None
+        except OSError as problem:
+            reason = (problem.strerror or "unreadable").lower()
+            raise UsageError(f"listen_certfile: cannot read {files}: {reason}") from None
+        return context
+
+    def check_token(self) -> None:
+        """Reads the token, so that an error is reported at the start.
+
+        Raises:
+            UsageError: its file cannot be read, is empty, or holds more than one line.
+        """
+        try:
+            if self.token is not None:
+                self.token.read()
+        except UsageError as problem:
+            raise UsageError(f"listen_token_file: {problem}") from None
+
+    def accepts(self, authorization: str | None) -> bool:
+        """Whether a request with this Authorization header may be answered; True without a token.
+
+        The header is `Bearer TOKEN`, or `Basic` with any user name and the token as the password, which a browser can
+        send.
+
+        Raises:
+            UsageError: the file of the token cannot be read.
+        """
+        if self.token is None:
+            return True
+        # The comparison takes equally long wherever the texts differ.
+        return hmac.compare_digest(_sent_token(authorization or ""), self.token.read().encode())
+
+
+def _sent_token(authorization: str) -> bytes:
+    scheme, _, value = authorization.partition(" ")
+    match scheme.lower():
+        case "bearer":
+            return value.strip().encode("utf-8", "surrogateescape")
+        case "basic":
+            try:
+                return base64.b64decode(value, validate=True).partition(b":")[2]
+            except (binascii.Error, ValueError):
+                return b""
+        case _:
+            return b""

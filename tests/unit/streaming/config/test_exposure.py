@@ -1,0 +1,166 @@
+"""Warnings about what a configuration exposes: files with secrets that others can read, and an open page."""
+
+import os
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from streaming.config import Config, load
+from streaming.config.exposure import PUBLIC_FILES, exposures, open_page, secret_files
+
+CLUSTER: dict[str, Any] = {"name": "prod", "bootstrap": ["c1:9093"]}
+SECRET = "do-not-print-me"
+
+
+def write(folder: Path, mode: int = 0o600, **keys: Any) -> Path:
+    file = folder / "kraftwatch.yaml"
+    file.write_text(yaml.safe_dump({"clusters": [CLUSTER], **keys}))
+    file.chmod(mode)
+    return file
+
+
+def secret(folder: Path, name: str, mode: int) -> str:
+    file = folder / name
+    file.write_text(SECRET)
+    file.chmod(mode)
+    return str(file)
+
+
+def warnings(file: Path) -> list[str]:
+    found = [*exposures(load(file), file)]
+    assert SECRET not in "".join(found)
+    return found
+
+
+def test_files_with_secrets_that_every_user_can_read_are_reported_once_with_the_command(tmp_path: Path) -> None:
+    password = secret(tmp_path, "password", 0o644)
+    hook = secret(tmp_path, "hook", 0o604)
+    header = secret(tmp_path, "header", 0o606)
+    token = secret(tmp_path, "token", 0o644)
+    ca = secret(tmp_path, "ca.pem", 0o644)
+    login = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "ssl_cafile": ca}
+    file = write(
+        tmp_path,
+        clusters=[CLUSTER, {**CLUSTER, "name": "other"}],
+        defaults={**login, "sasl_plain_password_file": password},
+        sinks=[{"webhook": {"url_file": hook, "header_files": {"Authorization": header}}}],
+        heartbeat={"url_file": secret(tmp_path, "heartbeat", 0o600)},
+        listen_token_file=token,
+    )
+
+    every = "is readable by every user of this machine: chmod 600"
+    assert sorted(warnings(file)) == sorted(
+        [
+            f"defaults.sasl_plain_password_file: {password} {every} {password}",
+            f"sinks.0.webhook.url_file: {hook} {every} {hook}",
+            f"sinks.0.webhook.header_files.Authorization: {header} {every} {header}",
+            f"listen_token_file: {token} {every} {token}",
+        ]
+    )
+
+
+@pytest.mark.parametrize(("mode", "reported"), [(0o644, True), (0o600, False)])
+def test_configuration_that_holds_a_secret_itself_is_reported(tmp_path: Path, mode: int, reported: bool) -> None:
+    file = write(tmp_path, mode, sinks=[{"webhook": {"url": f"https://hook.example/{SECRET}"}}])
+
+    assert any("the configuration holds a secret" in each for each in warnings(file)) is reported
+
+
+def test_configuration_whose_secret_is_in_the_environment_is_not_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK", f"https://hook.example/{SECRET}")
+    file = write(tmp_path, 0o644, sinks=[{"webhook": {"url": "${HOOK}"}}])
+
+    assert warnings(file) == []
+
+
+@pytest.mark.parametrize(("own_key_file", "reported"), [(False, True), (True, False)])
+def test_certificate_is_a_secret_if_it_holds_the_key(tmp_path: Path, own_key_file: bool, reported: bool) -> None:
+    certificate = secret(tmp_path, "page.pem", 0o644)
+    keyfile = secret(tmp_path, "page.key", 0o600) if own_key_file else None
+    file = write(tmp_path, listen_certfile=certificate, listen_keyfile=keyfile)
+
+    assert any(certificate in each for each in warnings(file)) is reported
+
+
+@pytest.mark.parametrize(("owner", "reported"), [(1000, True), (1001, False), (0, False)])
+def test_file_of_this_user_that_its_group_can_read_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, reported: bool
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file to another user")
+    token = secret(tmp_path, "token", 0o640)
+    os.chown(token, owner, owner)
+    file = write(tmp_path, listen_token_file=token)
+    config = load(file)
+    monkeypatch.setattr(os, "geteuid", lambda: 0 if owner == 0 else 1000)
+
+    assert [each for each in exposures(config, None) if "by its group" in each] == (
+        [f"listen_token_file: {token} is readable by its group: chmod 600 {token}"] if reported else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "effect"),
+    [
+        ({}, "everyone who can connect reads the page, unencrypted: set listen_certfile and listen_token_file"),
+        ({"listen_token_file": "t"}, "the page and its token are sent unencrypted: set listen_certfile"),
+        ({"listen_certfile": "c"}, "everyone who can connect reads the page: set listen_token_file"),
+    ],
+)
+@pytest.mark.parametrize("listen", ["0.0.0.0:9847", "[::]:9847", "10.1.2.3:9847", "watch.example:9847"])
+def test_page_that_other_machines_can_read_is_reported(listen: str, keys: Mapping[str, str], effect: str) -> None:
+    config = Config.model_validate({"clusters": [CLUSTER], "listen": listen, **keys})
+
+    assert open_page(config) == (f"listen: {listen} is not a loopback address, and {effect}, or listen on 127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        *({"listen": listen} for listen in ("127.0.0.1:9847", "127.9.9.9:9847", "[::1]:9847", "localhost:9847")),
+        {"listen": "0.0.0.0:9847", "listen_certfile": "c", "listen_token_file": "t"},
+    ],
+)
+def test_page_on_loopback_or_with_certificate_and_token_is_not_reported(keys: Mapping[str, str]) -> None:
+    assert open_page(Config.model_validate({"clusters": [CLUSTER], **keys})) is None
+
+
+def path_fields(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[str]:
+    """Yields the names of all fields that hold a path, in this model and the models within it."""
+    seen.add(model)
+    for name, field in model.model_fields.items():
+        for inner in alternatives(field.annotation):
+            if inner is Path:
+                yield name
+            elif isinstance(inner, type) and issubclass(inner, BaseModel) and inner not in seen:
+                yield from path_fields(inner, seen)
+
+
+def alternatives(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    if get_origin(annotation) in (Union, types.UnionType, tuple) or get_args(annotation):
+        for inner in get_args(annotation):
+            yield from alternatives(inner)
+
+
+def test_every_path_of_the_configuration_is_public_or_a_secret() -> None:
+    """A new key of a path must be classified: otherwise it would be reported as a secret by mistake."""
+    secrets = {"ssl_certfile", "ssl_keyfile", "listen_certfile", "listen_keyfile", "listen_token_file"}
+    secrets |= {"ssl_password_file", "sasl_plain_password_file", "sasl_oauth_token_file", "header_files", "url_file"}
+    secrets |= {"signing_key_file", "password_file", "token_file", "webhook_url_file", "routing_key_file"}
+
+    assert set(path_fields(Config, set())) == secrets | PUBLIC_FILES
+
+
+def test_no_file_is_a_secret_without_keys_of_files(tmp_path: Path) -> None:
+    config = load(write(tmp_path, sinks=[f"jsonl:{tmp_path / 'alerts.jsonl'}"]))
+
+    assert [*secret_files(config)] == []

@@ -97,6 +97,10 @@ class EndpointProbe:
             (await connect(self._loop, addresses, target.endpoint.port, deadline=deadline)).close()
         except ObservationError as problem:
             self._results.pop(target, None)
+            if problem.reason is Reason.TOO_FEW_DESCRIPTORS:
+                # Nothing is known of the endpoint: the last probe expires.
+                self._write_failure(target, problem)
+                return
             connection = _CONNECTION[problem.reason]
             self._write(target, Resolution.RESOLVED, addresses, connection, detail=problem.detail)
             return
@@ -185,7 +189,7 @@ def _answer_from_error(problem: ObservationError) -> Answer:
         return Answer.NOT_ALLOWED
     if problem.reason is Reason.WRONG_CLUSTER:
         return Answer.OTHER_CLUSTER
-    if problem.reason is Reason.UNDECODABLE:
+    if problem.reason in (Reason.UNDECODABLE, Reason.INVALID_RESPONSE):
         return Answer.NOT_KAFKA
     if problem.reason is Reason.UNSUPPORTED:
         # The node speaks Kafka and does not serve the metadata log, so it is not this voter.

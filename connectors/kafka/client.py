@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 
 from connectors.cluster_connection import ClusterConnection
 from connectors.errors import ObservationError, UsageError
+from connectors.kafka.bounded_protocol import BoundedProtocol, ReceivedResponse
 from connectors.kafka.credentials import SECRET_FILE_OPTIONS, kafka_python_options, sasl_password, with_expiry
 from connectors.kafka.error_classification import classify
 from connectors.kafka.event_loop import EventLoop, TypedFuture
 from connectors.kafka.kafka_python import KafkaConnection, kafka_errors
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
-from connectors.kafka.transport import connect, secure
+from connectors.kafka.transport import connect, response_failure, secure
+from connectors.kafka.work_budget import WorkBudget
 from rules.model.identifiers import host_and_port
 from rules.model.monitoring import ObservationSource, Reason
 
@@ -41,7 +43,8 @@ OPTIONS = frozenset(
     }
 )
 """Valid keys of `ClusterConnection.options`: kafka-python's own, and files with a secret that is read at each login."""
-_RECEIVE_BYTES = 64 * 1024 * 1024
+_THROTTLE_MS = 1_000
+"""Kafka's longest throttle time, the length of its quota window (quota.window.size.seconds)."""
 _LOGIN_REQUESTS = {"PLAIN": 2, "OAUTHBEARER": 2}
 """SaslHandshake and one round of SaslAuthenticate; the other mechanisms take a second round."""
 _GRACE_S = 1.0
@@ -70,11 +73,11 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
         options: Mapping[str, Any],
         *,
         setup_s: float,
+        work: WorkBudget,
     ) -> None:
         super().__init__(
             loop.net,
             node_id=str(address),
-            receive_message_max_bytes=_RECEIVE_BYTES,
             max_in_flight_requests_per_connection=2,
             **kafka_python_options(options),
         )
@@ -82,8 +85,40 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
         self._options = options
         self._loop = loop
         self._setup_s = setup_s
+        self._work = work
+        self._is_decoding = False
         self.has_served_request = False
         """True once the node answered a request other than ApiVersions and login."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Begins to read, with limits for what is read."""
+        super().connection_made(transport)
+        self.parser = BoundedProtocol(client_id=self.config["client_id"])
+
+    def data_received(self, data: bytes) -> None:
+        """Resolves the requests whose responses are complete; a large response is decoded in a thread before."""
+        super().data_received(data)
+        if not self.closed and self.parser.large is not None and not self._is_decoding:
+            self._is_decoding = True
+            self.transport.pause_reading()
+            self._loop.spawn(self._decode(self.parser.large))
+
+    async def _decode(self, response: ReceivedResponse) -> None:
+        try:
+            decoded = await self._work.run(len(response.content), response.decode)
+        except Exception as problem:  # noqa: BLE001 - whatever the node sent, the connection must end
+            self.close(response_failure(problem))
+            return
+        self._is_decoding = False
+        if not self.closed:
+            self.parser.accept_large(decoded)
+            self.transport.resume_reading()
+            self.transport.deliver(b"")
+
+    def _maybe_throttle(self, response: Any) -> None:
+        if getattr(response, "throttle_time_ms", 0) > _THROTTLE_MS:
+            response.throttle_time_ms = _THROTTLE_MS
+        super()._maybe_throttle(response)
 
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
         # Acquired here and not together with ApiVersions: otherwise paused nodes that resume would all receive a
@@ -127,6 +162,8 @@ class Client:
         self._setup_s = cluster.request_timeout_ms / 1000
         self._resolver = resolver
         self._rate_limiter = rate_limiter
+        self.work = WorkBudget(loop)
+        """Runs what this cluster's responses need of the CPU."""
         self._connections: dict[tuple[ObservationSource, Address], TypedFuture[_Connection]] = {}
         self._backoff: dict[Address, _Backoff] = {}
         self._closed = False
@@ -201,7 +238,9 @@ class Client:
             transport = await secure(self._loop, sock, address.host, self._options, deadline=deadline)
             await self._rate_limiter.acquire(self._loop)
             deadline = self._loop.now() + self._setup_s
-            connection = _Connection(self._loop, address, self._rate_limiter, self._options, setup_s=self._setup_s)
+            connection = _Connection(
+                self._loop, address, self._rate_limiter, self._options, setup_s=self._setup_s, work=self.work
+            )
             connection.connection_made(transport)
             await connection.initialize(timeout_at=deadline)
             await connection.init_future

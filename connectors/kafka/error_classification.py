@@ -56,11 +56,13 @@ _UNREACHABLE = {
     errno.EADDRNOTAVAIL,
     errno.EACCES,
     errno.EPERM,
-    # Local failures: no descriptor or memory for a socket.
-    errno.EMFILE,
-    errno.ENFILE,
+    # Local failures: no memory for a socket.
     errno.ENOBUFS,
     errno.ENOMEM,
+}
+_DESCRIPTORS = {
+    errno.EMFILE: "this process has no file descriptor left for a socket: raise its limit (ulimit -n, LimitNOFILE)",
+    errno.ENFILE: "this machine has no file descriptor left for a socket: raise its limit (fs.file-max)",
 }
 _TLS_RECORD_TYPES = range(0x14, 0x18)
 
@@ -88,6 +90,8 @@ def error_from_errno(number: int, where: str) -> ObservationError:
         return ObservationError(Reason.REFUSED, f"{where} refuses connections")
     if number == errno.ETIMEDOUT:
         return ObservationError(Reason.TIMED_OUT, f"{where}: no answer ({name})")
+    if number in _DESCRIPTORS:
+        return ObservationError(Reason.TOO_FEW_DESCRIPTORS, f"{where}: {_DESCRIPTORS[number]} ({name})")
     if number in _UNREACHABLE:
         return ObservationError(Reason.UNREACHABLE, f"{where} cannot be reached from this machine ({name})")
     return ObservationError(Reason.CLOSED, f"{where}: the connection ended ({name})")

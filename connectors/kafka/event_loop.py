@@ -12,6 +12,8 @@ from typing import Any, Generic, TypeVar
 from connectors.kafka.kafka_python import Future, NetworkSelector
 
 T = TypeVar("T")
+_WORKERS = 4
+"""Threads that decode large responses: they share one interpreter with the loop, so more would only slow it down."""
 
 
 class TypedFuture(Generic[T]):
@@ -55,6 +57,7 @@ class EventLoop:
         """
         self.net = NetworkSelector(slow_task_threshold_secs=0)
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="resolve")
+        self._workers = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="decode")
         self._stopped = Future()
         self.ending = False
         """True once `stop` or `close` was called: failures from then on are caused by the shutdown."""
@@ -123,6 +126,17 @@ class EventLoop:
         Raises:
             Exception: what the work raised.
         """
+        return await self._run_in(self._pool, work)
+
+    async def compute(self, work: Callable[[], T]) -> T:
+        """Runs work that needs the CPU in a worker thread and returns its result. Name lookups do not wait for it.
+
+        Raises:
+            Exception: what the work raised.
+        """
+        return await self._run_in(self._workers, work)
+
+    async def _run_in(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         done = Future()
 
         def run() -> None:
@@ -134,7 +148,7 @@ class EventLoop:
             else:
                 self.call_soon(lambda: done.success(result))
 
-        self._pool.submit(run)
+        pool.submit(run)
         value: T = await done
         return value
 
@@ -172,4 +186,5 @@ class EventLoop:
         """Cancels the running coroutines and closes the loop's sockets."""
         self.ending = True
         self.net.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._workers):
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -24,6 +24,8 @@ with warnings.catch_warnings():
     from kafka.protocol.api_message import ApiMessage
     from kafka.protocol.consumer import FetchRequest, FetchResponse
     from kafka.protocol.metadata import ApiVersionsRequest
+    from kafka.protocol.parser import KafkaProtocol
+    from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
 
     from connectors.kafka import schemas
 
@@ -70,9 +72,13 @@ __all__ = [
     "FetchSnapshotResponse",
     "Future",
     "KafkaConnection",
+    "KafkaProtocol",
     "KafkaSSLTransport",
     "KafkaTCPTransport",
     "NetworkSelector",
+    "SaslAuthenticateRequest",
+    "SaslBytesRequest",
+    "SaslHandshakeRequest",
     "kafka_errors",
     "limit_kafka_logging",
 ]

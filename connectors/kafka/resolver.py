@@ -6,12 +6,14 @@ NOTIMP, a name server that does not answer (after 10 s) and no name server at al
 (RESOLVER_FAILED), which does not show whether the name exists.
 """
 
+import errno
 import ipaddress
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from connectors.errors import ObservationError
+from connectors.kafka.error_classification import error_from_errno
 from connectors.kafka.event_loop import EventLoop, TypedFuture
 from rules.model.monitoring import Reason
 
@@ -40,6 +42,8 @@ def lookup_dns(host: str) -> tuple[str, ...]:
     except UnicodeError as problem:
         raise ObservationError(Reason.UNRESOLVABLE, f"{host!r} is not a valid host name") from problem
     except OSError as problem:
+        if problem.errno in (errno.EMFILE, errno.ENFILE):
+            raise error_from_errno(problem.errno, host) from problem
         raise ObservationError(Reason.RESOLVER_FAILED, f"{host}: {problem.strerror}") from problem
     return tuple(dict.fromkeys(str(address[0]) for *_, address in results))
 

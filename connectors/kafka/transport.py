@@ -8,7 +8,7 @@ Defects of kafka-python 3.0.12 that are fixed here:
 - Its TLS context does not support revocation lists and may prompt on the terminal for a password.
   `connectors.kafka.credentials` creates the context instead.
 - A response that cannot be decoded ends the reading task without an error. Here it ends the connection.
-- It reads 4 KiB at a time. Here it reads 256 KiB.
+- It reads 4 KiB at a time, and as long as more arrives. Here it reads 256 KiB, and then lets other connections read.
 """
 
 import errno
@@ -26,7 +26,7 @@ from rules.model.monitoring import Reason
 
 _READ_BYTES = 256 * 1024
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
-_MOST_SPECIFIC_FIRST = (Reason.REFUSED, Reason.CLOSED, Reason.TIMED_OUT, Reason.UNREACHABLE)
+_MOST_SPECIFIC_FIRST = (Reason.TOO_FEW_DESCRIPTORS, Reason.REFUSED, Reason.CLOSED, Reason.TIMED_OUT, Reason.UNREACHABLE)
 
 
 async def connect(loop: EventLoop, addresses: Sequence[str], port: int, *, deadline: float) -> socket.socket:
@@ -94,25 +94,24 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
             await self._net.wait_read(self._sock)
             received, problem = self._sock_recv()
             if received:
-                self._deliver(received)
+                self.deliver(received)
             if received and problem is not None:
                 # Let the coroutine that waits for these bytes run before it learns that the stream has ended.
                 await self._net.sleep(0)
             if problem is not None and not self._closed:
                 self.abort(error=problem)
 
-    def _deliver(self, received: bytes) -> None:
+    def deliver(self, received: bytes) -> None:
+        """Passes bytes to the connection, and ends it if they are not what Kafka sends."""
         try:
             self._protocol.data_received(received)
-        except kafka_errors.KafkaError as problem:
-            self.abort(error=problem)
         except Exception as problem:  # noqa: BLE001 - whatever the node sent, the connection must end, not only its reading task
-            broken = kafka_errors.KafkaProtocolError(f"{type(problem).__name__} while decoding")
-            self.abort(error=broken)
+            self.abort(error=response_failure(problem))
 
     def _sock_recv(self) -> tuple[bytes, BaseException | None]:
         received: list[bytes] = []
-        while True:
+        # The selector does not see bytes that TLS has decrypted already: they are read too.
+        while not received or getattr(self._sock, "pending", int)():
             try:
                 piece = self._sock.recv(_READ_BYTES)
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -124,6 +123,20 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
             if not piece:
                 return b"".join(received), kafka_errors.KafkaConnectionError("closed by the other side")
             received.append(piece)
+        return b"".join(received), None
+
+
+def response_failure(problem: BaseException) -> Exception:
+    """Returns the error of a response that cannot be used, without the bytes that the frames of its traceback hold."""
+    match problem:
+        case ObservationError():
+            return ObservationError(problem.reason, problem.detail)
+        case kafka_errors.KafkaError():
+            same: Exception = type(problem)(*problem.args)
+            return same
+        case _:
+            unknown: Exception = kafka_errors.KafkaProtocolError(f"{type(problem).__name__} while decoding")
+            return unknown
 
 
 class TlsTransport(PlainTransport, KafkaSSLTransport):  # type: ignore[misc]

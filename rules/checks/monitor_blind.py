@@ -58,6 +58,8 @@ ADVICE: dict[Reason, str] = {
     Reason.WRONG_CLUSTER: "Correct the configured addresses: another cluster answers at {where}",
     Reason.UNSUPPORTED: "Check which Kafka version runs at {where}: it does not support the request",
     Reason.UNDECODABLE: "Check that a controller listens at {where}; if one does, report this as a bug of kraftwatch",
+    Reason.INVALID_RESPONSE: "Find out what answers at {where}: it sends what no Kafka node sends, and is refused",
+    Reason.TOO_FEW_DESCRIPTORS: "Raise kraftwatch's limit of file descriptors (ulimit -n): no socket for {where}",
     Reason.METADATA_LOST: "Find out who restored or rebuilt {where}: committed metadata read before is missing",
     Reason.INTERRUPTED: "Check in kraftwatch's own log why its gatherer was restarted",
 }

@@ -31,6 +31,8 @@ _FIXES = {
     Reason.UNREACHABLE: "check that this machine has a route to that network",
     Reason.CLOSED: "read the node's log: it closes the connection, as a TLS listener does for a client without TLS",
     Reason.UNDECODABLE: "give the address of a controller's listener: this one does not speak the Kafka protocol",
+    Reason.INVALID_RESPONSE: "find out what answers there: it sends what no Kafka node sends, and is refused",
+    Reason.TOO_FEW_DESCRIPTORS: "raise the file descriptor limit of this process (ulimit -n; LimitNOFILE in systemd)",
     Reason.TLS_FAILED: "correct the TLS settings (security_protocol, ssl_cafile, ssl_certfile) or the bootstrap name",
     Reason.NOT_AUTHENTICATED: "correct the login: security_protocol, sasl_mechanism, the user, its password or token",
     Reason.NOT_READY: "wait until a leader is elected; until then only users in super.users get an answer",

@@ -164,7 +164,7 @@ def test_full_accept_backlog_is_reported_as_timed_out(loop: EventLoop) -> None:
         (closes_after_api_versions, {}, Reason.NOT_AUTHENTICATED, "SASL"),
         (sends_bytes(b"HTTP/1.1 400 Bad Request\r\n\r\n"), {}, Reason.UNDECODABLE, "does not speak the Kafka protocol"),
         (sends_bytes(bytes.fromhex("15030300020250")), {}, Reason.TLS_FAILED, "uses TLS"),
-        (sends_bytes(b"\0\0\0\x05\0\0\0\x01x"), {}, Reason.UNDECODABLE, "cannot be decoded"),
+        (sends_bytes(b"\0\0\0\x05\0\0\0\x01x"), {}, Reason.INVALID_RESPONSE, "ApiVersions: the response ends in the"),
         (rejects_login, PLAIN, Reason.NOT_AUTHENTICATED, "rejected the login"),
         (closes_connection, {"security_protocol": "SSL"}, Reason.TLS_FAILED, "plaintext"),
     ],

@@ -1,0 +1,112 @@
+"""How large a response may be, for each request: derived from what Kafka can send.
+
+The numbers, and where they come from:
+
+- Record batches: `KafkaRaftClient.MAX_BATCH_SIZE_BYTES` is 8 MiB, for the log and for snapshots
+  (`internal.metadata.max.batch.size.in.bytes`). Twice as much is accepted.
+- Fetch returns at most the requested bytes, or one batch if the first is larger (`LogSegment.read`). FetchSnapshot
+  never returns more than the requested bytes.
+- DescribeQuorum: 1,000 voters and 10,000 observers (brokers, and controllers without a vote) of 45 bytes each are
+  495 kB. `RaftUtil.singletonDescribeQuorumResponse` lists the voters as nodes, with their listeners: 2,000 nodes and
+  8,000 listeners of 128 bytes are 1 MB more.
+- DescribeCluster: 11,000 nodes with a host of up to 255 bytes and a rack. ApiVersions: Kafka 4.3 has fewer than 100
+  keys and 10 features. DescribeConfigs: only `node.id` of one node is requested. Login: names of mechanisms, and
+  tokens; a Kerberos token with many groups reaches 64 KiB.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connectors.kafka.kafka_python import (
+    ApiVersionsRequest,
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeQuorumRequest,
+    FetchRequest,
+    FetchSnapshotRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+)
+
+KIB: Final = 1024
+MAX_BATCH_BYTES: Final = 16 * KIB * KIB
+"""The largest record batch that is accepted: twice Kafka's own maximum."""
+_OVERHEAD_BYTES: Final = 64 * KIB
+"""Fields of Fetch and FetchSnapshot beside the records: topic, epochs, the leader's endpoint."""
+LOGIN_BYTES: Final = 256 * KIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseLimits:
+    """The limits of one API's responses."""
+
+    max_bytes: int
+    """Of the whole response, without its length. Fetch and FetchSnapshot: besides the records."""
+    elements: Mapping[str, int]
+    """The largest number of elements of each array in the whole response, by the array's path."""
+    built_in_thread_from: int | None = 32 * KIB
+    """From this size on the response is decoded in a worker thread; None: never, because it has few elements."""
+
+
+_ONE_PARTITION: Final = {"responses": 16, "topics": 16, "responses.partitions": 16, "topics.partitions": 16}
+"""One partition of one topic is requested."""
+
+_LIMITS: Final[Mapping[int, ResponseLimits]] = {
+    ApiVersionsRequest.API_KEY: ResponseLimits(
+        max_bytes=64 * KIB,
+        elements={"api_keys": 1_000, "supported_features": 1_000, "finalized_features": 1_000},
+    ),
+    SaslHandshakeRequest.API_KEY: ResponseLimits(max_bytes=LOGIN_BYTES, elements={"mechanisms": 100}),
+    SaslAuthenticateRequest.API_KEY: ResponseLimits(max_bytes=LOGIN_BYTES, elements={}),
+    DescribeQuorumRequest.API_KEY: ResponseLimits(
+        max_bytes=2 * KIB * KIB,
+        elements={
+            **_ONE_PARTITION,
+            "topics.partitions.current_voters": 1_000,
+            "topics.partitions.observers": 10_000,
+            "nodes": 2_000,
+            "nodes.listeners": 8_000,
+        },
+    ),
+    DescribeClusterRequest.API_KEY: ResponseLimits(max_bytes=4 * KIB * KIB, elements={"brokers": 11_000}),
+    DescribeConfigsRequest.API_KEY: ResponseLimits(
+        max_bytes=256 * KIB,
+        elements={"results": 16, "results.configs": 1_000, "results.configs.synonyms": 1_000},
+    ),
+    FetchRequest.API_KEY: ResponseLimits(
+        max_bytes=_OVERHEAD_BYTES,
+        elements={**_ONE_PARTITION, "responses.partitions.aborted_transactions": 16, "node_endpoints": 1_000},
+        built_in_thread_from=None,
+    ),
+    FetchSnapshotRequest.API_KEY: ResponseLimits(
+        max_bytes=_OVERHEAD_BYTES,
+        elements={**_ONE_PARTITION, "node_endpoints": 1_000},
+        built_in_thread_from=None,
+    ),
+}
+
+
+def limits_of(api_key: int) -> ResponseLimits:
+    """Returns the limits of an API that kraftwatch uses.
+
+    Raises:
+        KeyError: kraftwatch does not use this API.
+    """
+    return _LIMITS[api_key]
+
+
+def max_response_bytes(request: Any) -> int:
+    """Returns the largest accepted size of the response to this request, without its length prefix.
+
+    Raises:
+        KeyError: kraftwatch does not use this API.
+    """
+    limit = _LIMITS[request.API_KEY].max_bytes
+    match request.API_KEY:
+        case FetchRequest.API_KEY:
+            return limit + max(int(request.max_bytes), MAX_BATCH_BYTES)
+        case FetchSnapshotRequest.API_KEY:
+            return limit + int(request.max_bytes)
+        case _:
+            return limit

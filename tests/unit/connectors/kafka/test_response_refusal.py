@@ -1,0 +1,229 @@
+"""Responses that no Kafka node sends, over real sockets: each is refused before it is buffered or decoded."""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from connectors.cluster_connection import ClusterConnection
+from connectors.errors import ObservationError
+from connectors.kafka.client import Address, Client
+from connectors.kafka.event_loop import EventLoop
+from connectors.kafka.messages import SnapshotId, describe_quorum_request, fetch_request, fetch_snapshot_request
+from connectors.kafka.rate_limiter import RateLimiter
+from connectors.kafka.resolver import Resolver
+from connectors.kafka.response_limits import MAX_BATCH_BYTES
+from rules.model.monitoring import ObservationSource, Reason
+from tests.unit.connectors.kafka.fake_node import FakeNode, answer_api_versions, read_request, send
+
+FETCH, DESCRIBE_QUORUM, FETCH_SNAPSHOT = 1, 55, 59
+AMPLE_MS = 60_000
+METADATA = b"\x13__cluster_metadata"
+
+
+def uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*out, value))
+
+
+def array(count: int, content: bytes = b"") -> bytes:
+    return uvarint(count + 1) + content
+
+
+def replica(node: int = 1) -> bytes:
+    return struct.pack(">i16xqqq", node, 5, -1, -1) + b"\0"
+
+
+def quorum(*, voters: bytes = b"\x01", observers: bytes = b"\x01", nodes: bytes = b"\x01") -> bytes:
+    """The body of a DescribeQuorum v2 response."""
+    partition = struct.pack(">ih", 0, 0) + b"\0" + struct.pack(">iiq", 1, 7, 39) + voters + observers + b"\0"
+    return struct.pack(">h", 0) + b"\0" + array(1, METADATA + array(1, partition) + b"\0") + nodes + b"\0"
+
+
+def node(host: bytes, *, listeners: bytes | None = None) -> bytes:
+    listener = array(1, b"\x02C" + uvarint(len(host) + 1) + host + struct.pack(">H", 9093) + b"\0")
+    return struct.pack(">i", 1) + (listener if listeners is None else listeners) + b"\0"
+
+
+def answers(body: bytes) -> Callable[[Any], None]:
+    """Answers every request after ApiVersions with this body."""
+
+    def behaviour(peer: Any) -> None:
+        answer_api_versions(peer)
+        while True:
+            _, _, correlation = read_request(peer)
+            send(peer, correlation, body, flexible=True)
+
+    return behaviour
+
+
+def announces(size: int, *, sent: bytes = b"") -> Callable[[Any], None]:
+    """Answers a request after ApiVersions with a frame of which only the length and some bytes arrive."""
+
+    def behaviour(peer: Any) -> None:
+        answer_api_versions(peer)
+        read_request(peer)
+        peer.sendall(struct.pack(">i", size) + sent)
+        while peer.recv(4096):
+            pass
+
+    return behaviour
+
+
+REQUESTS: dict[int, Callable[[], Any]] = {
+    DESCRIBE_QUORUM: describe_quorum_request,
+    FETCH: lambda: fetch_request(
+        cluster_id="x", leader_epoch=0, offset=0, last_epoch=0, high_watermark=None, max_wait_ms=0, max_bytes=1
+    ),
+    FETCH_SNAPSHOT: lambda: fetch_snapshot_request(
+        cluster_id="x", leader_epoch=0, snapshot=SnapshotId(end_offset=9, epoch=2), position=0, max_bytes=65_536
+    ),
+}
+
+
+def client_of(loop: EventLoop, *, timeout_ms: int = AMPLE_MS) -> Client:
+    cluster = ClusterConnection(name="a", bootstrap=(("localhost", 1),), request_timeout_ms=timeout_ms)
+    resolver = Resolver(loop, resolve={}, hosts_file=None, dns=lambda _: ("127.0.0.1",))
+    return Client(loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
+
+
+def response(loop: EventLoop, behaviour: Callable[[Any], None], api: int = DESCRIBE_QUORUM) -> Any:
+    client = client_of(loop)
+    try:
+        with FakeNode(behaviour).up() as port:
+            address = Address("localhost", port)
+            return loop.run(lambda: client.send(address, REQUESTS[api](), source=ObservationSource.QUORUM))
+    finally:
+        client.close()
+
+
+def refusal(loop: EventLoop, behaviour: Callable[[Any], None], api: int = DESCRIBE_QUORUM) -> str:
+    with pytest.raises(ObservationError) as problem:
+        response(loop, behaviour, api)
+    assert problem.value.reason is Reason.INVALID_RESPONSE, problem.value
+    return problem.value.detail
+
+
+@pytest.mark.parametrize(
+    ("api", "size", "text"),
+    [
+        (DESCRIBE_QUORUM, 60_000_000, "DescribeQuorum: a response of 60000000 bytes"),
+        (DESCRIBE_QUORUM, 2**31 - 1, "DescribeQuorum: a response of 2147483647 bytes"),
+        (DESCRIBE_QUORUM, -1, "DescribeQuorum: a response of -1 bytes"),
+        (FETCH, MAX_BATCH_BYTES + 100_000, "Fetch: a response of "),
+        (FETCH_SNAPSHOT, 200_000, "FetchSnapshot: a response of 200000 bytes"),
+    ],
+)
+def test_announced_size_beyond_the_limit_of_the_request_is_refused_before_the_content_arrives(
+    loop: EventLoop, api: int, size: int, text: str
+) -> None:
+    detail = refusal(loop, announces(size), api)
+    assert detail.startswith(text), detail
+    assert "at most" in detail
+
+
+def test_response_that_was_not_requested_is_refused(loop: EventLoop) -> None:
+    def sends_endless_frames(peer: Any) -> None:
+        answer_api_versions(peer)
+        while True:
+            peer.sendall((struct.pack(">i", 100) + bytes(100)) * 1000)
+
+    detail = refusal(loop, sends_endless_frames)
+    assert detail == "the node sent a response that was not requested"
+
+
+def test_response_to_another_request_is_refused(loop: EventLoop) -> None:
+    def other_correlation_id(peer: Any) -> None:
+        answer_api_versions(peer)
+        _, _, correlation = read_request(peer)
+        send(peer, correlation + 1, quorum(), flexible=True)
+
+    assert "the correlation id is 3, requested was 2" in refusal(loop, other_correlation_id)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (quorum(nodes=array(10_000_000)), "nodes: 10000000 elements"),
+        (quorum(nodes=array(5, node(b"c1"))), "nodes: 5 elements in"),
+        (quorum(voters=array(1_001, replica() * 1_001)), "topics.partitions.current_voters: 1001 elements"),
+        (quorum(observers=array(10_001, replica() * 10_001)), "topics.partitions.observers: 10001 elements"),
+        (quorum(nodes=array(2_001, node(b"c") * 2_001)), "nodes: 2001 elements"),
+        (quorum(nodes=array(1, node(b"", listeners=array(8_001)))), "nodes.listeners: 8001 elements"),
+        (quorum(nodes=array(1, node(b"c" * 256))), "nodes.listeners.host: a string of 256 bytes"),
+        (quorum(nodes=array(1, node(b"\xff\xfe"))), "nodes.listeners.host: not UTF-8"),
+        (quorum(voters=b"\0"), "topics.partitions.current_voters: null"),
+        (quorum(nodes=b"\xff" * 6), "a length of more than five bytes"),
+        (quorum()[:-1] + uvarint(3_000_000), "tagged fields"),
+        (quorum() + bytes(2), "2 bytes longer than its fields"),
+        (quorum()[:-3], "ends in the middle of a field"),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else "",
+)
+def test_response_with_more_than_kafka_sends_is_refused_with_the_field(loop: EventLoop, body: bytes, text: str) -> None:
+    detail = refusal(loop, answers(body))
+    assert detail.startswith("DescribeQuorum: "), detail
+    assert text in detail
+
+
+def test_largest_response_that_kafka_can_send_is_decoded(loop: EventLoop) -> None:
+    body = quorum(
+        voters=array(1_000, replica() * 1_000),
+        observers=array(10_000, replica() * 10_000),
+        nodes=array(2_000, node(b"controller-1.kafka.svc.cluster.local") * 2_000),
+    )
+    decoded = response(loop, answers(body))
+    partition = decoded.topics[0].partitions[0]
+    assert (len(partition.current_voters), len(partition.observers), len(decoded.nodes)) == (1_000, 10_000, 2_000)
+
+
+def test_unknown_tagged_fields_of_a_newer_kafka_are_skipped(loop: EventLoop) -> None:
+    tagged = uvarint(1) + uvarint(40) + uvarint(3) + b"new"
+    body = quorum(voters=array(2, (replica()[:-1] + tagged) * 2))[:-1] + tagged
+    assert len(response(loop, answers(body)).topics[0].partitions[0].current_voters) == 2
+
+
+def test_api_versions_with_eight_million_entries_is_refused(loop: EventLoop) -> None:
+    def many_api_versions(peer: Any) -> None:
+        _, _, correlation = read_request(peer)
+        body = struct.pack(">h", 0) + array(8_000_000, bytes(7) * 8_000_000) + bytes(5)
+        send(peer, correlation, body, flexible=False)
+
+    assert refusal(loop, many_api_versions).startswith("ApiVersions: a response of ")
+
+
+def test_api_versions_of_an_older_node_that_rejects_the_version_is_accepted(loop: EventLoop) -> None:
+    """A node answers an unknown version of ApiVersions in version 0 with UNSUPPORTED_VERSION (KIP-511)."""
+
+    def older(peer: Any) -> None:
+        _, version, correlation = read_request(peer)
+        assert version == 4
+        send(peer, correlation, struct.pack(">hihhh", 35, 1, 18, 0, 3), flexible=False)
+        _, version, correlation = read_request(peer)
+        assert version == 3
+        apis = b"".join(struct.pack(">hhh", *api) + b"\0" for api in ((18, 0, 3), (55, 0, 2)))
+        send(peer, correlation, struct.pack(">h", 0) + array(2, apis) + struct.pack(">i", 0) + b"\0", flexible=False)
+        _, _, correlation = read_request(peer)
+        send(peer, correlation, quorum(), flexible=True)
+
+    assert response(loop, older).error_code == 0
+
+
+def test_fetch_snapshot_response_with_more_bytes_than_requested_is_refused(loop: EventLoop) -> None:
+    assert refusal(loop, answers(bytes(150_000)), FETCH_SNAPSHOT).startswith("FetchSnapshot: a response of 150")
+
+
+def test_header_of_a_response_with_many_tagged_fields_is_refused(loop: EventLoop) -> None:
+    def behaviour(peer: Any) -> None:
+        answer_api_versions(peer)
+        _, _, correlation = read_request(peer)
+        content = struct.pack(">i", correlation) + uvarint(400_000) + bytes(800_000)
+        peer.sendall(struct.pack(">i", len(content)) + content)
+        while peer.recv(4096):
+            pass
+
+    assert "tagged fields" in refusal(loop, behaviour)

@@ -13,11 +13,14 @@ from connectors.kafka.kafka_python import DescribeClusterRequest
 from connectors.kafka.messages import empty_fetch_request, parse_fetch
 from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
+from connectors.kafka.response_numbers import invalid, port
 from rules.model.monitoring import ObservationSource, Reason
 
 _RETRY_S = 0.5
 _BROKERS, _CONTROLLERS = 1, 2
 """EndpointType of DescribeCluster (KIP-919)."""
+_CLUSTER_ID = 255
+"""Kafka writes 22 characters; an administrator may choose others."""
 _MOST_SPECIFIC_FIRST = (
     Reason.WRONG_CLUSTER,
     Reason.DENIED,
@@ -64,13 +67,18 @@ def parse_describe_cluster(response: Any) -> ClusterDescription:
     """Parses a DescribeCluster response (KIP-919).
 
     Raises:
-        ObservationError: the response holds an error code.
+        ObservationError: the response holds an error code, no cluster id, or a port that Kafka cannot write.
     """
     if response.error_code:
         raise error_from_code(response.error_code, "DescribeCluster")
+    if not response.cluster_id:
+        raise invalid("DescribeCluster: cluster_id is missing")
+    if len(response.cluster_id) > _CLUSTER_ID:
+        raise invalid(f"DescribeCluster: cluster_id has {len(response.cluster_id)} characters")
     nodes = response.brokers if getattr(response, "endpoint_type", _BROKERS) == _CONTROLLERS else ()
     return ClusterDescription(
-        cluster_id=str(response.cluster_id), controllers=tuple(Address(node.host, node.port) for node in nodes)
+        cluster_id=str(response.cluster_id),
+        controllers=tuple(Address(node.host, port(node.port, "DescribeCluster: port")) for node in nodes),
     )
 
 

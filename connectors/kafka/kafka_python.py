@@ -17,7 +17,9 @@ with warnings.catch_warnings():
     from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
     from kafka.protocol.admin import (
         DescribeClusterRequest,
+        DescribeClusterResponse,
         DescribeConfigsRequest,
+        DescribeConfigsResponse,
         DescribeQuorumRequest,
         DescribeQuorumResponse,
     )
@@ -63,7 +65,9 @@ __all__ = [
     "AbstractTokenProvider",
     "ApiVersionsRequest",
     "DescribeClusterRequest",
+    "DescribeClusterResponse",
     "DescribeConfigsRequest",
+    "DescribeConfigsResponse",
     "DescribeQuorumRequest",
     "DescribeQuorumResponse",
     "FetchRequest",

@@ -6,6 +6,7 @@ observer. It lists any other replica id as an observer at once.
 
 import base64
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -19,8 +20,19 @@ from connectors.kafka.kafka_python import (
     FetchRequest,
     FetchSnapshotRequest,
 )
+from connectors.kafka.response_numbers import (
+    epoch,
+    invalid,
+    known_epoch,
+    known_node_id,
+    known_offset,
+    millis,
+    node_id,
+    offset,
+    port,
+)
 from connectors.observation_event import NodeEndpoints, QuorumPolled
-from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.monitoring import Reason
 from rules.model.poll import Replica
 
@@ -28,7 +40,8 @@ TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
 _ANONYMOUS = -1
 _BROKER_RESOURCE = 4
-_EXPECTED = re.compile(r"expected (\d+)")
+_EXPECTED = re.compile(r"expected ([0-9]{1,10})(?![0-9])")
+_MAX_NODE_ID = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +130,8 @@ def parse_fetch(response: Any) -> FetchResult:
     """Parses a Fetch response.
 
     Raises:
-        ObservationError: a top-level error, or a partition error other than 6, 74 and 75, which report the leader.
+        ObservationError: a top-level error, a partition error other than 6, 74 and 75, which report the leader, or a
+            number that Kafka cannot write.
     """
     if response.error_code:
         raise error_from_code(response.error_code, "Fetch")
@@ -136,16 +150,16 @@ def parse_fetch(response: Any) -> FetchResult:
     if partition.error_code not in (0, 6, 74, 75):
         raise error_from_code(partition.error_code, "Fetch")
     current = partition.current_leader
-    leader_id = None if current is None else _non_negative(current.leader_id)
+    leader_id = None if current is None else node_id(current.leader_id, "Fetch: leader_id")
     return FetchResult(
         error=partition.error_code,
         leader_id=leader_id,
-        leader_epoch=None if current is None else _non_negative(current.leader_epoch),
+        leader_epoch=None if current is None else epoch(current.leader_epoch, "Fetch: leader_epoch"),
         leader=_address_of(leader_id, response.node_endpoints),
-        high_watermark=_non_negative(partition.high_watermark),
-        start_offset=None if partition.error_code else _non_negative(partition.log_start_offset),
-        diverging=_snapshot_id(partition.diverging_epoch),
-        snapshot=_snapshot_id(partition.snapshot_id),
+        high_watermark=offset(partition.high_watermark, "Fetch: high_watermark"),
+        start_offset=None if partition.error_code else offset(partition.log_start_offset, "Fetch: log_start_offset"),
+        diverging=_snapshot_id(partition.diverging_epoch, "Fetch: diverging_epoch"),
+        snapshot=_snapshot_id(partition.snapshot_id, "Fetch: snapshot_id"),
         records=bytes(partition.records or b""),
     )
 
@@ -170,15 +184,19 @@ def parse_fetch_snapshot(response: Any) -> FetchSnapshotResult:
     """Parses a FetchSnapshot response.
 
     Raises:
-        ObservationError: a top-level error.
+        ObservationError: a top-level error, a response without the partition, or a number that Kafka cannot write.
     """
     if response.error_code:
         raise error_from_code(response.error_code, "FetchSnapshot")
+    if not response.topics or not response.topics[0].partitions:
+        raise invalid("FetchSnapshot: the response does not contain the partition")
     partition = response.topics[0].partitions[0]
+    if partition.error_code:
+        return FetchSnapshotResult(error=partition.error_code)
     return FetchSnapshotResult(
-        error=partition.error_code,
-        size=partition.size,
-        position=partition.position,
+        error=0,
+        size=known_offset(partition.size, "FetchSnapshot: size"),
+        position=known_offset(partition.position, "FetchSnapshot: position"),
         records=bytes(partition.unaligned_records or b""),
     )
 
@@ -193,7 +211,8 @@ def parse_describe_quorum(response: Any, *, cluster_id: str | None, address: Add
     """Parses a DescribeQuorum response.
 
     Raises:
-        ObservationError: the node is not the leader (NO_LEADER), or the response holds another error.
+        ObservationError: the node is not the leader (NO_LEADER), the response holds another error, or a number or
+            voter that Kafka cannot write.
     """
     if response.error_code:
         raise error_from_code(response.error_code, "DescribeQuorum")
@@ -202,15 +221,20 @@ def parse_describe_quorum(response: Any, *, cluster_id: str | None, address: Add
     partition = response.topics[0].partitions[0]
     if partition.error_code:
         raise error_from_code(partition.error_code, "DescribeQuorum")
-    if partition.leader_id < 0:
+    leader = node_id(partition.leader_id, "DescribeQuorum: leader_id")
+    if leader is None:
         raise ObservationError(Reason.NO_LEADER, "DescribeQuorum: the node knows no leader")
+    voters = tuple(map(_replica, partition.current_voters))
+    ids = Counter(voter.key.id for voter in voters)
+    if len(ids) < len(voters):
+        raise invalid(f"DescribeQuorum: current_voters lists node {ids.most_common(1)[0][0]} twice")
     return QuorumPolled(
         cluster_id=cluster_id,
         endpoint=str(address),
-        leader_id=NodeId(partition.leader_id),
-        leader_epoch=Epoch(partition.leader_epoch),
-        high_watermark=_offset(partition.high_watermark),
-        voters=tuple(map(_replica, partition.current_voters)),
+        leader_id=leader,
+        leader_epoch=known_epoch(partition.leader_epoch, "DescribeQuorum: leader_epoch"),
+        high_watermark=offset(partition.high_watermark, "DescribeQuorum: high_watermark"),
+        voters=voters,
         observers=tuple(map(_replica, partition.observers)),
         nodes=tuple(map(_node, response.nodes or ())),
     )
@@ -232,49 +256,42 @@ def parse_node_id(response: Any, *, requested: int) -> NodeId | None:
     if result.error_code == 0:
         return NodeId(requested)
     match = _EXPECTED.search(result.error_message or "")
-    return NodeId(int(match.group(1))) if match else None
+    node = int(match.group(1)) if match else _MAX_NODE_ID + 1
+    return NodeId(node) if node <= _MAX_NODE_ID else None
 
 
-def _non_negative(number: int) -> int | None:
-    return None if number < 0 else number
-
-
-def _snapshot_id(value: Any) -> SnapshotId | None:
-    if value is None or value.end_offset < 0 or value.epoch < 0:
+def _snapshot_id(value: Any, field: str) -> SnapshotId | None:
+    if value is None:
         return None
-    return SnapshotId(end_offset=value.end_offset, epoch=value.epoch)
+    end_offset, end_epoch = offset(value.end_offset, f"{field}.end_offset"), epoch(value.epoch, f"{field}.epoch")
+    if end_offset is None or end_epoch is None:
+        return None
+    return SnapshotId(end_offset=end_offset, epoch=end_epoch)
 
 
 def _address_of(node: int | None, endpoints: Any) -> Address | None:
-    addresses = (
-        Address(one.host, one.port) for one in endpoints or () if one.node_id == node and one.host and one.port > 0
-    )
-    return next(addresses, None)
+    listed = (Address(one.host, port(one.port, "Fetch: port")) for one in endpoints or () if one.node_id == node)
+    return next((address for address in listed if address.host and address.port), None)
 
 
 def _replica(row: Any) -> Replica:
     return Replica(
-        key=ReplicaKey(id=NodeId(row.replica_id), directory_id=_directory(row.replica_directory_id)),
-        log_end_offset=_offset(row.log_end_offset),
-        last_fetch_ms=_millis(row.last_fetch_timestamp),
-        last_caught_up_ms=_millis(row.last_caught_up_timestamp),
+        key=ReplicaKey(
+            id=known_node_id(row.replica_id, "DescribeQuorum: replica_id"),
+            directory_id=_directory(row.replica_directory_id),
+        ),
+        log_end_offset=offset(row.log_end_offset, "DescribeQuorum: log_end_offset"),
+        last_fetch_ms=millis(row.last_fetch_timestamp, "DescribeQuorum: last_fetch_timestamp"),
+        last_caught_up_ms=millis(row.last_caught_up_timestamp, "DescribeQuorum: last_caught_up_timestamp"),
     )
 
 
 def _node(row: Any) -> NodeEndpoints:
     endpoints = (Endpoint(listener=one.name, host=one.host, port=one.port) for one in row.listeners)
-    return NodeEndpoints(id=NodeId(row.node_id), endpoints=tuple(endpoints))
+    return NodeEndpoints(id=known_node_id(row.node_id, "DescribeQuorum: node_id"), endpoints=tuple(endpoints))
 
 
 def _directory(value: UUID | None) -> DirectoryId | None:
     if value is None or value.int == 0:
         return None
     return DirectoryId(base64.urlsafe_b64encode(value.bytes).decode("ascii").rstrip("="))
-
-
-def _offset(number: int) -> Offset | None:
-    return None if number < 0 else Offset(number)
-
-
-def _millis(number: int | None) -> Millis | None:
-    return None if number is None or number < 0 else Millis(number)

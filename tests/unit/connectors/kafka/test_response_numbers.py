@@ -1,0 +1,120 @@
+"""Numbers that Kafka cannot write: the response is refused with the field's name and value."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from connectors.errors import ObservationError
+from connectors.kafka.client import Address
+from connectors.kafka.cluster_id_lookup import parse_describe_cluster
+from connectors.kafka.kafka_python import (
+    DescribeClusterResponse,
+    DescribeConfigsResponse,
+    DescribeQuorumResponse,
+    FetchResponse,
+    FetchSnapshotResponse,
+)
+from connectors.kafka.messages import parse_describe_quorum, parse_fetch, parse_fetch_snapshot, parse_node_id
+from rules.model.monitoring import Reason
+
+QUORUM = DescribeQuorumResponse.TopicData.PartitionData
+FETCH = FetchResponse.FetchableTopicResponse.PartitionData
+PIECE = FetchSnapshotResponse.TopicSnapshot.PartitionSnapshot
+YEAR_10000_MS = 253_402_300_800_000
+
+
+def poll(*, ids: tuple[int, ...] = (1, 2), replica: dict[str, int] | None = None, **partition: int) -> None:
+    fields = {"log_end_offset": 5, "last_fetch_timestamp": 1, "last_caught_up_timestamp": 1, **(replica or {})}
+    replicas = [
+        QUORUM.ReplicaState(**{"replica_id": node, "replica_directory_id": UUID(int=7), **fields}) for node in ids
+    ]
+    numbers = {"leader_id": 1, "leader_epoch": 3, "high_watermark": 5, **partition}
+    content = QUORUM(partition_index=0, error_code=0, current_voters=replicas, observers=[], **numbers)
+    answer = DescribeQuorumResponse(
+        error_code=0, topics=[DescribeQuorumResponse.TopicData(topic_name="x", partitions=[content])], nodes=[]
+    )
+    parse_describe_quorum(answer, cluster_id=None, address=Address("c1", 1))
+
+
+def fetch(*, leader_id: int = 1, leader_epoch: int = 3, port: int = 9093, **partition: Any) -> None:
+    numbers = {"high_watermark": 5, "log_start_offset": 0, **partition}
+    leader = FETCH.LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+    content = FETCH(partition_index=0, error_code=0, current_leader=leader, records=b"", **numbers)
+    nodes = [FetchResponse.NodeEndpoint(node_id=1, host="c1", port=port)]
+    topic = FetchResponse.FetchableTopicResponse(topic_id=UUID(int=1), partitions=[content])
+    parse_fetch(FetchResponse(throttle_time_ms=0, error_code=0, responses=[topic], node_endpoints=nodes))
+
+
+def piece(**numbers: int) -> None:
+    content = PIECE(index=0, error_code=0, **{"size": 10, "position": 0, **numbers}, unaligned_records=b"")
+    topic = FetchSnapshotResponse.TopicSnapshot(name="x", partitions=[content])
+    parse_fetch_snapshot(FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=[topic]))
+
+
+def cluster(*, port: int = 9093, cluster_id: str | None = "x") -> None:
+    node = DescribeClusterResponse.DescribeClusterBroker(broker_id=1, host="c1", port=port)
+    parse_describe_cluster(
+        DescribeClusterResponse(error_code=0, endpoint_type=2, cluster_id=cluster_id, brokers=[node])
+    )
+
+
+@pytest.mark.parametrize(
+    ("parse", "text"),
+    [
+        (lambda: poll(high_watermark=2**63 - 1), "DescribeQuorum: high_watermark is 9223372036854775807"),
+        (lambda: poll(high_watermark=-2), "DescribeQuorum: high_watermark is -2"),
+        (lambda: poll(leader_epoch=-1), "DescribeQuorum: leader_epoch is -1"),
+        (lambda: poll(replica={"log_end_offset": 2**62 + 1}), "DescribeQuorum: log_end_offset is 4611686018427387905"),
+        (lambda: poll(replica={"last_fetch_timestamp": YEAR_10000_MS}), "DescribeQuorum: last_fetch_timestamp is 2534"),
+        (lambda: poll(replica={"last_caught_up_timestamp": -5}), "DescribeQuorum: last_caught_up_timestamp is -5"),
+        (lambda: poll(ids=(1, -7)), "DescribeQuorum: replica_id is -7"),
+        (lambda: poll(ids=(1, 2, 1)), "DescribeQuorum: current_voters lists node 1 twice"),
+        (lambda: fetch(high_watermark=2**63 - 1), "Fetch: high_watermark is 9223372036854775807"),
+        (lambda: fetch(log_start_offset=2**62 + 1), "Fetch: log_start_offset is 4611686018427387905"),
+        (lambda: fetch(leader_id=-2), "Fetch: leader_id is -2"),
+        (lambda: fetch(leader_epoch=-9), "Fetch: leader_epoch is -9"),
+        (lambda: fetch(port=65_536), "Fetch: port is 65536"),
+        (
+            lambda: fetch(snapshot_id=FETCH.SnapshotId(end_offset=2**62 + 1, epoch=1)),
+            "Fetch: snapshot_id.end_offset is 4611686018427387905",
+        ),
+        (
+            lambda: fetch(diverging_epoch=FETCH.EpochEndOffset(end_offset=5, epoch=-3)),
+            "Fetch: diverging_epoch.epoch is -3",
+        ),
+        (lambda: piece(size=-1), "FetchSnapshot: size is -1"),
+        (lambda: piece(position=-1), "FetchSnapshot: position is -1"),
+        (lambda: cluster(port=70_000), "DescribeCluster: port is 70000"),
+        (lambda: cluster(cluster_id=None), "DescribeCluster: cluster_id is missing"),
+        (lambda: cluster(cluster_id="x" * 256), "DescribeCluster: cluster_id has 256 characters"),
+    ],
+)
+def test_number_that_kafka_cannot_write_is_refused_with_its_field(parse: Callable[[], None], text: str) -> None:
+    with pytest.raises(ObservationError) as problem:
+        parse()
+    assert problem.value.reason is Reason.INVALID_RESPONSE
+    assert problem.value.detail.startswith(text), problem.value.detail
+
+
+def test_largest_numbers_of_kafka_are_accepted() -> None:
+    poll(high_watermark=2**62, replica={"last_fetch_timestamp": YEAR_10000_MS - 1, "log_end_offset": -1})
+    fetch(port=65_535, leader_id=2**31 - 1, leader_epoch=2**31 - 1)
+    fetch(leader_id=-1, leader_epoch=-1, high_watermark=-1, log_start_offset=-1)
+
+
+@pytest.mark.parametrize("topics", [[], [FetchSnapshotResponse.TopicSnapshot(name="x", partitions=[])]], ids=len)
+def test_fetch_snapshot_response_without_the_partition_is_refused(topics: list[Any]) -> None:
+    with pytest.raises(ObservationError) as problem:
+        parse_fetch_snapshot(FetchSnapshotResponse(throttle_time_ms=0, error_code=0, topics=topics))
+    assert problem.value.reason is Reason.INVALID_RESPONSE
+    assert problem.value.detail == "FetchSnapshot: the response does not contain the partition"
+
+
+@pytest.mark.parametrize("digits", ["2147483648", "9" * 10_000])
+def test_node_id_beyond_32_bits_in_an_error_message_is_ignored(digits: str) -> None:
+    result = DescribeConfigsResponse.DescribeConfigsResult(
+        error_code=42, error_message=f"Unexpected broker id, expected {digits}"
+    )
+    assert parse_node_id(DescribeConfigsResponse(results=[result]), requested=1) is None

@@ -1,6 +1,6 @@
 """Finds the rules in `rules/checks` and evaluates all of them on one quorum.
 
-A rule that raises an exception becomes a finding of `monitor-blind` about that rule; the other rules are evaluated.
+A rule that raises an exception is unknown, and becomes a finding of `monitor-blind` about it; the others are evaluated.
 A rule is inhibited while a rule in its `Rule.inhibited_by` has a finding: its result is then unknown, so that an alert
 that already fires does not resolve because its root cause fires too.
 """
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rules import checks
+from rules.exception_site import exception_site
 from rules.finding import Evaluation, Finding, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult
 from rules.model.quorum import Quorum
 from rules.observability import evaluate_rule
@@ -67,23 +68,29 @@ def evaluate(quorum: Quorum, thresholds: Mapping[str, Thresholds], rules: Sequen
         rules: the rules to evaluate; None for all.
     """
     selected = tuple(RULES.values()) if rules is None else tuple(rules)
-    results = {rule.id: _guarded(rule, quorum, thresholds[rule.id]) for rule in selected}
+    failed: dict[str, str] = {}
+    results = {rule.id: _contained(rule, quorum, thresholds[rule.id], failed) for rule in selected}
     active = {result.rule for of_rule in results.values() for result in of_rule if isinstance(result, Finding)}
     kept = [result for rule in selected for result in _inhibited(rule, results[rule.id], active)]
     return Evaluation(
-        findings=tuple(
-            replace(each, remedy=with_legend(quorum, each.remedy)) for each in kept if isinstance(each, Finding)
-        ),
+        findings=tuple(each for each in kept if isinstance(each, Finding)),
         unknown=tuple(each for each in kept if isinstance(each, UnknownResult)),
         not_applicable=tuple(each for each in kept if isinstance(each, NotApplicable)),
+        failed=failed,
     )
 
 
-def _guarded(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[RuleResult, ...]:
+def _contained(rule: Rule, quorum: Quorum, thresholds: Thresholds, failed: dict[str, str]) -> tuple[RuleResult, ...]:
+    """Returns the results of one rule; if it raises, adds it to `failed` and returns that it is unknown."""
     try:
-        return tuple(evaluate_rule(rule, quorum, thresholds))
+        return tuple(
+            replace(each, remedy=with_legend(quorum, each.remedy)) if isinstance(each, Finding) else each
+            for each in evaluate_rule(rule, quorum, thresholds)
+        )
+    except MemoryError:
+        raise
     except Exception as problem:  # noqa: BLE001 - a rule that fails must not stop the other rules
-        error = f"{type(problem).__name__}: {problem}"
+        failed[rule.id] = error = exception_site(problem)
         return (
             Finding(
                 rule=BLIND,

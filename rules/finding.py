@@ -87,6 +87,8 @@ class Evaluation:
     findings: tuple[Finding, ...] = ()
     unknown: tuple[UnknownResult, ...] = ()
     not_applicable: tuple[NotApplicable, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """The rules that raised an exception, with its type and where it was raised. Each is unknown as well."""
 
     def knows(self, rule: str, subject: str) -> bool:
         """Returns whether the absence of a finding of this rule about this subject means that it is healthy."""

@@ -7,9 +7,19 @@ What it means
     - Critical: a secret was recorded where none is allowed, or data is invalid on which every alert depends.
     - Warning: rows do not decode, or fewer alerts depend on the contract.
 
-    `every-record-decodes` is checked on every row: it breaks if a Kafka newer than this kraftwatch writes a record that
-    kraftwatch does not know, or if bytes are damaged. An audit checks the other contracts on samples, every few
-    minutes. Each broken contract is one alert. It fires for half an hour after the contract was last found broken,
+    Five contracts are checked on every row; an audit checks the others on samples, every few minutes:
+
+    - `every-record-decodes` breaks if a Kafka newer than this kraftwatch writes a record that kraftwatch does not know,
+      or if bytes are damaged.
+    - `every-row-can-be-applied`: kraftwatch failed on a row. It skips the row, keeps the state of before it, and
+      continues; the state lacks what the row reports.
+    - `every-rule-can-be-evaluated`: rules failed. What they would report is unknown; the other rules are evaluated.
+    - `every-status-can-be-rendered`: alerts are sent; the page and /metrics show an older status.
+    - `every-state-can-be-read`: the cluster's state in the checkpoint was damaged. It is copied into the quarantine,
+      and the cluster started with a new state. Alerts that can still be read keep firing; the voters and registrations
+      are unknown until the log reports them again.
+
+    Each broken contract is one alert. It fires for half an hour after the contract was last found broken,
     because no later row corrects an earlier one.
 
 Evidence
@@ -21,8 +31,12 @@ What to do
        it also writes a report.
     2. For rows that do not decode, run `kraftwatch quarantine list` and `show`: they print the reason. If the Kafka is
        newer, upgrade kraftwatch; `kraftwatch quarantine replay` then shows which rows decode.
-    3. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
-    4. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
+    3. For a row, a rule or a status on which kraftwatch failed, report the place that the example names as a bug; the
+       row is in the quarantine.
+    4. For a state that cannot be read, stop the job and start it with a new --checkpoint: it reads the log again from
+       the newest snapshot. Check the disk of the monitor's host.
+    5. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
+    6. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
 
 What not to do
     Do not remove the checkpoint before the audit has run: it holds the rows that show the cause. Do not restart
@@ -49,6 +63,9 @@ STANDS = Threshold(
 )
 _DECODES = "every-record-decodes"
 _SECRETS = "secrets-are-blanked"
+_READS = "every-state-can-be-read"
+_FAILURES = ("every-row-can-be-applied", "every-rule-can-be-evaluated", "every-status-can-be-rendered")
+"""The contracts that break where kraftwatch itself failed."""
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -83,11 +100,23 @@ def _finding(quorum: Quorum, violation: ContractViolation) -> Finding:
 def _consequence(violation: ContractViolation) -> str:
     if violation.contract == _SECRETS:
         return "A secret may be readable in the checkpoint."
+    if violation.contract == _READS:
+        return "The cluster started with a new state."
     return "Alerts may be wrong or missing."
 
 
 def _remedy(violation: ContractViolation) -> tuple[str, ...]:
     audit = "# Check all stored data against every contract: kraftwatch audit, with the job's --checkpoint"
+    if violation.contract in _FAILURES:
+        return (
+            "# Report the place that the example names as a bug of kraftwatch: other rows and rules are not affected",
+            "# List the rows that were skipped: kraftwatch quarantine list, with the job's --checkpoint",
+        )
+    if violation.contract == _READS:
+        return (
+            "# Restart the job with a new --checkpoint: it reads the log again from the newest snapshot",
+            "# Check the disk of the monitor's host; keep the old checkpoint, whose quarantine holds the damaged state",
+        )
     if violation.contract != _DECODES:
         return (audit, "# Keep the checkpoint until the audit has run, and report its result as a bug of kraftwatch")
     return (

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from connectors.decode_observation import decode_observation
 from connectors.errors import JournalError
+from connectors.event import Event
 from connectors.observation import Observation
 from rules.evaluate import thresholds_for
 from rules.model.identifiers import Millis
@@ -19,6 +20,7 @@ from streaming.data_quality.contract_table import Table
 from streaming.data_quality.event_contracts import EventTable
 from streaming.data_quality.observation_contracts import ObservationTable
 from streaming.data_quality.state_contracts import StateTable
+from streaming.replay.failure_reason import failure_reason
 from streaming.replay.machine import Machine
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_json import status_json
@@ -72,7 +74,7 @@ class Audit:
             if replay:
                 machine = self._machine(row.cluster)
                 if row.sequence >= 0:
-                    machine.apply(events, sequence=row.sequence, observed_at_ms=Millis(row.observed_at_ms))
+                    self._apply(machine, row, events)
                 if count % self._state_every == 0:
                     self._state(machine)
             if max(len(self._observations.table), len(self._events.table)) >= self._table_rows:
@@ -117,5 +119,23 @@ class Audit:
             self._machines[cluster] = Machine(cluster, None, (), Vantage.INSIDE)
         return self._machines[cluster]
 
+    def _apply(self, machine: Machine, row: Observation, events: Iterable[Event]) -> None:
+        at_ms = Millis(row.observed_at_ms)
+        try:
+            machine.apply(events, sequence=row.sequence, observed_at_ms=at_ms)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a row that cannot be applied is what the audit is to find
+            reason = failure_reason(error)
+            machine.skip(sequence=row.sequence, observed_at_ms=at_ms, reason=reason)
+            self.states.add_not_applied(row.cluster, row.sequence, reason)
+
     def _state(self, machine: Machine) -> None:
-        self.states.add(status_json(job_cluster_status(machine.quorum(), self._thresholds)), machine.sequence)
+        try:
+            status = status_json(job_cluster_status(machine.quorum(), self._thresholds))
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a state that cannot be rendered is what the audit is to find
+            self.states.add_not_rendered(machine.cluster, machine.sequence, failure_reason(error))
+        else:
+            self.states.add(status, machine.sequence)

@@ -40,8 +40,15 @@ _ADVICE = (
         "compressed",
         "KRaft never compresses its log: another program wrote it. Check which programs write to the controllers.",
     ),
+    (
+        "could not be",
+        "it decodes, and kraftwatch failed on it: the cluster's state is what it was before the row. Report it as a "
+        "bug of kraftwatch, with this line.",
+    ),
     ("is no event", "another version of kraftwatch recorded this observation, or the journal was changed by hand."),
 )
+NOT_APPLIED = ("could not be applied", "could not be evaluated")
+"""How the reason of a row begins that decodes: decoding it again does not show whether it can be applied now."""
 _ELSE = "it does not have Kafka's format: check the controller's own copy with `kraftwatch decode`."
 
 
@@ -143,6 +150,8 @@ def _retry(one: QuarantinedItem, row: Observation) -> RetryResult:
     still = [each for each in events if isinstance(each, Undecodable) and each.offset == one.offset]
     if still:
         return RetryResult(item=one, status=RetryStatus.NOT_YET, reason=still[0].reason, row=row)
+    if one.reason.startswith(NOT_APPLIED):
+        return RetryResult(item=one, status=RetryStatus.NOT_YET, reason=one.reason, row=row)
     decoded = next((each.type for each in events if one.offset in (None, _offset(each))), "nothing that a rule needs")
     return RetryResult(item=one, status=RetryStatus.DECODES, reason=decoded, row=row)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from rules.evaluate import RULES
+from rules.evaluate import BLIND, RULES
 from rules.finding import Severity
 from rules.model.voter_set import majority
 from streaming.data_quality.contract import EARLIEST_MS, LATEST_MS, Absent, Between, Contract, Equal, NotBelow, Suite
@@ -87,6 +87,30 @@ CONTRACTS: tuple[Contract, ...] = (
         severity=Severity.WARNING,
         check=Absent(column="odd_findings"),
     ),
+    _contract(
+        name="every-row-can-be-applied",
+        promise="every row can be applied to the state, and the state evaluated after it",
+        why="A row that cannot is skipped: the state lacks what it reports.",
+        source="streaming.replay.contained_replay",
+        severity=Severity.CRITICAL,
+        check=Absent(column="not_applied"),
+    ),
+    _contract(
+        name="every-rule-can-be-evaluated",
+        promise="every rule can be evaluated on every state",
+        why="A rule that fails is unknown: what it would report is not reported.",
+        source="rules.evaluate",
+        severity=Severity.WARNING,
+        check=Absent(column="failed_rules"),
+    ),
+    _contract(
+        name="every-status-can-be-rendered",
+        promise="every status and alert can be rendered",
+        why="Otherwise the page and /metrics show an older status.",
+        source="streaming.status.build_status",
+        severity=Severity.WARNING,
+        check=Absent(column="not_rendered"),
+    ),
 )
 
 
@@ -99,7 +123,10 @@ class StateTable:
                 *("sequence", "now_ms", "previous_now_ms", "newest_look_ms", "leader_epoch", "votes_needed"),
                 "majority",
             ),
-            texts=("cluster", "voters_twice", "odd_ids", "outside_replicas", "odd_findings"),
+            texts=(
+                *("cluster", "voters_twice", "odd_ids", "outside_replicas", "odd_findings"),
+                *("not_applied", "failed_rules", "not_rendered"),
+            ),
         )
         self._before_ms: dict[str, int] = {}
 
@@ -121,9 +148,18 @@ class StateTable:
                 "odd_ids": _odd_ids([*voters, *status["current_voters"], *status["current_observers"]]),
                 "outside_replicas": _outside_replicas(status["recovering"]),
                 "odd_findings": _odd_findings(status["findings"]),
+                "failed_rules": _failed_rules(status["findings"]),
             }
         )
         self._before_ms[status["cluster"]] = status["now_ms"]
+
+    def add_not_applied(self, cluster: str, sequence: int, reason: str) -> None:
+        """Adds a row of the journal that cannot be applied."""
+        self.table.add({"sequence": sequence, "cluster": cluster, "not_applied": reason})
+
+    def add_not_rendered(self, cluster: str, sequence: int, reason: str) -> None:
+        """Adds a state that cannot be rendered."""
+        self.table.add({"sequence": sequence, "cluster": cluster, "not_rendered": reason})
 
 
 def _present(*values: int | None) -> list[int]:
@@ -150,3 +186,8 @@ def _outside_replicas(recovering: Iterable[Mapping[str, Any]]) -> str | None:
 def _odd_findings(findings: Iterable[Mapping[str, Any]]) -> str | None:
     odd = [one["rule"] for one in findings if one["rule"] not in RULES or one["severity"] not in _SEVERITIES]
     return ", ".join(odd) or None
+
+
+def _failed_rules(findings: Iterable[Mapping[str, Any]]) -> str | None:
+    failed = [one["subject"] for one in findings if one["rule"] == BLIND and one["subject"].startswith("rule ")]
+    return ", ".join(failed) or None

@@ -2,12 +2,17 @@
 
 Idempotent by the alert's own key, never by batch id: a new checkpoint starts again at batch 0. A batch that was
 delivered before still runs its plan, because Spark fails a batch whose stateful plan did not run.
+
+A row of one cluster that cannot be used is logged and skipped. Only an error of the ledger or the disk ends the batch:
+it concerns all clusters.
 """
 
+import logging
 import threading
 import time
+import urllib.parse
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,10 +24,15 @@ from rules.alert import Alert
 from rules.model.identifiers import Millis
 from streaming.metrics.batch_stats import DeliveredBatch
 from streaming.pipeline.output_rows import ALERT, OutputKind
+from streaming.replay.failure_reason import failure_reason
 from streaming.status.cluster_status import ClusterStatus
 from streaming.status.status_json import from_json
 from streaming.status.status_store import StatusStore
 
+log = logging.getLogger(__name__)
+
+NAME_MAX = 200
+"""Characters of a quarantine file's name: 255 is the limit of a file system."""
 RequestPoll = Callable[[str, Millis], None]
 """Requests a poll of a cluster at a time in ms: a hold or clear time expires then."""
 
@@ -42,7 +52,8 @@ class Quarantine:
         """The file names, listed once: there may be hundreds of thousands of bad records."""
 
     def put(self, name: str, body: str) -> None:
-        """Writes the description of one bad record."""
+        """Writes the description of one bad record. Characters with a meaning in file names are escaped as in a URL."""
+        name = urllib.parse.quote(name, safe=" ")[-NAME_MAX:]
         if self._held is None:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._held = {path.name for path in self._folder.iterdir()}
@@ -97,22 +108,40 @@ class Deliver:
         now_ms = wall_ms()
         quarantined: Counter[str] = Counter()
         statuses: list[ClusterStatus] = []
+        alerts: list[Alert] = []
         for row in rows:
             if row.kind == OutputKind.QUARANTINE:
+                # An error here is one of the disk.
                 quarantined[row.cluster] += 1
                 self._quarantine.put(f"{row.cluster}-{row.name}", row.body)
-            elif row.kind == OutputKind.DUE:
-                self._request_poll(row.cluster, Millis(int(row.body)))
-            elif row.kind == OutputKind.STATUS:
-                status = from_json(row.body)
-                statuses.append(status)
-                self._store.put_status(status, at_ms=now_ms)
-        report = self._delivery.deliver(_alerts(rows), now_ms=now_ms)
+                continue
+            with _contained(row):
+                if row.kind == OutputKind.DUE:
+                    self._request_poll(row.cluster, Millis(int(row.body)))
+                elif row.kind == OutputKind.STATUS:
+                    status = from_json(row.body)
+                    self._store.put_status(status, at_ms=now_ms)
+                    statuses.append(status)
+                elif row.kind == OutputKind.ALERT:
+                    alerts.append(ALERT.validate_json(row.body))
+        report = self._delivery.deliver(alerts, now_ms=now_ms)
         self._store.put_delivery(report, self._history, at_ms=now_ms)
         self.last_batch_at = time.monotonic()
         took_s = self.last_batch_at - began
         self._on_batch(DeliveredBatch(took_s=took_s, statuses=statuses, quarantined=quarantined, report=report))
 
 
-def _alerts(rows: Iterable[Row]) -> Sequence[Alert]:
-    return [ALERT.validate_json(row.body) for row in rows if row.kind == OutputKind.ALERT]
+@contextmanager
+def _contained(row: Row) -> Iterator[None]:
+    """Logs an error that concerns one cluster's row: raised to Spark, it would end the query for all clusters."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other clusters' rows are delivered
+        log.error(  # noqa: TRY400 - the exception's message may quote the row
+            "a row of kind %s of cluster %s cannot be delivered and is skipped; report this as a bug of kraftwatch: %s",
+            row.kind,
+            row.cluster,
+            failure_reason(error),
+        )

@@ -1,6 +1,8 @@
 """The rows that the step yields and `deliver` reads: one kind each for alerts, quarantine, poll requests and status."""
 
+import json
 from enum import StrEnum
+from typing import TypeAlias
 
 from pydantic import TypeAdapter
 
@@ -16,8 +18,28 @@ class OutputKind(StrEnum):
     ALERT = "alert"
     """name = fingerprint, body = the Alert as JSON."""
     QUARANTINE = "quarantine"
-    """name = SEQUENCE-ORDINAL of what did not decode, body = its offset and the reason as JSON."""
+    """name = SEQUENCE-ORDINAL of what did not decode, or SEQUENCE-COUNT of a row with that many events that could not
+    be applied; body = its offset and the reason as JSON. name = state-CRC32: body = a damaged state."""
     DUE = "due"
     """body = the time (ms since the epoch) at which a hold or clear time expires."""
     STATUS = "status"
     """body = the cluster's status as JSON (`streaming.status.cluster_status`)."""
+
+
+OutputRow: TypeAlias = tuple[str, str, str, str]
+"""kind, cluster, name, body."""
+
+
+def quarantine_row(
+    cluster: str, name: str, *, sequence: int, observed_at_ms: int, offset: int | None, length: int, reason: str
+) -> OutputRow:
+    """Returns the description of a row, or of a batch or record in it, for the quarantine."""
+    body = {
+        "cluster": cluster,
+        "sequence": sequence,
+        "observed_at_ms": observed_at_ms,
+        "offset": offset,
+        "length": length,
+        "reason": reason,
+    }
+    return OutputKind.QUARANTINE, cluster, name, json.dumps(body)

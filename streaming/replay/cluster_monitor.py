@@ -7,21 +7,26 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from connectors.errors import UsageError
 from connectors.event import Event
 from rules.alert import Alert
-from rules.evaluate import evaluate
-from rules.finding import Evaluation, Thresholds
+from rules.evaluate import RULES, evaluate
+from rules.finding import Evaluation, Thresholds, UnknownResult
 from rules.lifecycle import TrackedConditions, advance, from_document, to_document
 from rules.model.identifiers import Millis
 from rules.model.monitoring import PLAINTEXT, Access, Vantage
 from rules.model.quorum import Quorum
+from streaming.replay.contract_violations import EVALUATES
 from streaming.replay.machine import Machine
+from streaming.replay.state_codec import DamagedStateError
 
 MAGIC = b"kww"
 VERSION = 1
+CONTRACTS_RULE = "data-contract-broken"
+"""The rule that is evaluated on violated contracts alone, so also where the rest of the state cannot be evaluated."""
 
 
 class DecodedRow(NamedTuple):
@@ -56,7 +61,8 @@ class ClusterMonitor:
         """Returns the monitor that `to_bytes` wrote, with the current configuration; a new one if the blob is None.
 
         Raises:
-            UsageError: the blob is of a newer kraftwatch, of another cluster, or damaged.
+            UsageError: the blob is of a newer kraftwatch or of another cluster.
+            DamagedStateError: it is damaged.
         """
         if blob is None:
             return cls(Machine(cluster, cluster_id, bootstrap, vantage, access), TrackedConditions(), thresholds)
@@ -78,9 +84,44 @@ class ClusterMonitor:
         alerts: list[Alert] = []
         for row in rows:
             if self.machine.apply(row.events, sequence=row.sequence, observed_at_ms=row.observed_at_ms):
-                self.tracked, changed = advance(self.tracked, self.evaluation(), self.machine.quorum(), self.thresholds)
-                alerts += changed
+                alerts += self._advance()
         return tuple(alerts)
+
+    def skip(self, row: DecodedRow, reason: str) -> tuple[Alert, ...]:
+        """Counts a row as applied that cannot be applied, evaluates the rules and advances the alerts."""
+        self.machine.skip(sequence=row.sequence, observed_at_ms=row.observed_at_ms, reason=reason)
+        return self._advance()
+
+    def advance_unevaluated(self, reason: str) -> tuple[Alert, ...]:
+        """Advances the alerts where the state cannot be evaluated: only violated contracts are, the rest is unknown."""
+        machine = self.machine
+        quorum = Quorum(
+            cluster=machine.cluster,
+            cluster_id=machine.cluster_id,
+            now_ms=machine.now_ms,
+            contract_violations=machine.contract_violations.violations,
+        )
+        others = (rule for rule in RULES if rule != CONTRACTS_RULE)
+        unknown = tuple(UnknownResult(rule=rule, subject=None, why=reason) for rule in others)
+        known = evaluate(quorum, self.thresholds, [RULES[CONTRACTS_RULE]])
+        evaluation = replace(known, unknown=(*known.unknown, *unknown))
+        self.tracked, changed = advance(self.tracked, evaluation, quorum, self.thresholds)
+        return changed
+
+    def _advance(self) -> tuple[Alert, ...]:
+        evaluation = self.evaluation()
+        if evaluation.failed:
+            self._record_failed_rules(evaluation.failed)
+            evaluation = self.evaluation()
+        self.tracked, changed = advance(self.tracked, evaluation, self.machine.quorum(), self.thresholds)
+        return changed
+
+    def _record_failed_rules(self, failed: Mapping[str, str]) -> None:
+        """Records the rules that failed as one violation; one that lasts is recorded again every minute."""
+        reason = "; ".join(f"rule {rule}: {site}" for rule, site in failed.items())
+        machine = self.machine
+        if machine.contract_violations.is_new(EVALUATES, reason, machine.now_ms):
+            machine.record_failure(EVALUATES, reason)
 
     def evaluation(self) -> Evaluation:
         """Returns the evaluation of the current quorum; the rules are evaluated once for each quorum."""
@@ -93,6 +134,16 @@ class ClusterMonitor:
         """Returns a versioned blob: `kww`, version, length and bytes of the tracked conditions, the machine's bytes."""
         tracked = zlib.compress(json.dumps(to_document(self.tracked), separators=(",", ":")).encode(), level=1)
         return MAGIC + bytes([VERSION]) + struct.pack(">I", len(tracked)) + tracked + self.machine.to_bytes()
+
+
+def readable_conditions(cluster: str, damaged: bytes) -> TrackedConditions:
+    """Returns the tracked conditions of a damaged state if they can still be read, so that its alerts keep firing."""
+    try:
+        return _read(cluster, damaged)[0]
+    except Exception as error:
+        if isinstance(error, MemoryError):
+            raise
+        return TrackedConditions()
 
 
 def _read(cluster: str, blob: bytes) -> tuple[TrackedConditions, bytes]:
@@ -111,5 +162,7 @@ def _read(cluster: str, blob: bytes) -> tuple[TrackedConditions, bytes]:
         raise _damaged(cluster) from error
 
 
-def _damaged(cluster: str) -> UsageError:
-    return UsageError(f"the checkpoint's alerts of cluster {cluster} are damaged: start with a new checkpoint folder")
+def _damaged(cluster: str) -> DamagedStateError:
+    return DamagedStateError(
+        f"the checkpoint's alerts of cluster {cluster} are damaged: start with a new checkpoint folder"
+    )

@@ -1,6 +1,6 @@
-"""Data contracts that were violated in the last hour: reported by undecodable records and by audits."""
+"""Data contracts that were violated in the last hour: reported by the replay itself and by audits."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from connectors.log_event import Undecodable
@@ -9,7 +9,22 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import ContractViolation
 
 DECODES = "every-record-decodes"
-"""The contract that replay itself checks."""
+APPLIES = "every-row-can-be-applied"
+"""A violation of it: the row is skipped, and the state is what it was before the row."""
+EVALUATES = "every-rule-can-be-evaluated"
+RENDERS = "every-status-can-be-rendered"
+READS = "every-state-can-be-read"
+"""A violation of it: the cluster's state in Spark's checkpoint is damaged, and the cluster starts with a new one."""
+PROMISES: Mapping[str, tuple[str, bool]] = {
+    DECODES: ("every recorded batch, record and observation can be decoded", False),
+    APPLIES: ("every row can be applied to the state, and the state evaluated after it", True),
+    EVALUATES: ("every rule can be evaluated on every state", False),
+    RENDERS: ("every status and alert can be rendered", False),
+    READS: ("the stored state of a cluster can be read", True),
+}
+"""The contracts that the replay checks on every row: the promise, and whether an operator must act now."""
+AGAIN_MS = Millis(60_000)
+"""A rule that fails is counted again after this long: it fails at every evaluation."""
 REMEMBERED_MS = Millis(3_600_000)
 """A violation is kept this long: no later row can undo it."""
 REMEMBERED = 32
@@ -25,19 +40,27 @@ class ContractViolations:
     def undecodable(self, event: Undecodable, *, sequence: int, now_ms: Millis) -> None:
         """Adds a batch, record or row that cannot be decoded."""
         location = "" if event.offset is None else f"offset {event.offset}: "
-        known = sum(each.rows for each in self._of(DECODES))
+        self.failed(DECODES, f"{location}{event.reason}", sequence=sequence, now_ms=now_ms)
+
+    def failed(self, contract: str, example: str, *, sequence: int, now_ms: Millis) -> None:
+        """Adds a violation of one of PROMISES, found at the row with this sequence."""
+        promise, grave = PROMISES[contract]
         self._add(
             ContractViolation(
-                contract=DECODES,
-                promise="every recorded batch, record and observation can be decoded",
-                grave=False,
-                rows=known + 1,
+                contract=contract,
+                promise=promise,
+                grave=grave,
+                rows=sum(each.rows for each in self._of(contract)) + 1,
                 first_at_ms=now_ms,
                 last_at_ms=now_ms,
-                example=f"{location}{event.reason}",
+                example=example,
                 sequence=sequence,
             )
         )
+
+    def is_new(self, contract: str, example: str, now_ms: Millis) -> bool:
+        """Returns whether this violation was not recorded within AGAIN_MS."""
+        return not any(each.example == example and now_ms - each.last_at_ms < AGAIN_MS for each in self._of(contract))
 
     def audited(self, event: ObservationsAudited, now_ms: Millis) -> None:
         """Adds the violations of an audit. A contract that the audit found intact is not removed before it expires."""

@@ -57,6 +57,7 @@ from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.monitoring import PLAINTEXT, Access, ObservationSource, Reason, Vantage
 from rules.model.quorum import Quorum
 from streaming.replay import registrations, state_codec, voters
+from streaming.replay.contract_violations import APPLIES
 from streaming.replay.log import Log, Record
 from streaming.replay.machine_state import MachineState
 from streaming.replay.partitions import SnapshotOrigin
@@ -86,19 +87,30 @@ class Machine(MachineState):
             raise ValueError(f"an observation of cluster {self.cluster} has sequence {sequence}: record it first")
         if sequence <= self.sequence:
             return False
-        self.sequence = sequence
-        self.now_ms = max(self.now_ms, observed_at_ms)
-        self._quorum = None
-        self.probe_state.expire(self.now_ms)
-        self.leadership.expire(self.now_ms)
-        self.invariants.expire(self.now_ms)
-        self.contract_violations.expire(self.now_ms)
+        self._begin(sequence, observed_at_ms)
         for event in events:
             self._apply(event)
         for log in (self.log, self.loading):
             if log is not None:
                 log.end_observation()
         return True
+
+    def skip(self, *, sequence: int, observed_at_ms: Millis, reason: str) -> None:
+        """Counts an observation as applied that cannot be applied: only time advances, and the violation is kept."""
+        self._begin(max(sequence, self.sequence), observed_at_ms)
+        self.record_failure(APPLIES, reason)
+
+    def record_failure(self, contract: str, reason: str) -> None:
+        """Keeps a violation of one of the contracts that the replay itself checks."""
+        self._quorum = None
+        self.contract_violations.failed(contract, reason, sequence=self.sequence, now_ms=self.now_ms)
+
+    def _begin(self, sequence: int, observed_at_ms: Millis) -> None:
+        self.sequence = sequence
+        self.now_ms = max(self.now_ms, observed_at_ms)
+        self._quorum = None
+        for kept in (self.probe_state, self.leadership, self.invariants, self.contract_violations):
+            kept.expire(self.now_ms)
 
     def quorum(self) -> Quorum:
         """Returns the current quorum, frozen: later events do not change it."""

@@ -36,6 +36,10 @@ MAGIC = b"kwm"
 VERSION = 3
 
 
+class DamagedStateError(UsageError):
+    """A stored state that no version of kraftwatch wrote like this: it cannot be read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredLog:
     """A Log without its topics, which are a section of their own."""
@@ -142,7 +146,8 @@ def restore(state: MachineState, blob: bytes) -> None:
     """Sets a new state to what `to_bytes` wrote; its configuration is kept.
 
     Raises:
-        UsageError: the blob is of a newer kraftwatch, of another cluster, or damaged.
+        UsageError: the blob is of a newer kraftwatch or of another cluster.
+        DamagedStateError: it is damaged.
     """
     hot, *packed = _sections(state.cluster, blob)
     version = blob[len(MAGIC)]
@@ -221,7 +226,7 @@ def _read(cluster: str, version: int, hot: bytes) -> StoredState:
         raise _damaged(cluster, f"{type(error).__name__} while reading it") from error
 
 
-def _damaged(cluster: str, what: str) -> UsageError:
-    return UsageError(
+def _damaged(cluster: str, what: str) -> DamagedStateError:
+    return DamagedStateError(
         f"the checkpoint's state of cluster {cluster} is damaged ({what}): start with a new checkpoint folder"
     )

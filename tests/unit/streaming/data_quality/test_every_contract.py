@@ -244,8 +244,14 @@ def test_each_contract_of_states(validator: Validator) -> None:
         state("state-ids-well-formed", current_voters=[{"id": 1, "directory_id": "newDir"}]),
         state("recovering-isr-within-replicas", recovering=[{**lost, "isr": [9]}]),
         state("findings-of-known-rules", findings=[{"rule": "gut-feeling", "severity": "warning"}]),
+        state(
+            "every-rule-can-be-evaluated",
+            findings=[{"rule": "monitor-blind", "subject": "rule no-leader", "severity": "warning"}],
+        ),
     ):
         rows.add(bad, 7)
+    rows.add_not_applied("every-row-can-be-applied", 7, "TypeError")
+    rows.add_not_rendered("every-status-can-be-rendered", 7, "TypeError")
 
     assert violating_clusters(validator, Suite.STATES, rows.table) == each_by_its_own_cluster(Suite.STATES)
 

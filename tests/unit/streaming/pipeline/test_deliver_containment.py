@@ -1,0 +1,82 @@
+"""One cluster's output rows that cannot be used are skipped; errors of the disk end the batch."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import Row
+
+from connectors.delivery.dispatcher import Dispatcher
+from connectors.delivery.ledger import Ledger
+from connectors.sinks.jsonl import JsonlSink
+from rules.model.identifiers import Millis
+from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.output_rows import ALERT, OutputKind, quarantine_row
+from streaming.status.status_store import StatusStore
+from tests.unit.connectors.sinks.sink_alerts import alert
+
+FIELDS = ("kind", "cluster", "name", "body")
+
+
+def row(*values: str) -> Row:
+    return Row(**dict(zip(FIELDS, values, strict=True)))
+
+
+class Batch:
+    """Stands for Spark's DataFrame of one batch."""
+
+    def __init__(self, *rows: Row) -> None:
+        self.rows = list(rows)
+
+    def collect(self) -> list[Row]:
+        return self.rows
+
+
+@pytest.fixture
+def deliver(tmp_path: Path) -> Iterator[Deliver]:
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    dispatcher = Dispatcher(ledger, [JsonlSink(tmp_path / "alerts.jsonl")], deadline_s=60)
+
+    def unreachable(_cluster: str, _due: Millis) -> None:
+        raise BrokenPipeError
+
+    yield Deliver(
+        dispatcher, Quarantine(tmp_path / "quarantine"), store=StatusStore(["prod"]), request_poll=unreachable
+    )
+    ledger.close()
+
+
+def test_rows_that_cannot_be_used_are_skipped_and_the_others_delivered(
+    deliver: Deliver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = [
+        row(OutputKind.STATUS, "liar", "", '{"secret": "hunter2"}'),
+        row(OutputKind.ALERT, "liar", "f", '{"secret": "hunter2"}'),
+        row(OutputKind.DUE, "liar", "", "hunter2"),
+        row(OutputKind.DUE, "liar", "", "5"),
+    ]
+    good = row(OutputKind.ALERT, "prod", "f", ALERT.dump_json(alert()).decode())
+    with caplog.at_level(logging.ERROR):
+        deliver(Batch(*bad, good), 0)  # type: ignore[arg-type]
+
+    assert len((tmp_path / "alerts.jsonl").read_text().splitlines()) == 1
+    assert [record.args[0] for record in caplog.records if record.args] == ["status", "alert", "due", "due"]  # type: ignore[index]
+    assert "hunter2" not in caplog.text
+
+
+def test_the_name_of_a_quarantine_file_stays_in_the_folder(deliver: Deliver, tmp_path: Path) -> None:
+    description = {"sequence": 1, "observed_at_ms": 1, "offset": None, "length": 0, "reason": "r"}
+    names = ("../../escaped", "a/b", "x" * 5_000, "nul\0")
+    deliver(Batch(*(row(*quarantine_row("../prod", name, **description)) for name in names)), 0)  # type: ignore[arg-type]
+
+    assert len(list((tmp_path / "quarantine").iterdir())) == len(names)
+    assert {path.name for path in tmp_path.iterdir() if "ledger" not in path.name} == {"quarantine", "alerts.jsonl"}
+    assert not list(tmp_path.parent.glob("*escaped*"))
+
+
+def test_a_quarantine_that_cannot_be_written_ends_the_batch(deliver: Deliver, tmp_path: Path) -> None:
+    (tmp_path / "quarantine").write_text("a file")
+    description = {"sequence": 1, "observed_at_ms": 1, "offset": None, "length": 0, "reason": "r"}
+    with pytest.raises(OSError, match="quarantine"):
+        deliver(Batch(row(*quarantine_row("prod", "1-0", **description))), 0)  # type: ignore[arg-type]

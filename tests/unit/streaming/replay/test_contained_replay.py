@@ -1,0 +1,245 @@
+"""Rows that raise are skipped one by one: the state is the one without them, except for the recorded violation."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.log_event import LogAdvanced, Undecodable, VotersSet
+from rules.alert import Alert, AlertState
+from rules.evaluate import thresholds_for
+from rules.finding import Thresholds
+from rules.model.identifiers import Epoch, Millis
+from rules.model.monitoring import ContractViolation, Reason, Vantage
+from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.contained_replay import FailedRow, observe_contained
+from streaming.replay.contract_violations import APPLIES, DECODES, EVALUATES, ContractViolations
+from tests.unit.streaming.replay.log_script import LogScript, endpoint, failed, poll, replica, voter
+
+THRESHOLDS = thresholds_for({})
+ADDRESSES = ("c1:9093", "c2:9093", "c3:9093")
+WITHOUT_ONE_RULE = {rule: numbers for rule, numbers in THRESHOLDS.items() if rule != "no-leader"}
+"""No rule can be evaluated: the evaluation of any state raises."""
+ONE_RULE_FAILS = {**THRESHOLDS, "voter-lagging": Thresholds(values={"hold": 0, "clear": 10})}
+"""The rule voter-lagging raises: its other thresholds are missing."""
+
+
+@dataclass
+class Stored:
+    """A monitor as Spark keeps it: a blob between batches."""
+
+    thresholds: Mapping[str, Thresholds] = None  # type: ignore[assignment]
+    blob: bytes | None = None
+    monitor: ClusterMonitor = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.thresholds = self.thresholds or THRESHOLDS
+        self.monitor = self.restore(self.blob)
+
+    def restore(self, blob: bytes | None) -> ClusterMonitor:
+        return ClusterMonitor.from_bytes(
+            blob,
+            cluster="test",
+            cluster_id=None,
+            bootstrap=ADDRESSES,
+            vantage=Vantage.INSIDE,
+            thresholds=self.thresholds,
+        )
+
+    def observe(self, rows: Sequence[DecodedRow]) -> tuple[tuple[Alert, ...], tuple[FailedRow, ...]]:
+        result = observe_contained(self.restore(self.blob), self.blob, rows, self.restore)
+        self.monitor, self.blob = result.monitor, result.blob
+        assert self.monitor.to_bytes() == self.blob
+        return result.alerts, result.failed
+
+    def violation(self, contract: str) -> ContractViolation:
+        (found,) = [one for one in self.monitor.machine.contract_violations.violations if one.contract == contract]
+        return found
+
+
+def history() -> list[DecodedRow]:
+    """Records and polls, then no leader, then healthy again."""
+    script = LogScript()
+    script.leader(1)
+    script.voters("1-a", "2-b", "3-c")
+    script.topic("orders")
+    rows = [script.read()]
+    for second in range(24):
+        if 6 <= second < 14:
+            rows += [script.row(failed(Reason.NO_LEADER, place), after_ms=333) for place in ADDRESSES]
+        else:
+            script.partition("orders", second, 1, 2, 3)
+            rows += [script.read(after_ms=500), script.row(poll(*map(replica, ("1-a", "2-b", "3-c"))), after_ms=500)]
+    return rows
+
+
+ROWS = history()
+
+
+def raising(row: DecodedRow) -> DecodedRow:
+    """Returns the row with an event after its own that no state can apply: what came before it is applied in part."""
+    offset: Any = "no number"
+    bad = LogAdvanced(last_offset=offset, leader_epoch=Epoch(1), high_watermark=None, newest_timestamp_ms=None)
+    return replace_events(row, (*tuple(row.events), bad))
+
+
+def undecodable(row: DecodedRow) -> DecodedRow:
+    """Returns a row of the same time that changes nothing but to record a violation."""
+    return replace_events(row, (Undecodable(offset=None, reason="r", length=0),))
+
+
+def replace_events(row: DecodedRow, events: tuple[Any, ...]) -> DecodedRow:
+    return DecodedRow(row.sequence, row.observed_at_ms, events)
+
+
+def state_without_violations(monitor: ClusterMonitor) -> bytes:
+    """Returns the stored state without its violations of contracts, and without the alert about them."""
+    machine = monitor.machine
+    machine.contract_violations, machine.undecodable = ContractViolations(), 0
+    conditions = monitor.tracked.conditions.items()
+    kept = {name: one for name, one in conditions if one.rule != "data-contract-broken"}
+    monitor.tracked = replace(monitor.tracked, conditions=kept)
+    return monitor.to_bytes()
+
+
+def of_the_quorum(alerts: Sequence[Alert]) -> list[Alert]:
+    return [alert for alert in alerts if alert.rule != "data-contract-broken"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sets(st.integers(0, len(ROWS) - 1), max_size=12), st.lists(st.integers(0, len(ROWS)), max_size=6))
+def test_state_and_alerts_are_those_without_the_rows_that_raise(bad: set[int], cuts: list[int]) -> None:
+    rows = [raising(row) if number in bad else row for number, row in enumerate(ROWS)]
+    stored = Stored()
+    alerts: list[Alert] = []
+    failures: list[FailedRow] = []
+    for start, end in pairwise(sorted({0, len(rows), *cuts})):
+        more, skipped = stored.observe(rows[start:end])
+        alerts += more
+        failures += skipped
+
+    without = stored.restore(None)
+    expected = without.observe([undecodable(row) if number in bad else row for number, row in enumerate(ROWS)])
+
+    assert [one.sequence for one in failures] == [ROWS[number].sequence for number in sorted(bad)]
+    assert of_the_quorum(alerts) == of_the_quorum(expected)
+    if bad:
+        assert stored.violation(APPLIES).rows == len(bad)
+        assert {alert.subject for alert in alerts if alert.rule == "data-contract-broken"} == {APPLIES}
+    assert state_without_violations(stored.monitor) == state_without_violations(without)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.sets(st.integers(0, len(ROWS) - 1), max_size=12), st.lists(st.integers(0, len(ROWS)), max_size=6))
+def test_batching_changes_nothing_of_what_failed(bad: set[int], cuts: list[int]) -> None:
+    rows = [raising(row) if number in bad else row for number, row in enumerate(ROWS)]
+    whole, parts = Stored(), Stored()
+    alerts, failures = whole.observe(rows)
+    in_parts = [parts.observe(rows[start:end]) for start, end in pairwise(sorted({0, len(rows), *cuts}))]
+
+    assert tuple(alert for more, _ in in_parts for alert in more) == alerts
+    assert tuple(one for _, more in in_parts for one in more) == failures
+    assert parts.blob == whole.blob
+
+
+def test_the_reason_names_type_and_place_and_quotes_no_content() -> None:
+    stored = Stored()
+    _, (failure,) = stored.observe([ROWS[0], raising(ROWS[1]), ROWS[2]])
+
+    assert (failure.sequence, failure.offset) == (ROWS[1].sequence, 3)
+    assert failure.reason.startswith("could not be applied: TypeError in streaming.replay.")
+    assert "no number" not in failure.reason
+    violation = stored.violation(APPLIES)
+    assert (violation.example, violation.grave, violation.sequence) == (failure.reason, True, ROWS[1].sequence)
+
+
+def test_a_state_that_cannot_be_stored_is_the_one_before_the_row() -> None:
+    script = LogScript()
+    script.leader(1)
+    first = script.read()
+    name = replace(endpoint(1), host="\ud800")
+    script.write(VotersSet(at=script.at(), voters=(replace(voter("1-a"), endpoints=(name,)),)))
+    unstorable, last = script.read(), script.row(poll(replica("1-a")))
+
+    stored = Stored()
+    _, failures = stored.observe([first, unstorable, last])
+
+    assert [one.sequence for one in failures] == [unstorable.sequence]
+    assert stored.monitor.machine.sequence == last.sequence
+    assert stored.monitor.machine.log.position == first.events[-1].last_offset  # type: ignore[index]
+
+
+def test_a_state_that_cannot_be_evaluated_goes_on_and_is_reported() -> None:
+    """Every rule is unknown then; the rows are not the cause, so they are applied."""
+    stored = Stored(thresholds=WITHOUT_ONE_RULE)
+    alerts, failures = stored.observe(ROWS[:9])
+
+    assert [(alert.rule, alert.subject, alert.state) for alert in alerts] == [
+        ("data-contract-broken", APPLIES, AlertState.FIRING)
+    ]
+    assert len(failures) == 9
+    healthy = Stored()
+    healthy.observe(ROWS[:9])
+    assert stored.monitor.machine.log.position == healthy.monitor.machine.log.position >= 0
+
+    fixed = Stored(blob=stored.blob)
+    assert fixed.observe(ROWS[9:12])[1] == ()
+    assert fixed.monitor.evaluation().failed == {}
+
+
+def test_a_rule_that_fails_is_reported_and_the_others_go_on() -> None:
+    broken, whole = Stored(thresholds=ONE_RULE_FAILS), Stored()
+    alerts, failures = broken.observe(ROWS)
+    expected, _ = whole.observe(ROWS)
+
+    assert failures == (), "the rows are applied"
+    assert [(alert.rule, alert.subject) for alert in alerts if alert not in expected] == [
+        ("data-contract-broken", EVALUATES)
+    ]
+    assert "rule voter-lagging" in [finding.subject for finding in broken.monitor.evaluation().findings]
+    assert [alert for alert in alerts if alert.rule == "no-leader"] == list(expected)
+    assert broken.violation(EVALUATES).example.startswith("rule voter-lagging: KeyError in rules.")
+
+
+def test_thousands_of_rows_that_raise_are_skipped_in_bounded_work() -> None:
+    restored = 0
+
+    def counted(blob: bytes | None) -> ClusterMonitor:
+        nonlocal restored
+        restored += 1
+        return stored.restore(blob)
+
+    stored, script = Stored(), LogScript()
+    script.leader(1)
+    rows = [raising(script.read()) for _ in range(1_000)]
+    result = observe_contained(stored.restore(None), None, rows, counted)
+
+    assert len(result.failed) == 1_000
+    assert result.monitor.machine.sequence == rows[-1].sequence
+    assert restored <= 3 * len(rows), "linear in the rows that fail"
+
+
+def test_a_skipped_row_is_not_tried_again() -> None:
+    stored = Stored()
+    stored.observe([ROWS[0], raising(ROWS[1])])
+    before = stored.blob
+
+    assert stored.observe([ROWS[0], raising(ROWS[1])]) == ((), ())
+    assert stored.blob == before
+
+
+@pytest.mark.parametrize("contract", [APPLIES, EVALUATES, DECODES])
+def test_failures_of_one_contract_are_one_violation_that_counts(contract: str) -> None:
+    violations = ContractViolations()
+    for second in range(3):
+        violations.failed(contract, "x", sequence=second, now_ms=Millis(1_000 * second))
+
+    (one,) = violations.violations
+    assert (one.rows, one.first_at_ms, one.last_at_ms, one.sequence) == (3, 0, 2_000, 2)
+    assert not violations.is_new(contract, "x", Millis(3_000))
+    assert violations.is_new(contract, "y", Millis(3_000))
+    assert violations.is_new(contract, "x", Millis(62_000))

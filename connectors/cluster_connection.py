@@ -21,6 +21,8 @@ class ClusterConnection:
     """A file in /etc/hosts format, re-read at each lookup; takes precedence over DNS."""
     log: bool = True
     """False: only DescribeQuorum is polled. That needs only DESCRIBE on CLUSTER and no reachable controller."""
+    max_snapshot_bytes: int = 4 * 1024**3
+    """A larger snapshot of the metadata log is refused."""
     poll_interval_ms: int = 1_000
     probe_interval_ms: int = 5_000
     view_interval_ms: int = 10_000

@@ -88,7 +88,14 @@ class ClusterGatherer:
     async def _follow_log(self) -> None:
         if self._log_follower is not None:
             self._position = self._log_follower.position
-        self._log_follower = LogFollower(self._loop, self.client, self._nodes, self._writer, start=self._position)
+        self._log_follower = LogFollower(
+            self._loop,
+            self.client,
+            self._nodes,
+            self._writer,
+            start=self._position,
+            max_snapshot_bytes=self._cluster.max_snapshot_bytes,
+        )
         await self._log_follower.run()
 
     async def _poll_quorum(self) -> None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from connectors.errors import UndecodableError
 from connectors.kafka.messages import FetchResult, SnapshotId
+from connectors.kafka.response_limits import MAX_BATCH_BYTES
+from connectors.kafka.response_numbers import invalid
 from connectors.metadata.batches import HEADER, BadBatch, RecordBatch, TornTail, scan
 
 BUFFER_BYTES_MAX = 64 * 1024 * 1024
@@ -113,7 +115,11 @@ class CommitBuffer:
 
         Raises:
             UndecodableError: the records are not the batches after `next_offset`; the buffer is unchanged.
+            ObservationError: INVALID_RESPONSE, if Kafka sends no such response; the buffer is unchanged.
         """
+        if response.diverging is not None and self.next_offset == 0:
+            # KafkaMetadataLog.validateOffsetAndEpoch: offset 0 is valid, or the answer names a snapshot.
+            raise invalid("Fetch: diverging_epoch in the answer to a fetch of offset 0, which no log differs from")
         if response.leader_epoch is not None and response.leader_epoch < self.last_epoch:
             log_end = SnapshotId(end_offset=response.high_watermark or 0, epoch=response.leader_epoch)
             return self._check_mismatch(response, log_end, "does not know that epoch", now_ms=now_ms)
@@ -162,6 +168,9 @@ class CommitBuffer:
         expected = self.next_offset
         for one in scan(records):
             if isinstance(one, TornTail):
+                require_batch_size(one, "Fetch")
+                if one.position == 0:
+                    raise invalid("Fetch: the response ends inside its first batch, which Kafka always sends whole")
                 break
             header = _damaged_header(records, one, expected) if isinstance(one, BadBatch) else one
             if header.last_offset < expected:
@@ -198,6 +207,17 @@ class CommitBuffer:
         self._uncommitted_bytes = 0
 
 
+def require_batch_size(torn: TornTail, api: str) -> None:
+    """Checks the length that an incomplete batch announces.
+
+    Raises:
+        ObservationError: INVALID_RESPONSE, if it is larger than any batch: it would never be complete.
+    """
+    announced = torn.size + (torn.missing or 0)
+    if announced > MAX_BATCH_BYTES:
+        raise invalid(f"{api}: a batch of {announced} bytes, at most {MAX_BATCH_BYTES} are accepted")
+
+
 def _damaged_header(records: bytes, bad: BadBatch, expected: int) -> RecordBatch:
     """Returns the header of a damaged batch. The batch is recorded unchanged, and the decoder quarantines it.
 
@@ -211,55 +231,3 @@ def _damaged_header(records: bytes, bad: BadBatch, expected: int) -> RecordBatch
         if header.size == bad.size and 0 <= header.last_offset_delta <= header.size:
             return header
     raise UndecodableError(f"a batch at or after offset {expected}: {bad.reason}")
-
-
-class SnapshotBuffer:
-    """Buffers the pieces of a `.checkpoint`. A piece may end inside a batch; `receive` returns whole batches."""
-
-    def __init__(self, snapshot: SnapshotId) -> None:
-        self.snapshot = snapshot
-        self.position = 0
-        """Bytes received: the position of the next piece."""
-        self.pieces = 0
-        """Number of non-empty results of `receive`."""
-        self._size: int | None = None
-        self._remainder = b""
-
-    @property
-    def done(self) -> bool:
-        """True once the whole file was received."""
-        return self._size is not None and self.position >= self._size
-
-    def receive(self, *, position: int, size: int, records: bytes) -> bytes:
-        """Adds a piece.
-
-        Returns:
-            The batches that are complete now; may be empty.
-
-        Raises:
-            UndecodableError: the piece is not the requested one, or it does not contain batches.
-        """
-        if position != self.position or (self._size is not None and size != self._size):
-            mismatch = f"requested byte {self.position}, received {position} of {size}"
-            raise UndecodableError(f"snapshot {self.snapshot}: {mismatch}")
-        self._size = size
-        self.position += len(records)
-        content = self._remainder + records
-        end = 0
-        for one in scan(content):
-            match one:
-                case TornTail():
-                    break
-                case BadBatch():
-                    # Returned unchanged: the decoder quarantines it and reports it.
-                    end = one.position + one.size
-                case RecordBatch():
-                    end = one.end
-        self._remainder = content[end:]
-        if self.done and self._remainder:
-            raise UndecodableError(f"snapshot {self.snapshot} ends inside a batch")
-        if not records and not self.done:
-            raise UndecodableError(f"snapshot {self.snapshot}: no bytes at {position} of {size}")
-        if end:
-            self.pieces += 1
-        return content[:end]

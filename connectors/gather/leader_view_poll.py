@@ -20,6 +20,7 @@ from connectors.kafka.messages import (
     parse_fetch,
     parse_fetch_snapshot,
 )
+from connectors.kafka.response_numbers import millis
 from connectors.log_event import SnapshotBegan
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_snapshot_piece
@@ -124,12 +125,14 @@ class LeaderViewPoll:
                 epoch=Epoch(response.snapshot.epoch),
                 last_contained_timestamp_ms=await self._snapshot_timestamp(address, response.snapshot, leader_epoch),
             )
-        first = next((batch for batch in scan(response.records) if isinstance(batch, RecordBatch)), None)
+        first = next(scan(response.records), None)
         return LeaderLog(
             start_offset=None if response.start_offset is None else Offset(response.start_offset),
             snapshot=snapshot,
             tells_absence=version >= _SNAPSHOT_FETCH_VERSION,
-            begins_timestamp_ms=None if first is None else Millis(first.base_timestamp),
+            begins_timestamp_ms=millis(first.base_timestamp, "Fetch: base_timestamp")
+            if isinstance(first, RecordBatch)
+            else None,
         )
 
     async def _snapshot_timestamp(self, address: Address, snapshot: SnapshotId, leader_epoch: int) -> Millis | None:
@@ -173,9 +176,10 @@ class LeaderViewPoll:
 
 def _last_contained(records: bytes, snapshot: SnapshotId) -> Millis | None:
     """Returns the last contained timestamp from a snapshot's header; None if there is no header."""
-    first = next((batch for batch in scan(records) if isinstance(batch, RecordBatch)), None)
-    if first is None:
+    first = next(scan(records), None)
+    if not isinstance(first, RecordBatch):
         return None
     events = decode_snapshot_piece(records[: first.end], end_offset=snapshot.end_offset, epoch=snapshot.epoch)
     began = (event for event in events.events() if isinstance(event, SnapshotBegan))
-    return next((event.last_contained_timestamp_ms for event in began), None)
+    contained = next((event.last_contained_timestamp_ms for event in began), None)
+    return millis(contained, "FetchSnapshot: last_contained_timestamp")

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from connectors.errors import ObservationError, UndecodableError
-from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, LogPosition, SnapshotBuffer
+from connectors.gather.commit_buffer import CommitBuffer, CommittedRecords, LogPosition
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_output import ObservationOutput
+from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
+from connectors.gather.snapshot_buffer import MAX_SNAPSHOT_BYTES, SnapshotBuffer
 from connectors.kafka.client import Address, Client
 from connectors.kafka.concurrent_query import ConcurrentQuery
 from connectors.kafka.error_classification import (
@@ -25,11 +27,13 @@ from connectors.kafka.error_classification import (
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.messages import (
     FetchResult,
+    SnapshotId,
     fetch_request,
     fetch_snapshot_request,
     parse_fetch,
     parse_fetch_snapshot,
 )
+from connectors.observation import ObservationKind
 from connectors.observation_event import ObservationFailed
 from rules.model.monitoring import ObservationSource, Reason
 
@@ -60,12 +64,15 @@ class LogFollower:
         output: ObservationOutput,
         *,
         start: LogPosition = START,
+        max_snapshot_bytes: int = MAX_SNAPSHOT_BYTES,
     ) -> None:
+        """`max_snapshot_bytes` is the largest snapshot that is read."""
         self._loop = loop
         self._client = client
         self._nodes = nodes
         self._output = output
         self._buffer = CommitBuffer(start)
+        self._max_snapshot_bytes = max_snapshot_bytes
         self._snapshot: SnapshotBuffer | None = None
         self._snapshot_from: Address | None = None
         self._query: ConcurrentQuery[FetchResult] = ConcurrentQuery(loop, self._query_leader)
@@ -99,6 +106,9 @@ class LogFollower:
                     await self._fetch(leader)
             except ObservationError as problem:
                 self._output.write_failure(_failure(leader, problem))
+                if problem.reason is Reason.INVALID_RESPONSE:
+                    self._snapshot = None
+                    await self._loop.sleep(_SEARCH_INTERVAL_S)
                 self._drop_leader(leader)
             except UndecodableError as problem:
                 self._output.write_failure(_failure(leader, ObservationError(Reason.UNDECODABLE, str(problem))))
@@ -118,11 +128,14 @@ class LogFollower:
             return
         self._nodes.update_from_fetch(response)
         self._searches = 0
-        result = self._buffer.accept(response, now_ms=round(self._loop.now() * 1000))
+        now_ms = round(self._loop.now() * 1000)
+        result = await self._client.work.run(
+            len(response.records), lambda: self._buffer.accept(response, now_ms=now_ms)
+        )
         if result.committed is not None:
-            self._write(result.committed)
+            await self._write(result.committed)
         if result.snapshot is not None:
-            self._snapshot, self._snapshot_from = SnapshotBuffer(result.snapshot), leader
+            self._snapshot, self._snapshot_from = self._snapshot_buffer(result.snapshot), leader
         if result.lost is not None:
             self._output.write_failure(_failure(leader, ObservationError(Reason.METADATA_LOST, result.lost)))
             self._buffer.restart(START)
@@ -132,7 +145,7 @@ class LogFollower:
     async def _fetch_snapshot_piece(self, leader: Address, snapshot: SnapshotBuffer) -> None:
         if self._snapshot_from != leader:
             # The same snapshot of another node has the same records but not the same bytes: start again at byte 0.
-            snapshot = self._snapshot = SnapshotBuffer(snapshot.snapshot)
+            snapshot = self._snapshot = self._snapshot_buffer(snapshot.snapshot)
             self._snapshot_from = leader
         request = fetch_snapshot_request(
             cluster_id=self._nodes.cluster_id,
@@ -150,19 +163,29 @@ class LogFollower:
             return
         if response.error:
             raise error_from_code(response.error, "FetchSnapshot")
-        batches = snapshot.receive(position=response.position, size=response.size, records=response.records)
+        batches = await self._client.work.run(
+            len(response.records),
+            lambda: snapshot.receive(position=response.position, size=response.size, records=response.records),
+        )
         if batches:
-            self._output.write_snapshot_piece(snapshot.snapshot, snapshot.pieces - 1, batches)
+            redacted = await self._redacted(batches, ObservationKind.SNAPSHOT)
+            self._output.write_snapshot_piece(snapshot.snapshot, snapshot.pieces - 1, redacted)
             self._last_write_at = self._loop.now()
         if snapshot.done:
             self._buffer.restart(LogPosition(offset=snapshot.snapshot.end_offset, epoch=snapshot.snapshot.epoch))
             self._snapshot = None
 
-    def _write(self, records: CommittedRecords) -> None:
+    def _snapshot_buffer(self, snapshot: SnapshotId) -> SnapshotBuffer:
+        return SnapshotBuffer(snapshot, max_bytes=self._max_snapshot_bytes)
+
+    async def _write(self, records: CommittedRecords) -> None:
         now = self._loop.now()
         if records.batches or now - self._last_write_at >= _EMPTY_ROW_S:
-            self._output.write_records(records)
+            self._output.write_records(records, await self._redacted(records.batches, ObservationKind.RECORDS))
             self._last_write_at = now
+
+    async def _redacted(self, batches: bytes, kind: ObservationKind) -> RedactedBatches:
+        return await self._client.work.run(len(batches), lambda: redacted_batches(batches, kind=kind))
 
     def _redirect(self, queried: Address, response: FetchResult) -> None:
         """The node is not the leader, or the sent epoch is old: use the reported leader, else search the leader."""

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from connectors.gather.commit_buffer import CommittedRecords
+from connectors.gather.redacted_batches import RedactedBatches
 from connectors.kafka.messages import SnapshotId
 from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 
@@ -10,10 +11,10 @@ from connectors.observation_event import EndpointProbed, LeaderViewPolled, Obser
 class ObservationOutput(Protocol):
     """Receives the observations of one cluster in the order they are made."""
 
-    def write_records(self, records: CommittedRecords) -> None:
-        """Writes committed records; empty if the leader answered without new ones."""
+    def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
+        """Writes committed records, whose content is `batches`; empty if the leader answered without new ones."""
 
-    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
+    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: RedactedBatches) -> None:
         """Writes a piece of a snapshot: whole batches; pieces are numbered from 0."""
 
     def write_poll(self, event: QuorumPolled) -> None:

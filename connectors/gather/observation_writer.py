@@ -1,18 +1,14 @@
-"""Writes one cluster's observations as journal rows: redacts credentials, sets the time and marks urgent rows."""
+"""Writes one cluster's observations as journal rows: sets the time and marks urgent rows."""
 
 from collections.abc import Callable
 from typing import TypeAlias
 
-from connectors.errors import UndecodableError
 from connectors.event import to_json
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.publisher import Publisher
+from connectors.gather.redacted_batches import RedactedBatches
 from connectors.kafka.messages import SnapshotId
-from connectors.metadata.batches import RecordBatch, scan
-from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.metadata.record_framing import framed_records, is_noop, value_header
-from connectors.metadata.redaction import redact
 from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import (
     EndpointProbed,
@@ -24,7 +20,6 @@ from connectors.observation_event import (
 from connectors.wall_clock import wall_ms
 from rules.model.monitoring import ObservationSource
 
-_REGISTER_CONTROLLER = 27
 _Shape: TypeAlias = "tuple[object, ...] | str"
 
 
@@ -50,26 +45,26 @@ class ObservationWriter:
         self._last: dict[tuple[str, str], _Shape] = {}
         """The last observation by source and endpoint: an unchanged one is not urgent."""
 
-    def write_records(self, records: CommittedRecords) -> None:
+    def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
         """As `ObservationOutput.write_records`. Records other than NoOps are urgent."""
-        payload = redact(records.batches)
+        self._clear_failures(ObservationSource.LOG)
+        self._update_nodes(batches)
         self._write(
             ObservationKind.RECORDS,
-            payload,
-            urgent=self._update_nodes(payload, kind=ObservationKind.RECORDS),
+            batches.content,
+            urgent=batches.has_records,
             base_offset=records.base_offset,
             last_offset=records.last_offset,
             leader_epoch=records.leader_epoch,
             high_watermark=records.high_watermark,
         )
 
-    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
+    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: RedactedBatches) -> None:
         """As `ObservationOutput.write_snapshot_piece`."""
-        payload = redact(batches)
-        self._update_nodes(payload, kind=ObservationKind.SNAPSHOT)
+        self._update_nodes(batches)
         self._write(
             ObservationKind.SNAPSHOT,
-            payload,
+            batches.content,
             urgent=True,
             base_offset=snapshot.end_offset,
             last_offset=number,
@@ -107,31 +102,8 @@ class ObservationWriter:
         """Writes the result of an audit; a violated contract is urgent."""
         self._write(ObservationKind.AUDIT, to_json(event), urgent=bool(event.broken))
 
-    def _update_nodes(self, payload: bytes, *, kind: ObservationKind) -> bool:
-        """Updates the node directory from records; returns True if they contain more than NoOps."""
-        if kind is ObservationKind.RECORDS:
-            self._clear_failures(ObservationSource.LOG)
-        has_records = False
-        for batch in scan(payload):
-            if isinstance(batch, RecordBatch) and is_noop(payload, batch):
-                continue
-            has_records = True
-            if isinstance(batch, RecordBatch) and _may_hold_endpoints(payload, batch):
-                self._update_from_batch(payload[batch.position : batch.end], batch, kind)
-        return has_records
-
-    def _update_from_batch(self, payload: bytes, batch: RecordBatch, kind: ObservationKind) -> None:
-        if kind is ObservationKind.SNAPSHOT:
-            events = decode_snapshot_piece(payload, end_offset=batch.base_offset, epoch=batch.leader_epoch)
-        else:
-            events = decode_records(
-                payload,
-                base_offset=batch.base_offset,
-                last_offset=batch.last_offset,
-                leader_epoch=batch.leader_epoch,
-                high_watermark=None,
-            )
-        for event in events.events():
+    def _update_nodes(self, batches: RedactedBatches) -> None:
+        for event in batches.endpoints:
             self._nodes.update_from_event(event)
 
     def _changed(self, source: ObservationSource, endpoint: str, shape: _Shape) -> bool:
@@ -181,20 +153,3 @@ class ObservationWriter:
             payload=payload,
         )
         self._publisher.add(row, urgent=urgent)
-
-
-def _may_hold_endpoints(payload: bytes, batch: RecordBatch) -> bool:
-    """Whether the batch may contain a VotersRecord or a RegisterControllerRecord."""
-    if batch.is_control:
-        return True
-    return any(
-        record.value is not None and _type(payload, *record.value) == _REGISTER_CONTROLLER
-        for record in framed_records(payload, batch)
-    )
-
-
-def _type(payload: bytes, start: int, end: int) -> int | None:
-    try:
-        return value_header(payload, start, end)[0]
-    except UndecodableError:
-        return None

@@ -151,7 +151,7 @@ CONTRACTS: tuple[Contract, ...] = (
         name="snapshot-pieces-in-order",
         promise="the pieces of a snapshot are numbered from 0 without a gap",
         why="Replay needs the complete snapshot: with a missing piece, partitions are missing.",
-        source="KIP-630; connectors.gather.commit_buffer.SnapshotBuffer",
+        source="KIP-630; connectors.gather.snapshot_buffer.SnapshotBuffer",
         severity=Severity.CRITICAL,
         check=NotBelow(column="expected_piece", floor="piece"),
     ),

@@ -15,3 +15,8 @@ def batch(base_offset: int, count: int, *, epoch: int, filler: bytes = b"x") -> 
     whole = bytearray(header + body)
     _CRC.pack_into(whole, 17, crc32c(memoryview(whole)[21:]))
     return bytes(whole)
+
+
+def torn_batch(*, length: int) -> bytes:
+    """Returns the first 100 bytes of a batch whose length field announces more."""
+    return _HEADER.pack(1, length, 1, 2, 0, 0, 0, 1, 1, -1, -1, -1, 1) + bytes(100 - _HEADER.size)

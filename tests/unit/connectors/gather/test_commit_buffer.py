@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.errors import UndecodableError
+from connectors.errors import ObservationError, UndecodableError
 from connectors.gather import commit_buffer
-from connectors.gather.commit_buffer import LOSS_CONFIRM_MS, CommitBuffer, CommittedRecords, LogPosition, SnapshotBuffer
+from connectors.gather.commit_buffer import LOSS_CONFIRM_MS, CommitBuffer, CommittedRecords, LogPosition
+from connectors.gather.snapshot_buffer import SnapshotBuffer
 from connectors.kafka.messages import FetchResult, SnapshotId
-from tests.unit.connectors.gather.log_bytes import batch
+from rules.model.monitoring import Reason
+from tests.unit.connectors.gather.log_bytes import batch, torn_batch
 
 START = LogPosition(offset=0, epoch=0)
 
@@ -299,5 +301,72 @@ def test_snapshot_pieces_end_with_whole_batches(counts: list[int], cuts: list[in
 )
 def test_piece_at_an_unexpected_position_is_rejected(position: int, size: int, records: bytes) -> None:
     snapshot = SnapshotBuffer(SnapshotId(end_offset=99, epoch=3))
-    with pytest.raises(UndecodableError):
+    with pytest.raises(ObservationError) as problem:
         snapshot.receive(position=position, size=size, records=records)
+    assert problem.value.reason is Reason.INVALID_RESPONSE
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        ([(2**40, b"x")], "FetchSnapshot: size is 1099511627776, at most 4294967296 bytes are accepted"),
+        ([(10_000, b"")], "FetchSnapshot: no bytes at 0 of 10000"),
+        ([(10_000, batch(0, 10, epoch=3)), (10_001, b"x")], "FetchSnapshot: the size changed from 10000 to 10001"),
+        ([(100, bytes(101))], "FetchSnapshot: 101 bytes at 0 of 100"),
+        ([(10**9, torn_batch(length=2**31 - 20))], "FetchSnapshot: a batch of 2147483640 bytes, at most 16777216"),
+        ([(1_000, torn_batch(length=2_000))], "FetchSnapshot: a batch ends at byte 2012 of 1000"),
+    ],
+    ids=lambda value: value[15:40] if isinstance(value, str) else "",
+)
+def test_snapshot_beyond_its_bounds_is_refused(pieces: list[tuple[int, bytes]], text: str) -> None:
+    snapshot = SnapshotBuffer(SnapshotId(end_offset=99, epoch=3))
+    with pytest.raises(ObservationError) as problem:
+        for size, records in pieces:
+            snapshot.receive(position=snapshot.position, size=size, records=records)
+    assert problem.value.reason is Reason.INVALID_RESPONSE
+    assert problem.value.detail.startswith(text), problem.value.detail
+
+
+def test_configured_snapshot_size_is_the_limit() -> None:
+    file = batch(0, 10, epoch=3)
+    accepted = SnapshotBuffer(SnapshotId(end_offset=99, epoch=3), max_bytes=len(file))
+    assert accepted.receive(position=0, size=len(file), records=file) == file
+    refused = SnapshotBuffer(SnapshotId(end_offset=99, epoch=3), max_bytes=len(file) - 1)
+    with pytest.raises(ObservationError, match="max_snapshot_bytes"):
+        refused.receive(position=0, size=len(file), records=file)
+
+
+@pytest.mark.parametrize(
+    ("records", "text"),
+    [
+        (torn_batch(length=2**31 - 20), "Fetch: a batch of 2147483640 bytes, at most 16777216"),
+        (batch(0, 1, epoch=1) + torn_batch(length=2**31 - 20), "Fetch: a batch of 2147483640 bytes, at most 16777216"),
+        (batch(0, 3, epoch=1)[:-1], "Fetch: the response ends inside its first batch"),
+    ],
+    ids=["first", "second", "incomplete"],
+)
+def test_batch_that_can_never_arrive_is_refused_at_once(records: bytes, text: str) -> None:
+    buffer = CommitBuffer(START)
+    answer = FetchResult(error=0, leader_id=1, leader_epoch=1, leader=None, high_watermark=1, records=records)
+    with pytest.raises(ObservationError) as problem:
+        buffer.accept(answer, now_ms=0)
+    assert problem.value.reason is Reason.INVALID_RESPONSE
+    assert problem.value.detail.startswith(text), problem.value.detail
+    assert (buffer.next_offset, buffer.committed_end) == (0, 0), "the buffer is unchanged"
+
+
+def test_diverging_answer_to_a_follower_without_records_is_refused_and_no_loss() -> None:
+    buffer = CommitBuffer(START)
+    diverging = FetchResult(
+        error=0, leader_id=1, leader_epoch=3, leader=None, diverging=SnapshotId(end_offset=0, epoch=0)
+    )
+    for now_ms in (0, LOSS_CONFIRM_MS + 1):
+        with pytest.raises(ObservationError) as problem:
+            buffer.accept(diverging, now_ms=now_ms)
+        assert problem.value.reason is Reason.INVALID_RESPONSE
+    leader = Leader()
+    leader.append(2)
+    leader.high_watermark = 2
+    committed = read(buffer, leader)
+    assert committed is not None
+    assert committed.last_offset == 1, "it recovers when the leader tells the truth"

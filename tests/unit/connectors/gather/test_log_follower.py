@@ -11,10 +11,13 @@ from connectors.errors import ObservationError
 from connectors.gather.commit_buffer import CommittedRecords, LogPosition
 from connectors.gather.log_follower import LogFollower
 from connectors.gather.node_directory import NodeDirectory
+from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
 from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.kafka.messages import SnapshotId
+from connectors.kafka.work_budget import WorkBudget
+from connectors.observation import ObservationKind
 from connectors.observation_event import ObservationFailed
 from rules.model.monitoring import ObservationSource, Reason
 from tests.unit.connectors.gather.log_bytes import batch
@@ -38,6 +41,10 @@ class ScriptedLogClient:
     scripts: dict[Address, Callable[[Any], Any]]
     queried: list[Address] = field(default_factory=list)
     timeout_ms: int = 100
+    work: WorkBudget = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.work = WorkBudget(self.loop)
 
     async def send(
         self, address: Address, request: Any, *, source: ObservationSource, timeout_ms: int | None = None
@@ -58,11 +65,11 @@ class RecordedLog(UnusedOutput):
         self.pieces: list[tuple[SnapshotId, int, bytes]] = []
         self.failures: list[ObservationFailed] = []
 
-    def write_records(self, records: CommittedRecords) -> None:
+    def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
         self.log += records.batches
 
-    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
-        self.pieces.append((snapshot, number, batches))
+    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: RedactedBatches) -> None:
+        self.pieces.append((snapshot, number, batches.content))
 
     def write_failure(self, event: ObservationFailed) -> None:
         self.failures.append(event)
@@ -211,7 +218,8 @@ def test_snapshot_is_resumed_at_the_position_of_the_failure(loop: EventLoop, pie
     script = leader_with_snapshot(file, piece_bytes=piece_bytes, failures=[piece_bytes * 2])
     output = follow(loop, ScriptedLogClient(loop, {C1: script}), lambda output: bool(output.log), configured=(C1,))
 
-    assert b"".join(batches for *_, batches in output.pieces) == file, "no byte is fetched twice"
+    redacted = redacted_batches(file, kind=ObservationKind.SNAPSHOT).content
+    assert b"".join(batches for *_, batches in output.pieces) == redacted, "no byte is fetched twice"
     assert [number for _, number, _ in output.pieces] == list(range(len(output.pieces)))
     assert {snapshot for snapshot, *_ in output.pieces} == {SnapshotId(end_offset=9, epoch=2)}
     assert output.log == batch(9, 2, epoch=3)
@@ -235,3 +243,38 @@ def test_lost_metadata_is_recorded_and_the_log_is_read_from_its_start(loop: Even
     assert output.log == LOG
     assert [event.reason for event in output.failures] == [Reason.METADATA_LOST]
     assert "offset 49 of epoch 3 was committed" in output.failures[0].detail
+
+
+def test_refused_snapshot_is_reported_and_read_once_the_node_tells_the_truth(loop: EventLoop) -> None:
+    file = b"".join(batch(at, 5, epoch=2) for at in range(4))
+    truth = leader_with_snapshot(file, piece_bytes=10_000, failures=[])
+    lies = iter((2**62, 2**40, None))
+
+    def lies_twice(request: Any) -> Any:
+        answer = truth(request)
+        if isinstance(request, FetchSnapshotRequest) and (size := next(lies, None)) is not None:
+            answer.topics[0].partitions[0].size = size
+        return answer
+
+    controllers = ScriptedLogClient(loop, {C1: lies_twice})
+    output = follow(loop, controllers, lambda output: bool(output.log), configured=(C1,))
+    assert [event.reason for event in output.failures] == [Reason.INVALID_RESPONSE] * 2
+    assert "size is 4611686018427387904" in output.failures[0].detail
+    assert len(output.pieces) == 1, "nothing of a refused snapshot is written"
+    assert output.log == batch(9, 2, epoch=3)
+
+
+def test_diverging_answer_at_offset_0_is_reported_as_invalid_until_the_node_tells_the_truth(loop: EventLoop) -> None:
+    truth = leader_response(LOG, end=4, leader=1)
+    lies = iter(range(3))
+
+    def lies_first(request: Any) -> Any:
+        answer = truth(request)
+        partition = answer.responses[0].partitions[0]
+        if partition.error_code == 0 and request.max_bytes > 1 and next(lies, None) is not None:
+            partition.diverging_epoch = PARTITION.EpochEndOffset(epoch=0, end_offset=0)
+        return answer
+
+    output = follow(loop, ScriptedLogClient(loop, {C1: lies_first}), lambda o: o.log == LOG, configured=(C1,))
+    assert output.log == LOG
+    assert [event.reason for event in output.failures] == [Reason.INVALID_RESPONSE] * 3

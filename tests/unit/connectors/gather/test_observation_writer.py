@@ -11,6 +11,7 @@ from connectors.event import from_json
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.observation_writer import ObservationWriter
+from connectors.gather.redacted_batches import RedactedBatches, redacted_batches
 from connectors.kafka.messages import SnapshotId
 from connectors.metadata.record_framing import NOOP
 from connectors.observation import Observation, ObservationKind
@@ -93,6 +94,14 @@ def failed(reason: Reason, *, source: ObservationSource = ObservationSource.QUOR
     return ObservationFailed(source=source, endpoint="c1:9093", reason=reason, detail="")
 
 
+def write_records(writer: ObservationWriter, records: CommittedRecords) -> None:
+    writer.write_records(records, redacted_batches(records.batches, kind=ObservationKind.RECORDS))
+
+
+def snapshot_batches(batches: bytes) -> RedactedBatches:
+    return redacted_batches(batches, kind=ObservationKind.SNAPSHOT)
+
+
 def test_changed_leader_view_is_urgent_and_an_unchanged_one_is_not(
     writer: ObservationWriter, publisher: RecordedRows
 ) -> None:
@@ -116,8 +125,8 @@ def test_changed_leader_view_is_urgent_and_an_unchanged_one_is_not(
 
 def test_only_credentials_are_redacted(writer: ObservationWriter, publisher: RecordedRows) -> None:
     batches = batch(config_record("planted")) + batch(NOOP, base=1)
-    writer.write_records(committed(batches))
-    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 0, batches)
+    write_records(writer, committed(batches))
+    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 0, snapshot_batches(batches))
 
     for row, _ in publisher.rows:
         assert b"planted" not in row.payload
@@ -127,9 +136,9 @@ def test_only_credentials_are_redacted(writer: ObservationWriter, publisher: Rec
 
 
 def test_noops_are_not_urgent_and_other_records_are(writer: ObservationWriter, publisher: RecordedRows) -> None:
-    writer.write_records(committed(batch(NOOP)))
-    writer.write_records(committed(b""))
-    writer.write_records(committed(batch(config_record("x"))))
+    write_records(writer, committed(batch(NOOP)))
+    write_records(writer, committed(b""))
+    write_records(writer, committed(batch(config_record("x"))))
     assert publisher.urgencies == [False, False, True]
 
 
@@ -189,8 +198,8 @@ def test_time_advances_after_the_clock_was_set_back(publisher: RecordedRows, not
 
 
 def test_row_carries_its_log_position(writer: ObservationWriter, publisher: RecordedRows) -> None:
-    writer.write_records(committed(batch(NOOP, base=7), base=7))
-    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 3, batch(NOOP))
+    write_records(writer, committed(batch(NOOP, base=7), base=7))
+    writer.write_snapshot_piece(SnapshotId(end_offset=9, epoch=2), 3, snapshot_batches(batch(NOOP)))
     writer.write_failure(failed(Reason.DENIED))
     records, piece, failure = (row for row, _ in publisher.rows)
 

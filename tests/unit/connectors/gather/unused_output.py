@@ -1,6 +1,7 @@
 """An ObservationOutput for tests: a subclass records what its test expects, and any other write fails the test."""
 
 from connectors.gather.commit_buffer import CommittedRecords
+from connectors.gather.redacted_batches import RedactedBatches
 from connectors.kafka.messages import SnapshotId
 from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
 
@@ -8,10 +9,10 @@ from connectors.observation_event import EndpointProbed, LeaderViewPolled, Obser
 class UnusedOutput:
     """Raises AssertionError on each write."""
 
-    def write_records(self, records: CommittedRecords) -> None:
-        raise AssertionError(records)
+    def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
+        raise AssertionError(records, batches)
 
-    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: bytes) -> None:
+    def write_snapshot_piece(self, snapshot: SnapshotId, number: int, batches: RedactedBatches) -> None:
         raise AssertionError(snapshot, number, batches)
 
     def write_poll(self, event: QuorumPolled) -> None:

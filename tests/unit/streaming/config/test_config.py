@@ -97,6 +97,15 @@ def test_rules_know_security_principal_and_log_access(settings: dict[str, object
     assert section.access == access
 
 
+def test_default_limit_of_a_snapshot_applies_to_a_cluster_without_its_own() -> None:
+    clusters = [
+        {"name": "a", "bootstrap": ["c1:9093"], "max_snapshot_bytes": 2**20},
+        {"name": "b", "bootstrap": ["c2:1"]},
+    ]
+    sections = checked({"defaults": {"max_snapshot_bytes": 2**30}, "clusters": clusters}, "test").clusters
+    assert [section.cluster().max_snapshot_bytes for section in sections] == [2**20, 2**30]
+
+
 def test_a_password_is_never_printed() -> None:
     config = checked(
         {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"], "sasl_plain_password": "s3cret"}]}, "test"

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
+from connectors.metadata.value_limits import LARGEST_OFFSET, LATEST_TIMESTAMP_MS, NO_TIMESTAMP
+
 HEADER: Final = Struct(">qiibIhiqqqhii")
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and maximal timestamp,
 producer id and epoch, base sequence, record count: 61 bytes."""
@@ -27,8 +29,6 @@ _CONTROL_BIT: Final = 0x20
 _FRAME: Final = Struct(">qi")
 _CUT_OFF_HEADER: Final = (0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 """Replaces a header that is cut off."""
-_LARGEST: Final = 2**62
-"""The largest accepted offset and timestamp: sums with deltas stay within 64 bits."""
 _CRC: Final = Struct(">I")
 
 Chunk: TypeAlias = bytes | memoryview
@@ -179,13 +179,15 @@ def rejection_reason(batch: RecordBatch, expected: int | None) -> str | None:
         return f"compressed with {batch.compression}, which KRaft never writes: not read"
     if batch.last_offset_delta != batch.record_count - 1 or batch.record_count < 1:
         return f"a record count of {batch.record_count} does not match the last offset delta {batch.last_offset_delta}"
-    if not 0 <= batch.base_offset <= _LARGEST:
+    if not 0 <= batch.base_offset <= LARGEST_OFFSET - batch.last_offset_delta:
         return f"invalid base offset {batch.base_offset}"
     if batch.leader_epoch < 0:
         # Epochs begin with 0 (KIP-595); the CRC does not cover this field.
         return f"invalid leader epoch {batch.leader_epoch}"
-    if not (-1 <= batch.base_timestamp <= _LARGEST and -1 <= batch.max_timestamp <= _LARGEST):
-        return f"invalid timestamps {batch.base_timestamp} and {batch.max_timestamp}"
+    lowest, highest = NO_TIMESTAMP, LATEST_TIMESTAMP_MS
+    if not (lowest <= batch.base_timestamp <= highest and lowest <= batch.max_timestamp <= highest):
+        found = f"{batch.base_timestamp} and {batch.max_timestamp}"
+        return f"invalid base and maximal timestamp {found}, expected {lowest} to {highest}"
     if expected is not None and batch.base_offset != expected:
         return f"base offset {batch.base_offset}, expected {expected}"
     return None

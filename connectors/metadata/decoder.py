@@ -4,7 +4,7 @@ Invalid bytes never raise. A batch or record that cannot be decoded becomes an U
 decoding continues after it. Records that no rule needs are skipped by their length.
 """
 
-from functools import cache
+from functools import cache, partial
 from struct import error as StructError
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from connectors.event import Event
 from connectors.event_columns import EventColumns
 from connectors.log_event import LogAdvanced, RecordPosition, SnapshotBegan, SnapshotEnded, Undecodable
 from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, scan
-from connectors.metadata.field_readers import FieldReader, Values, field_reader, read_body
+from connectors.metadata.field_readers import Values
 from connectors.metadata.partition_fast_path import PARTITION_READERS, PartitionReader, UnusualShape
 from connectors.metadata.record_framing import (
     FRAME_VERSION,
@@ -23,9 +23,17 @@ from connectors.metadata.record_framing import (
     is_noop,
     value_header,
 )
-from connectors.metadata.record_schemas import MergedSchema, merged_schemas
+from connectors.metadata.record_readers import read_values
+from connectors.metadata.record_schemas import merged_schemas
 from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS, Converter
 from connectors.metadata.redaction import CREDENTIAL_FIELDS
+from connectors.metadata.value_limits import (
+    LARGEST_INT32,
+    LARGEST_OFFSET,
+    LATEST_TIMESTAMP_MS,
+    NO_TIMESTAMP,
+    valid_number,
+)
 from rules.model.identifiers import Epoch, Millis, Offset
 
 
@@ -54,15 +62,21 @@ def decode_records(
         high_watermark: as observed.
 
     Returns:
-        The last event is always a LogAdvanced; its newest timestamp includes NoOps.
+        The last event is always a LogAdvanced; its newest timestamp includes NoOps. An observed number that no Kafka
+        reports becomes an Undecodable, and is unknown in the LogAdvanced.
     """
     table = EventColumns()
-    newest = _decode_batches(payload, table, snapshot=None, expected=base_offset)
+    first = _observed(table, "base offset", base_offset, 0, LARGEST_OFFSET)
+    # The last offset of an empty log is -1.
+    last = _observed(table, "last offset", last_offset, -1, LARGEST_OFFSET)
+    epoch = _observed(table, "leader epoch", leader_epoch, 0, LARGEST_INT32)
+    committed_end = _observed(table, "high watermark", high_watermark, 0, LARGEST_OFFSET)
+    newest = _decode_batches(payload, table, snapshot=None, expected=first)
     table.append(
         LogAdvanced(
-            last_offset=None if last_offset is None else Offset(last_offset),
-            leader_epoch=None if leader_epoch is None else Epoch(leader_epoch),
-            high_watermark=None if high_watermark is None else Offset(high_watermark),
+            last_offset=None if last is None else Offset(last),
+            leader_epoch=None if epoch is None else Epoch(epoch),
+            high_watermark=None if committed_end is None else Offset(committed_end),
             newest_timestamp_ms=None if newest is None else Millis(newest),
         )
     )
@@ -78,11 +92,27 @@ def decode_snapshot_piece(payload: bytes, *, end_offset: int, epoch: int) -> Eve
         epoch: the snapshot's epoch.
 
     Returns:
-        SnapshotBegan and SnapshotEnded come from the header and footer records. There is no LogAdvanced.
+        SnapshotBegan and SnapshotEnded come from the header and footer records. There is no LogAdvanced. A piece of a
+        snapshot with an invalid end offset or epoch is one Undecodable.
     """
     table = EventColumns()
+    numbers = (
+        _observed(table, "snapshot end offset", end_offset, 0, LARGEST_OFFSET),
+        _observed(table, "snapshot epoch", epoch, 0, LARGEST_INT32),
+    )
+    if None in numbers:
+        return table
     _decode_batches(payload, table, snapshot=SnapshotIdentity(Offset(end_offset), Epoch(epoch)), expected=None)
     return table
+
+
+def _observed(table: EventColumns, name: str, value: int | None, lowest: int, highest: int) -> int | None:
+    """Returns a number of the observation; if it is out of range, None, and appends an Undecodable."""
+    try:
+        return None if value is None else valid_number(name, value, lowest, highest)
+    except UndecodableError as error:
+        table.append(Undecodable(offset=None, reason=f"the observation {error}", length=0))
+        return None
 
 
 def _decode_batches(
@@ -119,7 +149,8 @@ def _unreadable(item: ScanItem, expected: int | None) -> Undecodable:
     """Returns the event of an unreadable batch, at its expected offset if that is known."""
     offset = item.base_offset if expected is None else expected
     reason = item.reason if isinstance(item, BadBatch) else "the batch is torn: its end is missing"
-    return Undecodable(offset=None if offset is None or offset < 0 else Offset(offset), reason=reason, length=item.size)
+    known = offset is not None and 0 <= offset <= LARGEST_OFFSET
+    return Undecodable(offset=Offset(offset) if offset is not None and known else None, reason=reason, length=item.size)
 
 
 def _decode_batch(payload: bytes, batch: RecordBatch, table: EventColumns, snapshot: SnapshotIdentity | None) -> None:
@@ -189,7 +220,7 @@ def _metadata_event(payload: bytes, value: tuple[int, int], at: RecordPosition) 
     convert = CONVERTERS.get(schema.name)
     if convert is None and schema.name not in CREDENTIAL_FIELDS:
         return None
-    values = _values(schema, version, payload[body : value[1]])
+    values = read_values(schema, version, payload[body : value[1]])
     return None if convert is None else _convert(convert, at, values, schema.name)
 
 
@@ -206,7 +237,7 @@ def _control_event(
         raise UndecodableError(f"control record type {type_} is not known to {merged_schemas().known_to}")
     body = payload[value[0] : value[1]]
     # Every control record begins with its own version.
-    values = _values(schema, int.from_bytes(body[:2], "big", signed=True), body)
+    values = read_values(schema, int.from_bytes(body[:2], "big", signed=True), body)
     convert = CONTROL_CONVERTERS.get(schema.name)
     if convert is not None:
         return _convert(convert, at, values, schema.name)
@@ -214,23 +245,17 @@ def _control_event(
         raise UndecodableError(f"a {schema.name} outside a snapshot")
     if schema.name == "SnapshotFooterRecord":
         return SnapshotEnded(at=at, end_offset=snapshot.end_offset, epoch=snapshot.epoch)
-    timestamp = Millis(values["last_contained_log_timestamp"])
+    return _convert(partial(_snapshot_began, snapshot), at, values, schema.name)
+
+
+def _snapshot_began(snapshot: SnapshotIdentity, at: RecordPosition, values: Values) -> SnapshotBegan:
+    name, last_contained = "last contained timestamp", values["last_contained_log_timestamp"]
     return SnapshotBegan(
-        at=at, end_offset=snapshot.end_offset, epoch=snapshot.epoch, last_contained_timestamp_ms=timestamp
+        at=at,
+        end_offset=snapshot.end_offset,
+        epoch=snapshot.epoch,
+        last_contained_timestamp_ms=Millis(valid_number(name, last_contained, NO_TIMESTAMP, LATEST_TIMESTAMP_MS)),
     )
-
-
-def _values(schema: MergedSchema, version: int, body: bytes) -> Values:
-    """Reads the fields of a body with the newest schema that fits it."""
-    if version not in schema.versions:
-        raise UndecodableError(f"{schema.name} version {version} is not known to {merged_schemas().known_to}")
-    problem: UndecodableError | None = None
-    for reader in _readers(schema.name, version):
-        try:
-            return read_body(reader, body)
-        except UndecodableError as error:
-            problem = problem or error
-    raise UndecodableError(f"{schema.name} version {version} {problem}")
 
 
 def _convert(convert: Converter, at: RecordPosition, values: Values, name: str) -> Event:
@@ -238,14 +263,6 @@ def _convert(convert: Converter, at: RecordPosition, values: Values, name: str) 
         return convert(at, values)
     except UndecodableError as error:
         raise UndecodableError(f"{name} {error}") from None
-
-
-@cache
-def _readers(name: str, version: int) -> tuple[FieldReader, ...]:
-    """Returns the readers of a record's version, one for each schema, the newest first."""
-    known = merged_schemas()
-    schema = next(schema for schema in (*known.records.values(), *known.control.values()) if schema.name == name)
-    return tuple(map(field_reader, schema.versions[version]))
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from connectors.errors import UndecodableError
 from connectors.metadata.record_schemas import Field, FieldType
+from connectors.metadata.value_limits import LARGEST_BODY, LARGEST_STRING
 
 Values: TypeAlias = dict[str, Any]
 """A struct's fields by name: numbers, strings, bytes, bools, UUIDs as Kafka prints them, lists and structs."""
@@ -42,6 +43,8 @@ def read_body(reader: FieldReader, body: bytes) -> Values:
     Raises:
         UndecodableError: the body does not match the schema; the reason holds none of its values.
     """
+    if len(body) > LARGEST_BODY:
+        raise UndecodableError(f"has {len(body)} bytes, expected at most {LARGEST_BODY}")
     try:
         values, end = reader(body, 0)
     except (IndexError, StructError):
@@ -197,6 +200,8 @@ def _null(position: int, *, nullable: bool) -> tuple[None, int]:
 
 
 def _text(body: bytes, start: int, end: int) -> str:
+    if end - start > LARGEST_STRING:
+        raise UndecodableError(f"has a string of {end - start} bytes, expected at most {LARGEST_STRING}")
     return body[start:end].decode("utf-8")
 
 

@@ -81,6 +81,8 @@ def _partition_reader(version: int) -> PartitionReader:
             _, position = _ints(chunk, position)
             _, position = _ints(chunk, position)
         leader, leader_epoch, partition_epoch = _LEADERSHIP.unpack_from(chunk, position)
+        if partition < 0 or leader < -1 or leader_epoch < -1 or partition_epoch < -1 or not replicas:
+            raise UnusualShape
         position += _LEADERSHIP.size
         if directories:
             position = _skip_uuids(chunk, position)
@@ -158,6 +160,8 @@ def _partition_change_reader(version: int) -> PartitionReader:
             position += size
         if position != end:
             raise UnusualShape
+        if partition < 0 or leader < UNCHANGED_LEADER or lists[2] == []:
+            raise UnusualShape
         leader_or_none = None if leader < 0 else leader
         is_set = leader != UNCHANGED_LEADER
         replicas, isr, elr, last_known_elr = lists[2], lists[0], lists[6], lists[7]
@@ -179,20 +183,33 @@ def _partition_change_reader(version: int) -> PartitionReader:
     return read_partition_change
 
 
+@lru_cache(maxsize=1 << 15)
+def _nodes(packed: bytes) -> list[int]:
+    """Returns node ids, which must be valid and differ from each other.
+
+    Cached, because many partitions have the same replicas, and nearly all of them the same replicas in sync.
+    """
+    nodes = list(_LISTS[len(packed) // 4].unpack(packed))
+    if nodes and (min(nodes) < 0 or len({*nodes}) < len(nodes)):
+        raise UnusualShape
+    return nodes
+
+
 def _ints(chunk: bytes, position: int) -> tuple[list[int], int]:
-    """Returns a compact array of int32 and the position after it."""
+    """Returns a compact array of node ids and the position after it."""
     count = chunk[position] - 1
     if not 0 <= count < 0x7F:
         raise UnusualShape
-    return list(_LISTS[count].unpack_from(chunk, position + 1)), position + 1 + 4 * count
+    end = position + 1 + 4 * count
+    return _nodes(chunk[position + 1 : end]), end
 
 
 def _sized_ints(chunk: bytes, position: int, size: int) -> Ints:
-    """Returns a nullable compact array of int32 that must be `size` bytes long."""
+    """Returns a nullable compact array of node ids that must be `size` bytes long."""
     count = chunk[position]
     if size != (4 * count - 3 if count else 1) or size >= 0x80:
         raise UnusualShape
-    return list(_LISTS[count - 1].unpack_from(chunk, position + 1)) if count else None
+    return _nodes(chunk[position + 1 : position + size]) if count else None
 
 
 def _skip_uuids(chunk: bytes, position: int) -> int:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from connectors.errors import UndecodableError
 from connectors.metadata.batches import HEADER, RecordBatch
 from connectors.metadata.field_readers import uvarint
+from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP
 
 FRAME_VERSION: Final = 1
 NOOP_SIZE: Final = 72
@@ -18,7 +19,6 @@ NOOP: Final = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, 20, 0, 0, 0))
 """The bytes after the header of such a batch: length, attributes, timestamp delta, offset delta, no key, value."""
 _LONGEST_VARINT: Final = 10
 _LONGEST_VALUE_HEADER: Final = 15
-_LARGEST_DELTA: Final = 2**61
 _CONTROL_KEY: Final = 4
 
 
@@ -55,7 +55,7 @@ def framed_records(chunk: bytes, batch: RecordBatch) -> Iterator[FramedRecord]:
     end = batch.end
     for delta in range(batch.record_count):
         try:
-            record = _fast_record(chunk, position, end, delta) or _record(chunk, position, end, delta)
+            record = _fast_record(chunk, position, end, delta) or _record(chunk, position, batch, delta)
         except (IndexError, UndecodableError):
             record = None
         if record is None or record.end > end:
@@ -133,20 +133,28 @@ def _expected_start(delta: int) -> bytes:
     return b"\xff"
 
 
-def _record(chunk: bytes, start: int, batch_end: int, delta: int) -> FramedRecord:
+def _record(chunk: bytes, start: int, batch: RecordBatch, delta: int) -> FramedRecord:
     length, position = _varint(chunk, start)
     end = position + length
-    if length < 0 or end > batch_end:
+    if length < 0 or end > batch.end:
         raise UndecodableError("invalid length")
     try:
-        return _record_content(chunk, start, position, end, delta)
+        return _record_content(chunk, (start, position, end), batch.base_timestamp, delta)
     except (IndexError, UndecodableError) as error:
         reason = str(error) if isinstance(error, UndecodableError) else "it ends early"
         return FramedRecord(start, end, delta, 0, None, None, position, f"not a record: {reason}")
 
 
-def _record_content(chunk: bytes, start: int, position: int, end: int, delta: int) -> FramedRecord:
-    """Reads what is between a record's length and its end."""
+def _record_content(chunk: bytes, span: tuple[int, int, int], base_timestamp: int, delta: int) -> FramedRecord:
+    """Reads what is between a record's length and its end.
+
+    Args:
+        chunk: holds the record.
+        span: where the record begins, where its length field ends, where it ends.
+        base_timestamp: the batch's, in ms since the Unix epoch.
+        delta: the expected offset delta.
+    """
+    start, position, end = span
     timestamp_delta, position = _varint(chunk, position + 1)
     offset_delta, content_start = _varint(chunk, position)
     key_length, position = _varint(chunk, content_start)
@@ -163,8 +171,8 @@ def _record_content(chunk: bytes, start: int, position: int, end: int, delta: in
     fault = None
     if headers != 0 or position != end:
         fault = "not a record: headers or bytes after the value, which KRaft never writes"
-    elif not -_LARGEST_DELTA <= timestamp_delta <= _LARGEST_DELTA:
-        fault = f"not a record: invalid timestamp delta {timestamp_delta}"
+    elif not NO_TIMESTAMP <= (timestamp := base_timestamp + timestamp_delta) <= LATEST_TIMESTAMP_MS:
+        fault = f"not a record: timestamp {timestamp}, expected {NO_TIMESTAMP} to {LATEST_TIMESTAMP_MS}"
     elif offset_delta != delta:
         fault = f"not a record: offset delta {offset_delta}, expected {delta}"
     return FramedRecord(start, end, delta, 0 if fault else timestamp_delta, key, value, content_start, fault)

@@ -1,6 +1,7 @@
 """Converts the fields of one record, by Kafka's names, to an Event. One function per record type.
 
-Kafka's values for "absent" (-1, the zero UUID, empty) and "unchanged" (-1, -2, 0) become None here.
+Kafka's values for "absent" (-1, the zero UUID, empty) and "unchanged" (-1, -2, 0) become None here. Values that no
+Kafka writes are refused: each converter raises UndecodableError, whose reason names the field and the value.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,41 +29,54 @@ from connectors.log_event import (
 )
 from connectors.metadata.field_readers import Values
 from connectors.metadata.partition_fast_path import UNCHANGED_LEADER, UNCHANGED_STATE, recovering
+from connectors.metadata.value_limits import (
+    ABSENT,
+    LARGEST_INT16,
+    MOST_LISTENERS,
+    valid_node,
+    valid_nodes,
+    valid_number,
+)
 from rules.model.identifiers import Endpoint, NodeId, ReplicaKey, TopicId
 from rules.model.registration import FeatureRange
-from rules.model.voter_set import Voter
+from rules.model.voter_set import MOST_VOTERS, Voter
 
 Converter: TypeAlias = Callable[[RecordPosition, Values], Event]
 
 
 def _leader_changed(at: RecordPosition, values: Values) -> Event:
-    voters = tuple(NodeId(voter["voter_id"]) for voter in values["voters"])
-    return LeaderChanged(at=at, leader_id=NodeId(values["leader_id"]), voter_ids=voters)
+    voters = valid_nodes("voter id", [voter["voter_id"] for voter in values["voters"]])
+    return LeaderChanged(at=at, leader_id=valid_node("leader id", values["leader_id"]), voter_ids=voters)
 
 
 def _kraft_version_set(at: RecordPosition, values: Values) -> Event:
-    return KRaftVersionSet(at=at, version=values["kraft_version"])
+    return KRaftVersionSet(at=at, version=valid_number("kraft.version", values["kraft_version"], 0, LARGEST_INT16))
 
 
 def _voters_set(at: RecordPosition, values: Values) -> Event:
+    listed = values["voters"]
+    if len(listed) > MOST_VOTERS:
+        raise UndecodableError(f"names {len(listed)} voters; a quorum has at most {MOST_VOTERS}")
+    ids = valid_nodes("voter id", [voter["voter_id"] for voter in listed])
     voters = tuple(
         Voter(
-            key=ReplicaKey(id=NodeId(voter["voter_id"]), directory_id=voter["voter_directory_id"]),
+            key=ReplicaKey(id=node, directory_id=voter["voter_directory_id"]),
             endpoints=_endpoints(voter["endpoints"]),
         )
-        for voter in values["voters"]
+        for node, voter in zip(ids, listed, strict=True)
     )
     return VotersSet(at=at, voters=voters)
 
 
 def _feature_level_set(at: RecordPosition, values: Values) -> Event:
-    return FeatureLevelSet(at=at, name=values["name"], level=values["feature_level"])
+    level = valid_number("feature level", values["feature_level"], 0, LARGEST_INT16)
+    return FeatureLevelSet(at=at, name=values["name"], level=level)
 
 
 def _controller_registered(at: RecordPosition, values: Values) -> Event:
     return ControllerRegistered(
         at=at,
-        id=NodeId(values["controller_id"]),
+        id=valid_node("controller id", values["controller_id"]),
         incarnation_id=values["incarnation_id"] or "",
         endpoints=_endpoints(values["end_points"]),
         features=_features(values["features"]),
@@ -72,7 +86,7 @@ def _controller_registered(at: RecordPosition, values: Values) -> Event:
 def _broker_registered(at: RecordPosition, values: Values) -> Event:
     return BrokerRegistered(
         at=at,
-        id=NodeId(values["broker_id"]),
+        id=valid_node("broker id", values["broker_id"]),
         incarnation_id=values["incarnation_id"] or "",
         endpoints=_endpoints(values["end_points"]),
         fenced=values["fenced"],
@@ -95,22 +109,22 @@ def _broker_changed(at: RecordPosition, values: Values) -> Event:
         raise UndecodableError(f"has fenced {fenced} and inControlledShutdown {shutdown}, which Kafka does not define")
     return BrokerChanged(
         at=at,
-        id=NodeId(values["broker_id"]),
+        id=valid_node("broker id", values["broker_id"]),
         fenced=_FENCED[fenced],
         in_controlled_shutdown=_SHUTTING_DOWN[shutdown],
     )
 
 
 def _broker_fenced(at: RecordPosition, values: Values) -> Event:
-    return BrokerChanged(at=at, id=NodeId(values["id"]), fenced=True, in_controlled_shutdown=None)
+    return BrokerChanged(at=at, id=valid_node("broker id", values["id"]), fenced=True, in_controlled_shutdown=None)
 
 
 def _broker_unfenced(at: RecordPosition, values: Values) -> Event:
-    return BrokerChanged(at=at, id=NodeId(values["id"]), fenced=False, in_controlled_shutdown=None)
+    return BrokerChanged(at=at, id=valid_node("broker id", values["id"]), fenced=False, in_controlled_shutdown=None)
 
 
 def _broker_unregistered(at: RecordPosition, values: Values) -> Event:
-    return BrokerUnregistered(at=at, id=NodeId(values["broker_id"]))
+    return BrokerUnregistered(at=at, id=valid_node("broker id", values["broker_id"]))
 
 
 def _topic_created(at: RecordPosition, values: Values) -> Event:
@@ -124,32 +138,34 @@ def _topic_removed(at: RecordPosition, values: Values) -> Event:
 def _partition_set(at: RecordPosition, values: Values) -> Event:
     state = recovering(values["leader_recovery_state"], absent=None)
     assert state is not None
+    _reassigned(values)
     return PartitionSet(
         at=at,
         topic_id=_topic(values),
-        partition=values["partition_id"],
-        replicas=tuple(values["replicas"]),
-        isr=tuple(values["isr"]),
-        elr=tuple(values.get("eligible_leader_replicas") or ()),
-        last_known_elr=tuple(values.get("last_known_elr") or ()),
-        leader=_node(values["leader"]),
-        partition_leader_epoch=values["leader_epoch"],
-        partition_epoch=values["partition_epoch"],
+        partition=valid_number("partition", values["partition_id"]),
+        replicas=_replicas(values["replicas"]),
+        isr=valid_nodes("in-sync replica", values["isr"]),
+        elr=_nodes("eligible leader replica", values.get("eligible_leader_replicas")) or (),
+        last_known_elr=_nodes("last known ELR replica", values.get("last_known_elr")) or (),
+        leader=_leader(valid_number("leader", values["leader"], ABSENT)),
+        partition_leader_epoch=valid_number("leader epoch", values["leader_epoch"], ABSENT),
+        partition_epoch=valid_number("partition epoch", values["partition_epoch"], ABSENT),
         recovering=state,
     )
 
 
 def _partition_changed(at: RecordPosition, values: Values) -> Event:
-    leader = values["leader"]
+    leader = valid_number("leader", values["leader"], UNCHANGED_LEADER)
+    _reassigned(values)
     return PartitionChanged(
         at=at,
         topic_id=_topic(values),
-        partition=values["partition_id"],
-        replicas=_nodes(values["replicas"]),
-        isr=_nodes(values["isr"]),
-        elr=_nodes(values["eligible_leader_replicas"]),
-        last_known_elr=_nodes(values["last_known_elr"]),
-        leader=_node(leader),
+        partition=valid_number("partition", values["partition_id"]),
+        replicas=None if values["replicas"] is None else _replicas(values["replicas"]),
+        isr=_nodes("in-sync replica", values["isr"]),
+        elr=_nodes("eligible leader replica", values["eligible_leader_replicas"]),
+        last_known_elr=_nodes("last known ELR replica", values["last_known_elr"]),
+        leader=_leader(leader),
         leader_set=leader != UNCHANGED_LEADER,
         recovering=recovering(values["leader_recovery_state"], absent=UNCHANGED_STATE),
     )
@@ -178,15 +194,30 @@ def _topic(values: Values) -> TopicId:
     return TopicId(topic)
 
 
-def _node(value: int) -> NodeId | None:
+def _leader(value: int) -> NodeId | None:
     return None if value < 0 else NodeId(value)
 
 
-def _nodes(values: list[int] | None) -> tuple[NodeId, ...] | None:
-    return None if values is None else tuple(NodeId(value) for value in values)
+def _replicas(values: list[int]) -> tuple[NodeId, ...]:
+    if not values:
+        raise UndecodableError("has no replicas")
+    return valid_nodes("replica", values)
+
+
+def _nodes(field: str, values: list[int] | None) -> tuple[NodeId, ...] | None:
+    return None if values is None else valid_nodes(field, values)
+
+
+def _reassigned(values: Values) -> None:
+    """Checks the replicas of a reassignment: no rule needs them."""
+    _nodes("removing replica", values["removing_replicas"])
+    _nodes("adding replica", values["adding_replicas"])
 
 
 def _endpoints(values: list[Values]) -> tuple[Endpoint, ...]:
+    if len(values) > MOST_LISTENERS:
+        raise UndecodableError(f"has {len(values)} endpoints of one node, expected at most {MOST_LISTENERS}")
+    _each_once("listener", values)
     return tuple(
         Endpoint(
             listener=value["name"],
@@ -198,12 +229,22 @@ def _endpoints(values: list[Values]) -> tuple[Endpoint, ...]:
     )
 
 
+def _each_once(what: str, values: list[Values]) -> None:
+    """Checks that each name is listed once: Kafka's collections have the name as their key."""
+    if len({value["name"] for value in values}) < len(values):
+        raise UndecodableError(f"names a {what} twice")
+
+
 def _features(values: list[Values]) -> tuple[FeatureRange, ...]:
-    ranges = (
-        FeatureRange(name=value["name"], lowest=value["min_supported_version"], highest=value["max_supported_version"])
-        for value in values
-    )
-    return tuple(sorted(ranges))
+    _each_once("feature", values)
+    return tuple(sorted(map(_feature, values)))
+
+
+def _feature(values: Values) -> FeatureRange:
+    """Returns a feature's levels; Kafka's BaseVersionRange has the same limits."""
+    highest = valid_number("highest supported level", values["max_supported_version"], 0, LARGEST_INT16)
+    lowest = valid_number("lowest supported level", values["min_supported_version"], 0, highest)
+    return FeatureRange(name=values["name"], lowest=lowest, highest=highest)
 
 
 CONVERTERS: Final[Mapping[str, Converter]] = {

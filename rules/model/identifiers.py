@@ -52,12 +52,19 @@ class Endpoint:
         return host_and_port(self.host, self.port)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaKey:
-    """The identity of a replica (KIP-853): a node id *and* the directory id of its log; None before Kafka 3.9."""
+    """The identity of a replica (KIP-853): a node id *and* the directory id of its log; None before Kafka 3.9.
+
+    Sorted by both; a key without a directory id comes before those with one.
+    """
 
     id: NodeId
     directory_id: DirectoryId | None = None
+
+    def __lt__(self, other: "ReplicaKey") -> bool:
+        """Returns whether this key is sorted before the other one: lists from Kafka may mix both kinds of keys."""
+        return (self.id, self.directory_id or "") < (other.id, other.directory_id or "")
 
     def __str__(self) -> str:
         """Returns `2-Ab3...` with a directory id, `2` without."""

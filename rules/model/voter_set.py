@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 
+MOST_VOTERS = 1_000
+"""More voters than any quorum has: a VotersRecord or a poll that names more is refused. Kafka recommends 3 or 5."""
+
 
 def majority(voters: int) -> int:
     """Returns how many of so many voters win an election and commit a record."""

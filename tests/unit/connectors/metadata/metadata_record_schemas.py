@@ -84,3 +84,42 @@ def values(type_: FieldType) -> st.SearchStrategy[Any]:
     assert type_.of is not None
     elements = st.lists(values(type_.of), max_size=4)
     return st.none() | elements if "nullable" in type_.name else elements
+
+
+_NODES = st.lists(_ints(0, 2**31 - 1), max_size=4, unique=True)
+_FROM_ZERO = _ints(0, 2**31 - 1)
+_FIELDS: dict[tuple[str, str], st.SearchStrategy[Any]] = {
+    ("int32", "leader"): _ints(-1, 2**31 - 1),
+    ("int32", "leader_epoch"): _ints(-1, 2**31 - 1),
+    ("int32", "partition_epoch"): _ints(-1, 2**31 - 1),
+    ("int16", "feature_level"): _ints(0, 2**15 - 1),
+    ("int16", "kraft_version"): _ints(0, 2**15 - 1),
+    ("int16", "min_supported_version"): st.integers(0, 3),
+    ("int16", "max_supported_version"): _ints(3, 2**15 - 1),
+    ("compact_array", "replicas"): st.lists(_FROM_ZERO, min_size=1, max_size=4, unique=True),
+    ("compact_nullable_array", "replicas"): st.none() | st.lists(_FROM_ZERO, min_size=1, max_size=4, unique=True),
+    **{("int32", name): _FROM_ZERO for name in ("broker_id", "controller_id", "id", "leader_id", "partition_id")},
+}
+"""What Kafka writes in a field, where that is less than its type holds."""
+
+
+def kafka_values(type_: FieldType) -> st.SearchStrategy[Any]:
+    """Returns a strategy for values of a struct that Kafka itself could write."""
+    fields = {field.name: _kafka_field(field.name, field.type) for field in type_.fields if field.tag is None}
+    tagged = {field.name: _kafka_field(field.name, field.type) for field in type_.fields if field.tag is not None}
+    return st.fixed_dictionaries(fields, optional={**tagged, "extra": _UNKNOWN_TAGS})
+
+
+def _kafka_field(name: str, type_: FieldType) -> st.SearchStrategy[Any]:
+    if (type_.name, name) in _FIELDS:
+        return _FIELDS[type_.name, name]
+    if type_.of is None:
+        return kafka_values(type_) if type_.name == "struct" else values(type_)
+    elements = values(type_)
+    if type_.of.name == "int32":
+        elements = st.none() | _NODES if "nullable" in type_.name else _NODES
+    elif type_.of.name == "struct":
+        named = any(field.name == "name" for field in type_.of.fields)
+        unique = (lambda element: element["name"]) if named else None
+        elements = st.lists(kafka_values(type_.of), max_size=4, unique_by=unique)
+    return elements

@@ -16,7 +16,7 @@ from connectors.metadata.record_schemas import record_schemas
 from connectors.metadata.record_to_event import CONVERTERS
 from rules.model.identifiers import Epoch, Millis, Offset
 from tests.unit.connectors.metadata.metadata_bytes import batch, data
-from tests.unit.connectors.metadata.metadata_record_schemas import values, written
+from tests.unit.connectors.metadata.metadata_record_schemas import kafka_values, values, written
 
 AT = RecordPosition(offset=Offset(5), leader_epoch=Epoch(2), timestamp_ms=Millis(1000))
 FAST_VERSIONS = sorted(PARTITION_READERS)
@@ -54,7 +54,7 @@ def test_fast_and_slow_readers_agree_on_records_that_kafka_could_write(
     api_key: int, version: int, data: st.DataObject
 ) -> None:
     fields = record_schemas().records[api_key].versions[version]
-    value = data.draw(values(fields))
+    value = data.draw(kafka_values(fields))
 
     body = written(fields, value)
 
@@ -71,7 +71,7 @@ def test_fast_readers_never_misread_a_damaged_record(
     api_key: int, version: int, data: st.DataObject, at: int, bit: int, cut: int
 ) -> None:
     fields = record_schemas().records[api_key].versions[version]
-    body = bytearray(written(fields, data.draw(values(fields))))
+    body = bytearray(written(fields, data.draw(values(fields) | kafka_values(fields))))
     body[at % len(body)] ^= 1 << bit
     damaged = bytes(body)[: len(body) - min(cut, 20) // 4]
 

@@ -35,7 +35,7 @@ from rules.model.identifiers import DirectoryId, Endpoint, Epoch, Millis, NodeId
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, data
-from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, values, written
+from tests.unit.connectors.metadata.metadata_record_schemas import EVERY_RECORD, kafka_values, written
 
 AT = RecordPosition(offset=Offset(8), leader_epoch=Epoch(3), timestamp_ms=Millis(1000))
 UUID = bytes(range(16))
@@ -215,7 +215,7 @@ def test_a_leader_change_of_version_1_is_read_with_its_own_schema() -> None:
 def test_any_record_that_kafka_could_write_is_converted_or_skipped(
     name: str, api_key: int, version: int, fields: FieldType, drawn: st.DataObject
 ) -> None:
-    value = data(api_key, version, written(fields, drawn.draw(values(fields))))
+    value = data(api_key, version, written(fields, drawn.draw(kafka_values(fields))))
     table = decode_records(batch([value]), base_offset=0, last_offset=0, leader_epoch=1, high_watermark=1)
 
     *converted, end = table.events()

@@ -1,0 +1,67 @@
+"""Limits of the values that Kafka writes: a value outside them makes its batch or record undecodable.
+
+Everything after the decoder relies on them. Numbers fit Arrow's 32 and 64 bits and are exact in pandas, which turns a
+column of numbers with absent values into doubles. Times fit `datetime`, also rounded, in any time zone, and after a
+duration is added. Node ids can be compared, and no id is listed twice.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from connectors.errors import UndecodableError
+from rules.model.identifiers import NodeId
+
+LARGEST_OFFSET: Final = 2**53
+"""No log reaches it: a million records a second take 285 years. A double is exact up to here."""
+LATEST_TIMESTAMP_MS: Final = 253_370_764_800_000
+"""The beginning of the year 9999 in UTC: `datetime` ends with that year, so a year is left for sums and time zones."""
+NO_TIMESTAMP: Final = -1
+"""Kafka's RecordBatch.NO_TIMESTAMP."""
+ABSENT: Final = -1
+"""No leader (LeaderConstants.NO_LEADER), and the default of an epoch in Kafka's schemas."""
+MOST_LISTENERS: Final = 100
+"""More listeners than any node has."""
+LARGEST_STRING: Final = 2**15 - 1
+"""Bytes of a string: Kafka's generated readers refuse a longer one."""
+LARGEST_BODY: Final = 2**20
+"""Bytes of one record: a VotersRecord with 1,000 voters, or a partition with 30,000 replicas, is shorter."""
+LARGEST_INT16: Final = 2**15 - 1
+LARGEST_INT32: Final = 2**31 - 1
+
+
+def valid_number(field: str, value: int, lowest: int = 0, highest: int = LARGEST_INT32) -> int:
+    """Returns the value.
+
+    Raises:
+        UndecodableError: it is out of range; the reason names field, value and range.
+    """
+    if not lowest <= value <= highest:
+        raise UndecodableError(f"has {field} {value}, expected {lowest} to {highest}")
+    return value
+
+
+def valid_node(field: str, value: int) -> NodeId:
+    """Returns a node id.
+
+    Raises:
+        UndecodableError: it is negative: Kafka's `node.id` is 0 or more.
+    """
+    return NodeId(valid_number(field, value))
+
+
+def valid_nodes(field: str, values: Sequence[int]) -> tuple[NodeId, ...]:
+    """Returns node ids that differ from each other.
+
+    Raises:
+        UndecodableError: one is negative or listed twice (Kafka's Replicas.validateIsr, VoterSet), or there are more
+            than a replication factor, an int16, can count.
+    """
+    if len(values) > LARGEST_INT16:
+        raise UndecodableError(f"has {len(values)} values of {field}, expected at most {LARGEST_INT16}")
+    nodes: dict[NodeId, None] = {}
+    for value in values:
+        node = valid_node(field, value)
+        if node in nodes:
+            raise UndecodableError(f"has {field} {node} twice")
+        nodes[node] = None
+    return tuple(nodes)

@@ -22,6 +22,7 @@ from connectors.gather.endpoint_cache import EndpointCache
 from connectors.gather.gatherer_settings import GathererSettings, from_line
 from connectors.gather.gatherer_stats import GathererStats
 from connectors.gather.log_follower import START
+from connectors.gather.loop_heartbeat import LoopHeartbeat
 from connectors.gather.publisher import Publisher
 from connectors.journal.writer import JournalWriter
 from connectors.kafka.event_loop import EventLoop
@@ -78,7 +79,13 @@ class Gatherer:
         self._endpoint_cache = EndpointCache(Path(settings.journal))
         self._publisher = Publisher(journal, self._loop, on_failure=self._loop.stop, before_publish=self._update_cache)
         self._rate_limiters = {cluster.name: RateLimiter() for cluster in settings.clusters}
-        self._stats = GathererStats(settings.stats, publisher=self._publisher, rate_limiters=self._rate_limiters)
+        self._heartbeat = LoopHeartbeat(self._loop)
+        self._stats = GathererStats(
+            settings.stats,
+            publisher=self._publisher,
+            rate_limiters=self._rate_limiters,
+            heartbeat=self._heartbeat,
+        )
         self._gatherers = [self._cluster_gatherer(cluster) for cluster in settings.clusters]
 
     def run(self, stdin: BinaryIO) -> None:
@@ -118,6 +125,7 @@ class Gatherer:
     async def _run(self) -> None:
         for gatherer in self._gatherers:
             gatherer.start()
+        self._loop.spawn(self._heartbeat.run())
         self._loop.spawn(self._publish_periodically())
         await self._loop.wait_stopped()
 

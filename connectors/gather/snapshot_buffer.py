@@ -1,7 +1,7 @@
 """Buffers the pieces of a snapshot (KIP-630) and returns whole batches. Pure.
 
 A node names the snapshot's size with each piece. Everything is bounded by it, and it by the configuration: otherwise a
-snapshot without end would be written to the journal for ever.
+snapshot without end would fill the journal.
 """
 
 from typing import Final

@@ -23,6 +23,7 @@ from connectors.errors import JournalError, UsageError
 from connectors.gather.control_messages import AuditResult, PollRequest
 from connectors.gather.control_messages import to_line as control_line
 from connectors.gather.gatherer_settings import GathererSettings, to_line
+from connectors.gather.loop_heartbeat import stalled_loop_s
 from connectors.journal.reader import JournalReader
 from connectors.observation_event import ObservationsAudited
 from rules.model.identifiers import Millis
@@ -41,8 +42,9 @@ class GathererProcess:
 
     def __init__(self, clusters: Sequence[ClusterConnection], *, journal: Path, logs: Path) -> None:
         """`journal` is the folder that the gatherer writes, `logs` the folder for its stderr and its statistics."""
+        self._stats = logs / "gather-stats.json"
         self._settings = to_line(
-            GathererSettings(clusters=tuple(clusters), journal=str(journal), stats=str(logs / "gather-stats.json"))
+            GathererSettings(clusters=tuple(clusters), journal=str(journal), stats=str(self._stats))
         )
         self._journal = JournalReader(journal)
         self._logs = logs
@@ -66,6 +68,11 @@ class GathererProcess:
     def alive(self) -> bool:
         """Whether a gatherer runs now."""
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def loop_stalled_s(self) -> float | None:
+        """For how long the gatherer's event loop has not run; None until it has written its statistics."""
+        return stalled_loop_s(self._stats, pid=self.pid)
 
     def start(self) -> None:
         """Starts the gatherer and waits until it holds the journal.

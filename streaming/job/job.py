@@ -87,7 +87,11 @@ def _start_logging(checkpoint: Checkpoint, stack: ExitStack) -> None:
 
 def _start_services(job: "Job", file: ConfigFile | None, stack: ExitStack) -> None:
     """Starts what runs beside the query: heartbeat, audits, and the web server where one is configured."""
-    liveness = JobLiveness(last_batch_at=lambda: job.deliver.last_batch_at, gatherer_runs=lambda: job.gatherer.alive)
+    liveness = JobLiveness(
+        last_batch_at=lambda: job.deliver.last_batch_at,
+        gatherer_runs=lambda: job.gatherer.alive,
+        gatherer_stalled_s=lambda: job.gatherer.loop_stalled_s,
+    )
     heartbeat = stack.enter_context(Heartbeat(job.heartbeat, is_healthy=lambda: liveness.is_healthy))
     stack.enter_context(job.audit_scheduler())
     if job.config.listen is not None:

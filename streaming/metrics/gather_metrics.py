@@ -1,7 +1,9 @@
 """Metrics about the gatherer: how old the data is, how far the log is read, and which observations fail."""
 
+import time
 from collections.abc import Callable
 
+from connectors.gather.loop_heartbeat import read_heartbeat
 from streaming.metrics.job_metrics import JobSample
 from streaming.metrics.metric_spec import CLUSTER, MetricKind, MetricSpec, Values
 
@@ -12,6 +14,11 @@ def _of_gatherer(name: str) -> Callable[[JobSample], Values]:
         return value
 
     return read
+
+
+def _loop_stall(job: JobSample) -> Values:
+    heartbeat = read_heartbeat(job.sources.stats) if job.sources.gatherer_runs() else None
+    return None if heartbeat is None else max(heartbeat.longest_stall_s, heartbeat.stalled_s(time.monotonic()))
 
 
 def _requests(job: JobSample) -> Values:
@@ -104,6 +111,12 @@ GATHER_METRICS: tuple[MetricSpec[JobSample], ...] = (
         name="gatherer_resident_memory_bytes",
         help="Resident memory of the gatherer.",
         read=_of_gatherer("rss_bytes"),
+    ),
+    MetricSpec(
+        name="gatherer_loop_stall_seconds",
+        help="Longest time in the last minute for which the event loop of the gatherer, which serves all clusters, did "
+        "not run; it also grows while the loop is frozen. Above 5 s /healthz fails.",
+        read=_loop_stall,
     ),
     MetricSpec(
         name="gathered_rows_total",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from flask import Blueprint
 from flask.typing import ResponseReturnValue
 
+from connectors.gather.loop_heartbeat import STALLED_S
+
 HEALTH_PATHS = ("/healthz", "/readyz")
 """They are answered without a token, because a kubelet cannot send one, and show no detail of a cluster."""
 STALE_S = 30.0
@@ -20,13 +22,17 @@ class JobLiveness:
     last_batch_at: Callable[[], float | None]
     """Monotonic seconds of the newest finished batch; None before the first one."""
     gatherer_runs: Callable[[], bool]
+    gatherer_stalled_s: Callable[[], float | None] = lambda: None
+    """For how long the gatherer's event loop has not run; None where its gatherer has not reported yet."""
     since: float = field(default_factory=time.monotonic)
 
     @property
     def is_healthy(self) -> bool:
         """Whether batches complete and the gatherer runs: the heartbeat depends on it."""
         last = self.last_batch_at()
-        return last is not None and time.monotonic() - last <= STALE_S and self.gatherer_runs()
+        if last is None or time.monotonic() - last > STALE_S or not self.gatherer_runs():
+            return False
+        return (self.gatherer_stalled_s() or 0) <= STALLED_S
 
 
 def health_endpoints(liveness: JobLiveness) -> Blueprint:
@@ -38,11 +44,19 @@ def health_endpoints(liveness: JobLiveness) -> Blueprint:
         last = liveness.last_batch_at()
         age_s = time.monotonic() - (liveness.since if last is None else last)
         gatherer_runs = liveness.gatherer_runs()
-        body = {"seconds_since_last_batch": round(age_s, 1), "gatherer": gatherer_runs}
+        stalled_s = None if (stalled := liveness.gatherer_stalled_s()) is None else round(stalled, 1)
+        body = {
+            "seconds_since_last_batch": round(age_s, 1),
+            "gatherer": gatherer_runs,
+            "gatherer_stalled_seconds": stalled_s,
+        }
         if age_s > (STALE_S if last is not None else 4 * STALE_S):
             return {"status": "no batch has completed for too long", **body}, 503
         if not gatherer_runs:
             return {"status": "the gatherer does not run", **body}, 503
+        if stalled_s is not None and stalled_s > STALLED_S:
+            stall = f"the gatherer's event loop has not run for {stalled_s} s: no cluster is observed"
+            return {"status": stall, **body}, 503
         return {"status": "ok", **body}
 
     @blueprint.get("/readyz")

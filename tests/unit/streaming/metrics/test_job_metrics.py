@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,18 @@ def test_gatherer_errors_now_and_in_total(tmp_path: Path) -> None:
     assert reader(running.samples())("gathered_rows_total") is None, (
         "statistics of a gatherer that no longer runs are not exported"
     )
+
+
+def test_stall_of_the_event_loop_is_the_longest_of_the_last_minute_or_the_present_one(tmp_path: Path) -> None:
+    running = MetricsFixture(tmp_path)
+    assert reader(running.samples())("gatherer_loop_stall_seconds") is None
+
+    for turned_s_ago, longest_s in ((0, 8.5), (40, 8.5)):
+        loop = {"pid": 1, "turn_at_s": time.monotonic() - turned_s_ago, "longest_stall_s": longest_s}
+        (tmp_path / "stats.json").write_text(json.dumps({"at_ms": 0, "loop": loop}))
+        shown = reader(running.samples())("gatherer_loop_stall_seconds")
+        assert shown is not None
+        assert shown >= max(turned_s_ago, longest_s), "a frozen loop does not hide its stall"
 
 
 def test_quarantine_and_journal(tmp_path: Path) -> None:

@@ -16,8 +16,19 @@ from streaming.web.server import Server
 LOOPBACK = ("127.0.0.1", 0)
 
 
+def liveness(
+    last_batch_at: Callable[[], float | None] = time.monotonic,
+    *,
+    gatherer_runs: bool = True,
+    stalled_s: float | None = None,
+) -> JobLiveness:
+    return JobLiveness(
+        last_batch_at=last_batch_at, gatherer_runs=lambda: gatherer_runs, gatherer_stalled_s=lambda: stalled_s
+    )
+
+
 def pages(last_batch_at: Callable[[], float | None] = time.monotonic, *, gatherer_runs: bool = True) -> list[Blueprint]:
-    return [health_endpoints(JobLiveness(last_batch_at=last_batch_at, gatherer_runs=lambda: gatherer_runs))]
+    return [health_endpoints(liveness(last_batch_at, gatherer_runs=gatherer_runs))]
 
 
 def get(server: Server, path: str, host: str | None = None) -> tuple[int, dict[str, object]]:
@@ -47,6 +58,17 @@ def test_job_without_a_gatherer_is_not_healthy() -> None:
     with Server(LOOPBACK, pages(gatherer_runs=False)) as server:
         status, body = get(server, "/healthz")
         assert (status, body["status"]) == (503, "the gatherer does not run")
+
+
+@pytest.mark.parametrize(("stalled_s", "healthy"), [(None, True), (4.9, True), (5.1, False), (40.0, False)])
+def test_job_whose_gatherer_does_not_run_its_event_loop_is_not_healthy(stalled_s: float | None, healthy: bool) -> None:
+    job = liveness(stalled_s=stalled_s)
+    with Server(LOOPBACK, [health_endpoints(job)]) as server:
+        status, body = get(server, "/healthz")
+    assert (status, job.is_healthy) == (200 if healthy else 503, healthy)
+    if not healthy:
+        assert body["status"] == f"the gatherer's event loop has not run for {stalled_s} s: no cluster is observed"
+    assert body["gatherer_stalled_seconds"] == stalled_s
 
 
 def test_other_pages_say_what_there_is() -> None:

@@ -1,0 +1,85 @@
+"""The heartbeat of the gatherer's event loop: when it last ran, and how long it stalled.
+
+One event loop serves all clusters, so a stall delays every cluster. The loop notes the time of its turns; the file
+`gather-stats.json` holds it, and a reader in another process judges its age: a loop that is frozen cannot report it.
+Times are of CLOCK_MONOTONIC, which all processes of a machine share and no clock change moves.
+"""
+
+import json
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from connectors.kafka.event_loop import EventLoop
+
+STALLED_S: Final = 5.0
+"""A loop that did not run for this long is stalled: polls, which are due each second, are missing."""
+_TURN_S: Final = 0.25
+_REMEMBERED_S: Final = 60.0
+
+
+class LoopHeartbeat:
+    """Measures the turns of one event loop."""
+
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop = loop
+        self._stalls: deque[tuple[float, float]] = deque()
+        self.turn_at_s = loop.now()
+        """Monotonic seconds of the newest turn."""
+        self.stalled_s_total = 0.0
+        """Sum of the time by which turns came late since the start."""
+
+    async def run(self) -> None:
+        """Measures until cancelled."""
+        while True:
+            due = self._loop.now() + _TURN_S
+            await self._loop.sleep(_TURN_S)
+            self._turn(max(0.0, self._loop.now() - due))
+
+    def _turn(self, late_s: float) -> None:
+        self.turn_at_s = self._loop.now()
+        self.stalled_s_total += late_s
+        self._stalls.append((self.turn_at_s, late_s))
+        while self._stalls[0][0] < self.turn_at_s - _REMEMBERED_S:
+            self._stalls.popleft()
+
+    @property
+    def longest_stall_s(self) -> float:
+        """The longest time in the last minute by which a turn came late."""
+        return max((late_s for _, late_s in self._stalls), default=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadHeartbeat:
+    """The heartbeat that a gatherer wrote."""
+
+    pid: int
+    turn_at_s: float
+    longest_stall_s: float
+
+    def stalled_s(self, now_s: float) -> float:
+        """Returns for how long the loop has not run, at this monotonic time."""
+        return max(0.0, now_s - self.turn_at_s)
+
+
+def read_heartbeat(stats: Path) -> ReadHeartbeat | None:
+    """Reads the heartbeat from a gatherer's statistics; None where there is none."""
+    try:
+        loop = json.loads(stats.read_text(encoding="utf-8"))["loop"]
+        return ReadHeartbeat(
+            pid=int(loop["pid"]), turn_at_s=float(loop["turn_at_s"]), longest_stall_s=float(loop["longest_stall_s"])
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def stalled_loop_s(stats: Path, *, pid: int | None) -> float | None:
+    """Returns for how long the event loop of the gatherer with this process id has not run.
+
+    Returns:
+        None where that gatherer has not written its statistics yet: it starts, or it is an older one's file.
+    """
+    heartbeat = read_heartbeat(stats)
+    return None if heartbeat is None or heartbeat.pid != pid else heartbeat.stalled_s(time.monotonic())

@@ -1,0 +1,85 @@
+"""The heartbeat of the event loop: its stalls are measured, also from outside a frozen gatherer."""
+
+import json
+import signal
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+from connectors.gather.gatherer_settings import to_line
+from connectors.gather.loop_heartbeat import STALLED_S, LoopHeartbeat, read_heartbeat, stalled_loop_s
+from connectors.kafka.event_loop import EventLoop
+from tests.eventually import eventually
+from tests.unit.connectors.gather.test_gatherer_process import COMMAND, settings
+
+
+def test_stall_of_the_loop_is_measured_and_forgotten_after_a_minute(simulated_time_loop: EventLoop) -> None:
+    loop = simulated_time_loop
+    heartbeat = LoopHeartbeat(loop)
+
+    async def main() -> None:
+        loop.spawn(heartbeat.run())
+        await loop.sleep(10)
+        assert heartbeat.longest_stall_s < 0.01
+        block(loop, 7)
+        await loop.sleep(1)
+        assert 6.7 < heartbeat.longest_stall_s <= 7
+        assert heartbeat.turn_at_s > loop.now() - 0.3
+        await loop.sleep(61)
+        assert heartbeat.longest_stall_s < 0.01
+        assert 6.7 < heartbeat.stalled_s_total <= 7.1
+
+    loop.run(main)
+
+
+def block(loop: EventLoop, seconds: float) -> None:
+    """Lets the simulated time pass while the loop serves nobody, as work in the loop does."""
+    selector = loop.net._selector
+    selector.select(seconds)
+
+
+def test_frozen_gatherer_is_noticed_from_outside_and_recovers(tmp_path: Path) -> None:
+    stats = tmp_path / "stats.json"
+    line = to_line(replace(settings(tmp_path), stats=str(stats)))
+    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(line)
+        process.stdin.flush()
+
+        def runs() -> None:
+            stalled_s = stalled_loop_s(stats, pid=process.pid)
+            assert stalled_s is not None
+            assert stalled_s < STALLED_S
+
+        eventually(runs, within_s=30)
+        assert stalled_loop_s(stats, pid=process.pid + 1) is None, "the file of another gatherer shows nothing"
+        process.send_signal(signal.SIGSTOP)
+
+        def is_frozen() -> None:
+            stalled_s = stalled_loop_s(stats, pid=process.pid)
+            assert stalled_s is not None
+            assert stalled_s > STALLED_S
+
+        try:
+            eventually(is_frozen, within_s=60)
+        finally:
+            process.send_signal(signal.SIGCONT)
+
+        def has_recovered() -> None:
+            runs()
+            heartbeat = read_heartbeat(stats)
+            assert heartbeat is not None
+            assert heartbeat.longest_stall_s > STALLED_S - 1
+
+        eventually(has_recovered, within_s=30)
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def test_statistics_of_an_older_gatherer_have_no_heartbeat(tmp_path: Path) -> None:
+    stats = tmp_path / "stats.json"
+    assert read_heartbeat(stats) is None
+    stats.write_text(json.dumps({"at_ms": 1, "rows": 2}))
+    assert read_heartbeat(stats) is None
+    stats.write_text("{")
+    assert read_heartbeat(stats) is None

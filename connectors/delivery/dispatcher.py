@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from connectors.delivery.delivery_report import DeliveryReport
 from connectors.delivery.ledger import Ledger
+from connectors.delivery.ledger_damage_alerts import LedgerDamageAlerts
 from connectors.delivery.sink_failure_alerts import SinkFailureAlerts
 from connectors.delivery.sink_worker import SinkWorker
 from connectors.errors import UsageError
@@ -51,6 +52,7 @@ class Dispatcher:
         self._deadline_s = deadline_s
         self._patience_s = patience_s
         self._failure_alerts = SinkFailureAlerts(ledger.firing())
+        self._damage_alerts = LedgerDamageAlerts(ledger.firing())
         self._own_alerts: Sequence[Alert] = ()
         """Alerts about failing sinks; they are recorded with the next alerts."""
         self._workers: list[SinkWorker] = []
@@ -93,7 +95,8 @@ class Dispatcher:
         Raises:
             LedgerError: the ledger cannot be written; the batch must not be committed.
         """
-        recorded = self._ledger.record([*alerts, *self._own_alerts], now_ms)
+        damage = self._damage_alerts.due(self._ledger.damages, now_ms)
+        recorded = self._ledger.record([*alerts, *self._own_alerts, *damage], now_ms)
         silences = self._silences(now_ms)
         for worker in self._workers:
             worker.start_call(silences, now_ms)

@@ -1,23 +1,34 @@
 """Ledger: records every alert and its delivery to each sink, in one file beside the checkpoint.
 
 An alert is on disk in the ledger before any sink is called. It is identified by `Alert.key`, so a batch that is
-delivered again after a crash records nothing twice. Each line is independent: a torn or damaged line is skipped. If
-an alert's line is lost, its batch records the alert again; if a delivery's line is lost, the alert is sent again,
-which sinks tolerate.
+delivered again after a crash records nothing twice.
+
+A ledger that is damaged on disk (`ledger_file`) is kept under another name and replaced by what can be read of it.
+While the ledger is open, its content is in memory and nothing is lost. At start-up, `restore` then compares it with
+the alerts in Spark's state: an alert whose line is lost is recorded and sent again, and one that ended is resolved.
+If a delivery's line is lost, the alert is sent again, which sinks tolerate.
 
 The ledger is bounded: alerts that are too old or too many are dropped, delivered or not, but never the newest
 transition of an alert that is firing.
 """
 
 import logging
-import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from connectors.delivery import ledger_record
+from connectors.delivery.ledger_file import LedgerFile
 from connectors.delivery.ledger_index import LedgerIndex
-from connectors.delivery.ledger_record import AlertDelivered, IncidentNotified, LedgerRecord, SinkAdded, SinkRemoved
-from connectors.durable_file import append, open_replaced
+from connectors.delivery.ledger_record import (
+    AlertDelivered,
+    IncidentNotified,
+    LedgerDamaged,
+    LedgerRecord,
+    LedgerRestored,
+    SinkAdded,
+    SinkRemoved,
+)
+from connectors.delivery.ledger_restoration import EvaluatedCluster, lost_transitions, sinks_without_addition
 from connectors.errors import LedgerError
 from connectors.sinks.alert_json import Key
 from rules.alert import Alert
@@ -43,13 +54,16 @@ def read_alerts(path: Path) -> Sequence[Alert]:
 class Ledger:
     """Opened by one process at a time: the job that delivers."""
 
-    def __init__(self, path: Path, *, keep_entries: int = 10_000, keep_s: float = 30 * _DAY_S) -> None:
+    def __init__(
+        self, path: Path, *, keep_entries: int = 10_000, keep_s: float = 30 * _DAY_S, must_exist: bool = False
+    ) -> None:
         """Reads the ledger, or creates it.
 
         Args:
             path: the file; its folder is created if it does not exist.
             keep_entries: the number of alerts that are kept, the newest ones.
             keep_s: how long an alert is kept, by the clock that `record` is given.
+            must_exist: Spark has state, so that a missing or empty ledger was deleted or emptied.
 
         Raises:
             LedgerError: the file cannot be read or written.
@@ -60,12 +74,12 @@ class Ledger:
         self._index = LedgerIndex()
         self._active_sinks: set[str] = set()
         """The sinks that are configured now; the index may know further sinks from before."""
-        self._lines = 0
-        self._descriptor = -1
-        self._torn = False
+        self._file = LedgerFile(path)
+        self.damages: list[LedgerDamaged] = []
+        """Every damage that was noticed since the ledger was opened."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._read()
+            self._read(must_exist=must_exist)
             self._rewrite()
         except OSError as error:
             raise self._error(error) from error
@@ -161,40 +175,82 @@ class Ledger:
         """Returns every transition in the ledger, oldest first."""
         return tuple(record.alert for record in self._index.records())
 
+    @property
+    def damage(self) -> LedgerDamaged | None:
+        """The damage whose losses `restore` has not restored yet."""
+        return self._index.damage
+
+    def restore(self, clusters: Sequence[EvaluatedCluster], now_ms: Millis) -> Sequence[Alert]:
+        """Records again what a damaged ledger has lost; nothing if it is not damaged.
+
+        Args:
+            clusters: the alerts that are firing in Spark's state, for every cluster that has state.
+            now_ms: the wall clock.
+
+        Returns:
+            The transitions that were recorded again, or that were never recorded.
+
+        Raises:
+            LedgerError: the file cannot be written.
+        """
+        damage = self._index.damage
+        if damage is None:
+            return ()
+        newest = self._index.newest
+        lost = lost_transitions(clusters, [each.alert for each in self._index.firing()], newest)
+        self._append([*self._index.new_records(lost, now_ms), LedgerRestored(recorded=len(lost))])
+        pending = sum(len(self._index.pending(sink)) for sink in self._active_sinks)
+        _LOG.warning(
+            "%s was damaged: %s. From Spark's state %d alerts were recorded again; %d notifications are sent, of which "
+            "some may have been sent before.",
+            self._path,
+            damage.reason,
+            len(lost),
+            pending,
+        )
+        return lost
+
     def close(self) -> None:
         """Closes the file."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._descriptor = -1
+        self._file.close()
 
-    def _read(self) -> None:
-        try:
-            content = self._path.read_bytes()
-        except FileNotFoundError:
-            return
-        damaged = 0
-        for line in content.splitlines():
-            record = ledger_record.from_line(line)
-            if record is None:
-                damaged += 1
-            else:
-                self._index.apply(record)
-        if damaged:
-            _LOG.warning("%s has %d torn or damaged lines; they are skipped.", self._path, damaged)
+    def _read(self, *, must_exist: bool) -> None:
+        found = self._file.read(must_exist=must_exist)
+        if found.damage is not None:
+            self._keep_damaged(found.damage)
+            # A sink whose own line is lost was there from the beginning, as far as the ledger can know.
+            for sink in sinks_without_addition(found.records):
+                self._index.apply(SinkAdded(sink=sink))
+        for record in found.records:
+            self._index.apply(record)
+        for damage in self.damages:
+            self._index.apply(damage)
+        if self._index.damage is not None and not self.damages:
+            # A job before this one has noticed the damage and ended before it was restored.
+            self.damages.append(self._index.damage)
+        if found.unfinished:
+            _LOG.info("%s ended with %d unfinished lines; they were removed.", self._path, found.unfinished)
+
+    def _keep_damaged(self, reason: str) -> None:
+        kept_as = self._file.keep_damaged()
+        self.damages.append(LedgerDamaged(reason=reason, kept_as=kept_as))
+        _LOG.error(
+            "The ledger %s is damaged: %s. %s", self._path, reason, f"It is kept as {kept_as}." if kept_as else ""
+        )
 
     def _append(self, records: Sequence[LedgerRecord]) -> None:
         if not records:
             return
-        content = b"".join(ledger_record.to_line(each) for each in records)
         try:
-            if self._torn:
+            if self._file.torn:
                 self._rewrite()
-            self._torn = True
-            append(self._descriptor, content, os.fstat(self._descriptor).st_size)
-            self._torn = False
+            elif (changed := self._file.outside_change()) is not None:
+                # Everything is in memory, so nothing is lost and nothing is sent twice.
+                self._keep_damaged(changed)
+                self._rewrite()
+            self._file.append(records)
         except OSError as error:
             raise self._error(error) from error
-        self._lines += len(records)
         for each in records:
             self._index.apply(each)
 
@@ -220,7 +276,7 @@ class Ledger:
         self._append([SinkRemoved(sink=sink) for sink in sorted(absent)])
         if undelivered:
             _LOG.warning("%d alerts were dropped undelivered: they exceed what the ledger keeps.", undelivered)
-        if self._lines > _REWRITE_FACTOR * len(self._index) * (1 + len(self._index.sinks)) + _REWRITE_SLACK:
+        if self._file.lines > _REWRITE_FACTOR * len(self._index) * (1 + len(self._index.sinks)) + _REWRITE_SLACK:
             try:
                 self._rewrite()
             except OSError as error:
@@ -228,10 +284,7 @@ class Ledger:
 
     def _rewrite(self) -> None:
         """Replaces the file by the shortest one with the same content."""
-        records = list(self._index.minimal_records())
-        descriptor = open_replaced(self._path, b"".join(ledger_record.to_line(each) for each in records))
-        self.close()
-        self._descriptor, self._lines, self._torn = descriptor, len(records), False
+        self._file.replace(list(self._index.minimal_records()))
 
     def _error(self, error: OSError) -> LedgerError:
         return LedgerError(f"The ledger {self._path} cannot be used: {error.strerror}. Fix the cause and start again.")

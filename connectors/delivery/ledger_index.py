@@ -8,7 +8,9 @@ from connectors.delivery.ledger_record import (
     AlertDelivered,
     AlertRecorded,
     IncidentNotified,
+    LedgerDamaged,
     LedgerRecord,
+    LedgerRestored,
     SinkAdded,
     SinkRemoved,
 )
@@ -86,6 +88,8 @@ class LedgerIndex:
         self.next_number = 0
         self.change_count = 0
         """How many changes were applied."""
+        self.damage: LedgerDamaged | None = None
+        """Damage whose losses are not restored yet."""
 
     def __len__(self) -> int:
         return len(self._records)
@@ -115,6 +119,10 @@ class LedgerIndex:
                 self._sinks.pop(sink, None)
                 for each in self._records.values():
                     each.status.pop(sink, None)
+            case LedgerDamaged():
+                self.damage = record
+            case LedgerRestored():
+                self.damage = None
 
     def _add_alert(self, line: AlertRecorded) -> None:
         number, alert = line.number, line.alert
@@ -144,7 +152,9 @@ class LedgerIndex:
 
     def _add_sink(self, sink: str) -> None:
         state = self._sinks.setdefault(sink, _SinkState())
-        state.pending = {number: self._firing[number] for number in sorted(self._firing)}
+        # While a damaged ledger is not restored, the line that added this sink may be lost: everything may be pending.
+        known = self._firing if self.damage is None else self._records
+        state.pending = {number: known[number] for number in sorted(known)}
         for number, record in self._records.items():
             # Discarded, not delivered: else the sink would be notified that an alert it does not know resolved.
             pending = number in state.pending
@@ -219,6 +229,10 @@ class LedgerIndex:
             needed.update(last_delivered.values())
         return needed
 
+    def newest(self, fingerprint: str) -> AlertRecord | None:
+        """Returns the newest transition with this fingerprint."""
+        return self._newest.get(fingerprint)
+
     def is_newest(self, record: AlertRecord) -> bool:
         """Returns whether no newer transition with the same fingerprint was recorded."""
         return self._newest.get(record.alert.fingerprint) is record
@@ -254,3 +268,5 @@ class LedgerIndex:
         for sink, state in self._sinks.items():
             for incident, at_ms in state.last_notified_ms.items():
                 yield IncidentNotified(sink=sink, incident=incident, at_ms=at_ms)
+        if self.damage is not None:
+            yield self.damage

@@ -1,4 +1,8 @@
-"""Ledger records: each is one line of the ledger. A CRC-32C in each line confines damage to that line."""
+"""Ledger records: each is one line of the ledger, with a CRC-32C and a link to the line before it.
+
+A line that does not match its checksum is damaged; a line whose link does not match the line before it shows that
+lines are missing between them. Ledgers of earlier versions have no links.
+"""
 
 import json
 from collections.abc import Mapping
@@ -13,6 +17,7 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 
 _CHECKSUM_DIGITS = 8
+_NUMBER_KEY, _PREVIOUS_KEY = "line", "after"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,25 +64,87 @@ class SinkRemoved:
     sink: str
 
 
-LedgerRecord: TypeAlias = AlertRecorded | AlertDelivered | IncidentNotified | SinkAdded | SinkRemoved
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerDamaged:
+    """The ledger was damaged, and what it lost is not restored yet: an `LedgerRestored` follows when it is."""
+
+    reason: str
+    """What was damaged, as part of a sentence."""
+    kept_as: str | None
+    """The name of the file that holds the damaged ledger; None if there was no file."""
 
 
-def to_line(record: LedgerRecord) -> bytes:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRestored:
+    """What a damaged ledger had lost is recorded again, as far as Spark's state knows it."""
+
+    recorded: int
+    """How many transitions were recorded again."""
+
+
+LedgerRecord: TypeAlias = (
+    AlertRecorded | AlertDelivered | IncidentNotified | SinkAdded | SinkRemoved | LedgerDamaged | LedgerRestored
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """The place of a line in the chain of a ledger's lines."""
+
+    number: int
+    """Counts up by one from line to line, also when the file is rewritten."""
+    previous: str
+    """The checksum of the line before it in the file; empty in the first line of a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerLine:
+    """A line whose checksum matches."""
+
+    checksum: str
+    link: Link | None
+    """None in a line that an earlier version wrote."""
+    record: LedgerRecord | None
+    """None if this version does not know the record."""
+
+
+def to_line(record: LedgerRecord, link: Link | None = None) -> bytes:
     """Returns the record as one line, with its line feed."""
+    plain = _to_plain(record)
+    if link is not None:
+        plain |= {_NUMBER_KEY: link.number, _PREVIOUS_KEY: link.previous}
     # ASCII only: every Python string is restored exactly.
-    body = json.dumps(_to_plain(record), allow_nan=False, separators=(",", ":")).encode("ascii")
+    body = json.dumps(plain, allow_nan=False, separators=(",", ":")).encode("ascii")
     return b"%08x %s\n" % (crc32c(body), body)
 
 
+def checksum_of(line: bytes) -> str:
+    """Returns the checksum that a line begins with."""
+    return line[:_CHECKSUM_DIGITS].decode("ascii")
+
+
 def from_line(line: bytes) -> LedgerRecord | None:
+    """Returns the record of a line without its line feed; None if the line is torn, damaged or of another version."""
+    found = parse_line(line)
+    return None if found is None else found.record
+
+
+def parse_line(line: bytes) -> LedgerLine | None:
     """Parses a line without its line feed; None if the line is torn or damaged."""
     checksum, _, body = line.partition(b" ")
     if len(checksum) != _CHECKSUM_DIGITS or checksum != b"%08x" % crc32c(body):
         return None
     try:
-        return _from_plain(json.loads(body))
-    except (ValueError, TypeError, KeyError):
+        plain = json.loads(body)
+        number = plain.get(_NUMBER_KEY)
+        link = None if number is None else Link(number=int(number), previous=str(plain[_PREVIOUS_KEY]))
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
+    try:
+        record = _from_plain(plain)
+    except (ValueError, TypeError, KeyError):
+        record = None
+    return LedgerLine(checksum=checksum.decode("ascii"), link=link, record=record)
 
 
 def _to_plain(record: LedgerRecord) -> dict[str, Any]:
@@ -94,6 +161,10 @@ def _to_plain(record: LedgerRecord) -> dict[str, Any]:
             return {"opened": record.sink}
         case SinkRemoved():
             return {"closed": record.sink}
+        case LedgerDamaged():
+            return {"damaged": record.reason, "kept": record.kept_as}
+        case LedgerRestored():
+            return {"restored": record.recorded}
 
 
 def _from_plain(plain: Mapping[str, Any]) -> LedgerRecord:
@@ -108,6 +179,10 @@ def _from_plain(plain: Mapping[str, Any]) -> LedgerRecord:
         return IncidentNotified(sink=plain["heard"], incident=plain["incident"], at_ms=plain["at"])
     if "closed" in plain:
         return SinkRemoved(sink=plain["closed"])
+    if "damaged" in plain:
+        return LedgerDamaged(reason=plain["damaged"], kept_as=plain["kept"])
+    if "restored" in plain:
+        return LedgerRestored(recorded=plain["restored"])
     return SinkAdded(sink=plain["opened"])
 
 

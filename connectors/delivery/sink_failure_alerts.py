@@ -27,7 +27,11 @@ class SinkFailureAlerts:
 
     def __init__(self, firing: Sequence[Alert]) -> None:
         """`firing`: the firing alerts of the ledger."""
-        self._firing = {alert.subject: alert for alert in firing if alert.cluster_id == JOB_CLUSTER_ID}
+        self._firing = {
+            alert.subject: alert
+            for alert in firing
+            if alert.cluster_id == JOB_CLUSTER_ID and alert.subject.startswith(_SUBJECT_PREFIX)
+        }
         self._since_ms: dict[str, Millis] = {}
 
     def due(self, failures: Mapping[str, SinkFailure | None], now_ms: Millis) -> Sequence[Alert]:

@@ -120,21 +120,6 @@ def test_a_ledger_truncated_at_any_byte_loses_only_the_unfinished_line(tmp_path:
         assert opened(path, "a").pending("a") == [FIRST, SECOND]
 
 
-def test_a_damaged_line_costs_only_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "ledger"
-    ledger = opened(path, "a")
-    ledger.record([FIRST, SECOND], NOON_MS)
-    ledger.mark_delivered("a", [FIRST.key, SECOND.key])
-    ledger.close()
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([lines[0], b"\x00" * 50 + b"\n", *lines[2:]]))
-    again = opened(path, "a")
-    assert "1 torn or damaged lines" in caplog.text
-    # Its batch records it again, and its number is not that of the delivered one.
-    assert again.record([FIRST, SECOND], NOON_MS) == (FIRST,)
-    assert again.pending("a") == [FIRST]
-
-
 def test_old_and_excess_alerts_are_dropped_but_never_what_is_firing(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     ledger = opened(path, "a", keep_entries=10)

@@ -1,0 +1,77 @@
+"""LedgerDamageAlerts: raises an alert when the ledger was damaged, so that people know what may be sent twice."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from connectors.delivery.ledger_record import LedgerDamaged
+from rules.alert import Alert, AlertState
+from rules.checks import data_contract_broken
+from rules.finding import Severity
+from rules.formatting import ms_text
+from rules.model.identifiers import Millis
+from rules.notifications.route import JOB_CLUSTER_ID
+
+SUBJECT = "ledger"
+FIRING_MS = Millis(1_800_000)
+"""How long the alert fires after the newest damage, as the alerts of other broken contracts do."""
+
+
+class LedgerDamageAlerts:
+    """Turns noticed damage into alerts. A firing alert survives a restart (ledger)."""
+
+    def __init__(self, firing: Sequence[Alert]) -> None:
+        """`firing`: the firing alerts of the ledger."""
+        own = (alert for alert in firing if (alert.cluster_id, alert.subject) == (JOB_CLUSTER_ID, SUBJECT))
+        self._firing = next(own, None)
+        self._reported = 0
+
+    def due(self, damages: Sequence[LedgerDamaged], now_ms: Millis) -> Sequence[Alert]:
+        """Returns the transitions that are due.
+
+        Args:
+            damages: every damage since the ledger was opened.
+            now_ms: the wall clock.
+        """
+        new, self._reported = damages[self._reported :], len(damages)
+        if new:
+            started_ms = now_ms if self._firing is None else self._firing.started_at_ms
+            self._firing = _firing_alert(new[-1], started_ms, now_ms)
+            return [self._firing]
+        firing = self._firing
+        if firing is None or now_ms - firing.observed_at_ms < FIRING_MS:
+            return ()
+        self._firing = None
+        return [_resolved_alert(firing, now_ms)]
+
+
+def _firing_alert(damage: LedgerDamaged, started_ms: Millis, now_ms: Millis) -> Alert:
+    return Alert(
+        cluster=JOB_CLUSTER_ID,
+        cluster_id=JOB_CLUSTER_ID,
+        rule=data_contract_broken.ID,
+        subject=SUBJECT,
+        severity=Severity.WARNING,
+        state=AlertState.FIRING,
+        summary=f"The ledger of alerts was damaged: {damage.reason}. "
+        "Its content was restored; some alerts may be sent twice.",
+        evidence={"reason": damage.reason, "kept_as": damage.kept_as},
+        remedy=(
+            "# kraftwatch has restored the ledger; do not treat a notification that comes twice as a new event.",
+            "# Check the disk of the monitor's host, and whether another program changes files of the checkpoint.",
+        ),
+        started_at_ms=started_ms,
+        due_at_ms=now_ms,
+        observed_at_ms=now_ms,
+        offset=None,
+    )
+
+
+def _resolved_alert(firing: Alert, now_ms: Millis) -> Alert:
+    return replace(
+        firing,
+        state=AlertState.RESOLVED,
+        summary=f"resolved after {ms_text(now_ms - firing.started_at_ms)}: {firing.summary}",
+        remedy=(),
+        due_at_ms=now_ms,
+        observed_at_ms=now_ms,
+    )

@@ -4,6 +4,8 @@ A journal is a folder beside the checkpoint:
 
 - `lock`: held (flock) by the one process that writes, the gatherer;
 - `published`: the sequence up to which readers may read, written after the rows are on disk (`position_file`);
+- `restart`: written by a repair that had no state left: the sequence from which on the logs were read again
+  (`position_file`);
 - `committed`: the sequence up to which the reader has finished, written by the reader (`position_file`);
 - `<first sequence>.seg`: the rows, append-only; each file begins with the follow positions of all clusters
   (`segment`, `frame`);

@@ -5,6 +5,7 @@ whatever interrupts the write (a concurrent reader, a crash). A slot whose CRC-3
 """
 
 import os
+import shlex
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,10 @@ def read_open(descriptor: int, path: Path) -> JournalPosition:
         found = _newest(os.pread(descriptor, _FILE_BYTES, 0))
         if found is not None:
             return found[1]
-    raise JournalError(f"{path} is damaged: it holds no valid position; move the journal folder away and restart.")
+    raise JournalError(
+        f"{path} is damaged: it holds no valid position; stop the job and run "
+        f"`kraftwatch checkpoint repair --checkpoint {shlex.quote(str(path.parent.parent))}`"
+    )
 
 
 def write(path: Path, position: JournalPosition, *, sync: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shlex
 import time
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from connectors.observation import Observation
 LOCK = "lock"
 PUBLISHED = "published"
 COMMITTED = "committed"
+RESTART = "restart"
 
 _POLL_INTERVAL_S = 0.005
 
@@ -36,6 +38,11 @@ class JournalReader:
     def created(self) -> bool:
         """Whether a writer has created the journal. Before that, everything else raises JournalError."""
         return (self.directory / PUBLISHED).exists()
+
+    @property
+    def lacks_published(self) -> bool:
+        """Whether there are segments, but the position up to which they are published is missing."""
+        return self.directory.is_dir() and not self.created and bool(segment.first_sequences(self.directory))
 
     @property
     def journal_id(self) -> str:
@@ -63,6 +70,27 @@ class JournalReader:
     def first_sequence(self) -> int:
         """Returns the sequence of the oldest row that is kept."""
         return self._segments()[0]
+
+    def beginning(self) -> int:
+        """Returns the sequence from which on the rows hold everything about each cluster: its log from the start.
+
+        It is the oldest row, or, after a repair, the row from which on the logs were read again.
+
+        Raises:
+            JournalError: there is no journal, or its `restart` file is damaged.
+        """
+        restart = position_file.read(self.directory / RESTART)
+        first = self.first_sequence()
+        return first if restart is None or restart.journal_id != self.journal_id else max(first, restart.sequence)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the rows from `beginning` on hold everything; False when retention has deleted the first of them."""
+        first = self.first_sequence()
+        restart = position_file.read(self.directory / RESTART)
+        return first == 0 or (
+            restart is not None and restart.journal_id == self.journal_id and restart.sequence >= first
+        )
 
     def committed_end(self) -> int:
         """Returns the sequence below which all rows are committed; 0 if none is."""
@@ -165,7 +193,17 @@ class JournalReader:
         return found
 
     def _no_journal(self) -> JournalError:
+        if self.lacks_published:
+            return JournalError(missing_published(self.directory))
         return JournalError(f"{self.directory} holds no journal: no observation was recorded there.")
+
+
+def missing_published(directory: Path) -> str:
+    """Returns the sentence that names the missing position file and the command that restores it."""
+    return (
+        f"{directory / PUBLISHED} is missing beside the journal's segments: stop the job and run "
+        f"`kraftwatch checkpoint repair --checkpoint {shlex.quote(str(directory.parent))}`"
+    )
 
 
 def committed_sequence(directory: Path, journal_id: str) -> int:

@@ -18,7 +18,7 @@ from connectors.journal import frame, position_file, segment
 from connectors.journal.follow_position import FollowPosition, advance
 from connectors.journal.frame import BadFrameError
 from connectors.journal.position_file import JournalPosition
-from connectors.journal.reader import PUBLISHED, committed_sequence, new_journal_id
+from connectors.journal.reader import PUBLISHED, committed_sequence, missing_published, new_journal_id
 from connectors.journal.retention import SealedSegment
 
 
@@ -57,10 +57,7 @@ def recover(directory: Path) -> RecoveredJournal:
     published = position_file.read(directory / PUBLISHED)
     if published is None:
         if firsts:
-            raise JournalError(
-                f"{directory / PUBLISHED} is missing, so it is unknown which rows were published: "
-                f"restore it, or move the whole journal folder away and start with a new checkpoint."
-            )
+            raise JournalError(missing_published(directory))
         published = JournalPosition(journal_id=new_journal_id(), sequence=0)
         position_file.write(directory / PUBLISHED, published, sync=True)
         sync_directory(directory)

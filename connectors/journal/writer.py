@@ -8,11 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from connectors.durable_file import sync_directory
 from connectors.errors import JournalError
 from connectors.journal import frame, lock, position_file, recovery, retention, segment
 from connectors.journal.follow_position import FollowPosition, advance
 from connectors.journal.position_file import JournalPosition
-from connectors.journal.reader import LOCK, PUBLISHED, committed_sequence
+from connectors.journal.reader import LOCK, PUBLISHED, RESTART, committed_sequence
 from connectors.journal.recovery import RecoveredJournal
 from connectors.journal.retention import SealedSegment
 from connectors.observation import Observation
@@ -144,6 +145,30 @@ class JournalWriter:
             self._write_or_fail(self._publish)
         return self._published
 
+    def read_logs_again(self) -> int:
+        """Forgets how far each cluster's log is recorded: followers read it from the start.
+
+        The position is kept in the file `restart`: without older rows, everything that is to be known about a cluster
+        follows it.
+
+        Returns:
+            The sequence of the next row.
+
+        Raises:
+            JournalError: the journal cannot be written; the writer is now unusable.
+        """
+        self.publish()
+        self._write_or_fail(self._forget_positions)
+        return self._next
+
+    def _forget_positions(self) -> None:
+        for cluster, position in list(self._positions.items()):
+            self._positions[cluster] = FollowPosition(observed_at_ms=position.observed_at_ms)
+        self._roll()
+        restart = JournalPosition(journal_id=self._journal_id, sequence=self._next)
+        position_file.write(self._directory / RESTART, restart, sync=True)
+        sync_directory(self._directory)
+
     def _publish(self) -> None:
         self._spill()
         os.fdatasync(self._open_file())
@@ -180,9 +205,12 @@ class JournalWriter:
         """Begins a new segment. All rows of the segment before are published, so it never changes again."""
         self._write_position(sync=True)
         header = segment.create(self._directory, self._journal_id, self._next, self._positions)
-        self._sealed.append(
-            SealedSegment(first=self._first, end=self._next, size_bytes=self._position, newest_at_ms=self._newest_at_ms)
-        )
+        if self._next > self._first:
+            self._sealed.append(
+                SealedSegment(
+                    first=self._first, end=self._next, size_bytes=self._position, newest_at_ms=self._newest_at_ms
+                )
+            )
         self._open(header.first, header.rows_at)
         self._delete_old()
 
@@ -209,10 +237,10 @@ class JournalWriter:
         self._held_back = decision.held_back is not None
 
     def _continue_from(self, recovered: RecoveredJournal) -> None:
-        self._journal_id = recovered.journal_id
-        self._sealed = list(recovered.sealed)
+        self._journal_id: str = recovered.journal_id
+        self._sealed: list[SealedSegment] = list(recovered.sealed)
         self._positions = dict(recovered.positions)
-        self._next = recovered.end
+        self._next: int = recovered.end
         self._published = recovered.end
         self._newest_at_ms = max((position.observed_at_ms for position in self._positions.values()), default=0)
         self._open(recovered.first, recovered.position)

@@ -85,9 +85,9 @@ class JournalStreamReader(DataSourceStreamReader):
         return self._journal
 
     def initialOffset(self) -> dict[str, str | int]:
-        """Returns the offset of the oldest row in the journal."""
+        """Returns the offset of the row from which on a new state can be built."""
         journal = self._opened()
-        return {"journal": journal.journal_id, "sequence": journal.first_sequence()}
+        return {"journal": journal.journal_id, "sequence": journal.beginning()}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Returns the bound of one batch, so that a backlog shows progress and memory stays bounded."""

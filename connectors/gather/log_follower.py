@@ -33,6 +33,7 @@ from connectors.kafka.messages import (
     parse_fetch,
     parse_fetch_snapshot,
 )
+from connectors.kafka.work_budget import WorkBudget
 from connectors.observation import ObservationKind
 from connectors.observation_event import ObservationFailed
 from rules.model.monitoring import ObservationSource, Reason
@@ -71,6 +72,7 @@ class LogFollower:
         self._client = client
         self._nodes = nodes
         self._output = output
+        self._work = WorkBudget(loop)
         self._buffer = CommitBuffer(start)
         self._max_snapshot_bytes = max_snapshot_bytes
         self._snapshot: SnapshotBuffer | None = None
@@ -129,9 +131,7 @@ class LogFollower:
         self._nodes.update_from_fetch(response)
         self._searches = 0
         now_ms = round(self._loop.now() * 1000)
-        result = await self._client.work.run(
-            len(response.records), lambda: self._buffer.accept(response, now_ms=now_ms)
-        )
+        result = await self._work.run(len(response.records), lambda: self._buffer.accept(response, now_ms=now_ms))
         if result.committed is not None:
             await self._write(result.committed)
         if result.snapshot is not None:
@@ -163,7 +163,7 @@ class LogFollower:
             return
         if response.error:
             raise error_from_code(response.error, "FetchSnapshot")
-        batches = await self._client.work.run(
+        batches = await self._work.run(
             len(response.records),
             lambda: snapshot.receive(position=response.position, size=response.size, records=response.records),
         )
@@ -185,7 +185,7 @@ class LogFollower:
             self._last_write_at = now
 
     async def _redacted(self, batches: bytes, kind: ObservationKind) -> RedactedBatches:
-        return await self._client.work.run(len(batches), lambda: redacted_batches(batches, kind=kind))
+        return await self._work.run(len(batches), lambda: redacted_batches(batches, kind=kind))
 
     def _redirect(self, queried: Address, response: FetchResult) -> None:
         """The node is not the leader, or the sent epoch is old: use the reported leader, else search the leader."""

@@ -162,8 +162,7 @@ class Client:
         self._setup_s = cluster.request_timeout_ms / 1000
         self._resolver = resolver
         self._rate_limiter = rate_limiter
-        self.work = WorkBudget(loop)
-        """Runs what this cluster's responses need of the CPU."""
+        self._work = WorkBudget(loop)
         self._connections: dict[tuple[ObservationSource, Address], TypedFuture[_Connection]] = {}
         self._backoff: dict[Address, _Backoff] = {}
         self._closed = False
@@ -239,7 +238,7 @@ class Client:
             await self._rate_limiter.acquire(self._loop)
             deadline = self._loop.now() + self._setup_s
             connection = _Connection(
-                self._loop, address, self._rate_limiter, self._options, setup_s=self._setup_s, work=self.work
+                self._loop, address, self._rate_limiter, self._options, setup_s=self._setup_s, work=self._work
             )
             connection.connection_made(transport)
             await connection.initialize(timeout_at=deadline)

@@ -1,4 +1,4 @@
-"""The CPU time that one cluster's responses may take: in worker threads, one piece at a time, half of the time.
+"""The CPU time that one cluster's responses of a kind may take: in a worker thread, half of the time at most.
 
 Large responses are decoded and redacted in Python, which takes up to some seconds for 8 MiB. In the event loop that
 would hold up every other cluster. In a worker thread the interpreter lets the event loop run every few milliseconds,
@@ -18,7 +18,7 @@ INLINE_BYTES: Final = 32 * 1024
 
 
 class WorkBudget:
-    """Runs the work of one cluster."""
+    """Runs one cluster's work of one kind, such as reading its log: one piece at a time."""
 
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop

@@ -16,7 +16,6 @@ from connectors.kafka.client import Address
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import FetchRequest, FetchResponse, FetchSnapshotRequest, FetchSnapshotResponse
 from connectors.kafka.messages import SnapshotId
-from connectors.kafka.work_budget import WorkBudget
 from connectors.observation import ObservationKind
 from connectors.observation_event import ObservationFailed
 from rules.model.monitoring import ObservationSource, Reason
@@ -41,10 +40,6 @@ class ScriptedLogClient:
     scripts: dict[Address, Callable[[Any], Any]]
     queried: list[Address] = field(default_factory=list)
     timeout_ms: int = 100
-    work: WorkBudget = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.work = WorkBudget(self.loop)
 
     async def send(
         self, address: Address, request: Any, *, source: ObservationSource, timeout_ms: int | None = None

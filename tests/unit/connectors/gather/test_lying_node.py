@@ -1,0 +1,117 @@
+"""One gatherer, a healthy cluster and clusters that lie: the healthy one is observed, and memory stays bounded."""
+
+import re
+import subprocess
+from collections import Counter, defaultdict
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from connectors.cluster_connection import ClusterConnection
+from connectors.decode_observation import decode_observation
+from connectors.event import from_json
+from connectors.gather.gatherer_settings import GathererSettings, to_line
+from connectors.gather.loop_heartbeat import stalled_loop_s
+from connectors.journal.reader import JournalReader
+from connectors.observation import Observation, ObservationKind
+from connectors.observation_event import ObservationFailed
+from rules.evaluate import evaluate, thresholds_for
+from rules.model.identifiers import Millis
+from rules.model.monitoring import ObservationSource, Reason, Vantage
+from streaming.replay.machine import Machine
+from tests.eventually import eventually
+from tests.unit.connectors.gather.test_gatherer_process import COMMAND
+from tests.unit.connectors.kafka.fake_node import Behaviour, FakeNode
+from tests.unit.connectors.kafka.lying_node import LARGEST, LIES, MEBIBYTE, controller
+
+POLLS = 10
+REASONS = {"drip": Reason.TIMED_OUT}
+
+
+def peak_bytes(pid: int) -> int:
+    """The largest resident memory of a process so far."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+class Gathered:
+    """The rows of a running gatherer, by cluster."""
+
+    def __init__(self, journal: Path) -> None:
+        self._reader = JournalReader(journal)
+        self._next = 0
+        self.rows: defaultdict[str, list[Observation]] = defaultdict(list)
+
+    def update(self) -> None:
+        end = self._reader.published_end()
+        for row in self._reader.read(self._next, end):
+            if row.kind is ObservationKind.RECORDS:
+                continue  # 8 MiB each, for one of the clusters
+            self.rows[row.cluster].append(row)
+        self._next = end
+
+    def polls(self, cluster: str) -> int:
+        return sum(row.kind is ObservationKind.QUORUM for row in self.rows[cluster])
+
+    def failures(self, cluster: str) -> Counter[tuple[ObservationSource, Reason]]:
+        events = [from_json(row.payload) for row in self.rows[cluster] if row.kind is ObservationKind.FAILED]
+        return Counter((event.source, event.reason) for event in events if isinstance(event, ObservationFailed))
+
+
+@pytest.mark.timeout(600)
+def test_healthy_cluster_is_observed_while_others_lie(tmp_path: Path) -> None:
+    behaviours: dict[str, Behaviour] = {"healthy": controller(), "largest": controller(LARGEST), **LIES}
+    stats = tmp_path / "stats.json"
+    with ExitStack() as stack:
+        ports = {name: stack.enter_context(FakeNode(behaviour).up()) for name, behaviour in behaviours.items()}
+        clusters = tuple(ClusterConnection(name=name, bootstrap=(("127.0.0.1", port),)) for name, port in ports.items())
+        settings = GathererSettings(clusters=clusters, journal=str(tmp_path / "journal"), stats=str(stats))
+        process = stack.enter_context(
+            subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        )
+        stack.callback(process.kill)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(to_line(settings))
+        process.stdin.flush()
+        assert process.stdout.readline() == b"ready\n"
+        idle_bytes = peak_bytes(process.pid)
+        gathered = Gathered(tmp_path / "journal")
+
+        def every_lie_is_reported() -> None:
+            gathered.update()
+            for lie in LIES:
+                reason = REASONS.get(lie, Reason.INVALID_RESPONSE)
+                for source in (ObservationSource.QUORUM, ObservationSource.LOG):
+                    assert gathered.failures(lie)[source, reason] >= POLLS, (lie, gathered.failures(lie))
+            assert gathered.polls("largest") >= POLLS
+
+        eventually(every_lie_is_reported, within_s=60)
+        before = gathered.polls("healthy")
+
+        def healthy_cluster_is_polled_on() -> None:
+            gathered.update()
+            assert gathered.polls("healthy") >= before + POLLS
+
+        eventually(healthy_cluster_is_polled_on, within_s=30)
+        assert before >= POLLS, "it is polled while the others lie"
+        assert gathered.failures("healthy") == {}
+        assert (stalled_loop_s(stats, pid=process.pid) or 0) < 5
+        assert peak_bytes(process.pid) - idle_bytes < 300 * MEBIBYTE
+        process.stdin.close()
+        assert process.wait(60) == 0
+    for lie in LIES:
+        assert monitor_blind(lie, gathered.rows[lie]) == ["critical"], lie
+
+
+def monitor_blind(cluster: str, rows: list[Observation]) -> list[str]:
+    """The severities of monitor-blind after these rows."""
+    machine = Machine(cluster, None, (), Vantage.INSIDE)
+    for row in rows:
+        machine.apply(
+            decode_observation(row).events(), sequence=row.sequence, observed_at_ms=Millis(row.observed_at_ms)
+        )
+    found = evaluate(machine.quorum(), thresholds_for({})).findings
+    return [finding.severity.value for finding in found if finding.rule == "monitor-blind"]

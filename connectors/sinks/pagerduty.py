@@ -6,11 +6,13 @@ a new one (https://developer.pagerduty.com/docs/events-api-v2-overview). The sin
 
 An incident that fired and resolved while PagerDuty was unreachable is triggered as `info` and resolved immediately.
 A resolve alone would be dropped without a trace, and the incident belongs in the history; as `info` it need not page
-anybody for something that is over.
+anybody for something that is over. The sink stores that it was triggered before it resolves it: a trigger that is sent
+again after the resolve, because the job was killed or a response was lost, would open a second alert.
 """
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from httpx2 import Response
@@ -26,6 +28,7 @@ from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
 from connectors.sinks.sink_config import Pagerduty
+from connectors.sinks.triggered_incidents import TriggeredIncidents
 from rules.alert import AlertState
 from rules.finding import Plain
 from rules.model.identifiers import Millis
@@ -41,7 +44,7 @@ _MAX_OTHER_ALERTS = 50
 class PagerdutySink:
     """Sends to one integration of one service."""
 
-    def __init__(self, config: Pagerduty, *, options: DeliveryOptions, links: MessageLinks) -> None:
+    def __init__(self, config: Pagerduty, *, options: DeliveryOptions, links: MessageLinks, state_folder: Path) -> None:
         """Reads the routing key once, so that a missing one is reported at start-up.
 
         Raises:
@@ -50,6 +53,7 @@ class PagerdutySink:
         self.options = options
         self._config = config
         self._links = links
+        self._triggered = TriggeredIncidents(state_folder, options.name)
         config.routing_key.read()
 
     def send(
@@ -74,11 +78,14 @@ class PagerdutySink:
             return DEADLINE_EXCEEDED if deadline.exceeded else Delivered()
 
     def _send_events(self, client: "_PagerdutyClient", notification: Notification) -> None:
-        resolved = notification.state is AlertState.RESOLVED
-        if not resolved or not notification.previously_notified:
-            client.send_event("trigger", dedup_key=notification.incident, **event(notification, self._links))
+        incident, resolved = notification.incident, notification.state is AlertState.RESOLVED
+        missed = resolved and not notification.previously_notified and incident not in self._triggered
+        if missed or not resolved:
+            client.send_event("trigger", dedup_key=incident, **event(notification, self._links))
+        if missed:
+            self._triggered.add(incident)
         if resolved:
-            client.send_event("resolve", dedup_key=notification.incident)
+            client.send_event("resolve", dedup_key=incident)
 
 
 def event(notification: Notification, links: MessageLinks) -> dict[str, Any]:

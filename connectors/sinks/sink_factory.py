@@ -79,7 +79,8 @@ def _slack_webhook(config: SlackWebhook, spec: SinkSpec, state_folder: Path) -> 
 def _pagerduty(config: Pagerduty, spec: SinkSpec, state_folder: Path) -> Sink:
     from connectors.sinks.pagerduty import PagerdutySink
 
-    return PagerdutySink(config, options=_people(spec, "pagerduty"), links=spec.links)
+    options = _people(spec, "pagerduty")
+    return PagerdutySink(config, options=options, links=spec.links, state_folder=state_folder)
 
 
 def _apprise(config: Apprise, spec: SinkSpec, state_folder: Path) -> Sink:

@@ -1,14 +1,13 @@
 """SlackMessageStore: remembers which Slack message belongs to which incident, in a small file beside the ledger."""
 
-import hashlib
 import json
 import logging
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from connectors.durable_file import replace_file
+from connectors.sinks.state_file import state_file
 
 _LOG = logging.getLogger(__name__)
 _MAX_MESSAGES = 1_000
@@ -32,8 +31,7 @@ class SlackMessageStore:
 
     def __init__(self, folder: Path, name: str) -> None:
         """`name` is the sink's; `folder` need not exist yet."""
-        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-        self._path = folder / f"sink-{re.sub('[^A-Za-z0-9]+', '-', name).strip('-')[:40]}-{digest}.json"
+        self._path = state_file(folder, name)
         self._messages: dict[str, SlackMessageRecord] | None = None
         self._failed = False
 

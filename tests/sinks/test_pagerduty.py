@@ -17,7 +17,7 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.notification import Notification, NotifyReason
 from tests.sinks.pagerduty_double import PagerdutyDouble
-from tests.sinks.server import HttpReply, serving
+from tests.sinks.server import Behaviour, HttpReply, ReceivedRequest, ResetInReply, serving
 from tests.unit.connectors.kafka.certificates import CertificateAuthority, authority
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -38,12 +38,16 @@ ENDED = Notification(incident="1n", reason=NotifyReason.RESOLVED, alerts=(RESOLV
 
 
 class PagerdutyService:
-    """A double of PagerDuty and the sink that sends to it."""
+    """A double of PagerDuty and the sink that sends to it; `restart` opens the sink again, as after a restart."""
 
-    def __init__(self, url: str, ca_file: Path) -> None:
+    def __init__(self, url: str, ca_file: Path, state_folder: Path = Path("/nowhere")) -> None:
         self.pagerduty = PagerdutyDouble()
-        config = Pagerduty(routing_key=Secret(text=KEY), api_url=url, ca_file=ca_file)
-        self.sink = open_sink(SinkSpec(config=config, links=LINKS), state_folder=Path("/nowhere"))
+        self._config = Pagerduty(routing_key=Secret(text=KEY), api_url=url, ca_file=ca_file)
+        self._state_folder = state_folder
+        self.restart()
+
+    def restart(self) -> None:
+        self.sink = open_sink(SinkSpec(config=self._config, links=LINKS), state_folder=self._state_folder)
 
     def send(self, notification: Notification) -> Outcome:
         (outcome,) = self.sink.send([notification], sent_at_ms=NOON_MS, deadline_s=30)
@@ -57,10 +61,10 @@ def trusted(tmp_path_factory: pytest.TempPathFactory) -> CertificateAuthority:
 
 
 @pytest.fixture
-def service(trusted: CertificateAuthority) -> Iterator[PagerdutyService]:
+def service(trusted: CertificateAuthority, tmp_path: Path) -> Iterator[PagerdutyService]:
     context: ssl.SSLContext = trusted.server(trusted.issue("server"))
     with serving(context) as server:
-        service = PagerdutyService(server.url, Path(trusted.file))
+        service = PagerdutyService(server.url, Path(trusted.file), tmp_path)
         server.behave = service.pagerduty.reply
         yield service
 
@@ -151,6 +155,45 @@ def test_an_incident_that_resolved_while_unreachable_is_in_the_history_as_info(s
     payload = found.events[0]["payload"]
     assert payload["severity"] == "info"
     assert payload["summary"] == "alpha: No leader elected. It fired and resolved while PagerDuty was unreachable."
+
+
+MISSED = replace(ENDED, new_transitions=(FIRING, RESOLVED), previously_notified=False)
+"""Fired and resolved while PagerDuty was unreachable."""
+
+
+def test_a_killed_job_does_not_open_a_resolved_alert_again(service: PagerdutyService) -> None:
+    assert service.send(MISSED) == Delivered()
+    service.restart()
+    assert service.send(MISSED) == Delivered(), "the ledger did not record the delivery, so it is sent again"
+    assert [(each.state, each.pages) for each in service.pagerduty.alerts] == [("resolved", 1)]
+
+
+def test_a_lost_response_to_the_resolve_does_not_open_the_alert_again(
+    trusted: CertificateAuthority, tmp_path: Path
+) -> None:
+    with serving(trusted.server(trusted.issue("server"))) as server:
+        service = PagerdutyService(server.url, Path(trusted.file), tmp_path)
+
+        def lose_second_response(request: ReceivedRequest) -> Behaviour:
+            reply = service.pagerduty.reply(request)
+            return ResetInReply() if len(server.requests) == 2 else reply
+
+        server.behave = lose_second_response
+        assert isinstance(service.send(MISSED), Retry)
+        assert service.send(MISSED) == Delivered()
+    assert [each.state for each in service.pagerduty.alerts] == ["resolved"]
+
+
+def test_an_incident_whose_trigger_failed_is_triggered_and_resolved(
+    trusted: CertificateAuthority, tmp_path: Path
+) -> None:
+    with serving(trusted.server(trusted.issue("server"))) as server:
+        service = PagerdutyService(server.url, Path(trusted.file), tmp_path)
+        server.behave = lambda _: HttpReply(status=503)
+        assert isinstance(service.send(MISSED), Retry)
+        server.behave = service.pagerduty.reply
+        assert service.send(MISSED) == Delivered()
+    assert [(each.key, each.state) for each in service.pagerduty.alerts] == [("1n", "resolved")]
 
 
 def test_an_unknown_routing_key_is_retried(trusted: CertificateAuthority) -> None:

@@ -1,0 +1,165 @@
+"""One hostile case: a seed decides what is mutated, the product handles it, and the result is checked."""
+
+import logging
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from connectors.decode_observation import decode_observation
+from connectors.errors import UsageError
+from connectors.metadata.redaction import redact
+from connectors.observation import Observation, ObservationKind
+from tests.hostile.byte_mutation import mutated
+from tests.hostile.damaged_journal import DamagedJournal
+from tests.hostile.damaged_ledger import DamagedLedger
+from tests.hostile.hostile_answer import HostileAnswers
+from tests.hostile.hostile_log import HostileLog, hostile_log, hostile_snapshot
+from tests.hostile.kafka_values import impossible_value
+from tests.hostile.monitored_path import CLUSTER_NAME, MonitoredPath
+
+SECRET = "canary-5f2c9e"
+STALL_S = 1.0
+"""CPU seconds: a case that takes longer would hold up the other clusters."""
+_RENDER_EVERY = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
+    """What became of one case."""
+
+    kind: str
+    outcome: str
+    """`applied`, `refused`, `read`."""
+    cpu_s: float
+    problem: str | None = None
+    """Why the case fails the campaign; None if it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CasesResult:
+    """Consecutive cases."""
+
+    results: list[tuple[int, CaseResult]]
+    """With their seeds."""
+    grown_mb: int
+    """How much the process has grown since its first cases."""
+
+
+class HostileCases:
+    """Runs cases in this process."""
+
+    def __init__(self) -> None:
+        logging.disable()  # thousands of cases log what they refuse
+        self._path = MonitoredPath()
+        self._folder = tempfile.TemporaryDirectory(prefix="kraftwatch-hostile-")
+        self._journal = DamagedJournal(Path(self._folder.name))
+        self._ledger = DamagedLedger(Path(self._folder.name))
+
+    def close(self) -> None:
+        self._path.close()
+        self._folder.cleanup()
+
+    def run(self, seed: int) -> CaseResult:
+        """Runs one case. An exception of the product is the case's problem."""
+        rng = Random(seed)
+        kind, case = rng.choices(*self._kinds())[0]
+        began = time.process_time()
+        try:
+            outcome, problem = case(rng), None
+        except Exception as error:  # noqa: BLE001 - whatever escapes would have ended the query or a process
+            outcome, problem = "raised", f"{type(error).__name__}: {error}"
+        cpu_s = time.process_time() - began
+        if problem is None and cpu_s > STALL_S:
+            problem = f"took {cpu_s:.1f} s of CPU"
+        return CaseResult(kind=kind, outcome=outcome, cpu_s=cpu_s, problem=problem)
+
+    def _kinds(self) -> tuple[list[tuple[str, Callable[[Random], str]]], list[int]]:
+        kinds: dict[tuple[str, Callable[[Random], str]], int] = {
+            ("log", self._log): 45,
+            ("snapshot", self._snapshot): 10,
+            ("answer", self._answer): 30,
+            ("journal", self._journal.damage): 4,
+            ("ledger", self._ledger.damage): 4,
+            ("state", self._state): 7,
+        }
+        return list(kinds), list(kinds.values())
+
+    def _log(self, rng: Random) -> str:
+        first = self._path.position + 1
+        log = hostile_log(rng, base_offset=first, secret=SECRET)
+        row = Observation(
+            cluster=CLUSTER_NAME,
+            kind=ObservationKind.RECORDS,
+            observed_at_ms=0,
+            base_offset=first,
+            last_offset=first + rng.randrange(5),
+            leader_epoch=rng.choice((1, 9)),
+            high_watermark=first + rng.randrange(9),
+            payload=_redacted(log),
+        )
+        return self._monitored(row, rng)
+
+    def _snapshot(self, rng: Random) -> str:
+        snapshot = hostile_snapshot(rng, secret=SECRET)
+        row = Observation(
+            cluster=CLUSTER_NAME,
+            kind=ObservationKind.SNAPSHOT,
+            observed_at_ms=0,
+            base_offset=self._path.position + 10,
+            last_offset=0,
+            leader_epoch=9,
+            payload=_redacted(snapshot),
+        )
+        return self._monitored(row, rng)
+
+    def _answer(self, rng: Random) -> str:
+        row = HostileAnswers(rng, position=self._path.position, cluster=CLUSTER_NAME).observation()
+        return "refused" if row is None else self._monitored(row, rng)
+
+    def _state(self, rng: Random) -> str:
+        blob = mutated(self._path.healthy_blob, rng, times=rng.choice((1, 1, 2, 8)))
+        first = self._path.position + 1
+        payload = redact(hostile_log(rng, base_offset=first, secret=SECRET).payload)
+        row = Observation(
+            cluster=CLUSTER_NAME, kind=ObservationKind.RECORDS, observed_at_ms=0, base_offset=first, payload=payload
+        )
+        try:
+            self._path.monitor([row], blob=blob, render=rng.randrange(_RENDER_EVERY) == 0)
+        except UsageError:
+            return "refused"
+        return "applied"
+
+    def _monitored(self, row: Observation, rng: Random) -> str:
+        for event in decode_observation(row).events():
+            impossible = impossible_value(event)
+            assert impossible is None, f"accepted a value that Kafka cannot write: {event.type}: {impossible}"
+        result = self._path.monitor([row], render=rng.randrange(_RENDER_EVERY) == 0)
+        assert SECRET.encode() not in result.output, "a credential is in an alert, the status or the page"
+        assert not result.contained, f"the step contained an exception: {result.contained[0]}"
+        return "applied"
+
+
+def _redacted(log: HostileLog) -> bytes:
+    payload = redact(log.payload)
+    assert len(payload) == len(log.payload), "redaction changed the length"
+    assert SECRET.encode() not in payload, "a credential is in the journal"
+    return payload
+
+
+_cases: list[HostileCases] = []
+_first_size_mb: list[int] = []
+
+
+def run_cases(first: int, count: int) -> CasesResult:
+    """Runs the cases of consecutive seeds in this process; what they share is made once for each process."""
+    if not _cases:
+        _cases.append(HostileCases())
+    results = [(seed, _cases[0].run(seed)) for seed in range(first, first + count)]
+    size_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    if not _first_size_mb:
+        _first_size_mb.append(size_mb)
+    return CasesResult(results=results, grown_mb=size_mb - _first_size_mb[0])

@@ -1,0 +1,166 @@
+"""The path of one observation, from the gatherer's bytes to the rendered page, in one process and without Spark's JVM.
+
+Every function is the product's own: redaction, journal frame, decode stage, step, status, page, API and metrics. Only
+Spark's scheduling is left out, and the GroupState is a variable.
+"""
+
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
+
+import pandas as pd
+import pyarrow as pa
+from flask import Flask
+from pyspark.sql.streaming.state import GroupState
+
+from connectors.delivery.delivery_report import DeliveryReport
+from connectors.journal import frame
+from connectors.observation import Observation
+from rules.alert import Alert
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Vantage
+from streaming.metrics.cluster_sample import ClusterSample
+from streaming.metrics.exporter import CLUSTER_METRICS
+from streaming.metrics.metric_spec import CLUSTER, family
+from streaming.metrics.rates import Rates
+from streaming.pipeline.decode import decode_batches
+from streaming.pipeline.deliver import Quarantine
+from streaming.pipeline.output_rows import ALERT, OutputKind
+from streaming.pipeline.source import observations_to_arrow
+from streaming.pipeline.step import ClusterSettings, Step
+from streaming.replay.contract_violations import APPLIES, EVALUATES, READS, RENDERS
+from streaming.status.cluster_status import ClusterStatus
+from streaming.status.status_json import from_json
+from streaming.status.status_store import StatusStore
+from streaming.web.api import api
+from streaming.web.fleet_view import FleetView
+from streaming.web.pages import pages
+from tests.browser.page_fixture import START, FixtureCluster
+
+CLUSTER_NAME = "prod"
+_CONTAINED = {APPLIES, EVALUATES, RENDERS, READS}
+
+
+class StoredState:
+    """A GroupState without Spark."""
+
+    def __init__(self, blob: bytes) -> None:
+        self.blob = blob
+
+    @property
+    def exists(self) -> bool:
+        return True
+
+    @property
+    def get(self) -> tuple[bytes]:
+        return (self.blob,)
+
+    def update(self, new: tuple[bytes]) -> None:
+        self.blob = new[0]
+
+
+class MonitoredPath:
+    """One cluster that is monitored; every case begins from the same healthy state."""
+
+    def __init__(self) -> None:
+        cluster = FixtureCluster(CLUSTER_NAME, now_ms=START)
+        for _ in range(20):
+            cluster.second()
+        self.healthy_blob = cluster.monitor.to_bytes()
+        self.position = int(cluster.monitor.machine.log.position)
+        self.sequence = cluster.monitor.machine.sequence
+        self.now_ms = int(cluster.monitor.machine.now_ms)
+        settings = ClusterSettings(
+            cluster_id=f"id-of-{CLUSTER_NAME}", bootstrap=cluster.quorum.bootstrap, vantage=Vantage.INSIDE
+        )
+        self._step = Step({CLUSTER_NAME: settings})
+        self._folder = TemporaryDirectory(prefix="kraftwatch-hostile-")
+        self._store = StatusStore([CLUSTER_NAME])
+        self._quarantine = Quarantine(Path(self._folder.name), keep=100)
+        view = FleetView(store=self._store, now_ms=lambda: Millis(self.now_ms + 60_000))
+        app = Flask("hostile")
+        app.register_blueprint(pages(view))
+        app.register_blueprint(api(view))
+        self._web = app.test_client()
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+    def monitor(self, rows: Sequence[Observation], *, blob: bytes | None = None, render: bool) -> "PathResult":
+        """Passes rows through the path, beginning from a stored state, by default the healthy one."""
+        recorded = [_through_journal(row) for row in self._numbered(rows)]
+        batch = observations_to_arrow(recorded)
+        events = pa.Table.from_batches(list(decode_batches(iter([batch])))).to_pandas()
+        state = StoredState(self.healthy_blob if blob is None else blob)
+        if events.empty:
+            return PathResult(blob=state.blob)  # Spark calls the step only for rows
+        Step._cache.clear()
+        frames = self._step((CLUSTER_NAME, 0), iter([events]), cast(GroupState, state))
+        result = self._delivered(pd.concat(list(frames)), state)
+        if render and result.status is not None:
+            result.output += self._rendered(result)
+        return result
+
+    def _numbered(self, rows: Sequence[Observation]) -> Sequence[Observation]:
+        return [
+            replace(row, sequence=self.sequence + 1 + number, observed_at_ms=self.now_ms + 1_000 * (number + 1))
+            for number, row in enumerate(rows)
+        ]
+
+    def _delivered(self, output: pd.DataFrame, state: StoredState) -> "PathResult":
+        result = PathResult(blob=state.blob)
+        for row in output.itertuples():
+            body = str(row.body)
+            result.output += body.encode()
+            match row.kind:
+                case OutputKind.ALERT:
+                    result.alerts.append(ALERT.validate_json(body))
+                case OutputKind.QUARANTINE:
+                    self._quarantine.put(f"{row.cluster}-{row.name}", body)
+                case OutputKind.STATUS:
+                    result.status = from_json(body)
+                case _:
+                    int(body)
+        return result
+
+    def _rendered(self, result: "PathResult") -> bytes:
+        assert result.status is not None
+        self._store.put_status(result.status, at_ms=Millis(self.now_ms))
+        self._store.put_delivery(
+            DeliveryReport(recorded=len(result.alerts), sinks={}), lambda: result.alerts, at_ms=Millis(self.now_ms)
+        )
+        texts = []
+        for path in ("/", f"/clusters/{CLUSTER_NAME}", f"/api/clusters/{CLUSTER_NAME}"):
+            answer = self._web.get(path)
+            assert answer.status_code == 200, f"{path} has status {answer.status_code}"
+            texts.append(answer.data)
+        sample = ClusterSample(status=result.status, rates=Rates())
+        for spec in CLUSTER_METRICS:
+            texts.append(str(family(spec, [([CLUSTER_NAME], sample)], [CLUSTER])).encode())
+        return b"".join(texts)
+
+
+class PathResult:
+    """What came out of the path."""
+
+    def __init__(self, *, blob: bytes) -> None:
+        self.blob = blob
+        self.alerts: list[Alert] = []
+        self.status: ClusterStatus | None = None
+        self.output = b""
+        """All texts that the path produced, one after the other."""
+
+    @property
+    def contained(self) -> list[str]:
+        """Exceptions that the step contained: each is a value that should have been refused before."""
+        return [str(alert.evidence["example"]) for alert in self.alerts if alert.subject in _CONTAINED]
+
+
+def _through_journal(row: Observation) -> Observation:
+    read = frame.read(io.BytesIO(frame.encode(row)), 0)
+    assert read is not None
+    assert read[0] == row, "the journal returns another row than was written"
+    return read[0]

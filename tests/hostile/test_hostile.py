@@ -1,0 +1,46 @@
+"""A short hostile campaign finds nothing, and it finds faults that are planted."""
+
+import pytest
+
+from tests.hostile import hostile_case, monitored_path
+from tests.hostile.hostile_case import HostileCases, run_cases
+
+SEED, COUNT = 20_261_121, 400
+
+
+def test_short_campaign_has_no_problem() -> None:
+    done = run_cases(SEED, COUNT)
+
+    assert [(seed, each.problem) for seed, each in done.results if each.problem is not None] == []
+    kinds = {(each.kind, each.outcome) for _, each in done.results}
+    assert kinds >= {
+        ("log", "applied"),
+        ("snapshot", "applied"),
+        ("answer", "applied"),
+        ("answer", "refused"),
+        ("journal", "read"),
+        ("journal", "refused"),
+        ("ledger", "noticed"),
+        ("ledger", "read"),
+        ("state", "applied"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "fault", "found"),
+    [
+        (hostile_case, "redact", lambda batches: batches, "a credential is in the journal"),
+        (hostile_case, "impossible_value", lambda event: "a value" if event.type == "voters-set" else None, "cannot"),
+        (monitored_path, "from_json", lambda body: 1 / 0, "ZeroDivisionError"),
+    ],
+    ids=["redaction does nothing", "impossible value accepted", "rendering raises"],
+)
+def test_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch, place, name, fault, found) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(place, name, fault)
+    cases = HostileCases()
+    try:
+        problems = [problem for seed in range(SEED, SEED + 100) if (problem := cases.run(seed).problem) is not None]
+    finally:
+        cases.close()
+
+    assert any(found in problem for problem in problems), problems

@@ -32,28 +32,23 @@ def append(descriptor: int, content: bytes, size_bytes: int) -> None:
         raise
 
 
-def replace_file(
-    path: Path, content: bytes, *, synced: Synced = Synced.FILE_AND_FOLDER, permissions: int = 0o600
-) -> None:
+def replace_file(path: Path, content: bytes, *, synced: Synced = Synced.FILE_AND_FOLDER) -> None:
     """Replaces the file's content atomically: a reader sees the old or the new content.
 
-    The content is first written to a file with the suffix `.new` in the same folder.
+    The content is first written to a file with the suffix `.new` in the same folder. Only its owner can read it.
 
     Args:
         path: the file; it need not exist.
         content: the new content.
         synced: what is synced.
-        permissions: the mode of the new file, before the umask.
 
     Raises:
         OSError: the content could not be written; the file is unchanged.
     """
-    os.close(open_replaced(path, content, synced=synced, permissions=permissions))
+    os.close(open_replaced(path, content, synced=synced))
 
 
-def open_replaced(
-    path: Path, content: bytes, *, synced: Synced = Synced.FILE_AND_FOLDER, permissions: int = 0o600
-) -> int:
+def open_replaced(path: Path, content: bytes, *, synced: Synced = Synced.FILE_AND_FOLDER) -> int:
     """Replaces the file as `replace_file` does and returns its descriptor, open for appending.
 
     Raises:
@@ -62,7 +57,7 @@ def open_replaced(
     temporary = path.with_name(path.name + ".new")
     # A file left by a crash may have other permissions, so it is not reused.
     temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, permissions)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
     try:
         _write_all(descriptor, content)
         if synced is not Synced.NOTHING:

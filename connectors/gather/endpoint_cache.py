@@ -38,7 +38,7 @@ class EndpointCache:
             return
         try:
             content = _JSON.dump_json(updated, indent=1)
-            replace_file(self._path, content, synced=Synced.FILE, permissions=0o666)
+            replace_file(self._path, content, synced=Synced.FILE)
         except OSError as problem:
             _LOG.warning("%s cannot be written: %s", self._path, problem.strerror)
         else:

@@ -43,7 +43,7 @@ class GathererStats:
             return
         with suppress(OSError):
             content = json.dumps(self.read()).encode()
-            replace_file(self._path, content, synced=Synced.NOTHING, permissions=0o666)
+            replace_file(self._path, content, synced=Synced.NOTHING)
 
     def read(self) -> dict[str, object]:
         """Returns the current numbers."""

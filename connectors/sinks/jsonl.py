@@ -3,7 +3,7 @@
 Before each write the sink reads what was added to the file since the last read (everything at the start). A last line
 that was torn by a crash is truncated. The key of every line is kept in memory, so that a line which was on disk
 before a crash is not written again. Only the file decides what it contains. The file may be moved away (log rotation)
-at any time.
+at any time. A file that the sink creates is readable by its owner alone; an existing file keeps its permissions.
 """
 
 import fcntl
@@ -80,7 +80,7 @@ class JsonlSink:
     def _open(self) -> int:
         """Opens the file, locks it until it is closed, repairs its end and reads it to its last line."""
         existed = self._path.exists()
-        descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             self._lock(descriptor)
             if not existed:

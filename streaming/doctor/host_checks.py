@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from connectors.errors import UsageError
+from connectors.private_files import is_open_to_others
 from rules.formatting import plural
 from streaming.config import Config
 from streaming.config.exposure import exposures
@@ -133,6 +134,9 @@ def _checkpoint(folder: Path) -> Iterator[CheckResult]:
             return
     known = ", ".join(checkpoint.cluster_ids()) if folder.exists() else ""
     yield _result(subject, "checkpoint", CheckStatus.OK, f"belongs to {known}" if known else "new")
+    if folder.exists() and is_open_to_others(folder):
+        message = "other users have access to it; the job denies it at its start if it owns the folder"
+        yield _result(subject, "exposure", CheckStatus.WARNING, message, f"chmod 700 {folder}")
     free = shutil.disk_usage(existing).free
     status = (
         CheckStatus.FAILS

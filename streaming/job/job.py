@@ -15,6 +15,7 @@ from connectors.delivery.ledger import Ledger
 from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
 from connectors.kafka.cluster_id_lookup import identify
+from connectors.private_files import private_files
 from connectors.sinks.sink import Sink
 from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile, refuse_fixed
@@ -60,6 +61,8 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
     """
     checkpoint = Checkpoint(folder=config.checkpoint.absolute())
     with ExitStack() as stack:
+        # Before any file is created and before Java starts, which inherits it.
+        stack.enter_context(private_files())
         stop = stack.enter_context(StopSignal())
         stack.enter_context(checkpoint.held())
         if file is not None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from connectors.durable_file import Synced, replace_file
 from connectors.errors import UsageError
 from connectors.journal.reader import JournalReader
+from connectors.private_files import FOLDER_MODE, restrict_folder
 
 LOCK_WAIT_S = 10.0
 
@@ -73,8 +74,10 @@ class Checkpoint:
             UsageError: the folder cannot be created or written, or another job holds the lock after `wait_s` seconds.
         """
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self.folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            # Files in it that an earlier release created may be readable for others.
+            restrict_folder(self.folder)
+            handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as problem:
             reason = (problem.strerror or "unusable").lower()
             raise UsageError(f"checkpoint {self.folder}: {reason}; give a writable folder with --checkpoint") from None
@@ -120,7 +123,7 @@ class Checkpoint:
     def record_cluster_ids(self, ids: Mapping[str, str]) -> None:
         """Writes the cluster ids atomically."""
         content = json.dumps(dict(ids), indent=1, sort_keys=True).encode()
-        replace_file(self._identity, content, synced=Synced.FILE, permissions=0o666)
+        replace_file(self._identity, content, synced=Synced.FILE)
 
     def check_journal(self) -> None:
         """Checks that Spark's offsets were planned on this journal.

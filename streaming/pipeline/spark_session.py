@@ -43,6 +43,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.driver.memory": "512m",
     "spark.cleaner.periodicGC.interval": "10min",
+    # Hadoop sets the mode of each file and folder itself and ignores the umask of the process.
+    "spark.hadoop.fs.permissions.umask-mode": "077",
 }
 LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",

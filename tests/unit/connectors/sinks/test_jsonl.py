@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,17 @@ def test_lines_are_written_in_order_and_once(tmp_path: Path) -> None:
     assert send(sink, FIRST, SECOND, FIRST) == [Delivered()] * 3
     assert send(sink, SECOND, THIRD) == [Delivered()] * 2
     assert keys_in(path) == [FIRST.key, SECOND.key, THIRD.key]
+
+
+def test_a_new_file_is_for_its_owner_alone_and_an_existing_one_keeps_its_mode(tmp_path: Path) -> None:
+    new, existing = tmp_path / "new.jsonl", tmp_path / "existing.jsonl"
+    existing.touch()
+    existing.chmod(0o644)
+
+    for path in (new, existing):
+        send(JsonlSink(path), FIRST)
+
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (new, existing)] == [0o600, 0o644]
 
 
 def test_a_restarted_sink_reads_what_its_file_contains(tmp_path: Path) -> None:

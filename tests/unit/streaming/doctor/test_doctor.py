@@ -208,3 +208,15 @@ def test_open_page_and_readable_secret_are_warnings_with_their_fix(tmp_path: Pat
         "listen",
         ("set listen_certfile, or listen on 127.0.0.1",),
     )
+
+
+def test_checkpoint_that_others_can_read_is_a_warning(tmp_path: Path) -> None:
+    keys = {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "checkpoint": tmp_path}
+    found = {}
+    for mode in (0o750, 0o700):
+        tmp_path.chmod(mode)
+        found[mode] = [each for each in check_host(checked(keys, "test")) if each.name == "exposure"]
+
+    (warning,) = found[0o750]
+    assert (warning.status, warning.fixes) == (CheckStatus.WARNING, (f"chmod 700 {tmp_path}",))
+    assert found[0o700] == []

@@ -1,4 +1,6 @@
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,32 @@ def test_the_lock_is_free_again_afterwards(tmp_path: Path) -> None:
         pass
     with checkpoint.held(wait_s=0):
         assert checkpoint.folder.is_dir()
+
+
+def test_a_new_checkpoint_is_accessible_to_its_owner_alone(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path / "checkpoint")
+    with checkpoint.held():
+        checkpoint.record_cluster_ids({"prod": "A"})
+
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (checkpoint.folder, *checkpoint.folder.iterdir())}
+    assert modes == {"checkpoint": 0o700, "lock": 0o600, "cluster.json": 0o600}
+
+
+def test_others_are_denied_access_to_an_existing_checkpoint(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with Checkpoint(folder=tmp_path).held():
+        assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
+def test_a_checkpoint_of_another_user_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o777)
+
+    def not_the_owner(*_: object, **__: object) -> None:
+        raise PermissionError(1, os.strerror(1))
+
+    monkeypatch.setattr(os, "chmod", not_the_owner)
+    with Checkpoint(folder=tmp_path).held():
+        assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o777
 
 
 def test_a_checkpoint_that_cannot_be_made_is_named(tmp_path: Path) -> None:

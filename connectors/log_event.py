@@ -211,6 +211,15 @@ class TransactionEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EpochDrop:
+    """A batch with a lower leader epoch than the batch before it: in one log epochs never decrease (KIP-595)."""
+
+    offset: Offset
+    epoch: Epoch
+    before: Epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogAdvanced:
     """The last event of every `records` observation: how far the log is read, NoOps included."""
 
@@ -219,6 +228,11 @@ class LogAdvanced:
     high_watermark: Offset | None
     newest_timestamp_ms: Millis | None
     """None if the observation held no batch."""
+    first_epoch: Epoch | None = None
+    """The leader epoch of the first batch, NoOps included; None if there was none, and in events of older versions."""
+    last_epoch: Epoch | None = None
+    epoch_drop: EpochDrop | None = None
+    """The first batch with a lower epoch than the one before it in the same observation."""
     type: Literal["log-advanced"] = "log-advanced"
 
 

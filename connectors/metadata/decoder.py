@@ -12,6 +12,7 @@ from connectors.errors import UndecodableError
 from connectors.event import Event
 from connectors.event_columns import EventColumns
 from connectors.log_event import LogAdvanced, RecordPosition, SnapshotBegan, SnapshotEnded, Undecodable
+from connectors.metadata.batch_summary import BatchSummary
 from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, scan
 from connectors.metadata.field_readers import Values
 from connectors.metadata.partition_fast_path import PARTITION_READERS, PartitionReader, UnusualShape
@@ -62,8 +63,8 @@ def decode_records(
         high_watermark: as observed.
 
     Returns:
-        The last event is always a LogAdvanced; its newest timestamp includes NoOps. An observed number that no Kafka
-        reports becomes an Undecodable, and is unknown in the LogAdvanced.
+        The last event is always a LogAdvanced; its newest timestamp and epochs include NoOps. An observed number that
+        no Kafka reports becomes an Undecodable, and is unknown in the LogAdvanced.
     """
     table = EventColumns()
     first = _observed(table, "base offset", base_offset, 0, LARGEST_OFFSET)
@@ -71,13 +72,16 @@ def decode_records(
     last = _observed(table, "last offset", last_offset, -1, LARGEST_OFFSET)
     epoch = _observed(table, "leader epoch", leader_epoch, 0, LARGEST_INT32)
     committed_end = _observed(table, "high watermark", high_watermark, 0, LARGEST_OFFSET)
-    newest = _decode_batches(payload, table, snapshot=None, expected=first)
+    summary = _decode_batches(payload, table, snapshot=None, expected=first)
     table.append(
         LogAdvanced(
             last_offset=None if last is None else Offset(last),
             leader_epoch=None if epoch is None else Epoch(epoch),
             high_watermark=None if committed_end is None else Offset(committed_end),
-            newest_timestamp_ms=None if newest is None else Millis(newest),
+            newest_timestamp_ms=summary.newest_timestamp_ms,
+            first_epoch=summary.first_epoch,
+            last_epoch=summary.last_epoch,
+            epoch_drop=summary.epoch_drop,
         )
     )
     return table
@@ -117,8 +121,8 @@ def _observed(table: EventColumns, name: str, value: int | None, lowest: int, hi
 
 def _decode_batches(
     payload: bytes, table: EventColumns, *, snapshot: SnapshotIdentity | None, expected: int | None
-) -> int | None:
-    """Appends the events of all batches to `table`; returns the newest timestamp, None if there is no batch.
+) -> BatchSummary:
+    """Appends the events of all batches to `table`; returns what the readable batches show.
 
     Args:
         payload: record batches.
@@ -126,14 +130,13 @@ def _decode_batches(
         snapshot: the snapshot to which the payload belongs; None for the log.
         expected: the offset that the first batch must have; None accepts any.
     """
-    newest: int | None = None
+    summary = BatchSummary()
     next_offset = expected
     for item in scan(payload, expected=expected):
         if isinstance(item, RecordBatch):
             if not is_noop(payload, item):
                 _decode_batch(payload, item, table, snapshot)
-            if newest is None or item.max_timestamp > newest:
-                newest = item.max_timestamp
+            summary.add(item)
             next_offset = item.last_offset + 1
         else:
             table.append(_unreadable(item, next_offset))
@@ -142,7 +145,7 @@ def _decode_batches(
                 next_offset = None
             else:
                 next_offset += max(header.last_offset_delta, 0) + 1
-    return newest
+    return summary
 
 
 def _unreadable(item: ScanItem, expected: int | None) -> Undecodable:

@@ -6,7 +6,9 @@ What it means
 
     - two quorums answer under one name;
     - a metadata directory was copied or restored;
-    - Kafka has a bug.
+    - Kafka has a bug;
+    - what answers is no controller of this quorum, or answers falsely. One false answer is dropped as soon as later
+      answers contradict it: a high watermark after 10 s, a leader epoch after 30 s.
 
     Committed metadata may be lost or may differ between controllers, and brokers may act on either version. There is
     one alert for each invariant. It fires for an hour, because no later observation proves it wrong.

@@ -15,7 +15,11 @@ REMEMBERED_MS = Millis(3_600_000)
 REMEMBERED = 16
 """The maximum number of violations that are kept, the newest ones."""
 EPOCHS = 64
-"""The number of epochs, the newest ones, whose leader is kept."""
+"""The number of epochs, the last reported ones, whose leader is kept."""
+NODES = 64
+"""The number of nodes, the last ones that answered, whose epoch is kept."""
+SAME_MS = Millis(60_000)
+"""A high watermark that is found to be false this long after a decrease was reported is the same violation."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,24 +46,55 @@ class Invariants:
                 f"controller {leader} answered as the leader of epoch {before}, then as the leader of epoch {epoch}"
             )
             self._add(Invariant.EPOCH_BACK, epoch, detail, now_ms)
+        # The newest answer is last.
+        self.polled_epochs.pop(leader, None)
         self.polled_epochs[leader] = epoch
+        while len(self.polled_epochs) > NODES:
+            del self.polled_epochs[next(iter(self.polled_epochs))]
         if event.high_watermark is not None:
             self._check_high_watermark(epoch, event.high_watermark, now_ms)
 
     def leader_reported(self, *, leader: NodeId, epoch: Epoch, now_ms: Millis) -> None:
         """Checks the leader of an epoch as a poll or a LeaderChangeMessage reports it."""
-        known = self.leaders.setdefault(epoch, leader)
+        known = self.leaders.pop(epoch, leader)
         if known != leader:
-            detail = f"controller {known} and then controller {leader} led epoch {epoch}"
-            self._add(Invariant.TWO_LEADERS, epoch, detail, now_ms)
+            self._two_leaders(known, leader, epoch, now_ms)
+        # The newest report is kept, and is last: a false one is neither compared with any longer nor pushes out others.
+        self.leaders[epoch] = leader
         while len(self.leaders) > EPOCHS:
-            del self.leaders[min(self.leaders)]
+            del self.leaders[next(iter(self.leaders))]
 
     def appended(self, *, offset: Offset, epoch: Epoch, before: Epoch, now_ms: Millis) -> None:
         """Checks a record after all applied ones; the newest epoch in the log was `before`."""
-        if epoch < before:
+        known = (one for one in self.violations if one.invariant is Invariant.EPOCH_BACK and one.epoch == epoch)
+        if epoch < before and not any(one.observed_at_ms == now_ms for one in known):
             detail = f"offset {offset} of the log has epoch {epoch}, after records of epoch {before}"
             self._add(Invariant.EPOCH_BACK, epoch, detail, now_ms)
+
+    def lower_epoch_accepted(
+        self, *, before: Epoch, epoch: Epoch, high_watermark: Offset | None, advanced: bool, now_ms: Millis
+    ) -> None:
+        """Continues from an epoch below the newest one, which nothing confirmed for long.
+
+        Args:
+            before: the epoch that was the newest.
+            epoch: the lower epoch.
+            high_watermark: the one of the answer in the lower epoch.
+            advanced: whether it advanced in the lower epoch since. Then `before` is no later epoch of this quorum: a
+                replaced leader, which may not know that it was replaced, commits nothing.
+            now_ms: now.
+        """
+        if advanced:
+            detail = f"no leader of epoch {before} was observed again, and records are committed in epoch {epoch}"
+            self._add(Invariant.EPOCH_BACK, epoch, detail, now_ms)
+        self.epoch, self.high_watermark = epoch, high_watermark
+
+    def lower_high_watermark_accepted(self, *, before: Offset, now: Offset, epoch: Epoch, now_ms: Millis) -> None:
+        """Reports a high watermark that all later answers contradict, unless a poll's decrease was just reported."""
+        known = (one for one in self.violations if one.invariant is Invariant.HIGH_WATERMARK_BACK)
+        if not any(now_ms - one.observed_at_ms <= SAME_MS for one in known):
+            detail = f"the high watermark decreased from {before} to {now} in epoch {epoch}"
+            self._add(Invariant.HIGH_WATERMARK_BACK, epoch, detail, now_ms)
 
     def reset(self) -> None:
         """Drops the known facts: after a loss of committed metadata, lower epochs and high watermarks are expected."""
@@ -72,6 +107,15 @@ class Invariants:
         if self.violations and now_ms - self.violations[0].observed_at_ms > REMEMBERED_MS:
             kept = (each for each in self.violations if now_ms - each.observed_at_ms <= REMEMBERED_MS)
             self.violations = tuple(kept)
+
+    def _two_leaders(self, known: NodeId, leader: NodeId, epoch: Epoch, now_ms: Millis) -> None:
+        """Adds the two leaders of an epoch, once for both orders."""
+        detail, reverse = (
+            f"controller {first} and then controller {second} led epoch {epoch}"
+            for first, second in ((known, leader), (leader, known))
+        )
+        if all(each.detail != reverse for each in self.violations):
+            self._add(Invariant.TWO_LEADERS, epoch, detail, now_ms)
 
     def _check_high_watermark(self, epoch: Epoch, high_watermark: Offset, now_ms: Millis) -> None:
         if self.epoch is not None and epoch < self.epoch:

@@ -2,6 +2,9 @@
 
 Evidence is a LeaderChangeMessage in the log, an answered poll, or a successful fetch of the log. A higher epoch wins
 over a lower one. Nodes that report that they know no leader are evidence against it.
+
+One false answer must not stay: an epoch that nothing confirms for UNCONFIRMED_MS gives way to a lower one, and a high
+watermark that all answers contradict for LOWER_MS gives way to theirs.
 """
 
 from dataclasses import dataclass, field
@@ -13,6 +16,11 @@ from rules.model.voter_set import majority
 UNCONFIRMED_MS = Millis(30_000)
 """Evidence of a lower epoch is accepted if the known epoch was not confirmed for this long: epochs decrease when a
 quorum is restored from an older disk, and a monitor that reads no log cannot observe the restore."""
+LOWER_MS = Millis(10_000)
+"""A lower high watermark is accepted if every answer of this long reported a lower one. Poll and fetch overlap, so for
+a moment one of them may know less than the other."""
+LOWER_ANSWERS = 3
+"""The minimum number of these answers."""
 LEADERLESS_REASONS = NO_LEADER_REASONS | {Reason.REFUSED}
 """Failures that report no leader: the node knows none, or no node runs at the address. A timeout reports nothing."""
 LEADERLESS_REPORT_MS = Millis(60_000)
@@ -25,6 +33,23 @@ class LeaderlessReport:
 
     reason: Reason
     at_ms: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowerHighWatermark:
+    """The answers since the known high watermark was last confirmed: all of them reported a lower one."""
+
+    highest: Offset
+    answers: int
+    since_ms: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowerEpoch:
+    """The first answer of a lower epoch since the known epoch was last confirmed."""
+
+    epoch: Epoch
+    high_watermark: Offset | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +67,8 @@ class Leadership:
     confirmed_at_ms: Millis | None = None
     leaderless_reports: dict[str, LeaderlessReport] = field(default_factory=dict)
     """By the polled HOST:PORT."""
+    lower_high_watermark: LowerHighWatermark | None = None
+    lower_epoch: LowerEpoch | None = None
 
     def leader(self, addresses: int) -> NodeId | None:
         """Returns the leader.
@@ -58,10 +85,14 @@ class Leadership:
     def confirm(self, *, leader: NodeId, epoch: Epoch, high_watermark: Offset | None, now_ms: Millis) -> bool:
         """Applies evidence of a leader in an epoch; returns False if newer evidence contradicts it."""
         if self.epoch is not None and epoch < self.epoch and not self._expired(now_ms):
+            if self.lower_epoch is None or self.lower_epoch.epoch != epoch:
+                self.lower_epoch = LowerEpoch(epoch=epoch, high_watermark=high_watermark)
             return False
+        self.lower_epoch = None
         if epoch != self.epoch:
             # A new leader's high watermark counts even if lower: a quorum restored from an older disk reports that.
             self.high_watermark, self.high_watermark_since_ms = high_watermark, now_ms
+            self.lower_high_watermark = None
         else:
             self.advance(high_watermark, now_ms)
         self.leader_id, self.epoch, self.confirmed_at_ms = leader, epoch, now_ms
@@ -76,6 +107,7 @@ class Leadership:
     def reset(self) -> None:
         """Accepts lower epochs and high watermarks from now on: committed metadata was lost."""
         self.confirmed_at_ms = self.high_watermark = self.high_watermark_since_ms = None
+        self.lower_high_watermark = self.lower_epoch = None
 
     def log_fetched(self, high_watermark: Offset | None, now_ms: Millis) -> None:
         """Drops the reports of no leader: a fetch succeeded, and only a leader serves the log."""
@@ -83,9 +115,23 @@ class Leadership:
         self.advance(high_watermark, now_ms)
 
     def advance(self, high_watermark: Offset | None, now_ms: Millis) -> None:
-        """Raises the high watermark; within one epoch it never decreases."""
-        if high_watermark is not None and (self.high_watermark is None or high_watermark > self.high_watermark):
+        """Raises the high watermark. It decreases only if all answers of LOWER_MS reported a lower one."""
+        known, lower = self.high_watermark, self.lower_high_watermark
+        if high_watermark is None:
+            return
+        if known is None or high_watermark > known:
             self.high_watermark, self.high_watermark_since_ms = high_watermark, now_ms
+        if known is None or high_watermark >= known:
+            self.lower_high_watermark = None
+            return
+        highest = high_watermark if lower is None else max(lower.highest, high_watermark)
+        answers = 1 if lower is None else lower.answers + 1
+        since_ms = now_ms if lower is None else lower.since_ms
+        if answers >= LOWER_ANSWERS and now_ms - since_ms >= LOWER_MS:
+            self.high_watermark, self.high_watermark_since_ms = highest, now_ms
+            self.lower_high_watermark = None
+        else:
+            self.lower_high_watermark = LowerHighWatermark(highest=highest, answers=answers, since_ms=since_ms)
 
     def observation_failed(self, address: str, reason: Reason, now_ms: Millis) -> None:
         """Records that a poll or fetch at an address failed. A timeout reports nothing."""

@@ -50,8 +50,8 @@ class Transaction:
 class Log:
     """The metadata log since its last rewrite, or one snapshot of it.
 
-    Invariant: `position` is the last offset whose whole observation was applied. `epoch` is exactly the newest epoch of
-    an applied record, because each epoch begins with a LeaderChangeMessage. A snapshot has neither.
+    Invariant: `position` is the last offset whose whole observation was applied. `epoch` is the epoch of the newest
+    applied batch. A snapshot has neither.
     """
 
     __slots__ = ("epoch", "image", "origin", "partitions", "position", "transaction")
@@ -76,7 +76,8 @@ class Log:
     def apply(self, record: Record) -> None:
         """Applies a record, or holds it while a transaction is open. Control records are never held."""
         at = record.at
-        if self.origin is None and at.leader_epoch > self.epoch:
+        if self.origin is None:
+            # Also if it is lower, which is reported: later ones are not compared with a false epoch.
             self.epoch = at.leader_epoch
         match record:
             case PartitionChanged() | PartitionSet():

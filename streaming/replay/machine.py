@@ -58,6 +58,7 @@ from rules.model.monitoring import PLAINTEXT, Access, ObservationSource, Reason,
 from rules.model.quorum import Quorum
 from streaming.replay import registrations, state_codec, voters
 from streaming.replay.contract_violations import APPLIES
+from streaming.replay.leader_evidence import LeaderEvidence
 from streaming.replay.log import Log, Record
 from streaming.replay.machine_state import MachineState
 from streaming.replay.partitions import SnapshotOrigin
@@ -71,6 +72,8 @@ class Machine(MachineState):
     """One cluster's quorum, replayed."""
 
     _quorum: Quorum | None = None
+    _epoch_before = Epoch(-1)
+    """The newest epoch in the log before the current observation."""
 
     @property
     def behind(self) -> bool:
@@ -88,11 +91,11 @@ class Machine(MachineState):
         if sequence <= self.sequence:
             return False
         self._begin(sequence, observed_at_ms)
+        self._epoch_before = self.log.epoch
         for event in events:
             self._apply(event)
-        for log in (self.log, self.loading):
-            if log is not None:
-                log.end_observation()
+        for log in filter(None, (self.log, self.loading)):
+            log.end_observation()
         return True
 
     def skip(self, *, sequence: int, observed_at_ms: Millis, reason: str) -> None:
@@ -202,7 +205,7 @@ class Machine(MachineState):
     def _apply_log_advanced(self, event: LogAdvanced) -> None:
         self.log_seen_at_ms = self.now_ms
         self.probe_state.log_fetched()
-        self.leadership.log_fetched(event.high_watermark, self.now_ms)
+        self._evidence().log_fetched(event, self.log, self._epoch_before)
         if event.last_offset is not None and event.last_offset > self.log.position:
             # The follower fetches records after a snapshot only once it is complete: this one will not be finished.
             self.loading = None
@@ -270,15 +273,14 @@ class Machine(MachineState):
         self.probe_state.quorum_polled(event.endpoint)
         if self.cluster_id is None:
             self.cluster_id = event.cluster_id
-        self.invariants.polled(event, self.now_ms)
-        confirmed = self.leadership.confirm(
-            leader=event.leader_id, epoch=event.leader_epoch, high_watermark=event.high_watermark, now_ms=self.now_ms
-        )
-        if confirmed:
+        if self._evidence().polled(event):
             committed = self.visible_image.committed
             voter_ids = set() if committed is None else {*committed.ids}
             self.poll_history.add(event, self.now_ms, voter_ids | {removal.key.id for removal in self.removals})
             self._keep_known_endpoints()
+
+    def _evidence(self) -> LeaderEvidence:
+        return LeaderEvidence(leadership=self.leadership, invariants=self.invariants, now_ms=self.now_ms)
 
     def _apply_failure(self, event: ObservationFailed) -> None:
         if event.reason is Reason.METADATA_LOST:

@@ -1,10 +1,10 @@
 """PollHistory: the newest answered DescribeQuorum, and each replica's samples of the last polls."""
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from connectors.observation_event import QuorumPolled
-from rules.model.identifiers import Epoch, Millis, NodeId
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.poll import LagSample, Poll, Replica, ReplicaHistory
 
 WINDOW_MS = Millis(60_000)
@@ -17,12 +17,22 @@ VOTER_REMEMBERED_MS = Millis(86_400_000)
 """The same for a directory of a voter or of a removed voter: a disk may be replaced overnight."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnd:
+    """A log end offset, and the leader epoch of the first poll that reported it."""
+
+    offset: Offset | None
+    leader_epoch: Epoch
+
+
 @dataclass(slots=True, kw_only=True)
 class PollHistory:
     """The newest poll, however old, and a history for each replica."""
 
     newest: Poll | None = None
     histories: tuple[ReplicaHistory, ...] = ()
+    ends_before: dict[str, LogEnd] = field(default_factory=dict)
+    """The log end before the newest one, by replica. A poll that returns to it shows that the newest one was false."""
 
     def add(self, event: QuorumPolled, now_ms: Millis, voter_ids: Collection[NodeId] = ()) -> None:
         """Adds an answered poll.
@@ -42,15 +52,29 @@ class PollHistory:
             nodes={node.id: node.endpoints for node in event.nodes},
         )
         self.newest = poll
-        self.histories = tuple(_histories(self.histories, poll, voter_ids))
+        before = {history.key: history for history in self.histories}
+        self.histories = tuple(_histories(self.histories, poll, voter_ids, self.ends_before))
+        self.ends_before = {
+            str(history.key): end
+            for history in self.histories
+            if (end := self._end_before(before.get(history.key), history)) is not None
+        }
+
+    def _end_before(self, previous: ReplicaHistory | None, history: ReplicaHistory) -> LogEnd | None:
+        if previous is None or previous.last_log_end_offset == history.last_log_end_offset:
+            return self.ends_before.get(str(history.key))
+        return LogEnd(offset=previous.last_log_end_offset, leader_epoch=previous.last_leader_epoch)
 
 
-def _histories(known: Iterable[ReplicaHistory], poll: Poll, voter_ids: Collection[NodeId]) -> Iterable[ReplicaHistory]:
+def _histories(
+    known: Iterable[ReplicaHistory], poll: Poll, voter_ids: Collection[NodeId], ends_before: Mapping[str, LogEnd]
+) -> Iterable[ReplicaHistory]:
     """Returns the histories including this poll, ordered by replica id and directory id."""
     histories = {history.key: history for history in known}
     leader = poll.leader
     for replica in (*poll.voters, *poll.observers):
-        histories[replica.key] = _history(histories.get(replica.key), replica, leader, poll)
+        before = ends_before.get(str(replica.key))
+        histories[replica.key] = _history(histories.get(replica.key), replica, leader, poll, before)
     now_ms = poll.observed_at_ms
     recent = (
         history
@@ -60,7 +84,9 @@ def _histories(known: Iterable[ReplicaHistory], poll: Poll, voter_ids: Collectio
     return sorted(recent, key=lambda history: (history.key.id, history.key.directory_id or ""))
 
 
-def _history(previous: ReplicaHistory | None, replica: Replica, leader: Replica | None, poll: Poll) -> ReplicaHistory:
+def _history(
+    previous: ReplicaHistory | None, replica: Replica, leader: Replica | None, poll: Poll, before: LogEnd | None
+) -> ReplicaHistory:
     now_ms = poll.observed_at_ms
     sample = _sample(replica, leader, now_ms)
     if previous is None:
@@ -74,12 +100,15 @@ def _history(previous: ReplicaHistory | None, replica: Replica, leader: Replica 
         )
     # The epoch changes with the offset only: a voter that stopped fetching keeps the epoch in which its log ends.
     moved = replica.log_end_offset is not None and replica.log_end_offset != previous.last_log_end_offset
+    after = replace(previous, last_seen_at_ms=now_ms, samples=_thinned(previous.samples, sample))
+    if not moved:
+        return after
+    # A log that is where it was before one poll has not moved: that poll was false.
+    returned = before is not None and before.offset == replica.log_end_offset
     return replace(
-        previous,
-        last_seen_at_ms=now_ms,
-        last_log_end_offset=replica.log_end_offset if moved else previous.last_log_end_offset,
-        last_leader_epoch=Epoch(poll.leader_epoch) if moved else previous.last_leader_epoch,
-        samples=_thinned(previous.samples, sample),
+        after,
+        last_log_end_offset=replica.log_end_offset,
+        last_leader_epoch=before.leader_epoch if before is not None and returned else Epoch(poll.leader_epoch),
     )
 
 

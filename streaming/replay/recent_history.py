@@ -104,7 +104,7 @@ def with_unclean(history: RecentHistory, elections: Iterable[UncleanElection]) -
         # The topic with the newest election is last.
         topics[one.topic_id] = _with_election(topics.pop(one.topic_id, None), one)
         newest = max(newest, one.timestamp_ms)
-    recent = [one for one in topics.values() if one.last_timestamp_ms >= newest - REMEMBERED_MS]
+    recent = [one for one in topics.values() if abs(one.last_timestamp_ms - newest) <= REMEMBERED_MS]
     return replace(history, unclean=tuple(recent[-REMEMBERED:]))
 
 
@@ -126,6 +126,6 @@ def _with_election(previous: UncleanElections | None, one: UncleanElection) -> U
 
 
 def _bounded(known: tuple[_Entry, ...], one: _Entry) -> tuple[_Entry, ...]:
-    since = one.timestamp_ms - REMEMBERED_MS
-    recent = [old for old in known if old.timestamp_ms >= since]
+    # Also at most as much later: one false timestamp in the future would stay.
+    recent = [old for old in known if abs(old.timestamp_ms - one.timestamp_ms) <= REMEMBERED_MS]
     return tuple([*recent, one][-REMEMBERED:])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from connectors.event import Event
 from connectors.log_event import (
+    EpochDrop,
     LogAdvanced,
     PartitionChanged,
     PartitionSet,
@@ -123,6 +124,8 @@ def test_the_events_of_a_log_by_kafka_match_the_counts_that_kafka_wrote() -> Non
         leader_epoch=Epoch(7),
         high_watermark=Offset(99),
         newest_timestamp_ms=sidecar["last_ts"],
+        first_epoch=Epoch(1),
+        last_epoch=Epoch(7),
     )
 
 
@@ -177,6 +180,17 @@ def test_an_empty_payload_still_gives_a_log_advanced() -> None:
     assert events(b"", base=10, last=9) == [
         LogAdvanced(last_offset=Offset(9), leader_epoch=Epoch(7), high_watermark=Offset(99), newest_timestamp_ms=None)
     ]
+
+
+def test_epochs_of_noops_are_reported_and_a_decrease_too() -> None:
+    epochs = (5, 6, 4, 6, 3)
+    payload = b"".join(batch([noop()], base_offset=offset, epoch=epoch) for offset, epoch in enumerate(epochs))
+
+    (advanced,) = decode_records(payload, base_offset=0, last_offset=4, leader_epoch=7, high_watermark=99).events()
+
+    assert isinstance(advanced, LogAdvanced)
+    assert (advanced.first_epoch, advanced.last_epoch) == (5, 3)
+    assert advanced.epoch_drop == EpochDrop(offset=Offset(2), epoch=Epoch(4), before=Epoch(6))
 
 
 def test_noops_only_advance_the_newest_timestamp() -> None:

@@ -20,6 +20,7 @@ from connectors.wall_clock import wall_ms
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
 from rules.model.identifiers import Millis
+from streaming.replay.failure_reason import failure_reason
 from streaming.replay.machine import Machine
 from streaming.replay.poll_history import VOTER_REMEMBERED_MS
 from streaming.status.as_of import SourceExtent, events_upto, require_within
@@ -167,7 +168,13 @@ class _Replay:
         if self._ended:
             return
         self.newest_ms = Millis(row.observed_at_ms)
-        self.machine.apply(events_upto(row, self._upto), sequence=row.sequence, observed_at_ms=self.newest_ms)
+        try:
+            self.machine.apply(events_upto(row, self._upto), sequence=row.sequence, observed_at_ms=self.newest_ms)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the job skips such a row too; what it holds is reported as missing
+            reason = f"could not be applied: {failure_reason(error)}"
+            self.machine.skip(sequence=row.sequence, observed_at_ms=self.newest_ms, reason=reason)
         self._ended = isinstance(self._upto, AtOffset) and self.machine.log.position >= self._upto.offset
 
     def require_reached(self, source: str) -> None:

@@ -114,6 +114,27 @@ def test_polls_older_than_a_day_are_skipped(tmp_path: Path) -> None:
     assert found["a"].machine.sequence == 3
 
 
+class FailingMachine(Machine):
+    """Fails on the second row, as a bug of the replay would."""
+
+    def apply(self, events: Iterable[Event], *, sequence: int, observed_at_ms: Millis) -> bool:
+        if sequence == 1:
+            raise TypeError("quotes a record")
+        return super().apply(events, sequence=sequence, observed_at_ms=observed_at_ms)
+
+
+def test_a_row_that_cannot_be_applied_is_skipped_and_reported(tmp_path: Path) -> None:
+    rows = [observed(polled(epoch), 1_000 * epoch) for epoch in (7, 8, 9)]
+    folder = journal(tmp_path, rows)
+    replayed_journal = replay_journal(folder, lambda name: FailingMachine(name, None, (), Vantage.INSIDE))["a"]
+
+    quorum = replayed_journal.machine.quorum()
+    assert quorum.leader_epoch == 9
+    (violation,) = quorum.contract_violations
+    assert (violation.contract, violation.sequence) == ("every-row-can-be-applied", 1)
+    assert "quotes a record" not in violation.example
+
+
 def test_folder_without_a_journal_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no journal is there; give the --checkpoint folder of `kraftwatch run`"):
         replay_journal(tmp_path, machine)

@@ -69,6 +69,7 @@ class LeaderViewPoll:
         while True:
             started = self._loop.now()
             controllers = self._nodes.controllers()
+            self._not_before = {each: at for each, at in self._not_before.items() if each in controllers.items()}
             due = [each for each in controllers.items() if started >= self._not_before.get(each, started)]
             self._controllers_known = any(node is not None for node in controllers.values())
             await self._loop.gather(self._poll(address, node) for address, node in due)

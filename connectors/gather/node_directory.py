@@ -6,7 +6,8 @@ them may be stale: an address is used only as long as requests to it succeed.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from itertools import islice
+from typing import TypeAlias, TypeVar
 
 from connectors.event import Event
 from connectors.kafka.client import Address
@@ -25,6 +26,11 @@ class ProbeTarget:
     endpoint: Endpoint
 
 
+T = TypeVar("T")
+MAX_NODES = 100
+"""Nodes that are contacted. Kafka's quorums have fewer than ten; a node may report any number."""
+MAX_REPORTED = 1_000
+"""Registrations and leaders that are kept: a node may report another id in each answer."""
 Endpoints: TypeAlias = Mapping[NodeId, tuple[Endpoint, ...]]
 
 
@@ -73,7 +79,7 @@ class NodeDirectory:
         if response.leader_epoch is not None:
             self.leader_epoch = response.leader_epoch
         if response.leader_id is not None and response.leader is not None:
-            self._leaders[NodeId(response.leader_id)] = response.leader
+            _keep(self._leaders, NodeId(response.leader_id), response.leader)
         return self.leader_address(response)
 
     def leader_address(self, response: FetchResult) -> Address | None:
@@ -88,7 +94,7 @@ class NodeDirectory:
             case VotersSet():
                 self._voters = {voter.key.id: voter.endpoints for voter in event.voters}
             case ControllerRegistered():
-                self._registered[event.id] = event.endpoints
+                _keep(self._registered, event.id, event.endpoints)
             case QuorumPolled():
                 self._polled = {node.id: node.endpoints for node in event.nodes}
             case _:
@@ -105,20 +111,23 @@ class NodeDirectory:
         return self._leaders.get(node)
 
     def candidates(self) -> tuple[Address, ...]:
-        """Returns all known addresses, to search the leader: the configured ones first."""
+        """Returns the known addresses, at most MAX_NODES, to search the leader: the configured ones first."""
         nodes = sorted({*self._voters, *self._polled, *self._registered})
         addresses = (self.address_of(node) for node in nodes)
         known = (*self.configured, *(one for one in addresses if one is not None), *self._leaders.values())
-        return tuple(dict.fromkeys(known))
+        return tuple(dict.fromkeys(known))[: max(MAX_NODES, len(self.configured))]
 
     def controllers(self) -> Mapping[Address, NodeId | None]:
         """Returns each controller's address with its node id; None for a configured address whose node is not known."""
         nodes = sorted({*self._voters, *self._polled, *self._registered})
-        known = {address: node for node in nodes if (address := self.address_of(node)) is not None}
+        addresses = ((self.address_of(node), node) for node in nodes)
+        known = dict(islice(((address, node) for address, node in addresses if address is not None), MAX_NODES))
         return {**dict.fromkeys(self.configured), **known}
 
     def probe_targets(self) -> tuple[ProbeTarget, ...]:
-        """Returns the endpoints to probe: those that voters dial, and polled or registered ones that differ."""
+        """Returns the endpoints to probe: those that voters dial, and polled or registered ones that differ; at most
+        MAX_NODES.
+        """
         default = next((self._registered[node] for node in sorted(self._registered)), ())
         dialled = {
             node: in_dial_order(endpoints, self._registered.get(node, default))[0]
@@ -137,7 +146,7 @@ class NodeDirectory:
                     for one in same_listener
                     if not _same_address(one, dialled.get(node))
                 }
-        return tuple(sorted(targets))
+        return tuple(sorted(targets)[:MAX_NODES])
 
     def _listener(self) -> str | None:
         all_endpoints = [*self._polled.values(), *self._registered.values(), *self._voters.values()]
@@ -145,6 +154,11 @@ class NodeDirectory:
             if Address(endpoint.host, endpoint.port) in self.configured:
                 return endpoint.listener
         return None
+
+
+def _keep(known: dict[NodeId, T], node: NodeId, value: T) -> None:
+    if node in known or len(known) < MAX_REPORTED:
+        known[node] = value
 
 
 def _same_address(one: Endpoint, other: Endpoint | None) -> bool:

@@ -20,6 +20,8 @@ from connectors.observation_event import (
 from connectors.wall_clock import wall_ms
 from rules.model.monitoring import ObservationSource
 
+_REMEMBERED = 10_000
+"""Observations whose change is noticed: a node may report other endpoints in each answer."""
 _Shape: TypeAlias = "tuple[object, ...] | str"
 
 
@@ -107,6 +109,8 @@ class ObservationWriter:
             self._nodes.update_from_event(event)
 
     def _changed(self, source: ObservationSource, endpoint: str, shape: _Shape) -> bool:
+        if len(self._last) > _REMEMBERED:
+            self._last.clear()
         before = self._last.get((source.value, endpoint))
         self._last[source.value, endpoint] = shape
         return before != shape

@@ -1,11 +1,11 @@
-"""Restores the position file `published` from the segments, after it was deleted or damaged."""
+"""Repairs the position files of a journal that no process has open."""
 
 from pathlib import Path
 
 from connectors.errors import JournalError
 from connectors.journal import position_file, segment
 from connectors.journal.position_file import JournalPosition
-from connectors.journal.reader import COMMITTED, PUBLISHED
+from connectors.journal.reader import COMMITTED, PUBLISHED, JournalReader
 
 
 def published_damage(directory: Path) -> str | None:
@@ -47,3 +47,16 @@ def restore_published(directory: Path, *, at_least: int = 0) -> JournalPosition:
     (directory / PUBLISHED).unlink(missing_ok=True)
     position_file.write(directory / PUBLISHED, position, sync=True)
     return position
+
+
+def lower_committed(directory: Path, sequence: int) -> None:
+    """Takes back the commit of the rows from `sequence` on: they are read again, so retention must not delete them.
+
+    Raises:
+        JournalError: the journal's `published` file is missing or damaged.
+        OSError: the file cannot be written.
+    """
+    reader = JournalReader(directory)
+    if sequence < reader.committed_end():
+        position = JournalPosition(journal_id=reader.journal_id, sequence=sequence)
+        position_file.write(directory / COMMITTED, position, sync=True)

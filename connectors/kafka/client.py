@@ -6,11 +6,11 @@ a failed login. This module keeps one connection per (observation source, addres
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from connectors.cluster_connection import ClusterConnection
 from connectors.errors import ObservationError, UsageError
+from connectors.kafka.address_backoff import AddressBackoff
 from connectors.kafka.bounded_protocol import BoundedProtocol, ReceivedResponse
 from connectors.kafka.credentials import SECRET_FILE_OPTIONS, kafka_python_options, sasl_password, with_expiry
 from connectors.kafka.error_classification import classify
@@ -48,7 +48,8 @@ _THROTTLE_MS = 1_000
 _LOGIN_REQUESTS = {"PLAIN": 2, "OAUTHBEARER": 2}
 """SaslHandshake and one round of SaslAuthenticate; the other mechanisms take a second round."""
 _GRACE_S = 1.0
-_PERSISTENT = frozenset({Reason.NOT_AUTHENTICATED, Reason.TLS_FAILED})
+MAX_CONNECTIONS = 512
+"""Of one cluster: a node that reports other addresses in each answer must not take every file descriptor."""
 
 
 class Address(NamedTuple):
@@ -134,13 +135,6 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
         return super()._send_request(request, future=future, timeout_at=timeout_at)
 
 
-@dataclass(slots=True)
-class _Backoff:
-    failures: int
-    until: float
-    problem: ObservationError
-
-
 class Client:
     """Sends requests to the nodes of one cluster. All methods run in the event loop's thread."""
 
@@ -164,7 +158,7 @@ class Client:
         self._rate_limiter = rate_limiter
         self._work = WorkBudget(loop)
         self._connections: dict[tuple[ObservationSource, Address], TypedFuture[_Connection]] = {}
-        self._backoff: dict[Address, _Backoff] = {}
+        self._backoff = AddressBackoff(loop.now)
         self._closed = False
 
     async def send(
@@ -194,10 +188,10 @@ class Client:
             failure = _with_sasl_hint(connection, classify(problem))
             connection.close(failure)
             if not connection.has_served_request:
-                self._back_off(address, failure)
+                self._backoff.fail(address, failure)
             raise failure from problem
         connection.has_served_request = True
-        self._backoff.pop(address, None)
+        self._backoff.succeed(address)
         return result
 
     def disconnect(self, source: ObservationSource, address: Address) -> None:
@@ -218,13 +212,16 @@ class Client:
         key = (source, address)
         existing = self._connections.get(key)
         if existing is not None and existing.done and (existing.future.failed() or existing.future.value.closed):
-            del self._connections[key]
             existing = None
         if existing is None:
-            backoff = self._backoff.get(address)
-            if backoff is not None and backoff.until > self._loop.now():
-                raise ObservationError(backoff.problem.reason, backoff.problem.detail)
-            existing = self._connections[key] = self._loop.spawn(self._open(address))
+            if (problem := self._backoff.problem(address)) is not None:
+                raise problem
+            existing = self._loop.spawn(self._open(address))
+        # The newest is the last: the first is the one that was unused for the longest time.
+        self._connections.pop(key, None)
+        self._connections[key] = existing
+        if len(self._connections) > MAX_CONNECTIONS:
+            self.disconnect(*next(iter(self._connections)))
         return await existing.get()
 
     async def _open(self, address: Address) -> _Connection:
@@ -253,7 +250,7 @@ class Client:
                 transport.abort()
             if not isinstance(problem, Exception):
                 raise
-            self._back_off(address, failure)
+            self._backoff.fail(address, failure)
             raise failure from problem
         return connection
 
@@ -261,14 +258,6 @@ class Client:
         # A loop that ends still runs coroutines that are ready: a connection opened then would never be closed.
         if self._closed:
             raise _closed_by_us()
-
-    def _back_off(self, address: Address, problem: ObservationError) -> None:
-        before = self._backoff.get(address)
-        failures = 1 if before is None else before.failures + 1
-        # A rejected login is retried less often: it may lock the account, and a controller logs a stack trace for it.
-        first_s, max_s = (1.0, 5.0) if problem.reason in _PERSISTENT else (0.2, 1.0)
-        delay = min(max_s, first_s * 2 ** (failures - 1))
-        self._backoff[address] = _Backoff(failures, self._loop.now() + delay, problem)
 
 
 def _closed_by_us() -> ObservationError:

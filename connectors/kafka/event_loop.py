@@ -51,7 +51,7 @@ class TypedFuture(Generic[T]):
 class EventLoop:
     """One event loop. Only `call_soon` and `stop` are thread-safe."""
 
-    def __init__(self, *, threads: int = 64) -> None:
+    def __init__(self, *, threads: int = 256) -> None:
         """`threads` is the pool's maximum; threads start on demand. A name whose name servers do not answer occupies a
         thread for seconds and must not delay the lookups of other clusters.
         """

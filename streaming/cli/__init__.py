@@ -12,6 +12,7 @@ from connectors.errors import KraftwatchError, UsageError
 from streaming.cli import (
     audit,
     check,
+    checkpoint,
     config,
     decode,
     demo,
@@ -97,6 +98,7 @@ app.command("run", rich_help_panel=_MONITOR)(run.run)
 app.command("doctor", rich_help_panel=_MONITOR)(doctor.doctor)
 app.add_typer(config.app, name="config", rich_help_panel=_MONITOR)
 app.add_typer(silence.app, name="silence", rich_help_panel=_MONITOR)
+app.add_typer(checkpoint.app, name="checkpoint", rich_help_panel=_MONITOR)
 app.command("report", rich_help_panel=_RECORDED)(report.report)
 app.command("audit", rich_help_panel=_RECORDED)(audit.audit)
 app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_RECORDED)

@@ -25,6 +25,7 @@ from streaming.job.active_silences import ActiveSilences
 from streaming.job.cluster_identity import identify_clusters
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.job_spec import JobSpec
+from streaming.job.ledger_from_state import restore_ledger
 from streaming.job.signals import StopSignal
 from streaming.job.start_up import OpenSinks, StartUp, open_sinks, prepare
 from streaming.metrics.batch_stats import BatchStats
@@ -33,6 +34,7 @@ from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule
 from streaming.metrics.job_metrics import JobSources
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.initial_alerts import StepWithInitialAlerts, initial_conditions
 from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
 from streaming.pipeline.spark_session import start_spark
 from streaming.pipeline.step import Step
@@ -137,7 +139,8 @@ class Job:
         """The configuration in effect."""
         self.gatherer = self._started_gatherer()
         stack.callback(lambda: self.gatherer.stop())
-        self.ledger = Ledger(checkpoint.ledger)
+        self._new_state = not checkpoint.spark_files.has_state
+        self.ledger = Ledger(checkpoint.ledger, must_exist=not self._new_state)
         stack.callback(self.ledger.close)
         self.store = StatusStore([section.name for section in self.config.watched])
         self.batch_stats = BatchStats(firing=self.ledger.firing)
@@ -191,10 +194,17 @@ class Job:
         """Starts the streaming query.
 
         Raises:
-            JobError: Spark does not start it.
+            JobError: Spark does not start it, or cannot read the state that a damaged ledger is restored from.
         """
+        restore_ledger(self.ledger, spark, self._checkpoint, self._spec.settings)
         self.query = Query(spark, self._checkpoint, self.deliver)
-        self.query.start(Step(self._spec.settings))
+        self.query.start(self._step())
+
+    def _step(self) -> Step:
+        settings = self._spec.settings
+        if not self._new_state:
+            return Step(settings)
+        return StepWithInitialAlerts(settings, initial_conditions(self.ledger.history(), self.ledger.firing()))
 
     def change(self, config: Config) -> Sequence[str]:
         """Puts a changed configuration into effect and returns its changed keys. Unchanged parts continue untouched.
@@ -231,7 +241,7 @@ class Job:
             except UsageError as problem:
                 raise JobError(f"the gatherer could not be restarted: {problem}") from problem
         if step_changes:
-            self.query.start(Step(spec.settings))
+            self.query.start(self._step())
 
     def _started_gatherer(self) -> GathererProcess:
         gatherer = GathererProcess(self._spec.clusters, journal=self._checkpoint.journal, logs=self._checkpoint.logs)

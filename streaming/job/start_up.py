@@ -52,6 +52,7 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
     spec = JobSpec.of(config)
     sinks = open_sinks(config, (), memory=checkpoint.folder)
     recorded = checkpoint.cluster_ids()
+    checkpoint.check_spark()
     checkpoint.check_journal()
     answered = identify_clusters(spec.clusters, recorded, identify)
     if not (may_wait and recorded and answered.ids):

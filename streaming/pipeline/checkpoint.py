@@ -3,7 +3,7 @@
 cluster.json        the cluster ids that this checkpoint belongs to, by cluster name
 journal/            every observation, in order (written by the gatherer)
 spark/              Spark's offsets, commits and state
-ledger.jsonl        alerts and their notifications, sent and pending
+ledger.jsonl        alerts and their notifications, sent and pending; ledger.jsonl.end: the number of its last line
 silences.json       the silences that people have made
 quarantine/         descriptions of undecodable records
 lock                locked by the running job
@@ -12,16 +12,19 @@ lock                locked by the running job
 import fcntl
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.durable_file import Synced, replace_file
 from connectors.errors import UsageError
-from connectors.journal.reader import JournalReader
+from connectors.journal.position_repair import published_damage
+from connectors.journal.reader import PUBLISHED, JournalReader
 from connectors.private_files import FOLDER_MODE, restrict_folder
+from streaming.pipeline.spark_files import SparkFiles
 
 LOCK_WAIT_S = 10.0
 
@@ -41,6 +44,16 @@ class Checkpoint:
     def spark(self) -> Path:
         """Spark's own checkpoint."""
         return self.folder / "spark"
+
+    @property
+    def spark_files(self) -> SparkFiles:
+        """The files of Spark's checkpoint."""
+        return SparkFiles(folder=self.spark)
+
+    @property
+    def repair_command(self) -> str:
+        """The command that repairs damaged files of this checkpoint."""
+        return f"kraftwatch checkpoint repair --checkpoint {shlex.quote(str(self.folder))}"
 
     @property
     def ledger(self) -> Path:
@@ -63,7 +76,8 @@ class Checkpoint:
         return self.folder / "log"
 
     @property
-    def _identity(self) -> Path:
+    def identity(self) -> Path:
+        """The cluster ids that the checkpoint belongs to."""
         return self.folder / "cluster.json"
 
     @contextmanager
@@ -109,21 +123,21 @@ class Checkpoint:
             UsageError: cluster.json cannot be read.
         """
         try:
-            recorded = json.loads(self._identity.read_text(encoding="utf-8"))
+            recorded = json.loads(self.identity.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError):
             recorded = None
         if not isinstance(recorded, dict):
             raise UsageError(
-                f"{self._identity} cannot be read: restore it from a backup, or start with a new --checkpoint"
+                f"{self.identity} cannot be read: restore it from a backup, or run `{self.repair_command}`"
             ) from None
         return {str(name): str(cluster_id) for name, cluster_id in recorded.items()}
 
     def record_cluster_ids(self, ids: Mapping[str, str]) -> None:
         """Writes the cluster ids atomically."""
         content = json.dumps(dict(ids), indent=1, sort_keys=True).encode()
-        replace_file(self._identity, content, synced=Synced.FILE)
+        replace_file(self.identity, content, synced=Synced.FILE)
 
     def check_journal(self) -> None:
         """Checks that Spark's offsets were planned on this journal.
@@ -133,39 +147,40 @@ class Checkpoint:
                 sequence numbers of rows that were already evaluated. Or there are no offsets and the journal no longer
                 has its first rows.
         """
-        planned = self._planned()
+        damage = published_damage(self.journal)
+        if damage is not None:
+            raise UsageError(f"{self.journal / PUBLISHED} cannot be used: {damage}; run `{self.repair_command}`")
+        planned = self.spark_files.newest_planned_end()
         if planned is None:
             self._check_beginning()
             return
         if not self.journal.exists():
             raise UsageError(
                 f"checkpoint {self.folder} has Spark's offsets but no journal/: restore the journal that belongs to "
-                "it, or start with a new --checkpoint"
+                f"it, or run `{self.repair_command}`"
             )
         journal = JournalReader(self.journal)
-        if journal.journal_id != planned["journal"] or journal.written_end() < int(planned["sequence"]):
+        if journal.journal_id != planned.journal_id or journal.written_end() < planned.sequence:
             raise UsageError(
                 f"checkpoint {self.folder}: journal/ and spark/ do not belong together: restore both from the same "
-                "backup, or start with a new --checkpoint"
+                f"backup, or run `{self.repair_command}`"
             )
 
     def _check_beginning(self) -> None:
         """Only rows that Spark has processed are deleted: without them, Spark's state cannot be rebuilt."""
         journal = JournalReader(self.journal)
-        if journal.created and journal.first_sequence() > 0:
+        if journal.created and not journal.complete:
             raise UsageError(
                 f"checkpoint {self.folder} has a journal/ without its first rows, but no Spark offsets: "
-                "restore spark/, or start with a new --checkpoint"
+                f"restore spark/, or run `{self.repair_command}`"
             )
 
-    def _planned(self) -> dict[str, str | int] | None:
-        """Returns the newest offset that Spark planned; None before its first batch."""
-        offsets = self.spark / "offsets"
-        batches = sorted((int(path.name) for path in offsets.glob("[0-9]*") if path.name.isdigit()), reverse=True)
-        for batch in batches:
-            lines = (offsets / str(batch)).read_text(encoding="utf-8").splitlines()
-            # An incomplete offset file has fewer lines than version, metadata and one line per source.
-            with suppress(ValueError, LookupError, TypeError):
-                planned = json.loads(lines[2])
-                return {"journal": str(planned["journal"]), "sequence": int(planned["sequence"])}
-        return None
+    def check_spark(self) -> None:
+        """Checks that Spark's files are not damaged, as far as their form shows it.
+
+        Raises:
+            UsageError: names the first damaged file and the command that repairs the checkpoint.
+        """
+        damaged = self.spark_files.damaged()
+        if damaged:
+            raise UsageError(f"{damaged[0]}: run `{self.repair_command}`")

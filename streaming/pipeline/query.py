@@ -27,8 +27,15 @@ configurable): on a busy machine the imports alone may take that long."""
 ATTEMPTS = 10
 
 
+STATE_ERRORS = (
+    *("CANNOT_LOAD_STATE_STORE", "STATE_STORE_", "RocksDBException", "Stream is corrupted"),
+    *("Incomplete log file", "UNSUPPORTED_DATATYPE"),
+)
+"""Texts of Spark's errors when it cannot read its own checkpoint, although the form of the files is correct."""
+
+
 class JobError(KraftwatchError):
-    """The streaming query ended by itself. The checkpoint is intact: a restart continues from it."""
+    """The streaming query ended by itself. The sentence says whether a restart is enough or a file is damaged."""
 
 
 class Query:
@@ -60,8 +67,7 @@ class Query:
                 self._running = start(self._spark, self._checkpoint, self._step, self._deliver)
             except SPARK_ERRORS as problem:
                 if not self._too_slow(problem):
-                    folder = self._checkpoint.spark
-                    raise JobError(f"the streaming query does not start on {folder}: {_cause(problem)}") from problem
+                    raise self._failure(f"does not start on {self._checkpoint.spark}", problem) from problem
             else:
                 return
 
@@ -83,13 +89,24 @@ class Query:
             ended = self._running.awaitTermination(seconds)
         except SPARK_ERRORS as problem:
             if not self._too_slow(problem):
-                raise JobError(
-                    f"the streaming query failed; its checkpoint is intact, restart the job: {_cause(problem)}"
-                ) from problem
+                raise self._failure("failed", problem) from problem
             self._attempt()
             return
         if ended:
-            raise JobError("the streaming query ended by itself; its checkpoint is intact, restart the job")
+            raise JobError("the streaming query ended by itself; restart the job")
+
+    def _failure(self, how: str, problem: Exception) -> JobError:
+        """Returns the error that says what to do: to restart the job, or to repair a damaged file."""
+        damaged = self._checkpoint.spark_files.damaged()
+        cause = error_cause(problem)
+        if damaged:
+            return JobError(f"the streaming query {how}: {damaged[0]}; run `{self._checkpoint.repair_command}`")
+        if any(text in str(problem) for text in STATE_ERRORS):
+            return JobError(
+                f"the streaming query {how}: Spark cannot read its state in {self._checkpoint.spark} ({cause}); run "
+                f"`{self._checkpoint.repair_command}`"
+            )
+        return JobError(f"the streaming query {how}; no file of its checkpoint is damaged, restart the job: {cause}")
 
     def stop(self) -> None:
         """Stops the query; Spark repeats an unfinished batch after the next start."""
@@ -126,7 +143,7 @@ def stop_ignoring_errors(stop: Callable[[], None]) -> None:
         log.debug("while stopping: %s", problem)
 
 
-def _cause(problem: Exception) -> str:
+def error_cause(problem: Exception) -> str:
     """Returns the most specific line of an error that Spark has wrapped several times."""
     if isinstance(problem, Py4JNetworkError | OSError):
         return "Spark's Java process has ended (killed, or out of memory)"

@@ -19,6 +19,7 @@ from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, Rep
 from rules.model.monitoring import Answer, Connection, Reason, Resolution
 from rules.model.voter_set import Voter
 from tests.unit.connectors.gather.unused_output import UnusedOutput
+from tests.unit.connectors.kafka.descriptors import no_descriptor_left
 from tests.unit.connectors.kafka.fake_node import (
     Behaviour,
     FakeNode,
@@ -140,3 +141,24 @@ def test_probe_between_two_identifications_only_connects(run_probe: ProbeRunner)
         run_probe(port, count=4)
     assert len({probe.answer for probe in run_probe.output.probes}) == 1
     assert node.connections >= 4 + 1, "each probe connects again; the node is identified once"
+
+
+def test_missing_file_descriptor_is_recorded_and_not_blamed_on_the_endpoint(loop: EventLoop) -> None:
+    resolver = Resolver(loop, resolve={}, hosts_file=None, dns=lambda _: ("127.0.0.1",))
+    cluster = ClusterConnection(name="a", bootstrap=(("c1.test", 9093),))
+    client = Client(loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
+    nodes = NodeDirectory(configured=(), cluster_id="the-cluster")
+    voter = Voter(key=ReplicaKey(id=NodeId(1)), endpoints=(Endpoint(listener="C", host="127.0.0.1", port=9093),))
+    nodes.update_from_event(VotersSet(at=AT, voters=(voter,)))
+    output = RecordedProbes()
+    probe = EndpointProbe(loop, client, nodes, output, resolver=resolver, interval_ms=50, timeout_ms=1_000)
+
+    async def until_recorded() -> None:
+        loop.spawn(probe.run())
+        while not output.failures:
+            await loop.sleep(0.01)
+
+    with no_descriptor_left():
+        loop.run(until_recorded)
+    assert output.failures[0].reason is Reason.TOO_FEW_DESCRIPTORS
+    assert output.probes == []

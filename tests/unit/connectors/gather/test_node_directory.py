@@ -1,4 +1,4 @@
-from connectors.gather.node_directory import NodeDirectory
+from connectors.gather.node_directory import MAX_NODES, MAX_REPORTED, NodeDirectory
 from connectors.kafka.client import Address
 from connectors.kafka.messages import FetchResult
 from connectors.log_event import ControllerRegistered, RecordPosition, VotersSet
@@ -109,3 +109,20 @@ def test_static_quorum_is_probed_at_the_polled_endpoints() -> None:
     nodes = node_directory(("c1", 9093))
     nodes.update_from_event(polled(n1="c1", n2="c2"))
     assert probe_targets(nodes) == ["1@c1:9093", "2@c2:9093"]
+
+
+def test_number_of_contacted_nodes_is_bounded_and_configured_ones_come_first() -> None:
+    nodes = node_directory(("c1", 9093))
+    listed = {f"n{node}": f"host-{node}" for node in range(1, 2_001)}
+    for round_ in range(3):
+        nodes.update_from_event(polled(**{node: f"{host}.{round_}" for node, host in listed.items()}))
+        for node in range(2_000):
+            nodes.update_from_event(registered(node * 3 + round_, endpoint(f"r{node}.{round_}")))
+            nodes.update_from_fetch(fetch_result(node * 3 + round_, address=Address(f"l{node}.{round_}", 9093)))
+
+    assert nodes.candidates()[0] == Address("c1", 9093)
+    assert len(nodes.candidates()) == MAX_NODES
+    assert Address("c1", 9093) in nodes.controllers()
+    assert len(nodes.controllers()) == MAX_NODES + 1
+    assert len(nodes.probe_targets()) == MAX_NODES
+    assert len(nodes.known_endpoints.registered) == MAX_REPORTED

@@ -7,7 +7,7 @@ import pytest
 from connectors.errors import JournalError
 from connectors.journal import position_file, segment
 from connectors.journal.position_file import JournalPosition
-from connectors.journal.position_repair import published_damage, restore_published
+from connectors.journal.position_repair import lower_committed, published_damage, restore_published
 from connectors.journal.reader import COMMITTED, PUBLISHED, RESTART, JournalReader
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
@@ -131,3 +131,17 @@ def test_a_restart_position_of_another_journal_is_ignored(tmp_path: Path) -> Non
     position_file.write(tmp_path / RESTART, JournalPosition(journal_id="ab" * 16, sequence=19))
     reader = JournalReader(tmp_path)
     assert (reader.complete, reader.beginning()) == (False, reader.first_sequence())
+
+
+def test_rows_that_are_read_again_are_not_deleted(tmp_path: Path) -> None:
+    recorded(tmp_path, 20, segment_bytes=200)
+    reader = JournalReader(tmp_path)
+    assert reader.committed_end() == 20
+
+    lower_committed(tmp_path, 7)
+    lower_committed(tmp_path, 15)
+
+    assert reader.committed_end() == 7
+    with JournalWriter(tmp_path, segment_bytes=200, keep_bytes=300):
+        assert [each.last_offset for each in reader.read(7, 20)] == list(range(7, 20))
+    assert reader.first_sequence() > 0

@@ -1,4 +1,4 @@
-"""A controller on loopback that tells the truth, and the lies with which a node could harm the other clusters."""
+"""A controller on loopback that tells the truth, and the lies of a node that could stop the observation of others."""
 
 import random
 import socket

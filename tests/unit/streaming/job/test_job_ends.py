@@ -46,8 +46,8 @@ class Ends:
         (ConnectionRefusedError(111, "Connection refused"), "Spark's Java process has ended"),
     ],
 )
-def test_an_ended_query_is_reported_in_one_sentence(problem: Exception | None, sentence: str) -> None:
-    query = Query(None, None, None)  # type: ignore[arg-type]  # unused
+def test_an_ended_query_is_reported_in_one_sentence(problem: Exception | None, sentence: str, tmp_path: Path) -> None:
+    query = Query(None, Checkpoint(folder=tmp_path), None)  # type: ignore[arg-type]  # unused
     query._running = Ends(problem)  # type: ignore[assignment]
 
     with pytest.raises(JobError) as ended:
@@ -55,7 +55,8 @@ def test_an_ended_query_is_reported_in_one_sentence(problem: Exception | None, s
 
     assert sentence in str(ended.value)
     assert "\n" not in str(ended.value)
-    assert "checkpoint is intact" in str(ended.value)
+    assert "restart the job" in str(ended.value)
+    assert "repair" not in str(ended.value)
 
 
 def test_a_machine_that_stays_too_slow_for_spark_is_one_sentence_after_some_attempts(

@@ -1,0 +1,113 @@
+"""`kraftwatch checkpoint`: finds damaged files of a job's checkpoint and repairs them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from connectors.errors import UsageError
+from connectors.sinks.evidence_format import visible
+from streaming.cli.options import AsJson
+from streaming.cli.output import print_json, print_message, print_progress
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from pyspark.sql import SparkSession
+
+    from streaming.pipeline.checkpoint import Checkpoint
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""Find and repair damaged files of a job's checkpoint folder.
+
+Use it when the job names a damaged file, for example after a power failure.
+""",
+)
+
+CheckpointFolder: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--checkpoint", help="The job's --checkpoint folder; default: kraftwatch-checkpoint.", metavar="DIR"),
+]
+
+
+@app.callback()
+def checkpoint() -> None:
+    """Find and repair damaged files of a job's checkpoint folder."""
+
+
+@app.command("repair")
+def repair(
+    checkpoint: CheckpointFolder = None,
+    *,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Repair what was found. Without it, nothing is changed.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print what is damaged and what would repair it; with --apply, repair it.
+
+    Stop the job first. The repair continues from the newest intact state of
+    Spark, or builds a new state from the journal and the ledger. No alert is
+    lost, and no alert that the ledger has is sent twice. Replaced files are
+    kept: their names end in .damaged-N. Queries no cluster; needs Java.
+
+    Exit codes: 0 nothing is damaged, or it was repaired; 1 something is damaged
+    (without --apply), or the repair failed; 2 invalid usage.
+
+      kraftwatch checkpoint repair --checkpoint DIR
+      kraftwatch checkpoint repair --checkpoint DIR --apply
+    """
+    from contextlib import ExitStack
+
+    from connectors.private_files import private_files
+    from streaming.job.checkpoint_repair import plan_repair
+    from streaming.pipeline.checkpoint import Checkpoint
+
+    folder = Checkpoint(folder=_folder(checkpoint).absolute())
+    if not folder.folder.is_dir():
+        raise UsageError(
+            f"--checkpoint {folder.folder}: no such folder; give the --checkpoint folder of `kraftwatch run`"
+        )
+    found = 0
+    with ExitStack() as stack:
+        stack.enter_context(private_files())
+        stack.enter_context(folder.held(wait_s=0))
+        for step in plan_repair(folder, lambda: _spark(folder, stack)):
+            found += 1
+            if apply:
+                step.apply()
+            if as_json:
+                print_json({"found": step.found, "repair": step.repair, "applied": apply})
+            else:
+                typer.echo(f"{visible(step.found)}\n  {'repaired' if apply else 'repair'}: {visible(step.repair)}")
+    if not found:
+        print_message("no file of the checkpoint is damaged")
+    elif apply:
+        print_message("the checkpoint is repaired: start the job")
+    else:
+        print_message("nothing was changed; repair it with --apply")
+        raise typer.Exit(1)
+
+
+def _spark(folder: "Checkpoint", stack: "ExitStack") -> "SparkSession":
+    from pyspark.sql import SparkSession
+
+    from streaming.pipeline.spark_session import start_spark
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    print_progress("reading Spark's state")
+    spark = start_spark(master="local[1]", logs=folder.logs, settings={})
+    stack.callback(spark.stop)
+    return spark
+
+
+def _folder(checkpoint: Path | None) -> Path:
+    if checkpoint is not None:
+        return checkpoint
+    from streaming.config import Config
+
+    default: Path = Config.model_fields["checkpoint"].default
+    return default

@@ -1,0 +1,278 @@
+"""Repair of a damaged checkpoint: finds what is damaged, says what it will do, and does it. Queries no cluster.
+
+Spark's state is never written here. If the state after an older batch is intact, the batches after it are taken away,
+and Spark repeats them: the journal has their rows, and the ledger the alerts that were sent. Otherwise Spark starts
+with a new state: from the journal if that is complete, else from each cluster's log, which the gatherer then reads
+again. The alerts that are firing in the ledger keep firing in the new state (`streaming.pipeline.initial_alerts`).
+
+Whatever is replaced is kept under another name.
+"""
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import SparkSession
+
+from connectors.delivery.ledger_file import ledger_damage
+from connectors.durable_file import replace_file
+from connectors.errors import JournalError, UsageError
+from connectors.journal.position_repair import lower_committed, published_damage, restore_published
+from connectors.journal.reader import PUBLISHED, RESTART, JournalReader
+from connectors.journal.writer import JournalWriter
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.spark_files import PlannedEnd, SparkFiles
+from streaming.pipeline.spark_state import UnreadableStateError, read_states
+
+DAMAGED_SUFFIX = ".damaged-"
+_STATE_SUFFIXES = (".changelog", ".zip", ".delta", ".snapshot")
+"""Of a version of the state, in Spark's two kinds of state stores."""
+OpenSpark = Callable[[], SparkSession]
+"""Starts Spark, or returns the session that runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairStep:
+    """One finding and what repairs it."""
+
+    found: str
+    """Names the file and what is wrong."""
+    repair: str
+    """What is done, as a sentence."""
+    apply: Callable[[], None]
+
+
+def plan_repair(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep]:
+    """Yields what is damaged, in the order of repair. A step that depends on a former one sees its plan only.
+
+    Args:
+        checkpoint: locked by this process.
+        open_spark: is called only if Spark's state must be read.
+
+    Raises:
+        JournalError: the journal is damaged in a way that only a backup can repair.
+        UsageError: Spark does not start.
+    """
+    if not checkpoint.journal.exists() and not checkpoint.spark.exists():
+        raise UsageError(f"checkpoint {checkpoint.folder} has neither journal/ nor spark/: there is nothing to repair")
+    yield from _identity(checkpoint)
+    yield from _published(checkpoint)
+    yield from _spark(checkpoint, open_spark)
+    yield from _ledger(checkpoint)
+
+
+def _identity(checkpoint: Checkpoint) -> Iterator[RepairStep]:
+    try:
+        checkpoint.cluster_ids()
+    except UsageError:
+        path = checkpoint.identity
+        yield RepairStep(
+            found=f"{path} cannot be read",
+            repair="It is moved away; the next start asks each cluster for its id.",
+            apply=lambda: _move_away(path),
+        )
+
+
+def _published(checkpoint: Checkpoint) -> Iterator[RepairStep]:
+    journal = checkpoint.journal
+    damage = published_damage(journal)
+    if damage is not None:
+        planned = checkpoint.spark_files.newest_planned_end()
+        yield RepairStep(
+            found=f"{journal / PUBLISHED}: {damage}",
+            repair="It is written again from the segments: every row that was synced is kept.",
+            apply=lambda: _restore_published(journal, planned),
+        )
+
+
+def _restore_published(journal: Path, planned: PlannedEnd | None) -> None:
+    restore_published(journal, at_least=0 if planned is None else planned.sequence)
+    # Opening the journal publishes every whole row after the newest segment's first one.
+    with JournalWriter(journal):
+        pass
+
+
+def _spark(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep]:
+    files = checkpoint.spark_files
+    if not files.offsets and not files.commits:
+        if not _rebuildable(checkpoint):
+            yield _log_read_again(checkpoint, f"{checkpoint.spark} has no offsets, and journal/ lacks its first rows")
+        return
+    damaged = [str(each) for each in files.damaged()]
+    if any(each.path.name == "metadata" for each in files.damaged()):
+        yield RepairStep(
+            found=damaged.pop(0),
+            repair="It is written again: it holds only a random id.",
+            apply=lambda: _write_metadata(checkpoint),
+        )
+    newest = files.commits[-1] if files.commits else None
+    intact, problem = _newest_intact(checkpoint, open_spark)
+    if intact is not None and intact == newest and not damaged:
+        return
+    found = "; ".join(damaged) or f"Spark cannot read its state: {problem}"
+    if intact is not None:
+        yield RepairStep(
+            found=found,
+            repair=f"Spark continues after batch {intact}, whose state is intact: the files of later batches are moved "
+            f"away, and their rows are evaluated again. The ledger has their alerts: none is sent twice.",
+            apply=lambda: _continue_after(checkpoint, intact),
+        )
+    elif _rebuildable(checkpoint):
+        yield RepairStep(
+            found=f"{found}; the state of no batch is intact",
+            repair="spark/ is moved away; the next start builds the state again from the journal, which is complete. "
+            "Firing alerts are in the ledger: they are not sent again, and they resolve when their condition is over.",
+            apply=lambda: _move_away(checkpoint.spark),
+        )
+    else:
+        yield _log_read_again(checkpoint, f"{found}; the state of no batch is intact")
+
+
+def _newest_intact(checkpoint: Checkpoint, open_spark: OpenSpark) -> tuple[int | None, str]:
+    """Returns the newest batch from which Spark can continue; else None, and why the newest one cannot be read."""
+    files, first_problem = checkpoint.spark_files, ""
+    for batch in reversed(files.commits):
+        problem = _obstacle(checkpoint, files, batch)
+        if problem is None:
+            try:
+                with _until(files, batch) as folder:
+                    read_states(open_spark(), folder, batch)
+            except UnreadableStateError as error:
+                problem = str(error)
+            else:
+                return batch, first_problem
+        first_problem = first_problem or problem
+    return None, first_problem
+
+
+@contextmanager
+def _until(files: SparkFiles, batch: int) -> Iterator[Path]:
+    """Yields a view of Spark's checkpoint that ends after a batch: Spark refuses damaged files of later batches."""
+    with TemporaryDirectory(prefix="kraftwatch-repair-") as name:
+        view = Path(name)
+        (view / "metadata").write_text(_metadata())
+        for log in ("offsets", "commits"):
+            (view / log).mkdir()
+            for number in range(max(batch - 1, 0), batch + 1):
+                if (path := files.folder / log / str(number)).exists():
+                    shutil.copyfile(path, view / log / str(number))
+        (view / "state").symlink_to(files.folder / "state", target_is_directory=True)
+        yield view
+
+
+def _metadata() -> str:
+    return json.dumps({"id": str(uuid.uuid4())})
+
+
+def _obstacle(checkpoint: Checkpoint, files: SparkFiles, batch: int) -> str | None:
+    """Returns why Spark cannot continue after a batch, as far as the files and the journal show it."""
+    end = files.planned_end(batch)
+    if not files.committed(batch) or end is None or (batch > 0 and files.planned_end(batch - 1) is None):
+        return f"batch {batch} has no offset or commit"
+    journal = JournalReader(checkpoint.journal)
+    if published_damage(checkpoint.journal) is not None:
+        # It is repaired first; the rows themselves are there.
+        return None
+    if not journal.created or journal.journal_id != end.journal_id:
+        return "journal/ is not the one that Spark has read"
+    if not journal.first_sequence() <= end.sequence <= journal.written_end():
+        return f"journal/ does not have row {end.sequence}"
+    return None
+
+
+def _rebuildable(checkpoint: Checkpoint) -> bool:
+    """Whether the journal holds everything from which a new state is built, and all of it can be read."""
+    if published_damage(checkpoint.journal) is not None:
+        return JournalReader(checkpoint.journal).first_sequence() == 0
+    journal = JournalReader(checkpoint.journal)
+    if not journal.created:
+        return True
+    if not journal.complete:
+        return False
+    try:
+        for _ in journal.read(journal.beginning(), journal.published_end()):
+            pass
+    except JournalError:
+        return False
+    return True
+
+
+def _log_read_again(checkpoint: Checkpoint, found: str) -> RepairStep:
+    return RepairStep(
+        found=found,
+        repair="Spark starts with a new state, and the gatherer reads each cluster's metadata log again. Firing alerts "
+        "are in the ledger: they are not sent again, and they resolve when their condition is over. Rows that were "
+        "recorded but not evaluated are not evaluated.",
+        apply=lambda: _read_logs_again(checkpoint),
+    )
+
+
+def _read_logs_again(checkpoint: Checkpoint) -> None:
+    if checkpoint.spark.exists():
+        _move_away(checkpoint.spark)
+    (checkpoint.journal / RESTART).unlink(missing_ok=True)
+    with JournalWriter(checkpoint.journal) as writer:
+        writer.read_logs_again()
+
+
+def _continue_after(checkpoint: Checkpoint, batch: int) -> None:
+    """Moves the files of all batches after `batch` away, in an order that an interruption does not make worse."""
+    end = checkpoint.spark_files.planned_end(batch)
+    assert end is not None, "the batch was chosen because its offset is intact"
+    lower_committed(checkpoint.journal, end.sequence)
+    kept = _free_name(checkpoint.spark)
+    for path in _files_after(checkpoint.spark_files, batch):
+        target = kept / path.relative_to(checkpoint.spark)
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        shutil.move(path, target)
+
+
+def _files_after(files: SparkFiles, batch: int) -> Sequence[Path]:
+    """Returns the files of later batches: commits first, then offsets, then versions of the state."""
+    logs = [
+        files.folder / log / str(number)
+        for log, numbers in (("commits", files.commits), ("offsets", files.offsets))
+        for number in reversed(numbers)
+        if number > batch
+    ]
+    versions = [
+        path
+        for partition in sorted((files.folder / "state").glob("*/*"))
+        for path in sorted(partition.glob("[0-9]*.*"))
+        if path.suffix in _STATE_SUFFIXES and path.stem.isdigit() and int(path.stem) > batch + 1
+    ]
+    return [*logs, *versions]
+
+
+def _write_metadata(checkpoint: Checkpoint) -> None:
+    path = checkpoint.spark / "metadata"
+    if path.exists():
+        _move_away(path)
+    replace_file(path, _metadata().encode())
+
+
+def _ledger(checkpoint: Checkpoint) -> Iterator[RepairStep]:
+    damage = ledger_damage(checkpoint.ledger, must_exist=checkpoint.spark_files.has_state)
+    if damage is not None:
+        yield RepairStep(
+            found=f"{checkpoint.ledger} is damaged: {damage}",
+            repair="The next start keeps it under another name and restores it from Spark's state; alerts that may not "
+            "have been sent are sent again.",
+            apply=lambda: None,
+        )
+
+
+def _move_away(path: Path) -> None:
+    path.rename(_free_name(path))
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (free := path.with_name(f"{path.name}{DAMAGED_SUFFIX}{number}")).exists():
+        number += 1
+    return free

@@ -1,0 +1,80 @@
+"""A step for a new Spark checkpoint beside an existing ledger: the alerts of the ledger are known to be firing.
+
+Without it, a new state would send each firing alert again after its hold, and would never resolve an alert that ended
+in the meantime. With it, a condition that lasts keeps its alert, and one that is over resolves it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pandas as pd
+from pyspark.sql.streaming.state import GroupState
+
+from rules.alert import Alert
+from rules.lifecycle import TrackedCondition, TrackedConditions
+from rules.model.identifiers import Millis
+from streaming.pipeline.step import ClusterSettings, Step
+from streaming.replay.cluster_monitor import ClusterMonitor
+
+
+class StepWithInitialAlerts(Step):
+    """A step whose new states begin with alerts that are firing already."""
+
+    def __init__(self, clusters: Mapping[str, ClusterSettings], tracked: Mapping[str, TrackedConditions]) -> None:
+        """`clusters` and `tracked` by cluster name; a cluster that has state already is not changed."""
+        super().__init__(clusters)
+        self._tracked = dict(tracked)
+
+    def __call__(
+        self, key: tuple[str, int], frames: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        """As `Step`, from the initial alerts if there is no state."""
+        cluster, _ = key
+        settings, tracked = self._clusters.get(cluster), self._tracked.get(cluster)
+        if settings is not None and tracked is not None and not state.exists:
+            monitor = ClusterMonitor.from_bytes(
+                None,
+                cluster=cluster,
+                cluster_id=settings.cluster_id,
+                bootstrap=settings.bootstrap,
+                vantage=settings.vantage,
+                access=settings.access,
+                thresholds=settings.thresholds,
+            )
+            monitor.tracked = tracked
+            state.update((monitor.to_bytes(),))
+        yield from super().__call__(key, frames, state)
+
+
+def initial_conditions(history: Iterable[Alert], firing: Sequence[Alert]) -> Mapping[str, TrackedConditions]:
+    """Returns, by cluster name, the conditions of the firing alerts.
+
+    Rows before the newest recorded transition of a cluster are replayed, but change no alert: their alerts were sent.
+
+    Args:
+        history: every transition in the ledger.
+        firing: the newest transition of each firing alert.
+    """
+    conditions: dict[str, dict[str, TrackedCondition]] = {}
+    for alert in firing:
+        conditions.setdefault(alert.cluster, {})[f"{alert.rule} {alert.subject}"] = _condition(alert)
+    newest_ms: dict[str, Millis] = {}
+    for alert in history:
+        newest_ms[alert.cluster] = max(newest_ms.get(alert.cluster, Millis(0)), alert.observed_at_ms)
+    return {
+        cluster: TrackedConditions(now_ms=now_ms, conditions=conditions.get(cluster, {}))
+        for cluster, now_ms in newest_ms.items()
+    }
+
+
+def _condition(alert: Alert) -> TrackedCondition:
+    return TrackedCondition(
+        rule=alert.rule,
+        subject=alert.subject,
+        cluster_id=alert.cluster_id,
+        started_at_ms=alert.started_at_ms,
+        due_at_ms=alert.due_at_ms,
+        last_seen_at_ms=alert.observed_at_ms,
+        notified_severity=alert.severity,
+        summary=alert.summary,
+        evidence=alert.evidence,
+    )

@@ -1,0 +1,93 @@
+"""`kraftwatch checkpoint repair`: texts and exit codes. tests/spark/test_checkpoint_repair.py shows what it does."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from connectors.errors import UsageError
+from connectors.journal.reader import PUBLISHED
+from connectors.journal.writer import JournalWriter
+from connectors.observation import Observation, ObservationKind
+from streaming.cli import app
+from streaming.pipeline.checkpoint import Checkpoint
+
+
+def repair(folder: Path, *options: str) -> Result:
+    return CliRunner().invoke(app, ["checkpoint", "repair", "--checkpoint", str(folder), *options])
+
+
+def usage_error(folder: Path, *options: str) -> str:
+    result = repair(folder, *options)
+    assert isinstance(result.exception, UsageError), result.output
+    return str(result.exception)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    """Returns a checkpoint whose position file `published` is missing, and whose cluster ids cannot be read."""
+    checkpoint = Checkpoint(folder=tmp_path / "checkpoint")
+    with JournalWriter(checkpoint.journal) as writer:
+        writer.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=1)] * 3)
+    (checkpoint.journal / PUBLISHED).unlink()
+    checkpoint.identity.write_text("{")
+    return checkpoint
+
+
+def test_a_dry_run_says_what_it_would_do_and_changes_nothing(checkpoint: Checkpoint) -> None:
+    result = repair(checkpoint.folder)
+
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        f"{checkpoint.identity} cannot be read",
+        "  repair: It is moved away; the next start asks each cluster for its id.",
+        f"{checkpoint.journal / PUBLISHED}: it is missing beside the journal's segments",
+        "  repair: It is written again from the segments: every row that was synced is kept.",
+    ]
+    assert "nothing was changed; repair it with --apply" in result.stderr
+    assert not (checkpoint.journal / PUBLISHED).exists()
+    assert checkpoint.identity.read_text() == "{"
+
+
+def test_apply_repairs_and_keeps_what_it_replaces(checkpoint: Checkpoint) -> None:
+    result = repair(checkpoint.folder, "--apply")
+
+    assert result.exit_code == 0, result.output
+    assert "  repaired: It is moved away" in result.stdout
+    assert "the checkpoint is repaired: start the job" in result.stderr
+    assert (checkpoint.folder / "cluster.json.damaged-1").read_text() == "{"
+    checkpoint.check_journal()
+    assert checkpoint.cluster_ids() == {}
+
+    again = repair(checkpoint.folder)
+    assert (again.exit_code, again.stdout) == (0, "")
+    assert "no file of the checkpoint is damaged" in again.stderr
+
+
+def test_json_has_a_line_for_each_finding(checkpoint: Checkpoint) -> None:
+    lines = [json.loads(line) for line in repair(checkpoint.folder, "--json").stdout.splitlines()]
+
+    assert [sorted(line) for line in lines] == [["applied", "found", "repair"]] * 2
+    assert {line["applied"] for line in lines} == {False}
+
+
+def test_a_checkpoint_in_use_is_not_repaired(checkpoint: Checkpoint) -> None:
+    with checkpoint.held():
+        assert "another kraftwatch holds its lock; stop that process first" in usage_error(checkpoint.folder, "--apply")
+    assert not (checkpoint.journal / PUBLISHED).exists()
+
+
+def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
+    assert usage_error(tmp_path / "none") == (
+        f"--checkpoint {tmp_path / 'none'}: no such folder; give the --checkpoint folder of `kraftwatch run`"
+    )
+    assert usage_error(tmp_path) == (
+        f"checkpoint {tmp_path} has neither journal/ nor spark/: there is nothing to repair"
+    )
+
+
+def test_help_says_what_it_does_and_names_the_exit_codes() -> None:
+    text = CliRunner().invoke(app, ["checkpoint", "repair", "--help"]).stdout
+    for part in ("Stop the job first", "Exit codes: 0 nothing is damaged", "--apply", "No alert is"):
+        assert part in text

@@ -1,0 +1,86 @@
+"""`make kill-campaign SEED= COUNT=`: kills the real job COUNT times, and checks that no alert is lost or doubled.
+
+SEED and COUNT are environment variables; HALF is `recorded` or `live` for one half only. Exit code 1 if a promise is
+broken: the folder with everything that is needed to find out why is then kept and named.
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import SystemRandom
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tests.kill_campaign.campaign_result import CampaignResult, Report
+from tests.kill_campaign.delivery_check import ExecutedKill
+from tests.kill_campaign.live_campaign import LiveCampaign
+from tests.kill_campaign.recorded_campaign import RecordedCampaign
+
+RECORDED_SHARE = 0.6
+DEFAULT_COUNT = 100
+
+
+def main() -> int:
+    """Runs the campaign and returns the exit code."""
+    console = Console(highlight=False, soft_wrap=True)
+    seed = int(os.environ.get("SEED") or SystemRandom().randrange(1_000_000))
+    count = int(os.environ.get("COUNT") or DEFAULT_COUNT)
+    half = os.environ.get("HALF") or "both"
+    recorded = {"recorded": count, "live": 0}.get(half, max(1, round(count * RECORDED_SHARE)))
+    console.print(f"kill campaign: seed {seed}, {count} kills, {recorded} over a recording and {count - recorded} live")
+    folder = Path(tempfile.mkdtemp(prefix=f"kraftwatch-kill-campaign-{seed}-"))
+    results = []
+    if recorded:
+        results.append(_run_recorded(console, folder / "recorded", seed, recorded))
+    if count > recorded:
+        results.append(_run_live(console, folder / "live", seed, count - recorded))
+    for result in results:
+        result.print(console)
+    (folder / "result.json").write_text(json.dumps([result.to_json() for result in results], indent=1))
+    if any(result.problems for result in results):
+        again = f"make kill-campaign SEED={seed} COUNT={count}" + (f" HALF={half}" if half != "both" else "")
+        console.print(f"kill campaign: failed; its files are in {folder}; run it again with: {again}")
+        return 1
+    shutil.rmtree(folder)
+    console.print(f"kill campaign: passed; {sum(len(result.kills) for result in results)} kills")
+    return 0
+
+
+def _run_recorded(console: Console, folder: Path, seed: int, count: int) -> CampaignResult:
+    folder.mkdir()
+    campaign = RecordedCampaign(folder, seed, count)
+    with console.status("the recording without a kill"):
+        expected = campaign.uninterrupted()
+    console.print(f"recorded: {len(expected)} transitions without a kill")
+    with _progress(console, "recorded", count) as report:
+        return campaign.run(expected, report)
+
+
+def _run_live(console: Console, folder: Path, seed: int, count: int) -> CampaignResult:
+    folder.mkdir()
+    with _progress(console, "live", count) as report:
+        return LiveCampaign(folder, seed, count).run(report)
+
+
+@contextmanager
+def _progress(console: Console, title: str, count: int) -> Iterator[Report]:
+    """Shows a bar on a terminal, and a line for each kill."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(title, total=count)
+
+        def report(kill: ExecutedKill) -> None:
+            console.print(f"  {title}: {kill}", markup=False)
+            progress.advance(task)
+
+        yield report
+
+
+if __name__ == "__main__":
+    sys.exit(main())

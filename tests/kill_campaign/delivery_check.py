@@ -1,0 +1,228 @@
+"""Compares what the services and the file of a campaign got with the transitions of the ledger.
+
+A transition is lost if no accepted notification reported it and the job did not discard it. It is doubled if the same
+transition opened a second PagerDuty alert, or is in two lines of the file. A second Slack post is a duplicate; it is
+explained by a kill between Slack's acceptance and the ledger's record of it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from connectors.sinks.alert_json import key_of
+from rules.alert import Alert, AlertState
+from rules.evaluate import RULES
+from rules.notifications.route import JOB_CLUSTER_ID
+from rules.notifications.silence import Silence
+from tests.kill_campaign.delivery_log import Attempt, DeliveryLog, key_text
+from tests.kill_campaign.sink_services import PAGERDUTY, SLACK, AcceptedRequest, SinkServices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutedKill:
+    """A kill that happened."""
+
+    number: int
+    at: str
+    """The point, or a random moment."""
+    victim: str
+    t: float
+    """Monotonic seconds."""
+
+    def __str__(self) -> str:
+        return f"kill {self.number} of {self.victim}: {self.at}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkResult:
+    """What one sink got of the transitions."""
+
+    sink: str
+    expected: int
+    found: int = 0
+    discarded: int = 0
+    """Silenced or inhibited from beginning to end."""
+    lost: int = 0
+    doubled: int = 0
+    explained: tuple[str, ...] = ()
+    """Duplicates in Slack that a kill between acceptance and ledger explains."""
+    harmless: int = 0
+    """PagerDuty: events that were sent again and changed nothing there."""
+    problems: tuple[str, ...] = ()
+
+
+def check_file(path: Path, alerts: Sequence[Alert]) -> SinkResult:
+    """Checks the jsonl sink: each transition once, in the order of the ledger."""
+    result = SinkResult(sink="jsonl", expected=len(alerts))
+    keys = [key_of(line) for line in path.read_bytes().splitlines()]
+    expected = [alert.key for alert in alerts]
+    lost = [key for key in expected if key not in set(keys)]
+    doubled = [key for key, count in Counter(keys).items() if count > 1]
+    problems = [f"jsonl: lost {key}" for key in lost] + [f"jsonl: twice {key}" for key in doubled]
+    if not problems and keys != expected:
+        problems.append("jsonl: the lines are not in the order of the ledger")
+    found = len(set(keys) & set(expected))
+    return replace(result, found=found, lost=len(lost), doubled=len(doubled), problems=tuple(problems))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeopleSinkCheck:
+    """Checks a sink for people."""
+
+    sink: str
+    alerts: Sequence[Alert]
+    """The transitions of the ledger."""
+    log: DeliveryLog
+    services: SinkServices
+    kills: Sequence[ExecutedKill]
+    silences: Sequence[Silence] = field(default=())
+
+    def result(self) -> SinkResult:
+        """Returns the counts, and a sentence for each broken promise."""
+        problems = [f"{self.sink} refused a request: {text}" for text in self.services.named(self.sink).refused]
+        lost = [key for key in self._by_key if key not in self._reported and key not in self._discarded]
+        discarded = [key for key in self._by_key if key in self._discarded and key not in self._reported]
+        problems += [f"{self.sink}: lost {key}" for key in lost]
+        problems += [
+            f"{self.sink}: discarded without a reason: {key}" for key in discarded if not self._may_discard(key)
+        ]
+        problems += self._wrong_ends()
+        result = SinkResult(
+            sink=self.sink,
+            expected=len(self._by_key),
+            found=len(self._reported & self._by_key.keys()),
+            discarded=len(discarded),
+            lost=len(lost),
+        )
+        if self.sink == PAGERDUTY:
+            doubled = list(self._second_pages())
+            harmless = sum(each.effect == "dropped" for each in self.services.pagerduty.accepted)
+            result = replace(result, doubled=len(doubled), harmless=harmless)
+            return replace(result, problems=(*problems, *doubled))
+        explained, unexplained = self._duplicate_posts()
+        return replace(result, explained=tuple(explained), doubled=len(unexplained), problems=(*problems, *unexplained))
+
+    @cached_property
+    def _by_key(self) -> Mapping[str, Alert]:
+        return {key_text(alert.key): alert for alert in self.alerts}
+
+    @cached_property
+    def _accepted(self) -> Sequence[tuple[AcceptedRequest, Attempt]]:
+        """Each accepted request with its attempt: a sink makes one call at a time."""
+        attempts = [attempt for attempt in self.log.attempts if attempt.sink == self.sink]
+        return [
+            (request, max((each for each in attempts if each.t <= request.t), key=lambda each: each.t))
+            for request in self.services.named(self.sink).accepted
+        ]
+
+    @cached_property
+    def _reported(self) -> set[str]:
+        return {key for _, attempt in self._accepted for key in attempt.keys}
+
+    @cached_property
+    def _discarded(self) -> set[str]:
+        return {key for mark in self.log.marks if mark.sink == self.sink and mark.discarded for key in mark.keys}
+
+    def _may_discard(self, key: str) -> bool:
+        alert = self._by_key[key]
+        if alert.cluster_id == JOB_CLUSTER_ID or any(silence.matches(alert) for silence in self.silences):
+            return True
+        fired = {each.rule for each in self.alerts if each.cluster_id == alert.cluster_id}
+        return bool(fired & set(RULES[alert.rule].inhibited_by))
+
+    def _wrong_ends(self) -> Iterator[str]:
+        """Yields the incidents that are open in the service and not in the ledger, or the other way round."""
+        newest = {(alert.fingerprint, alert.started_at_ms): alert.state for alert in self.alerts}
+        by_incident: dict[str, list[Attempt]] = {}
+        for _, attempt in self._accepted:
+            by_incident.setdefault(attempt.incident, []).append(attempt)
+        for incident, attempts in by_incident.items():
+            known = [self._by_key[key] for attempt in attempts for key in attempt.keys if key in self._by_key]
+            firing = any(newest[(one.fingerprint, one.started_at_ms)] is AlertState.FIRING for one in known)
+            if firing == (attempts[-1].reason == "resolved") or firing != self._open_in_service(incident, attempts):
+                stays = "is firing" if firing else "is resolved"
+                rules = sorted({f"{one.cluster} {one.rule} {one.subject}" for one in known})
+                newest_reason = attempts[-1].reason
+                yield f"{self.sink}: incident {incident} ({rules}) {stays}; its newest notification is {newest_reason}"
+
+    def _open_in_service(self, incident: str, attempts: Sequence[Attempt]) -> bool:
+        if self.sink == PAGERDUTY:
+            return self.services.pagerduty_double.open(incident) is not None
+        return attempts[-1].reason != "resolved"
+
+    def _second_pages(self) -> Iterator[str]:
+        """Yields the PagerDuty alerts that were opened again for a transition that had been reported."""
+        reported: dict[str, set[str]] = {}
+        opened: set[str] = set()
+        for request, attempt in self._accepted:
+            known = reported.setdefault(attempt.incident, set())
+            if request.effect == "opened" and attempt.incident in opened and attempt.keys & known:
+                yield f"PagerDuty: a second alert for incident {attempt.incident} at {self._last_kill(attempt.t)}"
+            if request.effect == "opened":
+                opened.add(attempt.incident)
+            # Only complete notifications count: a trigger before a failed resolve is sent again.
+            if request.effect != "opened" or attempt.reason != "resolved":
+                known |= attempt.keys
+
+    def _last_kill(self, t: float) -> str:
+        return str(max((kill for kill in self.kills if kill.t <= t), key=lambda kill: kill.t, default="no kill"))
+
+    def _duplicate_posts(self) -> tuple[list[str], list[str]]:
+        """Returns the explained and the unexplained duplicates in Slack."""
+        posts = [(request, attempt) for request, attempt in self._accepted if request.effect != "edit"]
+        explained, unexplained = [], []
+        for number, (request, attempt) in enumerate(posts):
+            earlier = self._same_post(request, attempt, posts[:number])
+            if earlier is None:
+                continue
+            kill = self._kill_between(earlier, attempt)
+            text = f"Slack: {request.effect} of incident {attempt.incident} ({attempt.reason}) twice"
+            if kill is None:
+                unexplained.append(f"{text}, without a kill between acceptance and ledger")
+            else:
+                explained.append(f"{text}; {kill}")
+        return explained, unexplained
+
+    def _same_post(
+        self, request: AcceptedRequest, attempt: Attempt, before: Sequence[tuple[AcceptedRequest, Attempt]]
+    ) -> Attempt | None:
+        """Returns the earlier attempt that posted the same; None for a new post."""
+        same = [(r, a) for r, a in before if a.incident == attempt.incident]
+        if request.effect == "message":
+            return next((a for r, a in reversed(same) if r.effect == "message"), None)
+        if attempt.reason == "repeated":
+            earlier = next((a for _, a in reversed(same) if a.reason == "repeated"), None)
+            return None if earlier is None or self._marked(earlier, until=attempt.t) else earlier
+        covered = [a for _, a in same if a.keys >= attempt.keys]
+        return covered[-1] if covered else None
+
+    def _kill_between(self, earlier: Attempt, attempt: Attempt) -> ExecutedKill | None:
+        kills = [kill for kill in self.kills if earlier.t <= kill.t <= attempt.t]
+        return next((kill for kill in kills if not self._marked(earlier, until=kill.t)), None)
+
+    def _marked(self, attempt: Attempt, *, until: float) -> bool:
+        """Whether the ledger recorded the delivery of this attempt before `until`."""
+        return any(
+            mark.sink == self.sink
+            and mark.finished
+            and not mark.discarded
+            and attempt.t <= mark.t <= until
+            and (attempt.keys <= mark.keys and attempt.incident in mark.incidents)
+            for mark in self.log.marks
+        )
+
+
+def check_people_sinks(
+    alerts: Sequence[Alert],
+    log: DeliveryLog,
+    services: SinkServices,
+    kills: Sequence[ExecutedKill],
+    silences: Sequence[Silence],
+) -> list[SinkResult]:
+    """Checks PagerDuty and Slack."""
+    return [
+        PeopleSinkCheck(sink=sink, alerts=alerts, log=log, services=services, kills=kills, silences=silences).result()
+        for sink in (PAGERDUTY, SLACK)
+    ]

@@ -1,0 +1,194 @@
+"""What is changed in the processes of a campaign's job: kill points, a log of all sink calls, addresses, the clock.
+
+Product code is not edited: functions are wrapped when their modules are imported. Standard library only, because it
+runs at the start of every Python process of the job.
+"""
+
+import functools
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tests.kill_campaign import delivery_log, kill_order
+from tests.kill_campaign.import_hook import Change, ImportHook
+from tests.kill_campaign.kill_point import KILL_POINTS, KillPoint, Moment
+
+SETTINGS = "instrumentation.json"
+_torn = threading.local()
+"""`order`: the order that the next os.write of this thread executes, after half of its bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the campaign sets in the processes of the job."""
+
+    pagerduty_url: str
+    slack_url: str
+    ca_file: str
+    """The authority of both services."""
+    recording: str | None = None
+    """The file whose rows the gatherer appends instead of observing clusters."""
+    clock_from_s: float = 0.0
+    """Seconds since the Unix epoch from which the job's wall clock runs faster."""
+    clock_factor: float = 1.0
+
+
+def install(folder: Path) -> None:
+    """Changes the modules that this process imports from now on."""
+    settings = Settings(**json.loads((folder / SETTINGS).read_bytes()))
+    changes: dict[str, list[Change]] = {}
+    for point in KILL_POINTS:
+        changes.setdefault(point.module, []).append(functools.partial(_add_kill_point, folder=folder, point=point))
+    # Last, so that the log is written before a kill after the call.
+    for module, change in _other_changes(folder, settings):
+        changes.setdefault(module, []).insert(0, change)
+    changes["os"].append(_tear_writes)
+    ImportHook(changes).install()
+
+
+def wall_ms(settings: Settings, now_ms: int) -> int:
+    """Returns the job's wall clock for the machine's one."""
+    from_ms = round(settings.clock_from_s * 1000)
+    return from_ms + round((now_ms - from_ms) * settings.clock_factor)
+
+
+def resolve(module: ModuleType, path: str) -> tuple[Any, str, Callable[..., Any]]:
+    """Returns the object that has the function, its attribute name, and the function.
+
+    Raises:
+        AttributeError: the product has no such function any more: change the kill point.
+    """
+    owner: Any = module
+    *parents, name = path.split(".")
+    for parent in parents:
+        owner = getattr(owner, parent)
+    return owner, name, getattr(owner, name)
+
+
+def _add_kill_point(module: ModuleType, *, folder: Path, point: KillPoint) -> None:
+    owner, name, function = resolve(module, point.path)
+    counter = _CallCounter(folder, point)
+    wrapped = _generator(function, counter) if point.moment in (Moment.FIRST, Moment.LAST) else _call(function, counter)
+    setattr(owner, name, functools.wraps(function)(wrapped))
+
+
+class _CallCounter:
+    """Counts the calls of one point since the order that is in force was given."""
+
+    def __init__(self, folder: Path, point: KillPoint) -> None:
+        self.point = point
+        self._folder = folder
+        self._number = -1
+        self._calls = 0
+        self._lock = threading.Lock()
+
+    def reached(self) -> kill_order.KillOrder | None:
+        """Counts a call; returns the order if it is to be executed at this call."""
+        order = kill_order.armed(self._folder)
+        if order is None or order.point != self.point.name:
+            return None
+        with self._lock:
+            if order.number != self._number:
+                self._number, self._calls = order.number, 0
+            self._calls += 1
+            return order if self._calls >= order.call else None
+
+    def execute(self, order: kill_order.KillOrder) -> None:
+        """Kills, unless another process has executed the order."""
+        if kill_order.claim(self._folder, order):
+            kill_order.execute(self._folder, order)
+
+    def execute_if_reached(self) -> None:
+        """Counts a call and kills if the order says so."""
+        order = self.reached()
+        if order is not None:
+            self.execute(order)
+
+
+def _call(function: Callable[..., Any], counter: _CallCounter) -> Callable[..., Any]:
+    moment = counter.point.moment
+
+    def wrapped(*args: Any, **options: Any) -> Any:
+        if moment is Moment.BEFORE:
+            counter.execute_if_reached()
+        elif moment is Moment.TORN and (order := counter.reached()) is not None:
+            _torn.order = lambda: counter.execute(order)
+        try:
+            result = function(*args, **options)
+        finally:
+            _torn.order = None
+        if moment is Moment.AFTER:
+            counter.execute_if_reached()
+        return result
+
+    return wrapped
+
+
+def _generator(function: Callable[..., Iterator[Any]], counter: _CallCounter) -> Callable[..., Iterator[Any]]:
+    moment = counter.point.moment
+
+    # The parameters are those of the step: Spark reads their number.
+    def wrapped(self: Any, key: Any, frames: Any, state: Any) -> Iterator[Any]:
+        if moment is Moment.FIRST:
+            counter.execute_if_reached()
+        yield from function(self, key, frames, state)
+        if moment is Moment.LAST:
+            counter.execute_if_reached()
+
+    return wrapped
+
+
+def _tear_writes(module: ModuleType) -> None:
+    write = module.write
+
+    def torn_write(descriptor: int, content: Any) -> int:
+        execute = getattr(_torn, "order", None)
+        if execute is not None and len(content) > 1:
+            _torn.order = None
+            write(descriptor, content[: len(content) // 2])
+            execute()
+        written: int = write(descriptor, content)
+        return written
+
+    module.write = torn_write  # type: ignore[attr-defined]  # os.write
+
+
+def _other_changes(folder: Path, settings: Settings) -> Iterator[tuple[str, Change]]:
+    for module, name, url in (
+        ("connectors.sinks.pagerduty", "PagerdutySink", settings.pagerduty_url),
+        ("connectors.sinks.slack", "SlackSink", settings.slack_url),
+    ):
+        yield module, functools.partial(_use_address, name=name, url=url, ca_file=settings.ca_file)
+    yield from delivery_log.changes(folder)
+    if settings.recording is not None:
+        yield "connectors.gather.gatherer", functools.partial(_replay, folder=folder, recording=settings.recording)
+    if settings.clock_factor != 1.0:
+        yield "connectors.wall_clock", functools.partial(_run_clock_faster, settings=settings)
+
+
+def _use_address(module: ModuleType, *, name: str, url: str, ca_file: str) -> None:
+    """Changes the address of a service, of which the configuration has no key."""
+    from dataclasses import replace
+
+    sink = getattr(module, name)
+    init = sink.__init__
+
+    def at_address(self: Any, config: Any, **options: Any) -> None:
+        init(self, replace(config, api_url=url, ca_file=Path(ca_file)), **options)
+
+    sink.__init__ = at_address
+
+
+def _replay(module: ModuleType, *, folder: Path, recording: str) -> None:
+    from tests.kill_campaign.replay_gatherer import replay
+
+    module.main = lambda stdin, stdout: replay(stdin, stdout, folder=folder, recording=Path(recording))  # type: ignore[attr-defined]
+
+
+def _run_clock_faster(module: ModuleType, *, settings: Settings) -> None:
+    machine_ms = module.wall_ms
+    module.wall_ms = lambda: wall_ms(settings, machine_ms())  # type: ignore[attr-defined]

@@ -1,0 +1,204 @@
+"""A recording: the rows of several clusters, and the transitions that they cause, found without Spark.
+
+Three clusters are scripted, so that many alerts fire, change their severity and resolve. Two come from the simulated
+quorum, two from the stored checkpoint of an earlier version, whose rows are of every kind (record batches, snapshots).
+"""
+
+import json
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from random import Random
+
+from connectors.decode_observation import decode_observation
+from connectors.event import Event, to_json
+from connectors.journal.reader import JournalReader
+from connectors.observation import Observation, ObservationKind
+from connectors.observation_event import EndpointProbed, LeaderViewPolled, ObservationFailed, QuorumPolled
+from rules.alert import Alert
+from rules.evaluate import RULES, thresholds_for
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Access, Vantage
+from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from tests.kill_campaign.scripted_cluster import ScriptedCluster, merged
+from tests.simulation.simulation import START_MS, Simulation
+
+STORED = Path(__file__).parents[1] / "data" / "checkpoint" / "every-stored-format.tar.xz"
+SCRIPTED = ("amber", "birch", "cedar")
+SIMULATED = ("delta", "ember")
+SIMULATED_MS = 240_000
+HOLD_S, CLEAR_S = 3.0, 2.0
+"""Of every rule, at most: a condition that lasts ten rows fires and resolves."""
+AGE_S = 4.0
+"""Of the thresholds after which an observation is too old."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCluster:
+    """What the configuration of the job says of one cluster."""
+
+    name: str
+    cluster_id: str
+    bootstrap: tuple[str, ...]
+    log: bool = False
+    """Whether its rows contain the metadata log."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """Rows in the order in which they are appended to the journal."""
+
+    clusters: tuple[RecordedCluster, ...]
+    rows: tuple[Observation, ...]
+
+    @cached_property
+    def transitions(self) -> Sequence[tuple[int, Alert]]:
+        """The transitions, each with the number of the row that causes it, by a replay of one row after the other."""
+        monitors = {cluster.name: _monitor(cluster) for cluster in self.clusters}
+        found = []
+        for number, row in enumerate(self.rows):
+            decoded = DecodedRow(number, Millis(row.observed_at_ms), _events(row))
+            found += [(number, alert) for alert in monitors[row.cluster].observe((decoded,))]
+        return found
+
+    def rows_before(self, transitions: int) -> int:
+        """Returns how many rows cause so many transitions; all rows if there are not so many."""
+        if transitions >= len(self.transitions):
+            return len(self.rows)
+        return self.transitions[transitions][0]
+
+
+def thresholds() -> Mapping[str, Mapping[str, float]]:
+    """Returns the thresholds of the recording, by rule and name."""
+    shortest = {"hold": HOLD_S, "clear": CLEAR_S, "answer_age": AGE_S, "poll_age": AGE_S, "fetch_age": AGE_S}
+    shortest["caught_up_age"] = AGE_S
+    return {
+        rule.id: {
+            each.name: min(each.default, shortest[each.name]) for each in rule.thresholds if each.name in shortest
+        }
+        for rule in RULES.values()
+    }
+
+
+def record(seed: int, *, faults: int) -> Recording:
+    """Returns the recording of a seed, with so many faults in each scripted cluster."""
+    random = Random(seed)
+    scripted = [
+        ScriptedCluster(name=name, cluster_id=f"{name}-id", random=Random(random.random()), now_ms=START_MS)
+        for name in SCRIPTED
+    ]
+    clusters = [
+        RecordedCluster(name=each.name, cluster_id=each.cluster_id, bootstrap=each.bootstrap) for each in scripted
+    ]
+    rows = [list(each.observations(faults)) for each in scripted]
+    for name in SIMULATED:
+        simulation = RecordedSimulation(name, random.randrange(10_000))
+        rows.append(simulation.rows())
+        clusters.append(RecordedCluster(name=name, cluster_id=f"{name}-id", bootstrap=simulation.gatherer.bootstrap))
+    stored = _stored_rows()
+    rows.append(stored)
+    clusters += [
+        RecordedCluster(name=name, cluster_id=cluster_id, bootstrap=(f"{name}-c1.test:9093",), log=True)
+        for name, cluster_id in (("prod", "prod-cluster-id-000000"), ("staging", "staging-cluster-id-000"))
+    ]
+    return Recording(clusters=tuple(clusters), rows=tuple(merged(*rows)))
+
+
+def write(recording: Recording, file: Path) -> None:
+    """Writes a recording for the process that replays it: one JSON object for each row."""
+    with file.open("w", encoding="utf-8") as stream:
+        for row in recording.rows:
+            plain = {**asdict(row), "payload": row.payload.hex()}
+            stream.write(json.dumps(plain, separators=(",", ":")) + "\n")
+
+
+def read(file: Path) -> Sequence[Observation]:
+    """Returns the rows that `write` wrote."""
+    rows = []
+    with file.open(encoding="utf-8") as stream:
+        for line in stream:
+            plain = json.loads(line)
+            plain |= {"payload": bytes.fromhex(plain["payload"]), "kind": ObservationKind(plain["kind"])}
+            rows.append(Observation(**plain))
+    return rows
+
+
+class RecordedSimulation(Simulation):
+    """A simulated quorum whose observations are recorded and not checked; it is monitored by polls only."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        """`name` is the cluster's."""
+        self._name = name
+        self._decoded: list[DecodedRow] = []
+        super().__init__(seed, polls_only=True, strict=False)
+
+    def rows(self) -> list[Observation]:
+        """Runs the simulation and returns its observations."""
+        while self.now_ms < START_MS + SIMULATED_MS:
+            self.step()
+        found: list[Observation] = []
+        newest_ms = 0
+        for row in self._decoded:
+            # The simulated clock may be set back; the times in a journal never decrease.
+            newest_ms = max(newest_ms, row.observed_at_ms)
+            found += [
+                Observation(
+                    cluster=self._name,
+                    kind=_kind(event),
+                    observed_at_ms=newest_ms,
+                    payload=to_json(self._named(event)),
+                )
+                for event in row.events
+            ]
+        return found
+
+    def _observe(self, _: int) -> None:
+        self._decoded += self.gatherer.observe(self.now_ms)
+        self._schedule(1_000, "observe")
+
+    def _named(self, event: Event) -> Event:
+        return replace(event, cluster_id=f"{self._name}-id") if isinstance(event, QuorumPolled) else event
+
+
+def _kind(event: Event) -> ObservationKind:
+    match event:
+        case QuorumPolled():
+            return ObservationKind.QUORUM
+        case EndpointProbed():
+            return ObservationKind.PROBE
+        case LeaderViewPolled():
+            return ObservationKind.VIEW
+        case ObservationFailed():
+            return ObservationKind.FAILED
+        case _:
+            raise TypeError(f"a monitor that only polls does not observe {type(event).__name__}")
+
+
+def _stored_rows() -> list[Observation]:
+    """Returns the rows of the stored checkpoint, moved to the beginning of the recording."""
+    with tempfile.TemporaryDirectory() as name, tarfile.open(STORED) as archive:
+        archive.extractall(name, filter="data")
+        journal = JournalReader(Path(name) / "journal")
+        rows = list(journal.read(journal.first_sequence(), journal.published_end()))
+    shift_ms = START_MS - rows[0].observed_at_ms
+    return [replace(row, observed_at_ms=row.observed_at_ms + shift_ms) for row in rows]
+
+
+def _monitor(cluster: RecordedCluster) -> ClusterMonitor:
+    overrides = {f"{rule}.{name}": value for rule, values in thresholds().items() for name, value in values.items()}
+    return ClusterMonitor.from_bytes(
+        None,
+        cluster=cluster.name,
+        cluster_id=cluster.cluster_id,
+        bootstrap=cluster.bootstrap,
+        vantage=Vantage.INSIDE,
+        access=Access(log=cluster.log),
+        thresholds=thresholds_for(overrides),
+    )
+
+
+def _events(row: Observation) -> Sequence[Event]:
+    return tuple(decode_observation(row).events())

@@ -1,0 +1,184 @@
+"""The kill campaign: its points exist in the product, its recording has alerts, its checks find what is wrong."""
+
+import importlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from connectors.sinks.alert_json import to_line
+from rules.alert import Alert, AlertState
+from tests.kill_campaign import recording
+from tests.kill_campaign.delivery_check import ExecutedKill, SinkResult, check_file, check_people_sinks
+from tests.kill_campaign.delivery_log import Attempt, DeliveryLog, LedgerMark, key_text
+from tests.kill_campaign.instrumentation import resolve
+from tests.kill_campaign.kill_plan import RANDOM, plan
+from tests.kill_campaign.kill_point import FILE_POINTS, KILL_POINTS, KillPoint, Role
+from tests.kill_campaign.sink_services import PAGERDUTY, SLACK, AcceptedRequest, SinkService, SinkServices
+from tests.sinks.pagerduty_double import PagerdutyAlert, PagerdutyDouble
+from tests.sinks.server import HttpReply, serving
+from tests.sinks.slack_double import SlackDouble
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
+
+FIRING = alert("quorum")
+RESOLVED = alert("quorum", resolved=True, observed_at_ms=NOON_MS + 60_000)
+INCIDENT = "1f0c"
+
+
+@pytest.mark.parametrize("point", KILL_POINTS, ids=lambda each: each.name)
+def test_the_function_of_a_kill_point_exists(point: KillPoint) -> None:
+    assert callable(resolve(importlib.import_module(point.module), point.path)[2])
+
+
+def test_a_plan_has_every_point_and_every_process() -> None:
+    kills = plan(Random(7), 100)
+
+    points = {kill.order.point for kill in kills}
+    assert {*(each.name for each in KILL_POINTS), *(each.name for each in FILE_POINTS), RANDOM} == points
+    assert {kill.order.victim for kill in kills} == set(Role)
+    assert plan(Random(7), 100) == kills
+    assert plan(Random(8), 100) != kills
+
+
+def test_alerts_of_the_recording_fire_change_and_resolve(tmp_path: Path) -> None:
+    recorded = recording.record(7, faults=30)
+    alerts = [alert for _, alert in recorded.transitions]
+    counts = Counter((alert.rule, alert.state) for alert in alerts)
+
+    assert len(alerts) > 150
+    assert len({rule for rule, _ in counts}) >= 12
+    assert sum(alert.state is AlertState.RESOLVED for alert in alerts) > 60
+    assert recorded.rows_before(0) < recorded.rows_before(100) < len(recorded.rows)
+    recording.write(recorded, tmp_path / "rows")
+    assert tuple(recording.read(tmp_path / "rows")) == recorded.rows
+    assert recording.record(7, faults=30).rows == recorded.rows
+
+
+def written(tmp_path: Path, *alerts: Alert) -> SinkResult:
+    path = tmp_path / "alerts.jsonl"
+    path.write_bytes(b"".join(to_line(each, NOON_MS) for each in alerts))
+    return check_file(path, [FIRING, RESOLVED])
+
+
+def test_a_lost_a_doubled_and_a_late_line_are_found(tmp_path: Path) -> None:
+    assert written(tmp_path, FIRING, RESOLVED).problems == ()
+    assert written(tmp_path, FIRING).lost == 1
+    assert written(tmp_path, FIRING, FIRING, RESOLVED).doubled == 1
+    assert "order" in written(tmp_path, RESOLVED, FIRING).problems[0]
+
+
+def attempt(t: float, *alerts: Alert, sink: str, reason: str = "firing") -> Attempt:
+    keys = frozenset(key_text(each.key) for each in alerts)
+    return Attempt(t=t, pid=1, sink=sink, incident=INCIDENT, reason=reason, keys=keys)
+
+
+def mark(t: float, *alerts: Alert, sink: str, discarded: bool = False) -> LedgerMark:
+    keys = frozenset(key_text(each.key) for each in alerts)
+    return LedgerMark(t=t, sink=sink, keys=keys, incidents=frozenset({INCIDENT}), discarded=discarded, finished=True)
+
+
+def kill(t: float) -> ExecutedKill:
+    return ExecutedKill(number=1, at="after Slack post", victim="driver", t=t)
+
+
+def check(
+    sink: str,
+    attempts: list[Attempt],
+    accepted: Sequence[tuple[float, str]],
+    *,
+    marks: list[LedgerMark] | None = None,
+    kills: list[ExecutedKill] | None = None,
+    open_in_pagerduty: bool = False,
+) -> SinkResult:
+    """Returns the result of one sink for the alerts FIRING and RESOLVED."""
+    requests = [AcceptedRequest(t=t, effect=effect, subject=INCIDENT) for t, effect in accepted]
+    with serving() as server:
+        services = {
+            name: SinkService(
+                server=server, apply=lambda _: (HttpReply(), "", ""), accepted=requests if name == sink else []
+            )
+            for name in (PAGERDUTY, SLACK)
+        }
+        double = PagerdutyDouble()
+        double.alerts.append(PagerdutyAlert(INCIDENT, [], state="triggered" if open_in_pagerduty else "resolved"))
+        both = SinkServices(
+            ca_file="",
+            pagerduty=services[PAGERDUTY],
+            pagerduty_double=double,
+            slack=services[SLACK],
+            slack_double=SlackDouble(),
+        )
+        log = DeliveryLog(attempts=attempts, marks=marks or [])
+        results = check_people_sinks([FIRING, RESOLVED], log, both, kills or [], [])
+    return next(each for each in results if each.sink == sink)
+
+
+def test_a_delivered_incident_has_no_problem() -> None:
+    attempts = [attempt(1, FIRING, sink=PAGERDUTY), attempt(3, RESOLVED, sink=PAGERDUTY, reason="resolved")]
+
+    result = check(PAGERDUTY, attempts, [(2, "opened"), (4, "resolved")])
+
+    assert (result.found, result.lost, result.doubled, result.problems) == (2, 0, 0, ())
+
+
+def test_a_transition_that_was_not_reported_is_lost() -> None:
+    result = check(PAGERDUTY, [attempt(1, FIRING, sink=PAGERDUTY)], [(2, "opened")], open_in_pagerduty=True)
+
+    assert result.lost == 1
+    assert any("is resolved; its newest notification is firing" in problem for problem in result.problems)
+
+
+def test_a_resolve_that_is_discarded_leaves_the_incident_open() -> None:
+    result = check(
+        PAGERDUTY,
+        [attempt(1, FIRING, sink=PAGERDUTY)],
+        [(2, "opened")],
+        marks=[mark(9, FIRING, RESOLVED, sink=PAGERDUTY, discarded=True)],
+        open_in_pagerduty=True,
+    )
+
+    assert any("discarded without a reason" in problem for problem in result.problems)
+    assert any("its newest notification is firing" in problem for problem in result.problems)
+
+
+def test_a_second_page_for_a_reported_transition_is_found() -> None:
+    both = [attempt(t, FIRING, RESOLVED, sink=PAGERDUTY, reason="resolved") for t in (1, 11)]
+    accepted = [(2, "opened"), (3, "resolved"), (12, "opened"), (13, "resolved")]
+
+    result = check(PAGERDUTY, both, accepted, kills=[kill(4)])
+
+    assert result.doubled == 1
+    assert "kill 1" in result.problems[-1]
+
+
+def test_a_trigger_that_is_repeated_before_its_resolve_is_no_second_page() -> None:
+    both = [attempt(t, FIRING, RESOLVED, sink=PAGERDUTY, reason="resolved") for t in (1, 11)]
+
+    result = check(PAGERDUTY, both, [(2, "opened"), (12, "repeated"), (13, "resolved")], kills=[kill(4)])
+
+    assert result.problems == ()
+
+
+RESENT = [
+    attempt(1, FIRING, sink=SLACK),
+    attempt(11, FIRING, sink=SLACK),
+    attempt(21, RESOLVED, sink=SLACK, reason="resolved"),
+]
+POSTED = [(2.0, "message"), (12.0, "message"), (22.0, "edit"), (23.0, "reply")]
+
+
+def test_a_second_slack_message_is_explained_by_a_kill_before_the_ledger_write() -> None:
+    result = check(SLACK, RESENT, POSTED, kills=[kill(3)])
+
+    assert result.problems == ()
+    assert len(result.explained) == 1
+
+
+@pytest.mark.parametrize("kills", [[], [kill(30)], [kill(6)]], ids=["none", "later", "after the ledger write"])
+def test_a_second_slack_message_without_such_a_kill_is_a_problem(kills: list[ExecutedKill]) -> None:
+    result = check(SLACK, RESENT, POSTED, kills=kills, marks=[mark(5, FIRING, sink=SLACK)])
+
+    assert result.doubled == 1
+    assert result.explained == ()

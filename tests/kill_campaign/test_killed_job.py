@@ -1,0 +1,34 @@
+"""Two kills of the real job over a recording; `make kill-campaign` does many more, also on a real quorum."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.kill_campaign.delivery_check import ExecutedKill
+from tests.kill_campaign.kill_order import KillOrder
+from tests.kill_campaign.kill_plan import PlannedKill
+from tests.kill_campaign.kill_point import Role
+from tests.kill_campaign.recorded_campaign import RecordedCampaign
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+KILLS = (
+    PlannedKill(
+        order=KillOrder(number=1, point="after journal fsync", victim=Role.GATHERER, call=2),
+        role=Role.GATHERER,
+        while_starting=True,
+    ),
+    PlannedKill(order=KillOrder(number=2, point="after Slack post", victim=Role.GROUP), role=Role.DRIVER),
+)
+
+
+def test_a_killed_job_has_the_transitions_of_a_replay_and_notifies_of_each_once(tmp_path: Path) -> None:
+    campaign = RecordedCampaign(tmp_path, seed=5, count=len(KILLS), kills=KILLS)
+    kills: list[ExecutedKill] = []
+
+    result = campaign.run(campaign.replayed(), kills.append)
+
+    assert list(result.problems) == []
+    assert result.transitions_found == result.transitions_expected > 50
+    assert [kill.at for kill in kills] == ["after journal fsync", "after Slack post"]
+    assert result.starts == 2

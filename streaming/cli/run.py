@@ -68,6 +68,7 @@ def run(
       kraftwatch run --config kraftwatch.yaml --listen 127.0.0.1:9847
     """
 
+    from streaming.config.exposure import open_page
     from streaming.config.reload import ConfigFile
 
     def read() -> "Config":
@@ -84,6 +85,9 @@ def run(
     # Created before the first read, so that a write in between is detected as a change.
     file = None if config is None else ConfigFile(config, read)
     resolved = read()
+    page = open_page(resolved)
+    if page is not None:
+        print_progress(f"warning: {page}")
     # Imported here: Spark takes a second to import, and usage errors must not wait for it.
     from streaming.job import job
 

@@ -110,6 +110,7 @@ SPARK_APPLICATION = closed(
         ),
     ),
 )
+_SECRET_KEY = closed(["name", "key"], name=TEXT, key=TEXT)
 POD_MONITOR = closed(
     ["apiVersion", "kind", "metadata", "spec"],
     apiVersion={"const": "monitoring.coreos.com/v1"},
@@ -119,7 +120,16 @@ POD_MONITOR = closed(
         ["selector", "podMetricsEndpoints"],
         selector=closed(["matchLabels"], matchLabels=LABELS),
         podMetricsEndpoints=list_of(
-            closed(["port"], port=TEXT, path={"type": "string", "pattern": "^/"}, interval=TEXT, scrapeTimeout=TEXT)
+            closed(
+                ["port"],
+                port=TEXT,
+                path={"type": "string", "pattern": "^/"},
+                scheme={"enum": ["http", "https"]},
+                interval=TEXT,
+                scrapeTimeout=TEXT,
+                tlsConfig=closed([], ca=closed([], secret=_SECRET_KEY), serverName=TEXT),
+                authorization=closed(["credentials"], type=TEXT, credentials=_SECRET_KEY),
+            )
         ),
     ),
 )
@@ -132,6 +142,7 @@ COMPOSE = closed(
             ["image", "restart"],
             image=TEXT,
             build=closed(["context", "dockerfile"], context=TEXT, dockerfile=TEXT),
+            command=TEXTS,
             restart={"enum": ["no", "always", "on-failure", "unless-stopped"]},
             stop_grace_period={"type": "string", "pattern": "^[0-9]+s$"},
             read_only={"type": "boolean"},

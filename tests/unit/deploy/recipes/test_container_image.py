@@ -98,7 +98,7 @@ def test_health_check_uses_the_port_of_the_command() -> None:
     words = yaml.safe_load(command)
 
     assert f"127.0.0.1:{port}/healthz" in check
-    assert words[words.index("--listen") + 1].endswith(f":{port}")
+    assert words[words.index("--listen") + 1] == f"127.0.0.1:{port}", "other containers would read the page"
     assert words[words.index("--checkpoint") + 1].startswith(yaml.safe_load(arguments_of("VOLUME")[0])[0])
 
 
@@ -156,7 +156,20 @@ def test_compose_file_is_valid_and_its_references_exist() -> None:
     assert {each["source"] for each in service["secrets"]} == set(compose["secrets"])
     assert {each.split(":")[0] for each in service["volumes"]} == set(compose["volumes"])
     assert service["user"] == arguments_of("USER")[0]
-    assert all(each.startswith("127.0.0.1:") for each in service["ports"]), "the web page has no login"
+    assert all(each.startswith("127.0.0.1:") for each in service["ports"]), "only this machine may connect"
+
+
+def test_compose_file_publishes_the_page_with_a_token() -> None:
+    text = (DEPLOY / "compose.yaml").read_text()
+    service = yaml.safe_load(text)["services"]["kraftwatch"]
+    (command,) = arguments_of("CMD")
+    words = [word.replace("127.0.0.1:9847", "0.0.0.0:9847") for word in yaml.safe_load(command)]
+
+    # Docker forwards a published port to the container's own address, which is not a loopback address.
+    assert service["command"] == words
+    assert "page-token" in {each["source"] for each in service["secrets"]}
+    (target,) = (each["target"] for each in service["secrets"] if each["source"] == "page-token")
+    assert f"listen_token_file: /run/secrets/{target}" in text
 
 
 def test_compose_file_with_an_unknown_key_is_refused() -> None:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from streaming.config import load
+from streaming.config.exposure import open_page
 from tests.unit.deploy.recipes.shapes import POD_MONITOR, SPARK_APPLICATION
 
 ROOT = Path(__file__).parents[4]
@@ -78,6 +79,24 @@ def test_config_map_is_a_valid_configuration(tmp_path: Path, monkeypatch: pytest
     assert str(config.checkpoint).startswith(mounted["checkpoint"])
     assert config.listen == f"0.0.0.0:{stateful['ports'][0]['containerPort']}"
     assert str(config.clusters[0].ssl_cafile) == str(tmp_path / "ca.pem")
+    assert open_page(config) is None, "other machines reach the page: it needs a certificate and a token"
+
+
+def test_probes_and_prometheus_use_tls_and_prometheus_the_token() -> None:
+    (container,) = of_kind("StatefulSet")["spec"]["template"]["spec"]["containers"]
+    config = yaml.safe_load(of_kind("ConfigMap")["data"]["kraftwatch.yaml"])
+    secret, (endpoint,) = of_kind("Secret"), of_kind("PodMonitor")["spec"]["podMetricsEndpoints"]
+    service = of_kind("Service")["metadata"]
+    named = {key: Path(config[key]).name for key in ("listen_certfile", "listen_keyfile", "listen_token_file")}
+
+    assert [container[f"{kind}Probe"]["httpGet"]["scheme"] for kind in ("startup", "liveness", "readiness")] == (
+        ["HTTPS"] * 3
+    )
+    assert set(named.values()) <= set(secret["stringData"])
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"]["ca"]["secret"] == {"name": "kraftwatch", "key": named["listen_certfile"]}
+    assert endpoint["tlsConfig"]["serverName"] == f"{service['name']}.{service['namespace']}.svc"
+    assert endpoint["authorization"]["credentials"] == {"name": "kraftwatch", "key": named["listen_token_file"]}
 
 
 def test_stateful_set_has_one_replica_probes_and_a_restricted_container() -> None:

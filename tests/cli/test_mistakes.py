@@ -56,9 +56,9 @@ def test_usage_error_is_one_sentence_with_exit_code_2(arguments: list[str], sent
 def test_page_that_other_machines_can_read_is_a_warning_before_the_start(tmp_path: Path) -> None:
     ended = kraftwatch("run", *A, "--listen", "0.0.0.0:9847", folder=tmp_path)
 
-    assert " ".join(ended.stderr.split()).startswith(
-        "warning: listen: 0.0.0.0:9847 is not a loopback address, and everyone who can connect reads the page, "
-        "unencrypted: set listen_certfile and listen_token_file, or listen on 127.0.0.1 "
+    assert ended.stderr.splitlines()[0] == (
+        "kraftwatch: warning: listen: 0.0.0.0:9847 is not a loopback address, and everyone who can connect reads the page, "
+        "unencrypted: set listen_certfile and listen_token_file, or listen on 127.0.0.1"
     )
 
 

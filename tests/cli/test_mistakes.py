@@ -57,8 +57,8 @@ def test_page_that_other_machines_can_read_is_a_warning_before_the_start(tmp_pat
     ended = kraftwatch("run", *A, "--listen", "0.0.0.0:9847", folder=tmp_path)
 
     assert ended.stderr.splitlines()[0] == (
-        "kraftwatch: warning: listen: 0.0.0.0:9847 is not a loopback address, and everyone who can connect reads the page, "
-        "unencrypted: set listen_certfile and listen_token_file, or listen on 127.0.0.1"
+        "kraftwatch: warning: listen: 0.0.0.0:9847 is not a loopback address, and everyone who can connect reads the "
+        "page, unencrypted: set listen_certfile and listen_token_file, or listen on 127.0.0.1"
     )
 
 

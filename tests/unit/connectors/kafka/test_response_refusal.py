@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from connectors.kafka.rate_limiter import RateLimiter
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.response_limits import MAX_BATCH_BYTES
 from rules.model.monitoring import ObservationSource, Reason
+from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.connectors.kafka.fake_node import FakeNode, answer_api_versions, read_request, send
 
 FETCH, DESCRIBE_QUORUM, FETCH_SNAPSHOT = 1, 55, 59
@@ -85,8 +87,10 @@ REQUESTS: dict[int, Callable[[], Any]] = {
 }
 
 
-def client_of(loop: EventLoop, *, timeout_ms: int = AMPLE_MS) -> Client:
-    cluster = ClusterConnection(name="a", bootstrap=(("localhost", 1),), request_timeout_ms=timeout_ms)
+def client_of(loop: EventLoop, options: dict[str, str | int | bool | None] | None = None) -> Client:
+    cluster = ClusterConnection(
+        name="a", bootstrap=(("localhost", 1),), request_timeout_ms=AMPLE_MS, options=options or {}
+    )
     resolver = Resolver(loop, resolve={}, hosts_file=None, dns=lambda _: ("127.0.0.1",))
     return Client(loop, cluster, resolver=resolver, rate_limiter=RateLimiter())
 
@@ -179,6 +183,21 @@ def test_largest_response_that_kafka_can_send_is_decoded(loop: EventLoop) -> Non
     decoded = response(loop, answers(body))
     partition = decoded.topics[0].partitions[0]
     assert (len(partition.current_voters), len(partition.observers), len(decoded.nodes)) == (1_000, 10_000, 2_000)
+
+
+def test_largest_response_is_read_completely_over_tls(loop: EventLoop, tmp_path: Path) -> None:
+    """Bytes that TLS has decrypted already are not seen by the selector."""
+    ca = authority(tmp_path)
+    client = client_of(loop, {"security_protocol": "SSL", "ssl_cafile": ca.file})
+    behaviour = answers(quorum(observers=array(10_000, replica() * 10_000)))
+    with FakeNode(behaviour, tls=ca.server(ca.issue("server"))).up() as port:
+        address = Address("localhost", port)
+        polled = [
+            loop.run(lambda: client.send(address, describe_quorum_request(), source=ObservationSource.QUORUM))
+            for _ in range(3)
+        ]
+        client.close()
+    assert [len(one.topics[0].partitions[0].observers) for one in polled] == [10_000] * 3
 
 
 def test_unknown_tagged_fields_of_a_newer_kafka_are_skipped(loop: EventLoop) -> None:

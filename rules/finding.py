@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rules.model.identifiers import Millis
@@ -80,9 +81,9 @@ class Threshold:
     """What the number decides, and why the default is what it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """The results of all rules for one quorum at one time, in stable order."""
+    """The results of all rules for one quorum at one time, in stable order. No slots: what is unknown is indexed."""
 
     findings: tuple[Finding, ...] = ()
     unknown: tuple[UnknownResult, ...] = ()
@@ -92,7 +93,11 @@ class Evaluation:
 
     def knows(self, rule: str, subject: str) -> bool:
         """Returns whether the absence of a finding of this rule about this subject means that it is healthy."""
-        return not any(each.rule == rule and each.subject in (None, subject) for each in self.unknown)
+        return not self._unknown_subjects & {(rule, None), (rule, subject)}
+
+    @cached_property
+    def _unknown_subjects(self) -> frozenset[tuple[str, str | None]]:
+        return frozenset((each.rule, each.subject) for each in self.unknown)
 
 
 HOLD = "hold"

@@ -1,6 +1,6 @@
 """Text for people: durations, lists, counts, and an alert as plain text."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from rules.alert import Alert, AlertState
 from rules.finding import Plain
@@ -10,6 +10,8 @@ _SECOND = 1_000
 _MINUTE = 60 * _SECOND
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
+MOST_ENTRIES = 100
+"""How many entries a list has that each of many findings repeats: the evidence must not grow with their square."""
 
 
 def ms_text(duration: Millis | int) -> str:
@@ -26,6 +28,24 @@ def and_join(items: Iterable[object], most: int = 8) -> str:
     if len(words) > most:
         words = [*words[:most], f"{len(words) - most} more"]
     return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part) if words else "none"
+
+
+def first_values(values: Sequence[Plain]) -> list[Plain]:
+    """Returns the values; of more than MOST_ENTRIES the first ones, and how many are left out as the last one."""
+    more = len(values) - MOST_ENTRIES
+    return [*values[:MOST_ENTRIES], f"{more} more"] if more > 0 else [*values]
+
+
+def first_entries(values: Mapping[str, Plain]) -> dict[str, Plain]:
+    """Returns the entries; of more than MOST_ENTRIES the first ones, and how many are left out under `more`."""
+    more = len(values) - MOST_ENTRIES
+    return {**dict([*values.items()][:MOST_ENTRIES]), "more": more} if more > 0 else {**values}
+
+
+def first_steps(steps: Sequence[str]) -> list[str]:
+    """Returns the steps of a remedy; of more than MOST_ENTRIES the first ones, and how many are left out."""
+    more = len(steps) - MOST_ENTRIES
+    return [*steps[:MOST_ENTRIES], f"# Do the same for {more} more"] if more > 0 else [*steps]
 
 
 def plural(number: int, noun: str) -> str:

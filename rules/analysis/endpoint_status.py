@@ -143,11 +143,9 @@ def _registered(quorum: Quorum, node: NodeId, endpoint: Endpoint) -> Endpoint | 
 
 def _directory_replaced(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds: Thresholds) -> bool:
     """Returns whether another directory of this node id fetches: then the registration is not this voter's."""
-    rows = poll.observers if poll else ()
+    rows = poll.observers_by_id.get(voter.key.id, ()) if poll else ()
     return any(
-        row.key.id == voter.key.id
-        and not same_replica(row.key, voter.key)
-        and liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING
+        not same_replica(row.key, voter.key) and liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING
         for row in rows
     )
 

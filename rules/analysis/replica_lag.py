@@ -26,7 +26,7 @@ def same_replica(key: ReplicaKey, other: ReplicaKey) -> bool:
 
 def replica_row(poll: Poll, key: ReplicaKey) -> Replica | None:
     """Returns the replica's row in DescribeQuorum, as voter or observer."""
-    return next((row for row in (*poll.voters, *poll.observers) if same_replica(row.key, key)), None)
+    return next((row for row in poll.rows_by_id.get(key.id, ()) if same_replica(row.key, key)), None)
 
 
 def fetch_age_ms(poll: Poll, row: Replica) -> Millis | None:

@@ -129,8 +129,9 @@ def _too_few_voters(
     if not others:
         yield "it is the only voter: the quorum has no leader until it is back"
         return
+    staying = set(remaining)
     for key in others:
-        if key not in remaining:
+        if key not in staying:
             why = _not_in_sync(quorum, poll, key, thresholds) or "refuses connections at its recorded endpoint"
             yield f"controller {key.id} {why}: bring it back first"
     if len(remaining) < needed:

@@ -105,10 +105,8 @@ def _replacement(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thresh
     return next(
         (
             row.key
-            for row in poll.observers
-            if row.key.id == key.id
-            and not same_replica(row.key, key)
-            and liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING
+            for row in poll.observers_by_id.get(key.id, ())
+            if not same_replica(row.key, key) and liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING
         ),
         None,
     )

@@ -27,11 +27,13 @@ Thresholds
     finished by then. answer_age (10 s): the metadata log must have been read this recently.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import and_join
+from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.model.registration import BrokerRegistration
 from rules.remedy_commands import describe_status
@@ -46,9 +48,18 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             yield _finding(quorum, broker)
 
 
+def _brokers_alive(quorum: Quorum) -> int:
+    return sum(each.alive for each in quorum.brokers.values())
+
+
+def _recovering_on(quorum: Quorum) -> Counter[NodeId]:
+    """Returns how many recovering partitions each broker has a replica of."""
+    return Counter(node for each in quorum.recovering for node in {*each.replicas})
+
+
 def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
     node, left = broker.id, broker.in_controlled_shutdown
-    alive = sum(each.alive for each in quorum.brokers.values())
+    alive = quorum.derived(_brokers_alive)
     where = f" at {and_join(broker.endpoints, 2)}" if broker.endpoints else ""
     why = "it left by a controlled shutdown" if left else "the active controller receives no heartbeats from it"
     return Finding(
@@ -65,7 +76,7 @@ def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
             "left_by_controlled_shutdown": left,
             "brokers_registered": len(quorum.brokers),
             "brokers_alive": alive,
-            "recovering_partitions_on_broker": sum(node in each.replicas for each in quorum.recovering),
+            "recovering_partitions_on_broker": quorum.derived(_recovering_on)[node],
         },
         remedy=(
             f"# Start broker {node}{where} if it is meant to run"

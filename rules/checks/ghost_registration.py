@@ -30,8 +30,8 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE, POLL_AGE
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import and_join, ms_text
+from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
+from rules.formatting import and_join, first_values, ms_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.poll import OBSERVER_SESSION_MS, Poll, ReplicaHistory
 from rules.model.quorum import Quorum
@@ -46,21 +46,28 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each registration of a controller that does not take part in the quorum."""
     poll = needed_poll(quorum)
     voters = {row.key.id for row in poll.voters} | (quorum.committed.ids if quorum.committed else set())
+    listed: list[Plain] = [*sorted(voters)]
+    fetches = quorum.derived(_last_fetches_at_ms)
     present = voters | {row.key.id for row in poll.observers}
     for node, registration in sorted(quorum.controllers.items()):
         if node in present:
             continue
-        fetched_at_ms = _last_fetch_at_ms(quorum, node)
+        fetched_at_ms = fetches.get(node)
         if fetched_at_ms is not None and quorum.now_ms - fetched_at_ms < OBSERVER_SESSION_MS:
             # A new leader lists an observer from its first fetch on.
             why = f"controller {node} fetched {ms_text(quorum.now_ms - fetched_at_ms)} ago and may fetch again"
             yield UnknownResult(rule=ID, subject=f"controller {node}", why=why)
         else:
-            yield _finding(quorum, poll, registration, fetched_at_ms, sorted(voters))
+            yield _finding(quorum, poll, registration, fetched_at_ms, first_values(listed))
 
 
-def _last_fetch_at_ms(quorum: Quorum, node: NodeId) -> Millis | None:
-    return max((_fetch_at_ms(each) for key, each in quorum.histories.items() if key.id == node), default=None)
+def _last_fetches_at_ms(quorum: Quorum) -> dict[NodeId, Millis]:
+    """Returns when each node last fetched, with any directory id."""
+    found: dict[NodeId, Millis] = {}
+    for key, history in quorum.histories.items():
+        fetched = _fetch_at_ms(history)
+        found[key.id] = max(found.get(key.id, fetched), fetched)
+    return found
 
 
 def _fetch_at_ms(history: ReplicaHistory) -> Millis:
@@ -74,7 +81,7 @@ def _fetch_at_ms(history: ReplicaHistory) -> Millis:
 
 
 def _finding(
-    quorum: Quorum, poll: Poll, registration: ControllerRegistration, fetched_at_ms: Millis | None, voters: list[NodeId]
+    quorum: Quorum, poll: Poll, registration: ControllerRegistration, fetched_at_ms: Millis | None, voters: list[Plain]
 ) -> Finding:
     node = registration.id
     last_fetch = "never observed" if fetched_at_ms is None else f"{ms_text(quorum.now_ms - fetched_at_ms)} ago"
@@ -90,7 +97,7 @@ def _finding(
             "registration_timestamp_ms": registration.timestamp_ms,
             "registered_endpoints": [str(endpoint) for endpoint in registration.endpoints],
             "last_fetch": last_fetch,
-            "voters": [*voters],
+            "voters": voters,
             "metadata_version": quorum.metadata_version,
             "leader": poll.leader_id,
         },

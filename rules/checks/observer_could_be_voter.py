@@ -32,12 +32,25 @@ Thresholds
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from rules.analysis.disk_replacement import HALF_DONE, half_done
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import Liveness, Readiness, liveness, readiness
-from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
-from rules.formatting import and_join, ms_text, plural
+from rules.finding import (
+    Finding,
+    Need,
+    Plain,
+    Rule,
+    RuleResult,
+    Severity,
+    Threshold,
+    Thresholds,
+    UnknownResult,
+    clear,
+    hold,
+)
+from rules.formatting import and_join, first_values, ms_text, plural
 from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.poll import OBSERVER_SESSION_MS, Poll, Replica
 from rules.model.quorum import Quorum
@@ -77,10 +90,12 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each observer that could be a voter."""
     poll, committed = needed_poll(quorum), needed_voters(quorum)
     eligible = _eligible(quorum, committed, poll, thresholds)
-    fetching = [row for row in eligible if liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING]
+    fetching = {row.key: row for row in eligible if liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING}
+    shared: _Shared | None = None
     for row in eligible:
-        if row in fetching:
-            yield _finding(quorum, committed, poll, row, fetching, thresholds)
+        if row.key in fetching:
+            shared = shared or _shared(quorum, committed, poll, fetching, thresholds)
+            yield _finding(quorum, committed, poll, row, shared, thresholds)
         else:
             yield UnknownResult(rule=ID, subject=_subject(row.key), why=f"observer {row.key} is not fetching")
     for key in _not_listed_yet(quorum, committed, poll, thresholds):
@@ -88,7 +103,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
 
 
 def _eligible(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thresholds) -> list[Replica]:
-    voters = committed.ids | {row.key.id for row in poll.voters}
+    without_vote = quorum.controllers.keys() - committed.ids - {row.key.id for row in poll.voters}
     just_removed = {
         removal.key.id
         for removal in quorum.removals
@@ -97,8 +112,8 @@ def _eligible(quorum: Quorum, committed: VoterSet, poll: Poll, thresholds: Thres
     return [
         row
         for row in sorted(poll.observers, key=lambda row: (row.key.id, row.key.directory_id or ""))
-        if row.key.id in quorum.controllers
-        and row.key.id not in voters | just_removed
+        if row.key.id in without_vote
+        and row.key.id not in just_removed
         and half_done(quorum, row.key, thresholds) is None
     ]
 
@@ -126,21 +141,45 @@ def _subject(key: ReplicaKey) -> str:
     return f"observer {key}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shared:
+    """What is the same in each observer's finding."""
+
+    observers: list[Plain]
+    """The observers that could be voters, for the evidence."""
+    ids: tuple[NodeId, ...]
+    """Their node ids, sorted: Kafka allows one directory per id, so of two with the same id only one can be added."""
+    not_fetching: list[NodeId]
+    """The voters that do not fetch."""
+    pending_change: tuple[str, ...]
+    """The step that waits for a pending change of the voter set, if there is one."""
+
+
+def _shared(
+    quorum: Quorum, committed: VoterSet, poll: Poll, observers: Iterable[ReplicaKey], thresholds: Thresholds
+) -> _Shared:
+    keys = [*observers]
+    return _Shared(
+        observers=first_values([str(key) for key in keys]),
+        ids=tuple(sorted({key.id for key in keys})),
+        not_fetching=[
+            voter.key.id
+            for voter in committed.voters
+            if liveness(quorum, poll, voter.key, thresholds) is Liveness.NOT_FETCHING
+        ],
+        pending_change=tuple(_pending_change(committed, poll)),
+    )
+
+
 def _finding(
-    quorum: Quorum, committed: VoterSet, poll: Poll, row: Replica, eligible: list[Replica], thresholds: Thresholds
+    quorum: Quorum, committed: VoterSet, poll: Poll, row: Replica, shared: _Shared, thresholds: Thresholds
 ) -> Finding:
     history = quorum.histories.get(row.key)
     samples = history.samples if history else ()
     window = int(thresholds[WINDOW.name])
     state = readiness(samples, limit_ms=thresholds.ms(READY_LAG.name), window=window)
-    # Kafka allows one directory per id: of two observers with the same id only one can be added.
-    n, with_all = len(committed.voters), len(committed.voters) + len({each.key.id for each in eligible})
+    n, with_all = len(committed.voters), len(committed.voters) + len(shared.ids)
     gains = tolerated_failures(with_all) > tolerated_failures(n)
-    not_fetching = [
-        voter.key.id
-        for voter in committed.voters
-        if liveness(quorum, poll, voter.key, thresholds) is Liveness.NOT_FETCHING
-    ]
     newest = samples[-1] if samples else None
     return Finding(
         rule=ID,
@@ -159,17 +198,17 @@ def _finding(
             "registered_at_offset": quorum.controllers[row.key.id].offset,
             "voters": n,
             "majority": committed.majority,
-            "voters_not_fetching": [*not_fetching],
+            "voters_not_fetching": first_values(shared.not_fetching),
             "failures_tolerated": tolerated_failures(n),
             "failures_tolerated_with_this_observer": tolerated_failures(n + 1),
-            "observers_that_could_be_voters": [str(each.key) for each in eligible],
+            "observers_that_could_be_voters": shared.observers,
             "failures_tolerated_with_all_observers": tolerated_failures(with_all),
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
         remedy=(
-            *_pending_change(committed, poll),
-            *_before_adding(row, state, committed, eligible, not_fetching),
+            *shared.pending_change,
+            *_before_adding(row, state, len(committed.voters), shared),
             *add_controller(quorum, row.key.id),
         ),
     )
@@ -177,25 +216,31 @@ def _finding(
 
 def _pending_change(committed: VoterSet, poll: Poll) -> Iterable[str]:
     """Returns a step if a change of the voter set is pending: the leader rejects a second one (KIP-853)."""
-    latest = {row.key for row in poll.voters}
-    if latest != committed.keys and None not in {key.directory_id for key in latest}:
+    if poll.voter_keys != committed.keys and None not in {key.directory_id for key in poll.voter_keys}:
         yield "# Wait until the pending change of the voter set is committed or dropped"
 
 
-def _before_adding(
-    row: Replica, state: Readiness, committed: VoterSet, eligible: list[Replica], not_fetching: list[NodeId]
-) -> Iterable[str]:
-    n, others = len(committed.voters), sorted({each.key.id for each in eligible} - {row.key.id})
+def _before_adding(row: Replica, state: Readiness, n: int, shared: _Shared) -> Iterable[str]:
+    """Returns the steps before the observer is added to `n` voters."""
     if state in (Readiness.CATCHING_UP, Readiness.LAGGING):
         yield f"# Wait until controller {row.key.id} has caught up: it is {state.value}"
-    if not_fetching:
-        yield f"# Before you add this observer, start or remove the voters that do not fetch: {and_join(not_fetching)}"
+    if shared.not_fetching:
+        silent = and_join(shared.not_fetching)
+        yield f"# Before you add this observer, start or remove the voters that do not fetch: {silent}"
     elif tolerated_failures(n + 1) <= tolerated_failures(n):
-        partner = f"controller {and_join(others)}" if others else "another one"
+        partner = f"controller {_others(shared.ids, row.key.id)}" if len(shared.ids) > 1 else "another one"
         yield (
             f"# Add controller {row.key.id} together with {partner}, or keep it as a spare: alone it gains nothing "
             f"({n + 1} voters tolerate {plural(tolerated_failures(n + 1), 'failure')})"
         )
+
+
+def _others(ids: tuple[NodeId, ...], node: NodeId) -> str:
+    """Returns the first other ids as text, without a pass over all of them."""
+    most = 8
+    shown = [each for each in ids[: most + 1] if each != node][:most]
+    more = len(ids) - 1 - len(shown)
+    return and_join([*shown, f"{more} more"] if more else shown, most + 1)
 
 
 RULE = Rule(

@@ -35,8 +35,9 @@ Thresholds
     are not used.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from rules.analysis.electability import Electability, electability, voter_standings
 from rules.analysis.endpoint_status import (
@@ -50,7 +51,7 @@ from rules.analysis.endpoint_status import (
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
 from rules.analysis.leadership import last_leader_answer_ms, last_polled_leader, leaderless
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import and_join
+from rules.formatting import and_join, first_entries, first_steps, first_values
 from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Vantage
 from rules.model.quorum import Quorum
@@ -61,29 +62,34 @@ _ELECTION_MS = 5_000
 """A shorter time without a leader is an election: a leader that restarts refuses connections too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _VoterEndpoints:
-    """The recorded endpoints of all voters: each voter's finding depends on the others."""
+    """The recorded endpoints of all voters: each finding depends on the others. No slots: shared facts are kept."""
 
     quorum: Quorum
     statuses: tuple[EndpointStatus, ...]
     election: Electability
     """The result of an election if all controllers restarted now."""
     severity: Severity
+    evidence: Mapping[str, Plain]
+    """What is the same in each voter's finding."""
     no_leader: bool
     down_or_moved: bool
     """There is no leader, a controller answers, and too many endpoints refuse connections."""
 
-    @property
+    @cached_property
     def leader(self) -> EndpointStatus | None:
         """The status of the leader's endpoint; None if the leader is not a voter."""
         leader = last_polled_leader(self.quorum)
         return next((status for status in self.statuses if status.voter.key.id == leader), None)
 
-    @property
-    def unresolved(self) -> tuple[EndpointStatus, ...]:
-        """The endpoints whose names do not resolve."""
-        return tuple(status for status in self.statuses if EndpointFault.NAME_NOT_FOUND in status.faults)
+    @cached_property
+    def shared_steps(self) -> tuple[str, ...]:
+        """The steps that concern several voters; without any, each fault has its own steps."""
+        unresolved = [status for status in self.statuses if EndpointFault.NAME_NOT_FOUND in status.faults]
+        if unresolved:
+            return tuple(_restore_names(self, unresolved))
+        return tuple(_restore_endpoints(self)) if self.down_or_moved else ()
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
@@ -114,9 +120,25 @@ def _voter_endpoints(quorum: Quorum, thresholds: Thresholds) -> _VoterEndpoints:
         statuses=statuses,
         election=election,
         severity=_severity(quorum, statuses, election, down_or_moved=down_or_moved),
+        evidence=_shared_evidence(quorum, election, statuses),
         no_leader=without_leader is not None,
         down_or_moved=down_or_moved,
     )
+
+
+def _shared_evidence(quorum: Quorum, election: Electability, statuses: tuple[EndpointStatus, ...]) -> dict[str, Plain]:
+    best = election.best
+    return {
+        "leader": quorum.poll.leader_id if quorum.poll else None,
+        "electable_if_all_restarted": election.electable,
+        "majority": election.majority,
+        "best_candidate": str(best.key) if best else None,
+        "votes_for_best_candidate": first_values([str(key) for key in best.reached]) if best else [],
+        "votes_it_cannot_get": first_entries({str(key): why for key, why in best.barred.items()}) if best else {},
+        "endpoints": first_entries(
+            {str(each.voter.key): f"{each.endpoint}: {probe_outcome(each)}" for each in statuses}
+        ),
+    }
 
 
 def _answers(status: EndpointStatus) -> bool:
@@ -176,9 +198,8 @@ def _described(fault: EndpointFault, status: EndpointStatus) -> str:
 
 
 def _evidence(endpoints: _VoterEndpoints, status: EndpointStatus) -> dict[str, Plain]:
-    quorum, election, probe = endpoints.quorum, endpoints.election, status.probe
+    quorum, probe = endpoints.quorum, status.probe
     registration = quorum.controllers.get(status.voter.key.id)
-    best = election.best
     return {
         "voter": str(status.voter.key),
         "recorded_endpoint": str(status.endpoint),
@@ -192,38 +213,28 @@ def _evidence(endpoints: _VoterEndpoints, status: EndpointStatus) -> dict[str, P
         "probed_at_ms": probe.observed_at_ms if probe else None,
         "resolved_to": list(probe.addresses) if probe else [],
         "voter_state": status.liveness.value + " at the last poll" * endpoints.no_leader,
-        "leader": quorum.poll.leader_id if quorum.poll else None,
-        "electable_if_all_restarted": election.electable,
-        "majority": election.majority,
-        "best_candidate": str(best.key) if best else None,
-        "votes_for_best_candidate": [str(key) for key in best.reached] if best else [],
-        "votes_it_cannot_get": {str(key): why for key, why in best.barred.items()} if best else {},
-        "endpoints": {str(each.voter.key): f"{each.endpoint}: {probe_outcome(each)}" for each in endpoints.statuses},
+        **endpoints.evidence,
     }
 
 
 def _remedy(endpoints: _VoterEndpoints, status: EndpointStatus) -> Iterable[str]:
-    if endpoints.unresolved:
-        yield from _restore_names(endpoints)
-    elif endpoints.down_or_moved:
-        yield from _restore_endpoints(endpoints)
-    else:
-        for fault in status.faults:
-            yield from _fix(endpoints, status, fault)
+    yield from endpoints.shared_steps
+    for fault in () if endpoints.shared_steps else status.faults:
+        yield from _fix(endpoints, status, fault)
     yield "# Check the recorded endpoints: CurrentVoters must show each controller's real endpoint"
     yield describe_status(endpoints.quorum, excluding=status.voter.key.id)
 
 
-def _restore_names(endpoints: _VoterEndpoints) -> Iterable[str]:
+def _restore_names(endpoints: _VoterEndpoints, unresolved: Iterable[EndpointStatus]) -> Iterable[str]:
     """Yields the steps that were proven on a real quorum: with the old names back, each restart updates one record."""
     yield (
         "# Do not restart any controller until the old names resolve again: a restarted controller could not rejoin "
         "the quorum"
     )
-    for host in sorted({status.endpoint.host for status in endpoints.unresolved if status.endpoint}):
-        addresses = endpoints.quorum.addresses.get(host)
-        known = f" (it was {and_join(addresses)})" if addresses else ""
-        yield f"# Make {host}{known} resolve again on every controller and broker"
+    known = endpoints.quorum.addresses
+    hosts = sorted({status.endpoint.host for status in unresolved if status.endpoint})
+    names = [f"{host} (it was {and_join(known[host])})" if known.get(host) else host for host in hosts]
+    yield from first_steps([f"# Make {name} resolve again on every controller and broker" for name in names])
     leader = endpoints.leader
     last = f", the leader (controller {leader.voter.key.id}) last" if leader else ", the leader last"
     yield (
@@ -239,11 +250,13 @@ def _restore_endpoints(endpoints: _VoterEndpoints) -> Iterable[str]:
         f"# Check on their hosts whether controllers {and_join(one.voter.key.id for one in refusing)} run: a probe "
         "cannot distinguish a controller that is down from one that moved"
     )
-    for status in refusing:
-        yield (
+    yield from first_steps(
+        [
             f"# Make controller {status.voter.key.id} reachable at {status.endpoint}: start it there, or restore that "
             "name and port if it moved"
-        )
+            for status in refusing
+        ]
+    )
     needed = f"{endpoints.election.majority} of {len(endpoints.statuses)} voters"
     yield f"# Wait for a leader: one is elected within seconds when {needed} reach each other"
     yield "# Then move one controller at a time, and wait each time until its new endpoint is recorded"

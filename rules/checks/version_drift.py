@@ -130,7 +130,7 @@ def _is_running(quorum: Quorum, one: ControllerRegistration | BrokerRegistration
     if isinstance(one, BrokerRegistration):
         return one.alive
     poll = quorum.poll
-    return poll is None or one.id in {row.key.id for row in (*poll.voters, *poll.observers)}
+    return poll is None or one.id in poll.rows_by_id
 
 
 def _levels(quorum: Quorum) -> dict[str, int]:
@@ -175,7 +175,7 @@ def _unsupported_level(quorum: Quorum, node: _RegisteredNode, wrong: list[tuple[
 def _mixed_versions(quorum: Quorum, nodes: list[_RegisteredNode]) -> Finding:
     newest = max(node.range(METADATA_VERSION).highest for node in nodes)
     behind = [node for node in nodes if node.range(METADATA_VERSION).highest < newest]
-    ahead = [node for node in nodes if node not in behind]
+    ahead = [node for node in nodes if node.range(METADATA_VERSION).highest == newest]
     since = max(_first_registered_ms(ahead), _first_registered_ms(behind)) if behind else _first_registered_ms(nodes)
     age = Millis(max(0, (quorum.newest_timestamp_ms or since) - since))
     if behind:

@@ -35,7 +35,7 @@ from collections.abc import Iterable, Sequence
 from rules.analysis.freshness import POLL_AGE, VIEW_AGE, fresh_poll, fresh_views
 from rules.analysis.leadership import leaders_of_newest_epoch
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import and_join, ms_text
+from rules.formatting import and_join, first_entries, ms_text
 from rules.model.identifiers import Epoch, Millis, NodeId
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
@@ -62,9 +62,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     # A view from before this epoch was known to any controller is not a disagreement.
     agreeing = [view.since_ms for view in views if _follows(view, epoch)]
     since = min(agreeing, default=quorum.now_ms if poll is None else poll.observed_at_ms)
+    described: dict[str, Plain] | None = None
     for view in views:
         if not _follows(view, epoch) and view.observed_at_ms >= since:
-            yield _disagreement(quorum, views, view, epoch, leaders[0])
+            described = _views(quorum, views) if described is None else described
+            yield _disagreement(quorum, described, view, epoch, leaders[0])
     yield from _voters_without_view(quorum, views)
 
 
@@ -93,10 +95,12 @@ def _described(view: LeaderView) -> str:
 
 
 def _views(quorum: Quorum, views: list[LeaderView]) -> dict[str, Plain]:
-    return {
-        _name(view): f"{_described(view)}, for at least {ms_text(Millis(quorum.now_ms - view.since_ms))}"
-        for view in views
-    }
+    return first_entries(
+        {
+            _name(view): f"{_described(view)}, for at least {ms_text(Millis(quorum.now_ms - view.since_ms))}"
+            for view in views
+        }
+    )
 
 
 def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders: Sequence[NodeId]) -> Finding:
@@ -117,7 +121,7 @@ def _two_leaders(quorum: Quorum, views: list[LeaderView], epoch: Epoch, leaders:
     )
 
 
-def _disagreement(quorum: Quorum, views: list[LeaderView], view: LeaderView, epoch: Epoch, leader: NodeId) -> Finding:
+def _disagreement(quorum: Quorum, views: dict[str, Plain], view: LeaderView, epoch: Epoch, leader: NodeId) -> Finding:
     name = _name(view)
     is_voter = view.node is not None and quorum.committed is not None and view.node in quorum.committed.ids
     consequence = f" Controller {view.node} takes no part in the quorum and its vote is missing." if is_voter else ""
@@ -138,7 +142,7 @@ def _disagreement(quorum: Quorum, views: list[LeaderView], view: LeaderView, epo
             "leader": leader,
             "leader_epoch": epoch,
             "is_voter": is_voter,
-            "views": _views(quorum, views),
+            "views": views,
         },
         remedy=_remedy(quorum, view, leader),
     )

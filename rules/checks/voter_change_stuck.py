@@ -34,7 +34,7 @@ from rules.analysis.replica_lag import same_replica
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import and_join
-from rules.model.identifiers import ReplicaKey
+from rules.model.identifiers import NodeId, ReplicaKey
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet, majority
@@ -47,15 +47,19 @@ ID = "voter-change-stuck"
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum while the leader's voter set is not the committed one."""
     poll, committed = needed_poll(quorum), needed_voters(quorum)
-    latest = [row.key for row in poll.voters]
-    added = sorted((key for key in latest if not _in(key, committed.keys)), key=str)
-    removed = sorted((key for key in committed.keys if not _in(key, latest)), key=str)
+    added = _missing(poll.voter_keys, committed.keys)
+    removed = _missing(committed.keys, poll.voter_keys)
     if added or removed:
         yield _finding(quorum, committed, poll, added, removed, voter_statuses(quorum, poll, thresholds))
 
 
-def _in(key: ReplicaKey, keys: Iterable[ReplicaKey]) -> bool:
-    return any(same_replica(key, other) for other in keys)
+def _missing(keys: frozenset[ReplicaKey], others: frozenset[ReplicaKey]) -> list[ReplicaKey]:
+    """Returns the keys that name none of the other replicas."""
+    by_id: dict[NodeId, list[ReplicaKey]] = {}
+    for other in others:
+        by_id.setdefault(other.id, []).append(other)
+    absent = (key for key in keys if not any(same_replica(key, other) for other in by_id.get(key.id, ())))
+    return sorted(absent, key=str)
 
 
 def _finding(

@@ -59,13 +59,17 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each controller whose directory id changed."""
     poll, committed = needed_poll(quorum), needed_voters(quorum)
     found: set[int] = set()
+    voters_fetching: int | None = None
     for row in sorted(poll.observers, key=lambda row: (row.key.id, row.key.directory_id or "")):
         replacement = _replacement(quorum, committed, poll, row, thresholds)
         if replacement is None or row.key.id in found:
             continue
         if liveness(quorum, poll, row.key, thresholds) is Liveness.FETCHING:
             found.add(row.key.id)
-            yield _finding(quorum, committed, poll, replacement, thresholds)
+            if voters_fetching is None:
+                states = (liveness(quorum, poll, voter.key, thresholds) for voter in committed.voters)
+                voters_fetching = sum(state is Liveness.FETCHING for state in states)
+            yield _finding(quorum, committed, poll, replacement, voters_fetching)
     yield from _not_fetching(quorum, committed, poll, found, thresholds)
 
 
@@ -104,11 +108,8 @@ def _older(quorum: Quorum, key: ReplicaKey, voter: Voter | None) -> bool:
     return known is not None and own is not None and known.first_seen_at_ms < own.first_seen_at_ms
 
 
-def _finding(
-    quorum: Quorum, committed: VoterSet, poll: Poll, replacement: _Replacement, thresholds: Thresholds
-) -> Finding:
+def _finding(quorum: Quorum, committed: VoterSet, poll: Poll, replacement: _Replacement, fetching: int) -> Finding:
     old, new = replacement.old, replacement.new.key
-    fetching = sum(liveness(quorum, poll, voter.key, thresholds) is Liveness.FETCHING for voter in committed.voters)
     behind = lag_ms(poll, replacement.new)
     lagging = behind is None or behind > _LAGGING_MS
     wait = (f"# Wait until {new} has caught up with the leader: a lagging replica cannot be added",)

@@ -53,6 +53,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter that is not in sync."""
     poll = needed_poll(quorum)
     statuses = voter_statuses(quorum, poll, thresholds)
+    in_sync = in_sync_count(statuses)
     for status in statuses:
         subject = f"voter {status.key.id}"
         if status.activity is VoterActivity.IN_SYNC:
@@ -66,7 +67,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         if status.activity is VoterActivity.LAGGING and state is Readiness.CATCHING_UP:
             yield UnknownResult(rule=ID, subject=subject, why="it is catching up")
         else:
-            yield _finding(quorum, poll, statuses, status, state)
+            yield _finding(quorum, poll, (in_sync, len(statuses)), status, state)
 
 
 def _progress(quorum: Quorum, status: VoterStatus, thresholds: Thresholds) -> Readiness:
@@ -75,10 +76,10 @@ def _progress(quorum: Quorum, status: VoterStatus, thresholds: Thresholds) -> Re
     return readiness(history.samples if history else (), limit_ms=thresholds.ms(CAUGHT_UP_AGE.name), window=window)
 
 
-def _finding(
-    quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], status: VoterStatus, state: Readiness
-) -> Finding:
-    in_sync, needed = in_sync_count(statuses), majority(len(statuses))
+def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterStatus, state: Readiness) -> Finding:
+    """Returns the finding about one voter; `counts`: how many voters are in sync, and how many there are."""
+    in_sync, voters = counts
+    needed = majority(voters)
     voter = quorum.committed.by_id(status.key.id) if quorum.committed else None
     endpoint = str(voter.endpoints[0]) if voter and voter.endpoints else None
     node = status.key.id
@@ -92,7 +93,7 @@ def _finding(
         rule=ID,
         subject=f"voter {node}",
         severity=Severity.WARNING,
-        summary=f"Voter {node} is {status}. {in_sync} of {len(statuses)} voters are in sync; {needed} are needed.",
+        summary=f"Voter {node} is {status}. {in_sync} of {voters} voters are in sync; {needed} are needed.",
         evidence={
             "voter": str(status.key),
             "recorded_endpoint": endpoint,

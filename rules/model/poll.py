@@ -1,7 +1,8 @@
 """DescribeQuorum answers (KIP-595, KIP-836), and each replica's progress over several of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 
@@ -19,9 +20,12 @@ class Replica:
     last_caught_up_ms: Millis | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Poll:
-    """One DescribeQuorum answer. `voters` is the leader's latest set: it may contain an uncommitted change."""
+    """One DescribeQuorum answer. `voters` is the leader's latest set: it may contain an uncommitted change.
+
+    Without slots: what is derived from the rows is kept, because each rule looks up each replica.
+    """
 
     observed_at_ms: Millis
     leader_id: NodeId
@@ -31,11 +35,32 @@ class Poll:
     observers: tuple[Replica, ...]
     nodes: Mapping[NodeId, tuple[Endpoint, ...]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def leader(self) -> Replica | None:
         """The leader's own row: the only row whose times the other rows may be compared with."""
-        rows = (*self.voters, *self.observers)
-        return next((row for row in rows if row.key.id == self.leader_id), None)
+        return next(iter(self.rows_by_id.get(self.leader_id, ())), None)
+
+    @cached_property
+    def rows_by_id(self) -> Mapping[NodeId, tuple[Replica, ...]]:
+        """Every row by its node id: a replaced disk has two. Voters come before observers."""
+        return _by_id((*self.voters, *self.observers))
+
+    @cached_property
+    def observers_by_id(self) -> Mapping[NodeId, tuple[Replica, ...]]:
+        """Every observer's row by its node id."""
+        return _by_id(self.observers)
+
+    @cached_property
+    def voter_keys(self) -> frozenset[ReplicaKey]:
+        """The keys of the leader's latest voter set."""
+        return frozenset(row.key for row in self.voters)
+
+
+def _by_id(rows: Iterable[Replica]) -> Mapping[NodeId, tuple[Replica, ...]]:
+    found: dict[NodeId, list[Replica]] = {}
+    for row in rows:
+        found.setdefault(row.key.id, []).append(row)
+    return {node: tuple(of_node) for node, of_node in found.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

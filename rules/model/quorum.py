@@ -9,8 +9,9 @@ An absent value is None: -1, the zero UUID and empty strings are converted where
 in KIP-595 and KIP-853.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from rules.model.history import OpenTransaction, RecentHistory, Recovery
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
@@ -27,6 +28,8 @@ from rules.model.monitoring import (
 from rules.model.poll import Poll, ReplicaHistory
 from rules.model.registration import BrokerRegistration, ControllerRegistration
 from rules.model.voter_set import VoterRemoval, VoterSet
+
+_FactT = TypeVar("_FactT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,3 +97,15 @@ class Quorum:
     """Recent violations of data contracts, one entry per contract, oldest first. Bounded by replay."""
     bootstrap: tuple[str, ...] = ()
     """HOST:PORT of each configured controller (or broker)."""
+    _derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def derived(self, compute: Callable[["Quorum"], _FactT]) -> _FactT:
+        """Returns `compute(self)`; it is computed once, for facts that each of many findings needs.
+
+        Args:
+            compute: a function of the module, without side effects: it is the key under which the result is kept.
+        """
+        if compute not in self._derived:
+            self._derived[compute] = compute(self)
+        fact: _FactT = self._derived[compute]
+        return fact

@@ -1,6 +1,8 @@
 """The committed voter set (KIP-853) and the replicas that left it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
 
@@ -26,9 +28,12 @@ class Voter:
     endpoints: tuple[Endpoint, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class VoterSet:
-    """A committed VotersRecord and its place in the log."""
+    """A committed VotersRecord and its place in the log.
+
+    Without slots: what is derived from the voters is kept, because each rule looks up each voter.
+    """
 
     voters: tuple[Voter, ...]
     offset: Offset
@@ -40,19 +45,23 @@ class VoterSet:
         """How many votes win an election, and how many replicas commit a record."""
         return majority(len(self.voters))
 
-    @property
+    @cached_property
     def ids(self) -> frozenset[NodeId]:
         """The voters' node ids."""
         return frozenset(voter.key.id for voter in self.voters)
 
-    @property
+    @cached_property
     def keys(self) -> frozenset[ReplicaKey]:
         """The voters' (id, directory id) pairs."""
         return frozenset(voter.key for voter in self.voters)
 
+    @cached_property
+    def _by_id(self) -> Mapping[NodeId, Voter]:
+        return {voter.key.id: voter for voter in reversed(self.voters)}
+
     def by_id(self, node: NodeId) -> Voter | None:
         """Returns the voter with this node id, or None: Kafka allows one directory per id."""
-        return next((voter for voter in self.voters if voter.key.id == node), None)
+        return self._by_id.get(node)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from rules.bootstrap_address import broker_bootstrap, controller_bootstrap
 from rules.formatting import and_join, ms_text
 from rules.model.identifiers import Endpoint, NodeId
 from rules.model.monitoring import Access, Answer, ObservationSource, Reason
@@ -14,8 +15,6 @@ from rules.remedy_commands import (
     LEGEND,
     add_controller,
     allow,
-    broker_bootstrap,
-    controller_bootstrap,
     describe_features,
     describe_status,
     describe_topic,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rules.analysis.electability import VoterStanding, electability, voter_standings, without_refusing_voters
 from rules.analysis.endpoint_status import endpoint_statuses, last_known_endpoint_statuses
 from rules.evaluate import thresholds_for
-from rules.model.identifiers import Epoch, Offset
+from rules.model.identifiers import Epoch, Offset, ReplicaKey
 from tests.unit.rules import situation
 from tests.unit.rules.situation import healthy, key, name_not_found, refuses, registered_elsewhere, voter_not_fetching
 
@@ -113,7 +113,7 @@ VOTERS = st.lists(
         st.none() | st.tuples(st.integers(1, 3).map(Epoch), st.integers(0, 4).map(Offset)),
     ),
     min_size=1,
-    max_size=7,
+    max_size=9,
 ).map(lambda rows: [VoterStanding(key=key(n), alive=a, reachable=e, position=p) for n, (a, e, p) in enumerate(rows)])
 
 
@@ -125,6 +125,43 @@ def test_agrees_with_the_oracle(voters: list[VoterStanding]) -> None:
 @given(VOTERS)
 def test_the_order_of_the_voters_does_not_matter(voters: list[VoterStanding]) -> None:
     assert electability(voters) == electability(reversed(voters))
+
+
+def reference(
+    voters: Sequence[VoterStanding],
+) -> dict[ReplicaKey, tuple[tuple[ReplicaKey, ...], dict[ReplicaKey, str]]]:
+    """Each candidate's votes, and why it does not get the others: compares each candidate with each voter."""
+    ordered = sorted(voters, key=lambda each: each.key)
+    return {
+        candidate.key: (
+            tuple(each.key for each in ordered if not lost_vote(candidate, each)),
+            {each.key: why for each in ordered if (why := lost_vote(candidate, each))},
+        )
+        for candidate in ordered
+        if candidate.alive
+    }
+
+
+def lost_vote(candidate: VoterStanding, voter: VoterStanding) -> str:
+    if voter is candidate:
+        return ""
+    if not voter.alive:
+        return "down"
+    if not voter.reachable:
+        return "its recorded endpoint does not reach it"
+    ahead = voter.position is not None and candidate.position is not None and voter.position > candidate.position
+    return "its log is ahead" if ahead else ""
+
+
+@given(VOTERS)
+def test_each_candidates_votes_are_those_of_a_comparison_with_every_voter(voters: list[VoterStanding]) -> None:
+    result, expected = electability(voters), reference(voters)
+
+    assert {each.key: (each.reached, each.barred) for each in result.candidates} == expected
+    assert [each.votes for each in result.candidates] == [len(reached) for reached, _ in expected.values()]
+    most = max((len(reached) for reached, _ in expected.values()), default=0)
+    assert result.best is None or result.best.key == min(key for key in expected if len(expected[key][0]) == most)
+    assert (result.best is None) == (not expected)
 
 
 # From a quorum.

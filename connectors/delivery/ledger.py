@@ -4,8 +4,8 @@ An alert is on disk in the ledger before any sink is called. It is identified by
 delivered again after a crash records nothing twice.
 
 A ledger that is damaged on disk (`ledger_file`) is kept under another name and replaced by what can be read of it.
-While the ledger is open, its content is in memory and nothing is lost. At start-up, `restore` then compares it with
-the alerts in Spark's state: an alert whose line is lost is recorded and sent again, and one that ended is resolved.
+While the ledger is open, its content is in memory and nothing is lost; the file is checked once a minute. At start-up,
+`restore` compares it with the alerts in Spark's state: a lost alert is recorded and sent, one that ended is resolved.
 If a delivery's line is lost, the alert is sent again, which sinks tolerate.
 
 The ledger is bounded: alerts that are too old or too many are dropped, delivered or not, but never the newest
@@ -37,6 +37,8 @@ from rules.notifications.alert_history import TransitionStatus
 
 _LOG = logging.getLogger(__name__)
 _DAY_S = 86_400.0
+_CHECK_EVERY_MS = 60_000
+"""How often the content of the file is compared with what was written: a few milliseconds for the largest ledger."""
 _REWRITE_FACTOR = 2
 _REWRITE_SLACK = 1_000
 
@@ -75,6 +77,7 @@ class Ledger:
         self._active_sinks: set[str] = set()
         """The sinks that are configured now; the index may know further sinks from before."""
         self._file = LedgerFile(path)
+        self._checked_ms = Millis(0)
         self.damages: list[LedgerDamaged] = []
         """Every damage that was noticed since the ledger was opened."""
         try:
@@ -112,6 +115,9 @@ class Ledger:
             if alert.key not in self._index:
                 new.setdefault(alert.key, alert)
         self._append(self._index.new_records(tuple(new.values()), now_ms))
+        if abs(now_ms - self._checked_ms) >= _CHECK_EVERY_MS:
+            self._checked_ms = now_ms
+            self._check_file(whole=True)
         self._drop_old(now_ms)
         return tuple(new.values())
 
@@ -196,8 +202,7 @@ class Ledger:
         damage = self._index.damage
         if damage is None:
             return ()
-        newest = self._index.newest
-        lost = lost_transitions(clusters, [each.alert for each in self._index.firing()], newest)
+        lost = lost_transitions(clusters, self.firing(), self._index.newest)
         self._append([*self._index.new_records(lost, now_ms), LedgerRestored(recorded=len(lost))])
         pending = sum(len(self._index.pending(sink)) for sink in self._active_sinks)
         _LOG.warning(
@@ -226,7 +231,7 @@ class Ledger:
         for damage in self.damages:
             self._index.apply(damage)
         if self._index.damage is not None and not self.damages:
-            # A job before this one has noticed the damage and ended before it was restored.
+            # An earlier job noticed the damage and ended before it was restored.
             self.damages.append(self._index.damage)
         if found.unfinished:
             _LOG.info("%s ended with %d unfinished lines; they were removed.", self._path, found.unfinished)
@@ -234,25 +239,29 @@ class Ledger:
     def _keep_damaged(self, reason: str) -> None:
         kept_as = self._file.keep_damaged()
         self.damages.append(LedgerDamaged(reason=reason, kept_as=kept_as))
-        _LOG.error(
-            "The ledger %s is damaged: %s. %s", self._path, reason, f"It is kept as {kept_as}." if kept_as else ""
-        )
+        _LOG.error("The ledger %s is damaged: %s. Kept as: %s.", self._path, reason, kept_as or "-")
 
     def _append(self, records: Sequence[LedgerRecord]) -> None:
         if not records:
             return
+        self._check_file(whole=False)
         try:
-            if self._file.torn:
-                self._rewrite()
-            elif (changed := self._file.outside_change()) is not None:
-                # Everything is in memory, so nothing is lost and nothing is sent twice.
-                self._keep_damaged(changed)
-                self._rewrite()
             self._file.append(records)
         except OSError as error:
             raise self._error(error) from error
         for each in records:
             self._index.apply(each)
+
+    def _check_file(self, *, whole: bool) -> None:
+        """Writes the file again if it is not as it was written; everything is in memory, so nothing is lost."""
+        try:
+            if self._file.torn:
+                self._rewrite()
+            elif (changed := self._file.outside_change(whole=whole)) is not None:
+                self._keep_damaged(changed)
+                self._rewrite()
+        except OSError as error:
+            raise self._error(error) from error
 
     def _drop_old(self, now_ms: Millis) -> None:
         """Drops alerts that are too old or too many; rewrites the file when most of its lines are obsolete."""

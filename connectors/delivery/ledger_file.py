@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from crc32c import crc32c
+
 from connectors.delivery.ledger_end import LedgerEnd
 from connectors.delivery.ledger_record import LedgerLine, LedgerRecord, Link, checksum_of, parse_line, to_line
 from connectors.durable_file import append, open_replaced
@@ -88,6 +90,8 @@ class LedgerFile:
         self._end = LedgerEnd(path.with_name(path.name + END_SUFFIX))
         self._descriptor = -1
         self._size_bytes = 0
+        self._content_checksum = 0
+        """CRC-32C of the whole file, continued at each append."""
         self._number = 0
         self._checksum = ""
         self._torn = False
@@ -123,6 +127,7 @@ class LedgerFile:
         self._torn = True
         append(self._descriptor, content, self._size_bytes)
         self._size_bytes += len(content)
+        self._content_checksum = crc32c(content, self._content_checksum)
         self._number, self._checksum = number, checksum
         self.lines += len(lines)
         self._end.write(number)
@@ -139,6 +144,7 @@ class LedgerFile:
         descriptor = open_replaced(self.path, content)
         self._close_lines()
         self._descriptor, self._size_bytes, self._torn = descriptor, len(content), False
+        self._content_checksum = crc32c(content)
         self._number, self._checksum, self.lines = number, checksum, len(lines)
         self._end.write(number)
 
@@ -147,11 +153,14 @@ class LedgerFile:
         """Whether an append failed: the end of the file is unknown until it is replaced."""
         return self._torn
 
-    def outside_change(self) -> str | None:
-        """Returns what another process has done to the file since the last write; None if nothing.
+    def outside_change(self, *, whole: bool = False) -> str | None:
+        """Returns what has happened to the file since the last write; None if nothing.
+
+        Args:
+            whole: also reads the file's content, at most some megabytes.
 
         Raises:
-            OSError: the file's folder cannot be read.
+            OSError: the file or its folder cannot be read.
         """
         try:
             found = self.path.stat()
@@ -162,6 +171,8 @@ class LedgerFile:
             return "it was replaced while the job was running"
         if found.st_size != self._size_bytes:
             return f"it has {found.st_size} bytes instead of {self._size_bytes}"
+        if whole and crc32c(self.path.read_bytes()) != self._content_checksum:
+            return "its content has changed while the job was running"
         return None
 
     def keep_damaged(self) -> str | None:

@@ -73,6 +73,12 @@ class SinkPlanner:
         """Returns the incidents to record as notified; none for a sink that gets each transition."""
         return {} if self._planner is None else {notification.incident: now_ms for notification in delivered}
 
+    def new_incidents(self, planned: Sequence[Notification], now_ms: Millis) -> Mapping[str, Millis]:
+        """Returns the incidents of which the sink is notified for the first time, to record before they are sent."""
+        known = self._ledger.last_notified_ms(self._sink)
+        incidents = self.notified_incidents(planned, now_ms)
+        return {incident: at_ms for incident, at_ms in incidents.items() if incident not in known}
+
     def confirmed(self, keys: Collection[Key]) -> None:
         """The sink accepted or rejected these transitions."""
         self._maybe_delivered.difference_update(keys)
@@ -82,13 +88,20 @@ class SinkPlanner:
         self._maybe_delivered.update(keys)
 
     def _incidents(self) -> Mapping[str, Sequence[TransitionStatus]]:
-        incidents = self._ledger.incidents(self._sink)
-        if not self._maybe_delivered:
-            return incidents
+        known = self._ledger.last_notified_ms(self._sink)
         return {
-            incident: [replace(each, maybe_delivered=each.alert.key in self._maybe_delivered) for each in transitions]
-            for incident, transitions in incidents.items()
+            incident: self._with_attempts(transitions) if incident in known else transitions
+            for incident, transitions in self._ledger.incidents(self._sink).items()
         }
+
+    def _with_attempts(self, transitions: Sequence[TransitionStatus]) -> Sequence[TransitionStatus]:
+        """Marks what the sink may have received. `transitions` are those of an incident of which it was notified."""
+        if not any(each.delivered for each in transitions):
+            # The first notification was sent and not confirmed, perhaps by an earlier process, which was killed.
+            return [replace(each, maybe_delivered=True) for each in transitions]
+        if not self._maybe_delivered:
+            return transitions
+        return [replace(each, maybe_delivered=each.alert.key in self._maybe_delivered) for each in transitions]
 
     def _discard_unrouted(self) -> None:
         """Discards what does not match the route, and alerts about the failure of this sink itself."""

@@ -58,6 +58,8 @@ class SinkWorker:
             return
         notifications = self._planner.plan(silences, now_ms)[:_MAX_NOTIFICATIONS]
         if notifications:
+            # Before the call: if the job is killed during it, the sink may have been notified.
+            self._ledger.mark_delivered(self.name, (), notified_ms=self._planner.new_incidents(notifications, now_ms))
             self._call = SinkCall(self.sink, notifications, sent_at_ms=now_ms, deadline_s=self._deadline_s)
             self._overdue = False
 

@@ -247,6 +247,28 @@ def test_damage_while_the_job_runs_loses_nothing_and_sends_nothing_twice(tmp_pat
     again.close()
 
 
+def test_a_bit_that_flips_while_the_job_runs_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    sink = RecordingSink()
+    ledger = Ledger(path)
+    dispatcher = Dispatcher(ledger, [sink], deadline_s=30, patience_s=30)
+    dispatcher.deliver([SENT], NOON_MS)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+    dispatcher.deliver([], Millis(NOON_MS + 61_000))
+    dispatcher.deliver([], Millis(NOON_MS + 122_000))
+
+    ledger.close()
+    assert (tmp_path / "ledger.damaged-1").read_bytes() == bytes(content)
+    assert not (tmp_path / "ledger.damaged-2").exists()
+    again = Ledger(path)
+    assert again.damage is None
+    assert [each.subject for each in sink.transitions] == ["sent", "ledger"]
+    again.close()
+
+
 def test_damage_is_alerted_and_resolves(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     written(path)

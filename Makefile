@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 LOCKED := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
+SBOM ?= dist
+# Without the warning that the SBOM does not say which package needs which: the lock does not say it either.
+CYCLONEDX := PYTHONWARNINGS=ignore::UserWarning $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application --output-reproducible --spec-version 1.6
 # Tests on a real quorum mostly wait, so three run at once even on two cores. The tests of a file share a quorum and run
 # in one worker. Files run in the order of their folders, so that a long file does not start last.
 WORKERS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check bench simulate kill-campaign screenshots goldens schemas parity rows lock wheel docs clean
+.PHONY: help setup demo test test-long check bench simulate kill-campaign screenshots goldens schemas parity rows lock wheel sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +82,11 @@ lock: $(READY) ## update requirements.lock and deploy/requirements.txt from pypr
 
 wheel: $(READY) ## build the wheel in dist; an installation needs it and deploy/requirements.txt
 	@$(BIN)/hatchling build -t wheel
+
+sbom: $(READY) ## write the SBOMs of the runtime and the development packages (CycloneDX) to dist
+	@mkdir -p $(SBOM)
+	@$(CYCLONEDX) deploy/requirements.txt --output-file $(SBOM)/kraftwatch.cdx.json
+	@$(CYCLONEDX) requirements.lock --output-file $(SBOM)/kraftwatch-dev.cdx.json
 
 docs: $(READY) ## build the documentation as a static site in site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

@@ -96,12 +96,13 @@ class SinkPlanner:
 
     def _with_attempts(self, transitions: Sequence[TransitionStatus]) -> Sequence[TransitionStatus]:
         """Marks what the sink may have received. `transitions` are those of an incident of which it was notified."""
-        if not any(each.delivered for each in transitions):
-            # The first notification was sent and not confirmed, perhaps by an earlier process, which was killed.
-            return [replace(each, maybe_delivered=True) for each in transitions]
-        if not self._maybe_delivered:
+        unconfirmed = {each.alert.key for each in transitions} & self._maybe_delivered
+        if not unconfirmed and not any(each.delivered for each in transitions):
+            # An earlier process sent the first notification, and was killed before it recorded the outcome.
+            unconfirmed = {each.alert.key for each in transitions}
+        if not unconfirmed:
             return transitions
-        return [replace(each, maybe_delivered=each.alert.key in self._maybe_delivered) for each in transitions]
+        return [replace(each, maybe_delivered=each.alert.key in unconfirmed) for each in transitions]
 
     def _discard_unrouted(self) -> None:
         """Discards what does not match the route, and alerts about the failure of this sink itself."""

@@ -97,31 +97,35 @@ class CampaignJob:
         ledger = self._ledger()
         return {sink: ledger.pending_count(sink) for sink in ("record", PAGERDUTY, SLACK)}
 
+    def reported_damage(self) -> list[str]:
+        """Returns what the job took for damage: a kill damages nothing."""
+        files = sorted(self.checkpoint.folder.glob("*.damaged-*"))
+        return [f"the job took {file.name} for damaged" for file in files]
+
     def _ledger(self) -> Ledger:
         """Opens a copy: a ledger is opened by one process at a time, and opening it rewrites it."""
         copy = self.folder / "ledger-copy" / self.checkpoint.ledger.name
         copy.parent.mkdir(exist_ok=True)
         for old in copy.parent.iterdir():
             old.unlink()
-        for file in self.checkpoint.folder.glob(self.checkpoint.ledger.name + "*"):
-            (copy.parent / file.name).write_bytes(file.read_bytes())
+        name = self.checkpoint.ledger.name
+        # The file with the number of the last line first: the running job may append lines meanwhile.
+        for file in (name + ".end", name):
+            with suppress(FileNotFoundError):
+                (copy.parent / file).write_bytes((self.checkpoint.folder / file).read_bytes())
         ledger = Ledger(copy, keep_entries=1_000_000)
         ledger.close()
         return ledger
 
     def stop(self) -> int:
-        """Ends the job with SIGTERM and returns its exit code; kills it if it does not end.
-
-        Raises:
-            subprocess.TimeoutExpired: it did not end in time.
-        """
+        """Ends the job with SIGTERM and returns its exit code; kills it if it does not end."""
         assert self._process is not None
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
-        try:
+        with suppress(subprocess.TimeoutExpired):
             return self._process.wait(END_S)
-        finally:
-            job_processes.kill_group(self.folder)
+        job_processes.kill_group(self.folder)
+        return self._process.wait()
 
     def newest_output(self) -> str:
         """Returns the end of the job's output and of its log."""

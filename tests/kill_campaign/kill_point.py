@@ -96,6 +96,7 @@ KILL_POINTS: tuple[KillPoint, ...] = (
     *_around("recording alerts", Role.DRIVER, f"{_LEDGER}.record"),
     *_around("ledger write", Role.DRIVER, f"{_LEDGER}._append"),
     KillPoint(name="torn ledger write", role=Role.DRIVER, target=f"{_LEDGER}._append", moment=Moment.TORN),
+    *_around("storing the end of the ledger", Role.DRIVER, "connectors.delivery.ledger_end:LedgerEnd.write"),
     *_around("recording a delivery", Role.DRIVER, f"{_LEDGER}.mark_delivered", 2),
     *_around("jsonl write", Role.DRIVER, "connectors.sinks.jsonl:append", 2),
     KillPoint(name="torn jsonl write", role=Role.DRIVER, target="connectors.sinks.jsonl:append", moment=Moment.TORN),

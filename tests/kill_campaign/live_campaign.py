@@ -16,6 +16,7 @@ from random import Random
 
 from connectors.delivery.silence_store import SilenceFile
 from deploy.lab.lab import Lab
+from deploy.lab.lab_errors import LabError
 from streaming.demo.job_process import AlertLine
 from tests.kill_campaign import delivery_log
 from tests.kill_campaign.campaign_job import CampaignJob
@@ -71,7 +72,7 @@ class LiveCampaign:
                 self._execute(lab, services, execution, report)
                 if code := job.stop():
                     execution.problems.append(f"SIGTERM: the job ended with exit code {code}: {job.newest_output()}")
-            except CampaignStuckError as problem:
+            except (CampaignStuckError, LabError) as problem:
                 execution.problems.append(str(problem))
                 job.stop()
             if left := job.await_leftovers(60):
@@ -169,7 +170,12 @@ class LiveCampaign:
         silences = SilenceFile(job.checkpoint.silences).read()
         sinks = [check_file(job.jsonl, alerts), *check_people_sinks(alerts, log, services, execution.kills, silences)]
         found, wrong = self._compare(_lines(job))
-        problems = [*execution.problems, *wrong, *(problem for sink in sinks for problem in sink.problems)]
+        problems = [
+            *execution.problems,
+            *job.reported_damage(),
+            *wrong,
+            *(problem for sink in sinks for problem in sink.problems),
+        ]
         return CampaignResult(
             mode="live",
             kills=execution.kills,

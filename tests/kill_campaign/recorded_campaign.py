@@ -183,7 +183,7 @@ class RecordedCampaign:
     ) -> CampaignResult:
         job = execution.job
         alerts = job.alerts()
-        problems = [*execution.problems, *_differences(expected, _of_clusters(alerts))]
+        problems = [*execution.problems, *job.reported_damage(), *_differences(expected, _of_clusters(alerts))]
         log = delivery_log.read(job.folder)
         people = check_people_sinks(alerts, log, services, execution.kills, self._silences)
         sinks = [check_file(job.jsonl, alerts), *people]

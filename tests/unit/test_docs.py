@@ -69,7 +69,7 @@ def test_build_reports_a_broken_link(tmp_path: Path, mistake: str) -> None:
     assert mistake.partition("(")[2].removesuffix(")") in warning
 
 
-@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
 def test_links_of_the_top_level_pages_are_valid(name: str) -> None:
     for link in LINK.finditer((ROOT / name).read_text()):
         target = ROOT / (link["path"] or name)

@@ -127,6 +127,12 @@ class CampaignJob:
         job_processes.kill_group(self.folder)
         return self._process.wait()
 
+    def kill_unless_ended(self) -> None:
+        """Kills a job that still runs, because the campaign itself has failed."""
+        if self._process is not None and self._process.poll() is None:
+            job_processes.kill_group(self.folder)
+            self._process.wait()
+
     def newest_output(self) -> str:
         """Returns the end of the job's output and of its log."""
         logs = (self.log, self.checkpoint.logs / "driver.log", self.checkpoint.logs / "spark.err")

@@ -149,9 +149,15 @@ class KillExecution:
         return True
 
     def _executed(self, number: int) -> ExecutedKill:
-        lines = map(json.loads, (self.job.folder / kill_order.KILLS).read_bytes().splitlines())
-        found = next(line for line in lines if line["number"] == number)
-        return ExecutedKill(number=number, at=found["at"], victim=found["victim"], t=found["t"])
+        deadline = time.monotonic() + END_S
+        while time.monotonic() < deadline:
+            # The process that is killed takes the order first, and then writes that it is executed.
+            with suppress(FileNotFoundError):
+                for line in map(json.loads, (self.job.folder / kill_order.KILLS).read_bytes().splitlines()):
+                    if line["number"] == number:
+                        return ExecutedKill(number=number, at=line["at"], victim=line["victim"], t=line["t"])
+            time.sleep(0.01)
+        raise CampaignStuckError(f"kill {number} was ordered and not executed: {self.job.newest_output()}")
 
     def _settle(self, planned: PlannedKill, kill: ExecutedKill, batches: int) -> None:
         """Waits until the job has ended or continues, and starts an ended one again."""

@@ -75,6 +75,8 @@ class LiveCampaign:
             except (CampaignStuckError, LabError) as problem:
                 execution.problems.append(str(problem))
                 job.stop()
+            finally:
+                job.kill_unless_ended()
             if left := job.await_leftovers(60):
                 execution.problems.append(f"processes of the job did not end: {left}")
             return self._result(execution, services, time.monotonic() - began)

@@ -27,7 +27,7 @@ from connectors.metadata.record_framing import (
 from connectors.metadata.record_readers import read_values
 from connectors.metadata.record_schemas import merged_schemas
 from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS, Converter
-from connectors.metadata.redaction import CREDENTIAL_FIELDS
+from connectors.metadata.redaction import BLANK, CREDENTIAL_FIELDS
 from connectors.metadata.value_limits import (
     LARGEST_INT32,
     LARGEST_OFFSET,
@@ -166,7 +166,7 @@ def _decode_batch(payload: bytes, batch: RecordBatch, table: EventColumns, snaps
         if record.fault is None and record.key is None and record.value is not None:
             at, end = record.value
             start = payload[at : at + 3] if end - at >= 3 else b""
-            if start in skipped:
+            if start in skipped and payload[end - 1] != BLANK:
                 continue
             if start in fast:
                 type_, reader = fast[start]
@@ -221,8 +221,6 @@ def _metadata_event(payload: bytes, value: tuple[int, int], at: RecordPosition) 
     if schema is None:
         raise UndecodableError(f"record type {api_key} version {version} is not known to {merged_schemas().known_to}")
     convert = CONVERTERS.get(schema.name)
-    if convert is None and schema.name not in CREDENTIAL_FIELDS:
-        return None
     values = read_values(schema, version, payload[body : value[1]])
     return None if convert is None else _convert(convert, at, values, schema.name)
 

@@ -20,8 +20,6 @@ Span: TypeAlias = tuple[int, int]
 """Start and end of a string's or byte string's content in the body."""
 FieldReader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 
-UNKNOWN_TAGS: Final = "unknown tags"
-"""The key under which a reader built with `spans` returns the spans of tagged fields that its schema lacks."""
 _ZERO_UUID: Final = bytes(16)
 _UUID_SIZE: Final = 16
 _VARINT_BITS: Final = 35
@@ -86,7 +84,8 @@ def field_reader(type_: FieldType, *, spans: frozenset[str] | None = None) -> Fi
     Args:
         type_: the type to read.
         spans: names of a struct's fields whose strings and byte strings are returned as Span instead of values.
-            Tagged fields that the schema lacks are then returned as spans too. None: return values only.
+            Tagged fields that the schema lacks are then refused: the body is not complete. None: return values only,
+            and skip such fields.
     """
     match type_.name:
         case "struct":
@@ -131,13 +130,13 @@ def _struct(type_: FieldType, spans: frozenset[str] | None) -> FieldReader:
         count = body[position]
         if count == 0:
             return values, position + 1
-        return values, _tagged(values, tags, body, position, keep_unknown=spans is not None)
+        return values, _tagged(values, tags, body, position, complete=spans is not None)
 
     return read_struct
 
 
 def _tagged(
-    values: Values, tags: Mapping[int, tuple[str, FieldReader]], body: bytes, position: int, *, keep_unknown: bool
+    values: Values, tags: Mapping[int, tuple[str, FieldReader]], body: bytes, position: int, *, complete: bool
 ) -> int:
     """Reads the tagged fields into `values`; returns the position after them."""
     count, position = uvarint(body, position)
@@ -158,8 +157,8 @@ def _tagged(
             values[name], at = reader(body, position)
             if at != end:
                 raise UndecodableError(f"has {size} bytes in the tagged field {name}, expected {at - position}")
-        elif keep_unknown:
-            values.setdefault(UNKNOWN_TAGS, []).append((position, end))
+        elif complete:
+            raise UndecodableError("has a tagged field that its schema lacks")
         position = end
     return position
 

@@ -5,6 +5,7 @@ from functools import cache
 from connectors.errors import UndecodableError
 from connectors.metadata.field_readers import FieldReader, Values, field_reader, read_body
 from connectors.metadata.record_schemas import MergedSchema, merged_schemas
+from connectors.metadata.redaction import is_blanked
 
 
 def read_values(schema: MergedSchema, version: int, body: bytes) -> Values:
@@ -21,6 +22,8 @@ def read_values(schema: MergedSchema, version: int, body: bytes) -> Values:
             return read_body(reader, body)
         except UndecodableError as error:
             problem = problem or error
+    if is_blanked(body):
+        raise UndecodableError(f"{schema.name} version {version} did not match its schema and was blanked")
     raise UndecodableError(f"{schema.name} version {version} {problem}")
 
 

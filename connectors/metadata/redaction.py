@@ -2,9 +2,10 @@
 
 The log holds passwords and private keys in plain text: ConfigRecord values (a custom config name does not show that
 it is secret, so every value is overwritten), what UserScramCredentialRecord derives from a password, and delegation
-tokens. Unreadable content might hold them too, so the whole body is overwritten in unknown record types, unknown
-versions of these records, and damaged batches or records. Lengths, offsets and framing stay; the decoder reports
-bodies that were overwritten as undecodable.
+tokens. Content that cannot be read might hold them too. So only a record that its schema reads completely, with no
+unknown tagged field and no byte after the last field, keeps its body; any other record, a damaged batch and unknown
+types are overwritten completely. Lengths, offsets and framing stay; the decoder reports bodies that were overwritten
+as undecodable.
 """
 
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from connectors.metadata.batches import (
     scan,
     write_crc,
 )
+from connectors.metadata.complete_bodies import BodyPattern, body_pattern
 from connectors.metadata.field_readers import FieldReader, Span, field_reader, read_body
 from connectors.metadata.record_framing import (
     FRAME_VERSION,
@@ -45,6 +47,10 @@ CREDENTIAL_FIELDS: Final = {
 """The fields that are redacted, by record, in the schemas of all Kafka versions (3.3 stored the salted password)."""
 _STAR: Final = b"*"
 _ZERO: Final = b"\0"
+BLANK: Final = 0xFF
+"""Replaces the body of a known record: no schema reads it, while zeros are a valid body of some records."""
+_BLANKED: Final = bytes((BLANK,))
+_CONTROL_KEY: Final = 4
 _NO_OFFSET: Final = b"\xff" * 8
 
 Edit: TypeAlias = tuple[int, int, bytes]
@@ -104,7 +110,7 @@ def _batch_edits(chunk: bytes, header: RecordBatch) -> Iterator[Edit]:
     if header.compression != "none":
         yield header.body, header.end, _ZERO
         return
-    harmless = _prefixes_without_credentials()
+    patterns = _patterns()
     for record in framed_records(chunk, header):
         value = record.value
         if record.fault is not None:
@@ -113,22 +119,30 @@ def _batch_edits(chunk: bytes, header: RecordBatch) -> Iterator[Edit]:
             yield from _control_record_edits(chunk, record)
         elif record.key is not None or value is None:
             yield record.content_start, record.end, _ZERO
-        elif chunk[value[0] : value[0] + 2] not in harmless:
-            yield from _value_edits(chunk, *value)
+        else:
+            start, end = value
+            pattern = patterns.get(chunk[start : start + 3])
+            if pattern is None or not pattern.matches(chunk, start + 3, end):
+                yield from _value_edits(chunk, start, end)
 
 
 def _control_record_edits(chunk: bytes, record: FramedRecord) -> Iterator[Edit]:
-    """Yields the edits of a control record: KRaft's own hold no credentials, an unknown one may hold some."""
-    try:
-        known = control_type(chunk, record.key) in merged_schemas().control
-    except UndecodableError:
-        known = False
-    if not known and record.value is not None:
-        yield *record.value, _ZERO
+    """Yields the edits of a control record: KRaft's own hold no credentials, an unknown or incomplete one may."""
+    key, value = record.key, record.value
+    if key is None or key[1] - key[0] != _CONTROL_KEY:
+        yield from ((*span, _ZERO) for span in (key, value) if span is not None)
+    elif value is not None:
+        schema = merged_schemas().control.get(control_type(chunk, key))
+        body = chunk[value[0] : value[1]]
+        version = int.from_bytes(body[:2], "big", signed=True)
+        if schema is None:
+            yield *value, _ZERO
+        elif not any(_is_complete(reader, body) for reader in _control_readers().get((schema.type, version), ())):
+            yield *value, _BLANKED
 
 
 def _value_edits(chunk: bytes, start: int, end: int) -> Iterator[Edit]:
-    """Yields the edits of a metadata record that may hold credentials or is of an unknown type."""
+    """Yields the edits of a metadata record; none if it is complete and holds no credentials."""
     try:
         api_key, version, body = value_header(chunk, start, end)
     except UndecodableError:
@@ -140,8 +154,24 @@ def _value_edits(chunk: bytes, start: int, end: int) -> Iterator[Edit]:
         with suppress(UndecodableError):
             yield from _field_edits(reader, chunk[body:end], body)
             fits = True
-    if not fits:
-        yield body, end, _ZERO
+    # An older kraftwatch filled the body of a type that it did not know with zeros.
+    if not fits and not is_blanked(chunk[body:end]):
+        schema = merged_schemas().records.get(api_key)
+        without_credentials = schema is not None and schema.name not in CREDENTIAL_FIELDS
+        yield body, end, _BLANKED if without_credentials else _ZERO
+
+
+def _is_complete(reader: FieldReader, body: bytes) -> bool:
+    try:
+        read_body(reader, body)
+    except UndecodableError:
+        return False
+    return True
+
+
+def is_blanked(body: bytes) -> bool:
+    """Returns whether redaction overwrote a record's body."""
+    return len(body) > 1 and body.count(body[:1]) == len(body) and body[:1] in (_ZERO, _BLANKED)
 
 
 def _field_edits(reader: FieldReader, body: bytes, at: int) -> Iterator[Edit]:
@@ -166,18 +196,34 @@ def _spans(value: object) -> Iterator[Span]:
 
 
 @cache
-def _prefixes_without_credentials() -> frozenset[bytes]:
-    """Returns frame version and api key of the records that hold no credential in any version."""
-    known = merged_schemas().records.values()
-    return frozenset(bytes((FRAME_VERSION, schema.type)) for schema in known if schema.name not in CREDENTIAL_FIELDS)
+def _patterns() -> dict[bytes, BodyPattern]:
+    """Returns patterns of complete bodies without credentials, by frame version, api key and version."""
+    return {
+        bytes((FRAME_VERSION, schema.type, version)): pattern
+        for schema in merged_schemas().records.values()
+        if schema.name not in CREDENTIAL_FIELDS
+        for version, (fields, *others) in schema.versions.items()
+        if not others and (pattern := body_pattern(fields)) is not None
+    }
 
 
 @cache
 def _readers() -> dict[tuple[int, int], tuple[FieldReader, ...]]:
-    """Returns readers that give the credential fields as spans, by type and version: one for each schema."""
+    """Returns readers of complete bodies that give credentials as spans, by type and version: one for each schema."""
     return {
-        (schema.type, version): tuple(field_reader(fields, spans=CREDENTIAL_FIELDS[schema.name]) for fields in schemas)
+        (schema.type, version): tuple(
+            field_reader(fields, spans=CREDENTIAL_FIELDS.get(schema.name, frozenset())) for fields in schemas
+        )
         for schema in merged_schemas().records.values()
-        if schema.name in CREDENTIAL_FIELDS
+        for version, schemas in schema.versions.items()
+    }
+
+
+@cache
+def _control_readers() -> dict[tuple[int, int], tuple[FieldReader, ...]]:
+    """Returns the same for control records, which hold no credentials."""
+    return {
+        (schema.type, version): tuple(field_reader(fields, spans=frozenset()) for fields in schemas)
+        for schema in merged_schemas().control.values()
         for version, schemas in schema.versions.items()
     }

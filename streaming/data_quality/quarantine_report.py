@@ -18,6 +18,7 @@ from connectors.log_event import RecordPosition, Undecodable
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.record_framing import FramedRecord, framed_records, value_header
 from connectors.metadata.record_schemas import merged_schemas
+from connectors.metadata.redaction import is_blanked
 from connectors.observation import Observation, ObservationKind
 from rules.finding import Plain
 
@@ -57,7 +58,7 @@ class RetryStatus(StrEnum):
 
     DECODES = "decodes"
     BLANKED = "blanked"
-    """The record type is known now, but its body was blanked when it was recorded, because it was unknown then."""
+    """The record type is known now, but its body was blanked when it was recorded: it was not known completely then."""
     NOT_YET = "does not decode"
     GONE = "gone"
     """The journal no longer holds the row."""
@@ -183,7 +184,7 @@ def _name_if_blank(payload: bytes, record: FramedRecord) -> str | None:
         return None
     schema = merged_schemas().records.get(api_key)
     content = payload[body : record.value[1]]
-    return schema.name if schema is not None and len(content) > 1 and not any(content) else None
+    return schema.name if schema is not None and is_blanked(content) else None
 
 
 def _item(path: Path) -> QuarantinedItem | None:

@@ -278,7 +278,7 @@ def test_records_whose_whole_body_was_redacted_are_quarantined() -> None:
     assert [bad.reason for bad in faults(payload)] == [
         "ConfigRecord version 7 is not known to any Kafka up to 4.3.1",
         "record type 77 version 0 is not known to any Kafka up to 4.3.1",
-        "ConfigRecord version 0 has null in a field that is not nullable",
+        "ConfigRecord version 0 did not match its schema and was blanked",
     ]
 
 

@@ -1,6 +1,7 @@
 """The streaming query: source -> decode -> step -> deliver, restartable from its checkpoint."""
 
 import logging
+import re
 from collections.abc import Callable
 
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -9,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from connectors.errors import KraftwatchError
+from connectors.errors import KraftwatchError, UsageError
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.decode import decode_batches
 from streaming.pipeline.deliver import Deliver
@@ -32,6 +33,8 @@ STATE_ERRORS = (
     *("Incomplete log file", "UNSUPPORTED_DATATYPE"),
 )
 """Texts of Spark's errors when it cannot read its own checkpoint, although the form of the files is correct."""
+_REFUSED = re.compile(rf"{UsageError.__module__}\.{UsageError.__name__}: (.+)")
+"""In the traceback of a Python worker: the step refused the state of a newer kraftwatch or of another cluster."""
 
 
 class JobError(KraftwatchError):
@@ -54,6 +57,7 @@ class Query:
         """Starts the query from the checkpoint, with this step.
 
         Raises:
+            UsageError: the step refuses the checkpoint's state.
             JobError: Spark does not start it.
         """
         self._step, self._attempts = step, 0
@@ -82,6 +86,7 @@ class Query:
         """Waits `seconds` while the query runs.
 
         Raises:
+            UsageError: the step refuses the checkpoint's state: a newer kraftwatch or another cluster wrote it.
             JobError: the query ended by itself.
         """
         assert self._running is not None
@@ -95,8 +100,10 @@ class Query:
         if ended:
             raise JobError("the streaming query ended by itself; restart the job")
 
-    def _failure(self, how: str, problem: Exception) -> JobError:
+    def _failure(self, how: str, problem: Exception) -> JobError | UsageError:
         """Returns the error that says what to do: to restart the job, or to repair a damaged file."""
+        if (refused := _REFUSED.search(str(problem))) is not None:
+            return UsageError(refused[1])
         damaged = self._checkpoint.spark_files.damaged()
         cause = error_cause(problem)
         if damaged:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
+from connectors.errors import UsageError
 from connectors.event import to_json
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
@@ -50,7 +51,7 @@ class TwoClusters:
         self.writer = JournalWriter(self.checkpoint.journal)
         self.writer.__enter__()
 
-    def start(self, broken: Mapping[str, Thresholds]) -> None:
+    def start(self, broken: Mapping[str, Thresholds], *, cluster_id: str = "cluster-id") -> None:
         ledger = Ledger(self.checkpoint.ledger)
         dispatcher = Dispatcher(ledger, [JsonlSink(self.alerts_file)], deadline_s=120)
         deliver = Deliver(
@@ -62,7 +63,7 @@ class TwoClusters:
             Step(
                 {
                     name: ClusterSettings(
-                        cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=numbers
+                        cluster_id=cluster_id, bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE, thresholds=numbers
                     )
                     for name, numbers in thresholds.items()
                 }
@@ -141,3 +142,18 @@ def test_the_other_cluster_alerts_and_a_restart_goes_on(clusters: TwoClusters, f
         assert newest.status.leader_id == 1, "the cluster has recovered"
 
     eventually(resolved, within_s=90)
+
+
+def test_state_of_another_cluster_is_refused_in_one_sentence(clusters: TwoClusters) -> None:
+    clusters.start(ALL)
+    clusters.observe(leader=True)
+    eventually(lambda: clusters.alerts("prod") == set() and clusters.store.newest("prod") is not None, within_s=90)
+    clusters.stop()
+
+    clusters.start(ALL, cluster_id="another-id")
+    clusters.observe(leader=True)
+
+    with pytest.raises(UsageError) as refused:
+        eventually(lambda: bool(clusters.alerts("prod")), within_s=90)
+    assert "cluster-id" in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -179,7 +179,8 @@ def test_unusable_checkpoint_is_reported(tmp_path: Path) -> None:
         {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "checkpoint": tmp_path, "sinks": ["console"]}, "test"
     )
     assert [one.message for one in check_host(config) if one.status is CheckStatus.FAILS] == [
-        f"{tmp_path / 'cluster.json'} cannot be read: restore it from a backup, or start with a new --checkpoint"
+        f"{tmp_path / 'cluster.json'} cannot be read: restore it from a backup, or run "
+        f"`kraftwatch checkpoint repair --checkpoint {tmp_path}`"
     ]
 
 

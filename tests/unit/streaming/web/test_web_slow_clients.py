@@ -2,6 +2,7 @@
 
 import functools
 import os
+import select
 import socket
 import threading
 import time
@@ -45,6 +46,10 @@ def connect(server: Server) -> socket.socket:
 
 def healthz(server: Server) -> int:
     return requests.get(f"http://127.0.0.1:{server.port}/healthz", timeout=30).status_code
+
+
+def all_of(client: socket.socket) -> bytes:
+    return b"".join(iter(functools.partial(client.recv, 4096), b""))
 
 
 def is_closed(client: socket.socket) -> bool:
@@ -99,7 +104,7 @@ def test_client_that_never_sends_its_body_is_closed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(serving, "CLIENT_S", 1)
     with Server(LOOPBACK, [health()]) as server, connect(server) as slow:
         slow.sendall(b"POST /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n")
-        answer = b"".join(iter(lambda: slow.recv(4096), b""))
+        answer = all_of(slow)
 
     assert b" 200 " not in answer
 
@@ -108,11 +113,13 @@ def test_client_that_does_not_read_its_answer_is_closed(monkeypatch: pytest.Monk
     monkeypatch.setattr(serving, "CLIENT_S", 1)
     monkeypatch.setattr(serving, "REQUEST_S", 2)
     size = 64 << 20
-    with Server(LOOPBACK, [health(), page("large", lambda: b"x" * size)]) as server, connect(server) as slow:
+    with Server(LOOPBACK, [health(), page("large", lambda: b"x" * size)]) as server:
         before = open_files()
-        slow.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        eventually(lambda: open_files() > before, within_s=10)
-        eventually(lambda: open_files() == before, within_s=10)
+        with connect(server) as slow:
+            # The client's descriptor and the server's.
+            eventually(lambda: open_files() == before + 2, within_s=10)
+            slow.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            eventually(lambda: open_files() == before + 1, within_s=10)
 
 
 def test_health_answers_while_every_page_hangs() -> None:
@@ -124,19 +131,20 @@ def test_health_answers_while_every_page_hangs() -> None:
 
     with Server(LOOPBACK, [health(), page("hanging", hangs)]) as server, ExitStack() as stack:
         stack.callback(released.set)
-        clients = [stack.enter_context(connect(server)) for _ in range(serving.PENDING_LIMIT)]
+        clients = [stack.enter_context(connect(server)) for _ in range(serving.PENDING_LIMIT + 1)]
         for client in clients:
             client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
 
-        def busy() -> None:
-            answer = requests.get(f"http://127.0.0.1:{server.port}/", timeout=30)
-            assert (answer.status_code, answer.json()) == (503, {"status": "too many requests are waiting"})
-
-        eventually(busy, within_s=10)
+        # Exactly one request, whichever arrives last, is refused; the others wait.
+        ((refused,), _, _) = select.select(clients, [], [], 60)
+        answer = all_of(refused)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert answer.endswith(b'{"status":"too many requests are waiting"}\n')
         assert healthz(server) == 200
         released.set()
-        for client in clients:
-            assert b"released" in b"".join(iter(functools.partial(client.recv, 4096), b""))
+        assert [all_of(client)[-8:] for client in clients if client is not refused] == [b"released"] * (
+            serving.PENDING_LIMIT
+        )
 
 
 def test_request_that_is_not_http_is_closed_and_not_logged(
@@ -145,7 +153,7 @@ def test_request_that_is_not_http_is_closed_and_not_logged(
     for garbage in (os.urandom(64) + b"\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a:b\r\n\r\n", b"\x16\x03\x01\x00\r\n\r\n"):
         with connect(server) as client:
             client.sendall(garbage)
-            answer = b"".join(iter(functools.partial(client.recv, 4096), b""))
+            answer = all_of(client)
             assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
     assert caplog.records == []
     assert capfd.readouterr() == ("", "")

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from crc32c import crc32c
 
 from connectors.sinks.alert_json import json_safe
+from connectors.stored_json import parse_json
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
 from rules.model.identifiers import Millis
@@ -135,7 +136,7 @@ def parse_line(line: bytes) -> LedgerLine | None:
     if len(checksum) != _CHECKSUM_DIGITS or checksum != b"%08x" % crc32c(body):
         return None
     try:
-        plain = json.loads(body)
+        plain = parse_json(body)
         number = plain.get(_NUMBER_KEY)
         link = None if number is None else Link(number=int(number), previous=str(plain[_PREVIOUS_KEY]))
     except (ValueError, TypeError, KeyError, AttributeError):

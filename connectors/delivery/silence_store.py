@@ -16,6 +16,7 @@ from typing import Any
 from connectors.durable_file import replace_file
 from connectors.errors import UsageError
 from connectors.sinks.alert_json import iso
+from connectors.stored_json import parse_json
 from rules.finding import Plain
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
@@ -41,7 +42,7 @@ class SilenceFile:
             UsageError: the file cannot be read, is damaged, or was written by a newer version.
         """
         try:
-            document = json.loads(self._path.read_bytes())
+            document = parse_json(self._path.read_bytes())
             if document["version"] > _VERSION:
                 raise UsageError(f"{self._path} was written by a newer version of kraftwatch: use that version.")
             return tuple(_silence(each) for each in document["silences"])

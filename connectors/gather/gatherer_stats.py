@@ -1,17 +1,14 @@
-"""Cost and failures of the gatherer, for /metrics, the benchmark and tests: one JSON file, replaced each second.
+"""Cost and failures of the gatherer, for /metrics, the benchmark and tests: one JSON file, replaced each second."""
 
-`{"at_ms", "cpu_s", "rss_bytes", "rows", "publications",
-  "loop": {"pid", "turn_at_s", "longest_stall_s", "stalled_s"},
-  "clusters": {NAME: {"requests_sent", "busiest_second", "unseen": {SOURCE: {REASON: COUNT}}}}}`
-"""
-
-import json
 import os
 import resource
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
 
 from connectors.durable_file import Synced, replace_file
 from connectors.gather.loop_heartbeat import LoopHeartbeat
@@ -19,6 +16,51 @@ from connectors.gather.publisher import Publisher
 from connectors.kafka.rate_limiter import RateLimiter
 
 _PAGE_BYTES = resource.getpagesize()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopCounts:
+    """The event loop, as `connectors.gather.loop_heartbeat` measures it."""
+
+    pid: int
+    turn_at_s: float
+    longest_stall_s: float
+    stalled_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterCounts:
+    """The requests and failures of one cluster."""
+
+    requests_sent: int
+    busiest_second: int
+    unseen: Mapping[str, Mapping[str, int]]
+    """How many observations failed, by source and reason; the name is a stored one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenStats:
+    """The content of the file."""
+
+    at_ms: int
+    cpu_s: float
+    rss_bytes: int | None
+    rows: int
+    publications: int
+    loop: LoopCounts | None = None
+    """None in a file of an earlier version."""
+    clusters: Mapping[str, ClusterCounts]
+
+
+_JSON: TypeAdapter[WrittenStats] = TypeAdapter(WrittenStats)
+
+
+def read_stats(path: Path) -> WrittenStats | None:
+    """Reads the file; None if there is none, or if it is damaged."""
+    try:
+        return _JSON.validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
 
 
 class GathererStats:
@@ -42,33 +84,33 @@ class GathererStats:
         if self._path is None:
             return
         with suppress(OSError):
-            content = json.dumps(self.read()).encode()
+            content = _JSON.dump_json(self.read())
             replace_file(self._path, content, synced=Synced.NOTHING)
 
-    def read(self) -> dict[str, object]:
+    def read(self) -> WrittenStats:
         """Returns the current numbers."""
         times = os.times()
-        return {
-            "at_ms": time.time_ns() // 1_000_000,
-            "cpu_s": round(times.user + times.system, 2),
-            "rss_bytes": _rss_bytes(),
-            "rows": self._publisher.rows,
-            "publications": self._publisher.publications,
-            "loop": {
-                "pid": os.getpid(),
-                "turn_at_s": round(self._heartbeat.turn_at_s, 3),
-                "longest_stall_s": round(self._heartbeat.longest_stall_s, 3),
-                "stalled_s": round(self._heartbeat.stalled_s_total, 3),
-            },
-            "clusters": {
-                name: {
-                    "requests_sent": rate_limiter.requests_sent,
-                    "busiest_second": rate_limiter.busiest_second,
-                    "unseen": self._failures(name),
-                }
+        return WrittenStats(
+            at_ms=time.time_ns() // 1_000_000,
+            cpu_s=round(times.user + times.system, 2),
+            rss_bytes=_rss_bytes(),
+            rows=self._publisher.rows,
+            publications=self._publisher.publications,
+            loop=LoopCounts(
+                pid=os.getpid(),
+                turn_at_s=round(self._heartbeat.turn_at_s, 3),
+                longest_stall_s=round(self._heartbeat.longest_stall_s, 3),
+                stalled_s=round(self._heartbeat.stalled_s_total, 3),
+            ),
+            clusters={
+                name: ClusterCounts(
+                    requests_sent=rate_limiter.requests_sent,
+                    busiest_second=rate_limiter.busiest_second,
+                    unseen=self._failures(name),
+                )
                 for name, rate_limiter in self._rate_limiters.items()
             },
-        }
+        )
 
     def _failures(self, cluster: str) -> dict[str, dict[str, int]]:
         counts: dict[str, dict[str, int]] = {}

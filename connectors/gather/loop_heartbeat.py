@@ -5,7 +5,6 @@ One event loop serves all clusters, so a stall delays every cluster. The loop no
 Times are of CLOCK_MONOTONIC, which all processes of a machine share and no clock change moves.
 """
 
-import json
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.kafka.event_loop import EventLoop
+from connectors.stored_json import parse_json
 
 STALLED_S: Final = 5.0
 """A loop that did not run for this long is stalled: polls, which are due each second, are missing."""
@@ -67,7 +67,7 @@ class ReadHeartbeat:
 def read_heartbeat(stats: Path) -> ReadHeartbeat | None:
     """Reads the heartbeat from a gatherer's statistics; None where there is none."""
     try:
-        loop = json.loads(stats.read_text(encoding="utf-8"))["loop"]
+        loop = parse_json(stats.read_text(encoding="utf-8"))["loop"]
         return ReadHeartbeat(
             pid=int(loop["pid"]), turn_at_s=float(loop["turn_at_s"]), longest_stall_s=float(loop["longest_stall_s"])
         )

@@ -7,7 +7,6 @@ for the password of an encrypted key. After a failed login this module checks wh
 
 import base64
 import binascii
-import json
 import ssl
 import time
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from connectors.errors import ObservationError, UsageError
 from connectors.kafka.error_classification import CLIENT_CERTIFICATE_DETAILS
 from connectors.kafka.kafka_python import AbstractTokenProvider
 from connectors.secret import Secret
+from connectors.stored_json import parse_json
 from rules.model.monitoring import Reason
 
 SECRET_FILE_OPTIONS = frozenset({"sasl_oauth_token_file", "sasl_plain_password_file", "ssl_password_file"})
@@ -119,7 +119,7 @@ def token_expires_at(options: Mapping[str, Any]) -> float | None:
     """Returns when the token expires, in seconds since the Unix epoch; None if it is not a JWT (RFC 7519)."""
     try:
         _, claims, _ = Path(str(options["sasl_oauth_token_file"])).read_text(encoding="ascii").split(".")
-        expires_at = float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])
+        expires_at = float(parse_json(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])
         datetime.fromtimestamp(expires_at, UTC)
     except (KeyError, OSError, ValueError, TypeError, OverflowError, binascii.Error):
         return None

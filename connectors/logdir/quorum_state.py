@@ -5,11 +5,11 @@ Kafka's `FileQuorumStateStore`: JSON, `data_version` 0 (before kraft.version 1: 
 log that the quorum is dynamic.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from connectors.stored_json import parse_json
 from rules.model.identifiers import DirectoryId, Epoch, NodeId, ReplicaKey
 
 QUORUM_STATE = "quorum-state"
@@ -35,7 +35,7 @@ class ElectionState:
 def read_election_state(partition: Path) -> ElectionState | str:
     """Returns the election state of this replica, or the reason why it is unknown as a sentence."""
     try:
-        return _parse(json.loads((partition / QUORUM_STATE).read_bytes()))
+        return _parse(parse_json((partition / QUORUM_STATE).read_bytes()))
     except FileNotFoundError:
         return f"there is no {QUORUM_STATE}: this node never took part in a quorum, or the file was not copied"
     except OSError as problem:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
+from connectors.stored_json import parse_json
 from rules.alert import Alert
 from rules.finding import Plain
 from rules.model.identifiers import Millis
@@ -51,7 +52,7 @@ def to_line(alert: Alert, sent_at_ms: Millis) -> bytes:
 def key_of(line: bytes) -> Key | None:
     """Returns `Alert.key` of the alert in a line; None if the line is not such an object."""
     try:
-        found = json.loads(line)
+        found = parse_json(line)
         started_at_ms = from_iso(found["started_at"])
         return (
             found["cluster_id"],

@@ -8,6 +8,7 @@ from typing import Any
 
 from connectors.durable_file import replace_file
 from connectors.sinks.state_file import state_file
+from connectors.stored_json import parse_json
 
 _LOG = logging.getLogger(__name__)
 _MAX_MESSAGES = 1_000
@@ -54,7 +55,7 @@ class SlackMessageStore:
         if self._messages is None:
             self._messages = {}
             try:
-                document = json.loads(self._path.read_bytes())
+                document = parse_json(self._path.read_bytes())
                 self._messages = {incident: _from_plain(**plain) for incident, plain in document["messages"].items()}
             except FileNotFoundError:
                 pass

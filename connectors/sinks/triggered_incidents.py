@@ -9,6 +9,7 @@ from pathlib import Path
 
 from connectors.durable_file import replace_file
 from connectors.sinks.state_file import state_file
+from connectors.stored_json import parse_json
 
 _LOG = logging.getLogger(__name__)
 _MAX_INCIDENTS = 1_000
@@ -48,7 +49,7 @@ class TriggeredIncidents:
         if self._incidents is None:
             self._incidents = []
             try:
-                self._incidents = [str(each) for each in json.loads(self._path.read_bytes())["triggered"]]
+                self._incidents = [str(each) for each in parse_json(self._path.read_bytes())["triggered"]]
             except FileNotFoundError:
                 pass
             except (OSError, ValueError, TypeError, KeyError):

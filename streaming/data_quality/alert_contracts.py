@@ -1,6 +1,5 @@
 """Contracts of alerts: sent alerts, from the ledger or from a jsonl sink's file."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 from connectors.delivery import ledger_record
 from connectors.delivery.ledger_record import AlertRecorded
 from connectors.sinks.alert_json import from_iso, to_object
+from connectors.stored_json import parse_json
 from rules.alert import AlertState, fingerprint
 from rules.evaluate import RULES
 from rules.finding import Severity
@@ -242,7 +242,7 @@ def jsonl_alerts(path: Path) -> Iterator[SentAlert]:
     with path.open("rb") as file:
         for number, content in enumerate(file, start=1):
             try:
-                fields = json.loads(content)
+                fields = parse_json(content)
             except ValueError:
                 fields = None
             yield SentAlert(number=number, fields=fields if isinstance(fields, dict) else {})

@@ -3,7 +3,6 @@
 The quarantine has the offset and the reason of each; the bytes are in the journal, as long as it keeps them.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +19,7 @@ from connectors.metadata.record_framing import FramedRecord, framed_records, val
 from connectors.metadata.record_schemas import merged_schemas
 from connectors.metadata.redaction import is_blanked
 from connectors.observation import Observation, ObservationKind
+from connectors.stored_json import parse_json
 from rules.finding import Plain
 
 _ADVICE = (
@@ -189,7 +189,7 @@ def _name_if_blank(payload: bytes, record: FramedRecord) -> str | None:
 
 def _item(path: Path) -> QuarantinedItem | None:
     try:
-        fields: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        fields: Mapping[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         return QuarantinedItem(
             id=path.stem,
             cluster=str(fields["cluster"]),

@@ -10,7 +10,7 @@ from streaming.metrics.metric_spec import CLUSTER, MetricKind, MetricSpec, Value
 
 def _of_gatherer(name: str) -> Callable[[JobSample], Values]:
     def read(job: JobSample) -> Values:
-        value: Values = None if job.gatherer_stats is None else job.gatherer_stats[name]
+        value: Values = None if job.gatherer_stats is None else getattr(job.gatherer_stats, name)
         return value
 
     return read
@@ -22,16 +22,16 @@ def _loop_stall(job: JobSample) -> Values:
 
 
 def _requests(job: JobSample) -> Values:
-    clusters = {} if job.gatherer_stats is None else job.gatherer_stats["clusters"]
-    return {(name,): each["requests_sent"] for name, each in clusters.items()}
+    clusters = {} if job.gatherer_stats is None else job.gatherer_stats.clusters
+    return {(name,): each.requests_sent for name, each in clusters.items()}
 
 
 def _errors(job: JobSample) -> Values:
-    clusters = {} if job.gatherer_stats is None else job.gatherer_stats["clusters"]
+    clusters = {} if job.gatherer_stats is None else job.gatherer_stats.clusters
     return {
         (name, source, reason): count
         for name, each in clusters.items()
-        for source, reasons in each["unseen"].items()
+        for source, reasons in each.unseen.items()
         for reason, count in reasons.items()
     }
 

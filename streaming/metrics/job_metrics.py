@@ -1,14 +1,14 @@
 """The running job at one scrape, and the metrics about its own work."""
 
-import json
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from connectors.gather.gatherer_stats import WrittenStats, read_stats
 from connectors.wall_clock import wall_ms
 from streaming.metrics.batch_stats import BatchStats, BatchTotals
 from streaming.metrics.heartbeat import HeartbeatCounts
@@ -59,7 +59,7 @@ class JobSample:
     sources: JobSources
     totals: BatchTotals
     now_ms: int
-    gatherer_stats: Mapping[str, Any] | None
+    gatherer_stats: WrittenStats | None
     """None where the gatherer wrote none in the last 10 s."""
 
     @staticmethod
@@ -80,12 +80,9 @@ class JobSample:
         return {name: newest.status for name in store.names if (newest := store.newest(name)) is not None}
 
 
-def _gatherer_stats(path: Path, now_ms: int) -> Mapping[str, Any] | None:
-    try:
-        stats: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return stats if now_ms - stats["at_ms"] <= STATS_MAX_AGE_MS else None
+def _gatherer_stats(path: Path, now_ms: int) -> WrittenStats | None:
+    stats = read_stats(path)
+    return stats if stats is not None and now_ms - stats.at_ms <= STATS_MAX_AGE_MS else None
 
 
 @cache

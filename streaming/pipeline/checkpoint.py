@@ -24,6 +24,7 @@ from connectors.errors import UsageError
 from connectors.journal.position_repair import published_damage
 from connectors.journal.reader import PUBLISHED, JournalReader
 from connectors.private_files import FOLDER_MODE, restrict_folder
+from connectors.stored_json import parse_json
 from streaming.pipeline.spark_files import SparkFiles
 
 LOCK_WAIT_S = 10.0
@@ -123,7 +124,7 @@ class Checkpoint:
             UsageError: cluster.json cannot be read.
         """
         try:
-            recorded = json.loads(self.identity.read_text(encoding="utf-8"))
+            recorded = parse_json(self.identity.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError):

@@ -17,6 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from connectors.stored_json import parse_json
+
 _LOG_VERSION = "v1"
 _CHANGELOG_BLOCK = b"LZ4Block"
 _BLOCK_HEADER_BYTES = 21
@@ -73,8 +75,8 @@ class SparkFiles:
         lines = _log_lines(self.folder / "offsets" / str(batch))
         # An incomplete offset file has fewer lines than version, metadata and one line per source.
         with suppress(ValueError, LookupError, TypeError):
-            json.loads(lines[1])
-            planned = json.loads(lines[2])
+            parse_json(lines[1])
+            planned = parse_json(lines[2])
             return PlannedEnd(journal_id=str(planned["journal"]), sequence=int(planned["sequence"]))
         return None
 
@@ -87,7 +89,7 @@ class SparkFiles:
         """Whether the commit of a batch is readable."""
         lines = _log_lines(self.folder / "commits" / str(batch))
         with suppress(ValueError, LookupError):
-            return lines[0] == _LOG_VERSION and isinstance(json.loads(lines[1]), dict)
+            return lines[0] == _LOG_VERSION and isinstance(parse_json(lines[1]), dict)
         return False
 
     def damaged(self) -> Sequence[DamagedSparkFile]:
@@ -145,7 +147,7 @@ def _damaged_file(path: Path) -> DamagedSparkFile:
 
 def _unreadable_metadata(path: Path) -> Iterator[DamagedSparkFile]:
     with suppress(OSError, ValueError, LookupError, TypeError):
-        if str(json.loads(path.read_text(encoding="utf-8"))["id"]):
+        if str(parse_json(path.read_text(encoding="utf-8"))["id"]):
             return
     yield _damaged_file(path)
 

@@ -88,7 +88,7 @@ def test_concurrent_additions_are_all_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        *("", "[]", "{", '{"version": 1, "silences": [{"id": "x"}]}', '{"silences": []}'),
+        *("", "[]", "{", "[" * 100_000, '{"version": 1, "silences": [{"id": "x"}]}', '{"silences": []}'),
         # Possibly written by hand: no alert could be matched.
         '{"version": 1, "silences": [{"id": "x", "rule": null, "starts_at_ms": 0, "ends_at_ms": 1, "author": "eva", '
         '"comment": ""}]}',

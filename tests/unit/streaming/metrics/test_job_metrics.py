@@ -110,6 +110,16 @@ def test_stall_of_the_event_loop_is_the_longest_of_the_last_minute_or_the_presen
         assert shown >= max(turned_s_ago, longest_s), "a frozen loop does not hide its stall"
 
 
+@pytest.mark.parametrize("content", [b"", b"null", b"[]", b"{}", b'{"at_ms": "x"}', b"[" * 100_000, b"\xff"])
+def test_damaged_statistics_leave_the_other_metrics(tmp_path: Path, content: bytes) -> None:
+    running = MetricsFixture(tmp_path)
+    (tmp_path / "stats.json").write_bytes(content)
+    read = reader(running.samples())
+
+    assert read("watchdog") == 1
+    assert read("gatherer_cpu_seconds_total") is None
+
+
 def test_quarantine_and_journal(tmp_path: Path) -> None:
     for folder, files in (("journal", 2), ("quarantine", 3)):
         (tmp_path / folder).mkdir()

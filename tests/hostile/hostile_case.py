@@ -14,6 +14,7 @@ from connectors.errors import UsageError
 from connectors.metadata.redaction import redact
 from connectors.observation import Observation, ObservationKind
 from tests.hostile.byte_mutation import mutated
+from tests.hostile.damaged_checkpoint import DamagedCheckpoint
 from tests.hostile.damaged_journal import DamagedJournal
 from tests.hostile.damaged_ledger import DamagedLedger
 from tests.hostile.hostile_answer import HostileAnswers
@@ -58,6 +59,7 @@ class HostileCases:
         self._folder = tempfile.TemporaryDirectory(prefix="kraftwatch-hostile-")
         self._journal = DamagedJournal(Path(self._folder.name))
         self._ledger = DamagedLedger(Path(self._folder.name))
+        self._checkpoint = DamagedCheckpoint(Path(self._folder.name))
 
     def close(self) -> None:
         self._path.close()
@@ -79,11 +81,12 @@ class HostileCases:
 
     def _kinds(self) -> tuple[list[tuple[str, Callable[[Random], str]]], list[int]]:
         kinds: dict[tuple[str, Callable[[Random], str]], int] = {
-            ("log", self._log): 45,
+            ("log", self._log): 41,
             ("snapshot", self._snapshot): 10,
             ("answer", self._answer): 30,
             ("journal", self._journal.damage): 4,
             ("ledger", self._ledger.damage): 4,
+            ("checkpoint", self._checkpoint.damage): 4,
             ("state", self._state): 7,
         }
         return list(kinds), list(kinds.values())

@@ -23,6 +23,8 @@ def test_short_campaign_has_no_problem() -> None:
         ("ledger", "noticed"),
         ("ledger", "read"),
         ("state", "applied"),
+        ("checkpoint", "read"),
+        ("checkpoint", "refused"),
     }
 
 

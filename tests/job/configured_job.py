@@ -1,0 +1,31 @@
+"""A job that is configured by a file, and the section of a lab's cluster in that file."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from deploy.lab.lab import Lab
+from streaming.demo.job_process import JobProcess
+
+
+class ConfiguredJob(JobProcess):
+    """A job whose only options are a configuration file and the page's address."""
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "kraftwatch.yaml"
+
+    def write_config(self, **keys: Any) -> None:
+        """Writes the file in place, as an editor does."""
+        content = {"checkpoint": str(self.checkpoint), "sinks": [f"jsonl:{self.jsonl}"], **keys}
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(yaml.safe_dump(content))
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "streaming", "run", "--config", str(self.file), "--listen", self.address]
+
+
+def section(name: str, lab: Lab, **keys: Any) -> dict[str, Any]:
+    return {"name": name, "bootstrap": list(lab.bootstrap), **keys}

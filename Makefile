@@ -12,7 +12,7 @@ WORKERS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check bench simulate kill-campaign screenshots goldens schemas parity rows lock wheel sbom docs clean
+.PHONY: help setup demo test test-long check bench simulate hostile kill-campaign screenshots goldens schemas parity rows lock wheel sbom docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench: $(READY) ## measure the cost of the idle job and the speed of decoding an
 
 simulate: $(READY) ## simulate a quorum with faults (SEED=, STEPS=) and compare the alerts with the simulated state
 	@SEED=$(SEED) STEPS=$(STEPS) $(BIN)/python -m tests.simulation
+
+hostile: $(READY) ## mutate what a node or a disk may hold, COUNT= cases (10,000) by SEED=, through the whole path
+	@SEED=$(SEED) COUNT=$(COUNT) $(BIN)/python -m tests.hostile
 
 kill-campaign: $(READY) ## kill the job COUNT= times (100) by SEED= and check that no alert is lost or doubled (40 min)
 	@SEED=$(SEED) COUNT=$(COUNT) HALF=$(HALF) $(BIN)/python -m tests.kill_campaign

@@ -10,7 +10,7 @@ import pytest
 
 from rules import checks
 from rules.evaluate import RULES, ThresholdError, evaluate, thresholds_for
-from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
+from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.model.identifiers import Offset
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum

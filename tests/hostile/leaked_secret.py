@@ -4,6 +4,8 @@ A mutation may move the bytes of a credential into another field, where nothing 
 if the record matches its schema to the last byte and its credential fields do not hold the secret.
 """
 
+from contextlib import suppress
+
 from connectors.errors import UndecodableError
 from connectors.metadata.batches import BadBatch, RecordBatch, scan
 from connectors.metadata.field_readers import field_reader, read_body
@@ -32,18 +34,18 @@ def leaked_secret(payload: bytes, secret: bytes) -> str | None:
 def _is_displaced(payload: bytes, record: FramedRecord, secret: bytes) -> bool:
     if record.fault is not None or record.value is None or record.key is not None:
         return False
-    try:
-        api_key, version, body = value_header(payload, *record.value)
-        schema = merged_schemas().records[api_key]
-        content = payload[body : record.value[1]]
-        for fields in schema.versions[version]:
-            # A reader with names of spans refuses a body with fields that the schema lacks.
-            credentials = CREDENTIAL_FIELDS.get(schema.name, frozenset({"none"}))
-            values = str(_spans(read_body(field_reader(fields, spans=credentials), content), content))
-            return secret.decode() not in values
-    except (UndecodableError, KeyError):
+    api_key, version, body = value_header(payload, *record.value)
+    content = payload[body : record.value[1]]
+    schema = merged_schemas().records.get(api_key)
+    if schema is None or version not in schema.versions:
         return False
-    return False
+    # A reader with names of spans refuses a body with fields that the schema lacks.
+    names = CREDENTIAL_FIELDS.get(schema.name, frozenset({"none"}))
+    fitting = []
+    for fields in schema.versions[version]:
+        with suppress(UndecodableError):
+            fitting.append(_spans(read_body(field_reader(fields, spans=names), content), content))
+    return bool(fitting) and not any(secret in credential for credentials in fitting for credential in credentials)
 
 
 def _spans(value: object, content: bytes) -> list[bytes]:

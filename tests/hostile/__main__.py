@@ -6,6 +6,7 @@ SEED and COUNT are variables. A case's seed is SEED plus its number: `python -m 
 import multiprocessing
 import os
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -58,9 +59,12 @@ def _chunks(seed: int, count: int) -> Iterator[CasesResult]:
         yield run_cases(*starts[0])
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(starts)), mp_context=context) as pool:
-        for done in as_completed([pool.submit(run_cases, *start) for start in starts]):
-            yield done.result()
+    # A child process ends without removing its temporary folders: they are made in this one.
+    with tempfile.TemporaryDirectory(prefix="kraftwatch-hostile-") as folder:
+        os.environ["TMPDIR"] = folder
+        with ProcessPoolExecutor(min(os.cpu_count() or 1, len(starts)), mp_context=context) as pool:
+            for done in as_completed([pool.submit(run_cases, *start) for start in starts]):
+                yield done.result()
 
 
 def _table(kinds: Counter[tuple[str, str]], slowest: dict[str, float]) -> Table:

@@ -8,7 +8,7 @@ from random import Random
 
 from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import KraftwatchError
-from connectors.gather.endpoint_cache import EndpointCache
+from connectors.gather.endpoint_cache import NAME, EndpointCache
 from connectors.gather.loop_heartbeat import read_heartbeat
 from connectors.journal.reader import JournalReader
 from connectors.sinks.jsonl import JsonlSink
@@ -27,7 +27,7 @@ _STORED = Path(__file__).parents[1] / "data" / "checkpoint" / "every-stored-form
 _SLACK = "slack:kafka"
 _FILES = (
     *("cluster.json", "silences.json", "alerts.jsonl", "sink-slack-kafka-ed5fd6fa.json", "log/gather-stats.json"),
-    *("journal/whereabouts.json", "spark/metadata", "spark/offsets/1", "spark/offsets/2", "spark/commits/1"),
+    *(f"journal/{NAME}", "spark/metadata", "spark/offsets/1", "spark/offsets/2", "spark/commits/1"),
 )
 
 

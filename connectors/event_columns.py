@@ -5,7 +5,7 @@ event is stored as JSON in `body`; its other columns only repeat its position in
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, SupportsInt, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, SupportsInt, TypeAlias, assert_never
 
 from connectors.event import Event, from_json, to_json
 from connectors.log_event import (
@@ -38,6 +38,10 @@ from connectors.observation_event import (
     QuorumPolled,
 )
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
+
+if TYPE_CHECKING:
+    # Whoever makes a block has imported numpy; on-call commands that read little need not.
+    from connectors.event_block import EventBlock
 
 PARTITION_SET: Final = "partition-set"
 PARTITION_CHANGED: Final = "partition-changed"
@@ -75,28 +79,42 @@ Columns: TypeAlias = Mapping[str, Sequence[Any]]
 
 
 class EventColumns:
-    """A growing table of events, in order."""
+    """A growing table of events, in order: single events, and blocks of many."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.rows: list[tuple[Any, ...]] = []
-        """Tuples with the fields of EventRow in its order. The decoder appends partition events here directly, which
-        is faster than building a dataclass."""
+        """The events after the last block, as tuples with the fields of EventRow in its order. The decoder appends
+        partition events here directly, which is faster than building a dataclass."""
+        self._parts: list[list[tuple[Any, ...]] | EventBlock] = []
+        """The events before them."""
         for event in events:
             self.append(event)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return sum(map(len, self.parts()))
 
     def append(self, event: Event) -> None:
         """Appends one event."""
         self.rows.append(event_row(event))
 
+    def append_block(self, block: "EventBlock") -> None:
+        """Appends the events of a block."""
+        self._parts = [*self.parts(), block]
+        self.rows = []
+
+    def parts(self) -> "list[list[tuple[Any, ...]] | EventBlock]":
+        """Returns all events in order, as lists of rows and blocks."""
+        return [*self._parts, self.rows] if self.rows else self._parts
+
     def columns(self) -> dict[str, list[Any]]:
         """Returns every column by name, all of the same length. Lists hold ints; None is absent."""
-        if not self.rows:
+        rows: list[tuple[Any, ...]] = []
+        for part in self.parts():
+            rows += part if isinstance(part, list) else part.rows(PARTITION_SET, PARTITION_CHANGED)
+        if not rows:
             return {name: [] for name in COLUMNS}
-        columns = [list(column) for column in zip(*self.rows, strict=True)]
-        return dict(zip(COLUMNS, ([*range(len(self.rows))], *columns), strict=True))
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return dict(zip(COLUMNS, ([*range(len(rows))], *columns), strict=True))
 
     def events(self) -> Iterator[Event]:
         """Yields the events in the order in which they were appended."""

@@ -4,45 +4,20 @@ Invalid bytes never raise. A batch or record that cannot be decoded becomes an U
 decoding continues after it. Records that no rule needs are skipped by their length.
 """
 
-from functools import cache, partial
-from struct import error as StructError
-from typing import NamedTuple
+from typing import Final
 
 from connectors.errors import UndecodableError
-from connectors.event import Event
 from connectors.event_columns import EventColumns
-from connectors.log_event import LogAdvanced, RecordPosition, SnapshotBegan, SnapshotEnded, Undecodable
+from connectors.log_event import LogAdvanced, Undecodable
 from connectors.metadata.batch_summary import BatchSummary
-from connectors.metadata.batches import BadBatch, RecordBatch, ScanItem, scan
-from connectors.metadata.field_readers import Values
-from connectors.metadata.partition_fast_path import PARTITION_READERS, PartitionReader, UnusualShape
-from connectors.metadata.record_framing import (
-    FRAME_VERSION,
-    FramedRecord,
-    control_type,
-    framed_records,
-    is_noop,
-    value_header,
-)
-from connectors.metadata.record_readers import read_values
-from connectors.metadata.record_schemas import merged_schemas
-from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS, Converter
-from connectors.metadata.redaction import BLANK, CREDENTIAL_FIELDS
-from connectors.metadata.value_limits import (
-    LARGEST_INT32,
-    LARGEST_OFFSET,
-    LATEST_TIMESTAMP_MS,
-    NO_TIMESTAMP,
-    valid_number,
-)
-from rules.model.identifiers import Epoch, Millis, Offset
+from connectors.metadata.batches import MOST_BYTES, BadBatch, RecordBatch, ScanItem, scan
+from connectors.metadata.record_decoder import SnapshotIdentity, decode_batch
+from connectors.metadata.record_framing import is_noop
+from connectors.metadata.value_limits import LARGEST_INT32, LARGEST_OFFSET, valid_number
+from rules.model.identifiers import Epoch, Offset
 
-
-class SnapshotIdentity(NamedTuple):
-    """The snapshot to which a piece belongs."""
-
-    end_offset: Offset
-    epoch: Epoch
+FEWEST_RECORDS: Final = 128
+"""Fewer records are decoded one by one: numpy's fixed cost is higher."""
 
 
 def decode_records(
@@ -132,20 +107,61 @@ def _decode_batches(
     """
     summary = BatchSummary()
     next_offset = expected
+    run: _BatchRun | None = None
     for item in scan(payload, expected=expected):
         if isinstance(item, RecordBatch):
             if not is_noop(payload, item):
-                _decode_batch(payload, item, table, snapshot)
+                run = run or _BatchRun(payload, table, snapshot)
+                run.add(item)
             summary.add(item)
             next_offset = item.last_offset + 1
         else:
+            if run is not None:
+                run.decode()
             table.append(_unreadable(item, next_offset))
             header = item.header if isinstance(item, BadBatch) else None
             if header is None or next_offset is None:
                 next_offset = None
             else:
                 next_offset += max(header.last_offset_delta, 0) + 1
+    if run is not None:
+        run.decode()
     return summary
+
+
+class _BatchRun:
+    """Batches of metadata records that are decoded together, in the order of the log."""
+
+    def __init__(self, payload: bytes, table: EventColumns, snapshot: SnapshotIdentity | None) -> None:
+        self._payload = payload
+        self._table = table
+        self._snapshot = snapshot
+        self._batches: list[RecordBatch] = []
+        self._records = 0
+
+    def add(self, batch: RecordBatch) -> None:
+        """Adds the next batch."""
+        if batch.is_control:
+            self.decode()
+            decode_batch(self._payload, batch, self._table.rows, self._snapshot)
+            return
+        self._batches.append(batch)
+        self._records += batch.record_count
+        if batch.end - self._batches[0].position >= MOST_BYTES:
+            self.decode()
+
+    def decode(self) -> None:
+        """Appends the events of the batches that were added since the last call."""
+        batches, records = self._batches, self._records
+        self._batches, self._records = [], 0
+        if records < FEWEST_RECORDS:
+            for batch in batches:
+                decode_batch(self._payload, batch, self._table.rows, self._snapshot)
+        else:
+            # Imported here, because on-call commands that read little need no numpy.
+            from connectors.metadata.column_decoder import decode_batches
+
+            self._table.append_block(decode_batches(self._payload, batches, self._snapshot))
 
 
 def _unreadable(item: ScanItem, expected: int | None) -> Undecodable:
@@ -154,130 +170,3 @@ def _unreadable(item: ScanItem, expected: int | None) -> Undecodable:
     reason = item.reason if isinstance(item, BadBatch) else "the batch is torn: its end is missing"
     known = offset is not None and 0 <= offset <= LARGEST_OFFSET
     return Undecodable(offset=Offset(offset) if offset is not None and known else None, reason=reason, length=item.size)
-
-
-def _decode_batch(payload: bytes, batch: RecordBatch, table: EventColumns, snapshot: SnapshotIdentity | None) -> None:
-    """Appends the events of one batch to `table`."""
-    rows = table.rows
-    skipped = _skipped_prefixes()
-    fast = _fast_path_readers()
-    for record in framed_records(payload, batch):
-        start = b""
-        if record.fault is None and record.key is None and record.value is not None:
-            at, end = record.value
-            start = payload[at : at + 3] if end - at >= 3 else b""
-            if start in skipped and payload[end - 1] != BLANK:
-                continue
-            if start in fast:
-                type_, reader = fast[start]
-                try:
-                    columns = reader(payload, at + 3, end)
-                except (IndexError, StructError, UnusualShape):
-                    # The reader made from the schema decodes the record or finds the error.
-                    pass
-                else:
-                    offset = batch.base_offset + record.delta
-                    timestamp = batch.base_timestamp + record.timestamp_delta
-                    rows.append((type_, offset, batch.leader_epoch, timestamp, snapshot is not None, *columns))
-                    continue
-        event = _event(payload, batch, record, snapshot)
-        if event is not None:
-            table.append(event)
-
-
-def _event(payload: bytes, batch: RecordBatch, record: FramedRecord, snapshot: SnapshotIdentity | None) -> Event | None:
-    """Decodes one record; returns None if no rule needs it."""
-    offset = Offset(batch.base_offset + record.delta)
-    at = RecordPosition(
-        offset=offset,
-        leader_epoch=Epoch(batch.leader_epoch),
-        timestamp_ms=Millis(batch.base_timestamp + record.timestamp_delta),
-        snapshot=snapshot is not None,
-    )
-    reason = record.fault or _invalid_shape(batch, record)
-    if reason is None:
-        assert record.value is not None
-        try:
-            if batch.is_control:
-                return _control_event(payload, record.value, record.key, at, snapshot)
-            return _metadata_event(payload, record.value, at)
-        except UndecodableError as error:
-            reason = str(error)
-    return Undecodable(offset=offset, reason=reason, length=record.end - record.start)
-
-
-def _invalid_shape(batch: RecordBatch, record: FramedRecord) -> str | None:
-    """Returns why KRaft cannot have written a record of this shape, or None."""
-    if record.value is None:
-        return "a record without a value"
-    if record.key is not None and not batch.is_control:
-        return "a metadata record with a key"
-    return None
-
-
-def _metadata_event(payload: bytes, value: tuple[int, int], at: RecordPosition) -> Event | None:
-    api_key, version, body = value_header(payload, *value)
-    schema = merged_schemas().records.get(api_key)
-    if schema is None:
-        raise UndecodableError(f"record type {api_key} version {version} is not known to {merged_schemas().known_to}")
-    convert = CONVERTERS.get(schema.name)
-    values = read_values(schema, version, payload[body : value[1]])
-    return None if convert is None else _convert(convert, at, values, schema.name)
-
-
-def _control_event(
-    payload: bytes,
-    value: tuple[int, int],
-    key: tuple[int, int] | None,
-    at: RecordPosition,
-    snapshot: SnapshotIdentity | None,
-) -> Event | None:
-    type_ = control_type(payload, key)
-    schema = merged_schemas().control.get(type_)
-    if schema is None:
-        raise UndecodableError(f"control record type {type_} is not known to {merged_schemas().known_to}")
-    body = payload[value[0] : value[1]]
-    # Every control record begins with its own version.
-    values = read_values(schema, int.from_bytes(body[:2], "big", signed=True), body)
-    convert = CONTROL_CONVERTERS.get(schema.name)
-    if convert is not None:
-        return _convert(convert, at, values, schema.name)
-    if snapshot is None:
-        raise UndecodableError(f"a {schema.name} outside a snapshot")
-    if schema.name == "SnapshotFooterRecord":
-        return SnapshotEnded(at=at, end_offset=snapshot.end_offset, epoch=snapshot.epoch)
-    return _convert(partial(_snapshot_began, snapshot), at, values, schema.name)
-
-
-def _snapshot_began(snapshot: SnapshotIdentity, at: RecordPosition, values: Values) -> SnapshotBegan:
-    name, last_contained = "last contained timestamp", values["last_contained_log_timestamp"]
-    return SnapshotBegan(
-        at=at,
-        end_offset=snapshot.end_offset,
-        epoch=snapshot.epoch,
-        last_contained_timestamp_ms=Millis(valid_number(name, last_contained, NO_TIMESTAMP, LATEST_TIMESTAMP_MS)),
-    )
-
-
-def _convert(convert: Converter, at: RecordPosition, values: Values, name: str) -> Event:
-    try:
-        return convert(at, values)
-    except UndecodableError as error:
-        raise UndecodableError(f"{name} {error}") from None
-
-
-@cache
-def _skipped_prefixes() -> frozenset[bytes]:
-    """Returns the first three bytes (frame version, type, version) of the records that no rule needs."""
-    return frozenset(
-        bytes((FRAME_VERSION, schema.type, version))
-        for schema in merged_schemas().records.values()
-        if schema.name not in CONVERTERS and schema.name not in CREDENTIAL_FIELDS
-        for version in schema.versions
-    )
-
-
-@cache
-def _fast_path_readers() -> dict[bytes, tuple[str, PartitionReader]]:
-    """Returns the event's `type` and the reader of each record of the fast path, by the same three bytes."""
-    return {bytes((FRAME_VERSION, *version)): reader for version, reader in PARTITION_READERS.items()}

@@ -153,7 +153,7 @@ def _partition_change_reader(version: int) -> PartitionReader:
             elif tag == 5:
                 state = _state(chunk, position, size) == _RECOVERING
             elif tag == 8:
-                if _skip_uuids(chunk, position) != position + size:
+                if size >= 0x80 or _skip_uuids(chunk, position) != position + size:
                     raise UnusualShape
             else:
                 lists[tag] = _sized_ints(chunk, position, size)

@@ -55,7 +55,7 @@ def framed_records(chunk: bytes, batch: RecordBatch) -> Iterator[FramedRecord]:
     end = batch.end
     for delta in range(batch.record_count):
         try:
-            record = _fast_record(chunk, position, end, delta) or _record(chunk, position, batch, delta)
+            record = framed_record(chunk, position, batch, delta)
         except (IndexError, UndecodableError):
             record = None
         if record is None or record.end > end:
@@ -67,6 +67,15 @@ def framed_records(chunk: bytes, batch: RecordBatch) -> Iterator[FramedRecord]:
     if position < end:
         fault = f"{end - position} bytes after the last record of the batch"
         yield FramedRecord(position, end, batch.record_count - 1, 0, None, None, position, fault)
+
+
+def framed_record(chunk: bytes, position: int, batch: RecordBatch, delta: int) -> FramedRecord:
+    """Returns the record at a position.
+
+    Raises:
+        UndecodableError, IndexError: its length is invalid.
+    """
+    return _fast_record(chunk, position, batch.end, delta) or _record(chunk, position, batch, delta)
 
 
 def value_header(chunk: bytes, start: int, end: int) -> tuple[int, int, int]:

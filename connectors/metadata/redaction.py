@@ -8,7 +8,7 @@ types are overwritten completely. Lengths, offsets and framing stay; the decoder
 as undecodable.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Final, TypeAlias
@@ -20,6 +20,7 @@ from connectors.metadata.batches import (
     HEADER,
     MAGIC,
     MAGIC_AT,
+    MOST_BYTES,
     BadBatch,
     RecordBatch,
     ScanItem,
@@ -45,7 +46,9 @@ CREDENTIAL_FIELDS: Final = {
     "RemoveDelegationTokenRecord": frozenset({"token_id"}),
 }
 """The fields that are redacted, by record, in the schemas of all Kafka versions (3.3 stored the salted password)."""
-_STAR: Final = b"*"
+FEWEST_RECORDS: Final = 128
+"""Fewer records are redacted one by one: numpy's fixed cost is higher."""
+STAR: Final = b"*"
 _ZERO: Final = b"\0"
 BLANK: Final = 0xFF
 """Replaces the body of a known record: no schema reads it, while zeros are a valid body of some records."""
@@ -64,21 +67,52 @@ def redact(batches: bytes) -> bytes:
     """
     out: bytearray | None = None
     next_offset: int | None = None
+    run: list[RecordBatch] = []
     for item in scan(batches):
         header = item if isinstance(item, RecordBatch) else item.header if isinstance(item, BadBatch) else None
         expected, next_offset = next_offset, None if header is None else header.last_offset + 1
-        if header is not None and is_noop(batches, header):
+        if header is None:
+            out = _edited(batches, out, None, _damaged_batch_edits(batches, item, expected))
+        elif is_noop(batches, header):
             continue
-        edits = _batch_edits(batches, header) if header is not None else _damaged_batch_edits(batches, item, expected)
-        changes = [edit for edit in edits if not _is_done(batches, edit)]
-        if not changes:
-            continue
-        out = bytearray(batches) if out is None else out
-        for start, end, fill in changes:
-            out[start:end] = fill * (end - start) if len(fill) == 1 else fill
-        if header is not None:
-            write_crc(memoryview(out)[header.position : header.end])
+        elif header.is_control or not isinstance(item, RecordBatch):
+            out = _edited(batches, out, header, _batch_edits(batches, header))
+        else:
+            run.append(header)
+            if header.end - run[0].position >= MOST_BYTES:
+                out = _edited_run(batches, out, run)
+                run = []
+    if run:
+        out = _edited_run(batches, out, run)
     return batches if out is None else bytes(out)
+
+
+def _edited_run(chunk: bytes, out: bytearray | None, run: list[RecordBatch]) -> bytearray | None:
+    """Redacts undamaged batches of metadata records; returns the changed copy of the chunk, None if there is none."""
+    if sum(batch.record_count for batch in run) < FEWEST_RECORDS:
+        for batch in run:
+            out = _edited(chunk, out, batch, _batch_edits(chunk, batch))
+        return out
+    # Imported here, because a chunk with few records needs no numpy.
+    from connectors.metadata.column_redaction import edits_by_batch
+
+    patterns = _patterns()
+    for batch, edits in edits_by_batch(chunk, run, lambda record: _record_edits(chunk, record, patterns)):
+        out = _edited(chunk, out, batch, edits)
+    return out
+
+
+def _edited(chunk: bytes, out: bytearray | None, header: RecordBatch | None, edits: Iterable[Edit]) -> bytearray | None:
+    """Applies the edits of one batch to the copy of the chunk; makes the copy if there is none and it has to change."""
+    changes = [edit for edit in edits if not _is_done(chunk, edit)]
+    if not changes:
+        return out
+    out = bytearray(chunk) if out is None else out
+    for start, end, fill in changes:
+        out[start:end] = fill * (end - start) if len(fill) == 1 else fill
+    if header is not None:
+        write_crc(memoryview(out)[header.position : header.end])
+    return out
 
 
 def _is_done(chunk: bytes, edit: Edit) -> bool:
@@ -112,18 +146,22 @@ def _batch_edits(chunk: bytes, header: RecordBatch) -> Iterator[Edit]:
         return
     patterns = _patterns()
     for record in framed_records(chunk, header):
-        value = record.value
-        if record.fault is not None:
-            yield record.content_start, record.end, _ZERO
-        elif header.is_control:
+        if record.fault is None and header.is_control:
             yield from _control_record_edits(chunk, record)
-        elif record.key is not None or value is None:
-            yield record.content_start, record.end, _ZERO
         else:
-            start, end = value
-            pattern = patterns.get(chunk[start : start + 3])
-            if pattern is None or not pattern.matches(chunk, start + 3, end):
-                yield from _value_edits(chunk, start, end)
+            yield from _record_edits(chunk, record, patterns)
+
+
+def _record_edits(chunk: bytes, record: FramedRecord, patterns: Mapping[bytes, BodyPattern]) -> Iterator[Edit]:
+    """Yields the edits of a metadata record, or of any record with a fault."""
+    value = record.value
+    if record.fault is not None or record.key is not None or value is None:
+        yield record.content_start, record.end, _ZERO
+        return
+    start, end = value
+    pattern = patterns.get(chunk[start : start + 3])
+    if pattern is None or not pattern.matches(chunk, start + 3, end):
+        yield from _value_edits(chunk, start, end)
 
 
 def _control_record_edits(chunk: bytes, record: FramedRecord) -> Iterator[Edit]:
@@ -178,7 +216,7 @@ def _field_edits(reader: FieldReader, body: bytes, at: int) -> Iterator[Edit]:
     """Yields the edits of the credential fields of a record that matches its schema."""
     for start, end in _spans(read_body(reader, body)):
         # Stars also replace bytes: a string stays valid UTF-8, and a reader sees that the value was redacted.
-        yield at + start, at + end, _STAR
+        yield at + start, at + end, STAR
 
 
 def _spans(value: object) -> Iterator[Span]:

@@ -15,6 +15,7 @@ from connectors.decode_observation import decode_observation
 from connectors.event_columns import EventColumns
 from connectors.log_event import Undecodable
 from connectors.observation import Observation, ObservationKind
+from streaming.pipeline.event_arrow import event_arrays
 from streaming.pipeline.python_worker import freeze_imports
 from streaming.pipeline.schema import EVENT
 from streaming.replay.failure_reason import failure_reason
@@ -23,6 +24,7 @@ SHARD_OF_QUORUM = 0
 """Shard 0 holds the quorum. All partitions are in it as well: there is one shard."""
 
 EVENT_ARROW = to_arrow_schema(EVENT)
+_EVENT_TYPES = {field.name: field.type for field in EVENT_ARROW}
 
 
 def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -37,30 +39,28 @@ def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 def _contained(row: Mapping[str, Any]) -> pa.RecordBatch:
     """Returns the events of one observation row; one Undecodable if its decoding raises."""
     try:
-        columns: Mapping[str, list[Any]] = decode_observation(_observation(row)).columns()
-        return _table(row, columns)
+        return _table(row, decode_observation(_observation(row)))
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - one cluster's row must not end the query for all clusters
         reason = f"the row cannot be decoded: {failure_reason(error)}"
         event = Undecodable(offset=None, reason=reason, length=len(row["payload"]))
-        return _table(row, EventColumns([event]).columns())
+        return _table(row, EventColumns([event]))
 
 
 def _observation(row: Mapping[str, Any]) -> Observation:
     return Observation(**{**row, "kind": ObservationKind(str(row["kind"]))})
 
 
-def _table(row: Mapping[str, Any], columns: Mapping[str, list[Any]]) -> pa.RecordBatch:
-    count = len(columns["ordinal"])
+def _table(row: Mapping[str, Any], events: EventColumns) -> pa.RecordBatch:
+    count = len(events)
     keys: dict[str, object] = {
         "cluster": row["cluster"],
         "shard": SHARD_OF_QUORUM,
         "sequence": row["sequence"],
         "observed_at_ms": row["observed_at_ms"],
     }
-    arrays = [
-        pa.array([keys[field.name]] * count if field.name in keys else columns[field.name], type=field.type)
-        for field in EVENT_ARROW
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=EVENT_ARROW)
+    columns = event_arrays(events, _EVENT_TYPES) | {
+        name: pa.repeat(pa.scalar(value, type=_EVENT_TYPES[name]), count) for name, value in keys.items()
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in EVENT_ARROW.names], schema=EVENT_ARROW)

@@ -1,0 +1,170 @@
+"""Decodes one metadata or control record to an event: the plain path, which decodes records of any shape.
+
+`column_decoder` decodes the records of the usual shape many at a time, and must give the same events.
+"""
+
+from functools import cache, partial
+from struct import error as StructError
+from typing import Any, NamedTuple, TypeAlias
+
+from connectors.errors import UndecodableError
+from connectors.event import Event
+from connectors.event_columns import event_row
+from connectors.log_event import RecordPosition, SnapshotBegan, SnapshotEnded, Undecodable
+from connectors.metadata.batches import RecordBatch
+from connectors.metadata.field_readers import Values
+from connectors.metadata.partition_fast_path import PARTITION_READERS, PartitionReader, UnusualShape
+from connectors.metadata.record_framing import (
+    FRAME_VERSION,
+    FramedRecord,
+    control_type,
+    framed_records,
+    value_header,
+)
+from connectors.metadata.record_readers import read_values
+from connectors.metadata.record_schemas import merged_schemas
+from connectors.metadata.record_to_event import CONTROL_CONVERTERS, CONVERTERS, Converter
+from connectors.metadata.redaction import BLANK, CREDENTIAL_FIELDS
+from connectors.metadata.value_limits import LATEST_TIMESTAMP_MS, NO_TIMESTAMP, valid_number
+from rules.model.identifiers import Epoch, Millis, Offset
+
+Rows: TypeAlias = list[tuple[Any, ...]]
+"""Events with the fields of EventRow."""
+
+
+class SnapshotIdentity(NamedTuple):
+    """The snapshot to which a piece belongs."""
+
+    end_offset: Offset
+    epoch: Epoch
+
+
+def decode_batch(payload: bytes, batch: RecordBatch, rows: Rows, snapshot: SnapshotIdentity | None) -> None:
+    """Appends the events of one batch to `rows`."""
+    for record in framed_records(payload, batch):
+        decode_record(payload, batch, record, rows, snapshot)
+
+
+def decode_record(
+    payload: bytes, batch: RecordBatch, record: FramedRecord, rows: Rows, snapshot: SnapshotIdentity | None
+) -> None:
+    """Appends the event of one record to `rows`, unless no rule needs the record."""
+    if record.fault is None and record.key is None and record.value is not None:
+        at, end = record.value
+        start = payload[at : at + 3] if end - at >= 3 else b""
+        if start in skipped_prefixes() and payload[end - 1] != BLANK:
+            return
+        fast = _fast_path_readers().get(start)
+        if fast is not None:
+            type_, reader = fast
+            try:
+                columns = reader(payload, at + 3, end)
+            except (IndexError, StructError, UnusualShape):
+                # The reader made from the schema decodes the record or finds the error.
+                pass
+            else:
+                offset = batch.base_offset + record.delta
+                timestamp = batch.base_timestamp + record.timestamp_delta
+                rows.append((type_, offset, batch.leader_epoch, timestamp, snapshot is not None, *columns))
+                return
+    event = _event(payload, batch, record, snapshot)
+    if event is not None:
+        rows.append(event_row(event))
+
+
+def _event(payload: bytes, batch: RecordBatch, record: FramedRecord, snapshot: SnapshotIdentity | None) -> Event | None:
+    """Decodes one record; returns None if no rule needs it."""
+    offset = Offset(batch.base_offset + record.delta)
+    at = RecordPosition(
+        offset=offset,
+        leader_epoch=Epoch(batch.leader_epoch),
+        timestamp_ms=Millis(batch.base_timestamp + record.timestamp_delta),
+        snapshot=snapshot is not None,
+    )
+    reason = record.fault or _invalid_shape(batch, record)
+    if reason is None:
+        assert record.value is not None
+        try:
+            if batch.is_control:
+                return _control_event(payload, record.value, record.key, at, snapshot)
+            return _metadata_event(payload, record.value, at)
+        except UndecodableError as error:
+            reason = str(error)
+    return Undecodable(offset=offset, reason=reason, length=record.end - record.start)
+
+
+def _invalid_shape(batch: RecordBatch, record: FramedRecord) -> str | None:
+    """Returns why KRaft cannot have written a record of this shape, or None."""
+    if record.value is None:
+        return "a record without a value"
+    if record.key is not None and not batch.is_control:
+        return "a metadata record with a key"
+    return None
+
+
+def _metadata_event(payload: bytes, value: tuple[int, int], at: RecordPosition) -> Event | None:
+    api_key, version, body = value_header(payload, *value)
+    schema = merged_schemas().records.get(api_key)
+    if schema is None:
+        raise UndecodableError(f"record type {api_key} version {version} is not known to {merged_schemas().known_to}")
+    convert = CONVERTERS.get(schema.name)
+    values = read_values(schema, version, payload[body : value[1]])
+    return None if convert is None else _convert(convert, at, values, schema.name)
+
+
+def _control_event(
+    payload: bytes,
+    value: tuple[int, int],
+    key: tuple[int, int] | None,
+    at: RecordPosition,
+    snapshot: SnapshotIdentity | None,
+) -> Event | None:
+    type_ = control_type(payload, key)
+    schema = merged_schemas().control.get(type_)
+    if schema is None:
+        raise UndecodableError(f"control record type {type_} is not known to {merged_schemas().known_to}")
+    body = payload[value[0] : value[1]]
+    # Every control record begins with its own version.
+    values = read_values(schema, int.from_bytes(body[:2], "big", signed=True), body)
+    convert = CONTROL_CONVERTERS.get(schema.name)
+    if convert is not None:
+        return _convert(convert, at, values, schema.name)
+    if snapshot is None:
+        raise UndecodableError(f"a {schema.name} outside a snapshot")
+    if schema.name == "SnapshotFooterRecord":
+        return SnapshotEnded(at=at, end_offset=snapshot.end_offset, epoch=snapshot.epoch)
+    return _convert(partial(_snapshot_began, snapshot), at, values, schema.name)
+
+
+def _snapshot_began(snapshot: SnapshotIdentity, at: RecordPosition, values: Values) -> SnapshotBegan:
+    name, last_contained = "last contained timestamp", values["last_contained_log_timestamp"]
+    return SnapshotBegan(
+        at=at,
+        end_offset=snapshot.end_offset,
+        epoch=snapshot.epoch,
+        last_contained_timestamp_ms=Millis(valid_number(name, last_contained, NO_TIMESTAMP, LATEST_TIMESTAMP_MS)),
+    )
+
+
+def _convert(convert: Converter, at: RecordPosition, values: Values, name: str) -> Event:
+    try:
+        return convert(at, values)
+    except UndecodableError as error:
+        raise UndecodableError(f"{name} {error}") from None
+
+
+@cache
+def skipped_prefixes() -> frozenset[bytes]:
+    """Returns the first three bytes (frame version, type, version) of the records that no rule needs."""
+    return frozenset(
+        bytes((FRAME_VERSION, schema.type, version))
+        for schema in merged_schemas().records.values()
+        if schema.name not in CONVERTERS and schema.name not in CREDENTIAL_FIELDS
+        for version in schema.versions
+    )
+
+
+@cache
+def _fast_path_readers() -> dict[bytes, tuple[str, PartitionReader]]:
+    """Returns the event's `type` and the reader of each record of the fast path, by the same three bytes."""
+    return {bytes((FRAME_VERSION, *version)): reader for version, reader in PARTITION_READERS.items()}

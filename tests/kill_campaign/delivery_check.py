@@ -17,6 +17,7 @@ from rules.evaluate import RULES
 from rules.notifications.route import JOB_CLUSTER_ID
 from rules.notifications.silence import Silence
 from tests.kill_campaign.delivery_log import Attempt, DeliveryLog, key_text
+from tests.kill_campaign.kill_point import Role
 from tests.kill_campaign.sink_services import PAGERDUTY, SLACK, AcceptedRequest, SinkServices
 
 
@@ -199,8 +200,12 @@ class PeopleSinkCheck:
         return covered[-1] if covered else None
 
     def _kill_between(self, earlier: Attempt, attempt: Attempt) -> ExecutedKill | None:
-        kills = [kill for kill in self.kills if earlier.t <= kill.t <= attempt.t]
-        return next((kill for kill in kills if not self._marked(earlier, until=kill.t)), None)
+        """Returns the kill that ended the process of the earlier attempt before the ledger recorded its delivery."""
+        if earlier.pid == attempt.pid:
+            return None
+        # The job survives a kill of the gatherer.
+        ending = [kill for kill in self.kills if kill.victim != Role.GATHERER and earlier.t <= kill.t <= attempt.t]
+        return next((kill for kill in ending if not self._marked(earlier, until=kill.t)), None)
 
     def _marked(self, attempt: Attempt, *, until: float) -> bool:
         """Whether the ledger recorded the delivery of this attempt before `until`."""

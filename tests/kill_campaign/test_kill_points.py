@@ -69,9 +69,9 @@ def test_a_lost_a_doubled_and_a_late_line_are_found(tmp_path: Path) -> None:
     assert "order" in written(tmp_path, RESOLVED, FIRING).problems[0]
 
 
-def attempt(t: float, *alerts: Alert, sink: str, reason: str = "firing") -> Attempt:
+def attempt(t: float, *alerts: Alert, sink: str, reason: str = "firing", pid: int = 1) -> Attempt:
     keys = frozenset(key_text(each.key) for each in alerts)
-    return Attempt(t=t, pid=1, sink=sink, incident=INCIDENT, reason=reason, keys=keys)
+    return Attempt(t=t, pid=pid, sink=sink, incident=INCIDENT, reason=reason, keys=keys)
 
 
 def mark(t: float, *alerts: Alert, sink: str, discarded: bool = False) -> LedgerMark:
@@ -79,8 +79,8 @@ def mark(t: float, *alerts: Alert, sink: str, discarded: bool = False) -> Ledger
     return LedgerMark(t=t, sink=sink, keys=keys, incidents=frozenset({INCIDENT}), discarded=discarded, finished=True)
 
 
-def kill(t: float) -> ExecutedKill:
-    return ExecutedKill(number=1, at="after Slack post", victim="driver", t=t)
+def kill(t: float, victim: Role = Role.DRIVER) -> ExecutedKill:
+    return ExecutedKill(number=1, at="after Slack post", victim=victim, t=t)
 
 
 def check(
@@ -163,8 +163,8 @@ def test_a_trigger_that_is_repeated_before_its_resolve_is_no_second_page() -> No
 
 RESENT = [
     attempt(1, FIRING, sink=SLACK),
-    attempt(11, FIRING, sink=SLACK),
-    attempt(21, RESOLVED, sink=SLACK, reason="resolved"),
+    attempt(11, FIRING, sink=SLACK, pid=2),
+    attempt(21, RESOLVED, sink=SLACK, reason="resolved", pid=2),
 ]
 POSTED = [(2.0, "message"), (12.0, "message"), (22.0, "edit"), (23.0, "reply")]
 
@@ -176,9 +176,19 @@ def test_a_second_slack_message_is_explained_by_a_kill_before_the_ledger_write()
     assert len(result.explained) == 1
 
 
-@pytest.mark.parametrize("kills", [[], [kill(30)], [kill(6)]], ids=["none", "later", "after the ledger write"])
+@pytest.mark.parametrize(
+    "kills",
+    [[], [kill(30)], [kill(6)], [kill(3, Role.GATHERER)]],
+    ids=["none", "later", "after the ledger write", "of the gatherer"],
+)
 def test_a_second_slack_message_without_such_a_kill_is_a_problem(kills: list[ExecutedKill]) -> None:
     result = check(SLACK, RESENT, POSTED, kills=kills, marks=[mark(5, FIRING, sink=SLACK)])
 
     assert result.doubled == 1
     assert result.explained == ()
+
+
+def test_a_second_slack_message_of_the_same_process_is_a_problem() -> None:
+    same = [attempt(1, FIRING, sink=SLACK), attempt(11, FIRING, sink=SLACK), RESENT[-1]]
+
+    assert check(SLACK, same, POSTED, kills=[kill(3)]).doubled == 1

@@ -63,11 +63,16 @@ def find_partition(folder: Path) -> Path:
             continue
         except OSError as problem:
             raise UsageError(f"cannot read {candidate}: {(problem.strerror or 'unreadable').lower()}") from None
-        if any(_SEGMENT.fullmatch(name) or _SNAPSHOT.fullmatch(name) for name in names):
+        if any(is_log_file(name) for name in names):
             return candidate
     raise UsageError(
         f"no metadata log is in {folder}: name a controller's metadata.log.dir (or log.dirs), or the {PARTITION} in it"
     )
+
+
+def is_log_file(name: str) -> bool:
+    """Whether a file of this name is a segment or a snapshot."""
+    return bool(_SEGMENT.fullmatch(name) or _SNAPSHOT.fullmatch(name))
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 The reader reads only what the journal writer has *published* (written and fsynced). The planner, which runs beside the
 driver, reads the journal and puts the rows into the input partitions, so that executors on other machines need no
-journal. `latestOffset` blocks until new rows are published, so an idle query does not spin.
+journal. `latestOffset` blocks until new rows are published, so an idle query does not spin. With the trigger
+AvailableNow the query reads the rows that are published at its start, in the same bounded batches, and ends.
 """
 
 from collections.abc import Iterator, MutableMapping, Sequence
@@ -12,7 +13,7 @@ from typing import ClassVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from connectors.errors import JournalError
@@ -69,12 +70,20 @@ class JournalSource(DataSource):
         return JournalStreamReader(Path(self.options["path"]))
 
 
-class JournalStreamReader(DataSourceStreamReader):
+class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are `{"journal": id, "sequence": next row}`: another journal at the same path is refused."""
 
-    def __init__(self, path: Path) -> None:
-        """`path` is the journal's folder, opened at first use in the planner."""
+    def __init__(self, path: Path, *, commits: bool = True) -> None:
+        """Takes the journal's folder, which is opened at first use in the planner.
+
+        Args:
+            path: the folder.
+            commits: mark processed rows in the journal, whose writer may then delete them. Only the job does that.
+        """
         self._path = path
+        self._commits = commits
+        self._target: int | None = None
+        """With the trigger AvailableNow: the sequence at which the query ends."""
         self._journal: JournalReader | None = None
         self._planned: tuple[int, list[Observation]] | None = None
         """First sequence and rows of the newest planned batch: they were read to find its end."""
@@ -93,11 +102,15 @@ class JournalStreamReader(DataSourceStreamReader):
         """Returns the bound of one batch, so that a backlog shows progress and memory stays bounded."""
         return ReadMaxRows(ROWS_PER_BATCH)
 
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Makes the query end at the rows that are published now."""
+        self._target = self._opened().published_end()
+
     def latestOffset(self, start: dict[str, str | int], limit: ReadLimit) -> dict[str, str | int]:
-        """Returns the end of the published rows; waits when there is none after `start`."""
+        """Returns the end of the published rows; waits if none is after `start`, unless the query ends there."""
         journal = self._checked(start)
         begin = int(start["sequence"])
-        end = journal.wait_beyond(begin, WAIT_S)
+        end = journal.wait_beyond(begin, WAIT_S) if self._target is None else max(begin, self._target)
         if isinstance(limit, ReadMaxRows):
             end = min(end, begin + limit.max_rows)
         rows = list(_bounded(journal.read(begin, end)))
@@ -129,7 +142,9 @@ class JournalStreamReader(DataSourceStreamReader):
 
     def commit(self, end: dict[str, str | int]) -> None:
         """Marks the rows below `end` as delivered: the journal writer may delete them."""
-        self._checked(end).commit(int(end["sequence"]))
+        journal = self._checked(end)
+        if self._commits:
+            journal.commit(int(end["sequence"]))
 
     def _checked(self, offset: dict[str, str | int]) -> JournalReader:
         journal = self._opened()

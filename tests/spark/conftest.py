@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from streaming.dataframes import FILTER_PUSHDOWN, register
 from streaming.pipeline.source import JournalSource
 from streaming.pipeline.spark_session import start_spark
 
@@ -27,3 +28,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         spark.dataSource.register(JournalSource)
         yield spark
         spark.stop()
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    """The same Spark with the formats that users register; afterwards the job's own format is back."""
+    register(spark)
+    yield spark
+    spark.dataSource.register(JournalSource)
+    spark.conf.unset(FILTER_PUSHDOWN)

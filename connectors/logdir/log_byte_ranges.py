@@ -1,0 +1,158 @@
+"""Divides files of the metadata log into byte ranges that can be decoded independently of each other.
+
+Only the headers of the batches are read. A range ends at a batch boundary at which the offsets continue, so that a
+decoder of single ranges reports each damaged batch and each gap exactly once, as a decoder of the whole file does.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from connectors.errors import UsageError
+from connectors.logdir.log_dir_files import find_partition, is_log_file
+from connectors.metadata.batches import FRAME, HEADER, MAGIC
+from connectors.metadata.dump_log import DumpedRecord, dump_records, is_record_log
+
+SUFFIXES = (".log", ".checkpoint")
+_CHECKED_BYTES = 1024 * 1024
+"""How much of a file is read to see whether it is one of the metadata log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogByteRange:
+    """Consecutive batches of one file, and what their headers say."""
+
+    path: Path
+    start: int
+    end: int
+    """Position after the last byte."""
+    offsets: tuple[int, int] | None
+    """The lowest and the highest offset; None if the header of a batch cannot be read."""
+    times_ms: tuple[int, int] | None
+    """The lowest and the highest timestamp of a record, in ms since the Unix epoch; None as above."""
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether the file is a `.checkpoint`."""
+        return self.path.suffix == ".checkpoint"
+
+
+def find_log_files(path: Path) -> list[Path]:
+    """Returns the files that a path names: the file itself, or all segments and snapshots of a log directory.
+
+    Raises:
+        UsageError: there is no such file or directory, it cannot be read, or it is not one of the metadata log.
+    """
+    try:
+        if path.is_dir():
+            return sorted(each for each in find_partition(path).iterdir() if is_log_file(each.name))
+        if not path.exists():
+            raise UsageError(f"{path} does not exist: name a metadata log directory, or a .log or .checkpoint file")
+        if not path.is_file():
+            # A pipe or a device may never end.
+            raise UsageError(f"{path} is not a regular file: name a .log or .checkpoint file of __cluster_metadata-0")
+        with path.open("rb") as file:
+            _check_content(path, file.read(_CHECKED_BYTES))
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return [path]
+
+
+def _check_content(path: Path, begin: bytes) -> None:
+    if not is_record_log(begin) and not (path.suffix in SUFFIXES and not begin.strip(b"\0")):
+        raise UsageError(f"{path} is not a Kafka log: name a .log or .checkpoint file of __cluster_metadata-0")
+    first = next((entry for entry in dump_records(begin) if isinstance(entry, DumpedRecord)), None)
+    if first is not None and first.damaged and first.type is None:
+        raise UsageError(f"{path} is the log of another topic: name a .log or .checkpoint file of __cluster_metadata-0")
+
+
+def byte_ranges(path: Path, *, max_bytes: int) -> list[LogByteRange]:
+    """Returns the ranges of one file, in order; together they are the whole file.
+
+    Args:
+        path: a segment or snapshot.
+        max_bytes: the largest size of a range, unless one batch alone is larger or a part of the file is damaged.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return list(_ranges(path, file, os.fstat(file.fileno()).st_size, max_bytes))
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+class _Header(NamedTuple):
+    """One batch. A tuple, because a segment holds a million batches."""
+
+    position: int
+    end: int
+    offsets: tuple[int, int]
+    times_ms: tuple[int, int]
+
+
+def _ranges(path: Path, file: BinaryIO, size: int, max_bytes: int) -> Iterator[LogByteRange]:
+    pending: list[_Header] = []
+    read_to = 0
+    for header in _headers(file, size):
+        continues = bool(pending) and header.offsets[0] == pending[-1].offsets[1] + 1
+        if continues and header.end - pending[0].position > max_bytes:
+            yield _range(path, pending)
+            pending = []
+        pending.append(header)
+        read_to = header.end
+    if read_to < size:
+        start = pending[0].position if pending else 0
+        yield LogByteRange(path=path, start=start, end=size, offsets=None, times_ms=None)
+    elif pending:
+        yield _range(path, pending)
+
+
+def _headers(file: BinaryIO, size: int) -> Iterator[_Header]:
+    """Yields the headers of the batches up to the first that cannot be read."""
+    position = 0
+    while size - position >= HEADER.size:
+        file.seek(position)
+        content = file.read(HEADER.size)
+        if len(content) < HEADER.size:
+            return
+        base, length, _, magic, _, _, last_delta, base_ms, max_ms, *_ = HEADER.unpack(content)
+        end = position + FRAME + length
+        if magic != MAGIC or length < HEADER.size - FRAME or end > size or last_delta < 0:
+            return
+        times = (min(base_ms, max_ms), max(base_ms, max_ms))
+        yield _Header(position=position, end=end, offsets=(base, base + last_delta), times_ms=times)
+        position = end
+
+
+def _range(path: Path, headers: list[_Header]) -> LogByteRange:
+    return LogByteRange(
+        path=path,
+        start=headers[0].position,
+        end=headers[-1].end,
+        offsets=(min(each.offsets[0] for each in headers), max(each.offsets[1] for each in headers)),
+        times_ms=(min(each.times_ms[0] for each in headers), max(each.times_ms[1] for each in headers)),
+    )
+
+
+def read_range(part: LogByteRange) -> bytes:
+    """Returns the bytes of a range.
+
+    Raises:
+        UsageError: the file cannot be read any more; Kafka deletes old segments and snapshots.
+    """
+    try:
+        with part.path.open("rb") as file:
+            file.seek(part.start)
+            return file.read(part.end - part.start)
+    except FileNotFoundError:
+        raise UsageError(f"{part.path} was deleted after the query was planned: run the query again") from None
+    except OSError as error:
+        raise _unreadable(part.path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"cannot read {path}: {(error.strerror or str(error)).lower()}")

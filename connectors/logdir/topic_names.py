@@ -1,0 +1,32 @@
+"""The names of the topics that files of the metadata log create."""
+
+from collections.abc import Iterable
+
+from connectors.event import from_json
+from connectors.log_event import TopicCreated
+from connectors.logdir.log_byte_ranges import LogByteRange, read_range
+from connectors.metadata.batches import RecordBatch, scan
+from connectors.metadata.decoder import decode_snapshot_piece
+
+_TOPIC_RECORD = bytes((1, 2))
+"""Frame version and api key with which the value of every TopicRecord begins."""
+_TOPIC_CREATED = "topic-created"
+
+
+def topic_names(parts: Iterable[LogByteRange]) -> dict[str, str]:
+    """Returns the name of each topic by its id. Batches that contain no TopicRecord are not decoded.
+
+    Raises:
+        UsageError: a file cannot be read.
+    """
+    names: dict[str, str] = {}
+    for part in parts:
+        content = read_range(part)
+        for item in scan(content):
+            if not isinstance(item, RecordBatch) or content.find(_TOPIC_RECORD, item.body, item.end) < 0:
+                continue
+            columns = decode_snapshot_piece(content[item.position : item.end], end_offset=0, epoch=0).columns()
+            for type_, body in zip(columns["type"], columns["body"], strict=True):
+                if type_ == _TOPIC_CREATED and isinstance(event := from_json(bytes(body)), TopicCreated):
+                    names[event.topic_id] = event.name
+    return names

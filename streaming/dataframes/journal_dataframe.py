@@ -1,0 +1,180 @@
+"""`spark.read.format("kraftwatch-journal").load(JOURNAL)`: a journal as a batch DataFrame of observations or events."""
+
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as compute
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+
+from connectors.errors import UsageError
+from connectors.journal import segment
+from connectors.journal.reader import JournalReader
+from connectors.observation import Observation
+from streaming.dataframes.metadata_log_source import local_path
+from streaming.dataframes.pushed_filters import bounds, matching_values, may_overlap
+from streaming.dataframes.requested_columns import LATEST_MS, requested_schema, require_columns
+from streaming.pipeline.decode import decode_batches
+from streaming.pipeline.schema import EVENT, OBSERVATION
+from streaming.pipeline.source import JournalSource, JournalStreamReader, observations_to_arrow
+
+ROWS_PER_BATCH: Final = 500
+"""Observation rows that are decoded at once: one of them may hold a piece of a snapshot."""
+_TIMES: Final = {"observed_at": "observed_at_ms", "timestamp": "timestamp_ms"}
+"""Columns of TimestampType, and the column of milliseconds that each is made from."""
+
+
+def _event_columns() -> StructType:
+    """Returns the pipeline's columns of an event, with times as timestamps too and `body` as text."""
+    fields: list[StructField] = []
+    for field in EVENT:
+        fields += [StructField(name, TimestampType()) for name, source in _TIMES.items() if source == field.name]
+        if field.name == "body":
+            fields.append(StructField("body", StringType()))
+        elif field.name != "shard":
+            fields.append(field)
+    return StructType(fields)
+
+
+EVENT_ROW = _event_columns()
+"""The columns with `.option("events", "true")`; docs/dataframes.md describes each."""
+
+
+class JournalDataFrameSource(JournalSource):
+    """The format `kraftwatch-journal`, as a stream and as a batch.
+
+    Options: `path` (`load(PATH)`): the journal's folder. For a batch also `events`: `true` for decoded events; and
+    `columns`: the needed columns, separated by commas.
+    """
+
+    def schema(self) -> StructType:
+        """Returns the requested columns; opens the journal, so that `load` reports a wrong path."""
+        _journal(self.options)
+        return requested_schema(_full_schema(self.options), self.options)
+
+    def reader(self, schema: StructType) -> "JournalDataFrameReader":
+        """Returns a reader of all rows that are published now."""
+        require_columns(_full_schema(self.options), schema)
+        return JournalDataFrameReader(_journal(self.options), schema, events=_events(self.options))
+
+    def streamReader(self, schema: StructType) -> JournalStreamReader:
+        """Returns the reader of a stream, which has the columns of an observation, and never commits.
+
+        Only the job may commit: rows that another query has read may still be new to the job.
+        """
+        if schema != OBSERVATION:
+            raise UsageError(
+                "a stream of kraftwatch-journal has all columns of an observation: drop columns and events"
+            )
+        return JournalStreamReader(_journal(self.options).directory, commits=False)
+
+
+class JournalRows(InputPartition):
+    """Consecutive rows of the journal, by sequence."""
+
+    value: tuple[int, int] | None
+    """The first sequence and the one after the last; None: no row can match the filters."""
+
+
+class JournalDataFrameReader(DataSourceReader):
+    """Plans one task for each segment, and reads it on any executor that can read the journal's folder."""
+
+    def __init__(self, journal: JournalReader, schema: StructType, *, events: bool) -> None:
+        """`events`: decode the observations."""
+        self._journal = journal
+        self._schema = schema
+        self._events = events
+        self._filters: list[Filter] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Remembers the filters, which exclude segments and observations. Spark evaluates all of them again."""
+        self._filters = filters
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Returns the rows of each segment that may match."""
+        begin, end = self._journal.beginning(), self._journal.published_end()
+        firsts = [first for first in segment.first_sequences(self._journal.directory) if begin < first < end]
+        wanted = bounds(self._filters, "sequence")
+        ranges = pairwise([begin, *firsts, end])
+        return [
+            JournalRows((start, stop)) for start, stop in ranges if start < stop and may_overlap(wanted, start, stop)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a segment."""
+        # Spark calls this with None if there are no rows.
+        if partition.value is None:
+            return
+        rows = self._matching(self._journal.read(*partition.value))
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        while some := list(islice(rows, ROWS_PER_BATCH)):
+            observations = observations_to_arrow(some)
+            if not self._events:
+                yield observations.select(schema.names).cast(schema)
+                continue
+            for events in decode_batches(iter([observations])):
+                yield _event_batch(events, schema)
+
+    def _matching(self, rows: Iterator[Observation]) -> Iterator[Observation]:
+        clusters, kinds = matching_values(self._filters, "cluster"), matching_values(self._filters, "kind")
+        sequences, times = bounds(self._filters, "sequence"), bounds(self._filters, "observed_at_ms")
+        shown_times = bounds(self._filters, "observed_at")
+        for row in rows:
+            if (
+                (clusters is None or row.cluster in clusters)
+                and (kinds is None or str(row.kind) in kinds)
+                and may_overlap(sequences, row.sequence, row.sequence)
+                and may_overlap(times, row.observed_at_ms, row.observed_at_ms)
+                and may_overlap(shown_times, row.observed_at_ms, row.observed_at_ms)
+            ):
+                yield row
+
+
+def _event_batch(events: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Returns the requested columns of decoded events."""
+    columns = [
+        _timestamps(events.column(_TIMES[field.name])) if field.name in _TIMES else events.column(field.name)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(
+        [column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def _timestamps(milliseconds: pa.Array) -> pa.Array:
+    """Returns times in microseconds, as Spark stores them; null if not in the years 1970 to 9999."""
+    shown = compute.and_(compute.greater_equal(milliseconds, 0), compute.less_equal(milliseconds, LATEST_MS))
+    return compute.multiply(compute.if_else(shown, milliseconds, None), 1000)
+
+
+def _events(options: MutableMapping[str, str]) -> bool:
+    text = options.get("events", "false").lower()
+    if text not in ("true", "false"):
+        raise UsageError(f"invalid value '{text}' for events: expected true or false")
+    return text == "true"
+
+
+def _full_schema(options: MutableMapping[str, str]) -> StructType:
+    return EVENT_ROW if _events(options) else OBSERVATION
+
+
+def _journal(options: MutableMapping[str, str]) -> JournalReader:
+    """Returns the reader of an existing journal.
+
+    Raises:
+        UsageError: no journal is there.
+        JournalError: the journal is damaged.
+    """
+    if not options.get("path"):
+        raise UsageError("no path is given: use load(PATH) with a journal, the folder journal in a checkpoint")
+    folder: Path = local_path(options["path"])
+    journal = JournalReader(folder)
+    if not journal.created and not journal.lacks_published:
+        raise UsageError(f"{folder} holds no journal: name the folder journal in the checkpoint of a kraftwatch job")
+    journal.published_end()
+    return journal

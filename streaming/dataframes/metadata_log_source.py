@@ -1,0 +1,133 @@
+"""`spark.read.format("kraft-metadata").load(PATH)`: the records of a metadata log as a batch DataFrame."""
+
+import json
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from connectors.errors import UsageError
+from connectors.logdir.log_byte_ranges import LogByteRange, byte_ranges, find_log_files, read_range
+from connectors.logdir.topic_names import topic_names
+from streaming.dataframes.pushed_filters import bounds, matching_values, may_overlap
+from streaming.dataframes.record_rows import RECORD, record_batches
+from streaming.dataframes.requested_columns import requested_schema, require_columns
+
+RANGE_BYTES: Final = 16 * 1024 * 1024
+"""The default of `maxPartitionBytes`."""
+
+
+class MetadataLogSource(DataSource):
+    """The format `kraft-metadata`.
+
+    Options: `path` (`load(PATH)`): a metadata log directory, a `.log` segment or a `.checkpoint`; `columns`: the needed
+    columns, separated by commas; `maxPartitionBytes`: the largest part of a file that one task decodes.
+    """
+
+    options: MutableMapping[str, str]
+    NAME: ClassVar[str] = "kraft-metadata"
+
+    @classmethod
+    def name(cls) -> str:
+        """Returns the format's name in `read.format`."""
+        return cls.NAME
+
+    def schema(self) -> StructType:
+        """Returns the requested columns; finds the files, so that `load` reports a wrong path."""
+        _find_files(self.options)
+        return requested_schema(RECORD, self.options)
+
+    def reader(self, schema: StructType) -> "MetadataLogReader":
+        """Returns a reader of all files."""
+        require_columns(RECORD, schema)
+        max_bytes = _max_partition_bytes(self.options)
+        parts = [part for file in _find_files(self.options) for part in byte_ranges(file, max_bytes=max_bytes)]
+        return MetadataLogReader(schema, parts, topic_names(parts) if "topic" in schema.names else {})
+
+
+class MetadataLogPartition(InputPartition):
+    """One byte range of a file."""
+
+    value: LogByteRange | None
+    """None: no byte range can match the filters."""
+
+
+class MetadataLogReader(DataSourceReader):
+    """Plans one task for each byte range that may match, and decodes it on any executor that can read the file."""
+
+    def __init__(self, schema: StructType, parts: list[LogByteRange], topics: dict[str, str]) -> None:
+        """`topics` has the name of each topic by its id."""
+        self._schema = schema
+        self._parts = parts
+        self._topics = topics
+        self._filters: list[Filter] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Remembers the filters, which exclude byte ranges and record types. Spark evaluates all of them again."""
+        self._filters = filters
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Returns the byte ranges that may match."""
+        return [MetadataLogPartition(part) for part in self._parts if self._may_match(part)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a byte range."""
+        part = partition.value
+        # Spark calls this with None if there is no byte range.
+        if part is None:
+            return
+        yield from record_batches(
+            read_range(part),
+            part,
+            to_arrow_schema(self._schema, timezone="UTC"),
+            topics=self._topics,
+            types=matching_values(self._filters, "type"),
+        )
+
+    def _may_match(self, part: LogByteRange) -> bool:
+        files = matching_values(self._filters, "file")
+        snapshots = matching_values(self._filters, "snapshot")
+        if (files is not None and str(part.path) not in files) or (
+            snapshots is not None and part.is_snapshot not in snapshots
+        ):
+            return False
+        if part.offsets is not None and not may_overlap(bounds(self._filters, "offset"), *part.offsets):
+            return False
+        times = (bounds(self._filters, name) for name in ("timestamp", "timestamp_ms"))
+        return part.times_ms is None or all(may_overlap(interval, *part.times_ms) for interval in times)
+
+
+def _find_files(options: MutableMapping[str, str]) -> list[Path]:
+    """Returns the files of all paths, each once.
+
+    Raises:
+        UsageError: a path is not one of the metadata log.
+    """
+    paths: list[str] = json.loads(options["paths"]) if "paths" in options else [options.get("path", "")]
+    if not any(paths):
+        raise UsageError("no path is given: use load(PATH) with a metadata log directory, a .log or a .checkpoint file")
+    return list(dict.fromkeys(file for path in paths for file in find_log_files(local_path(path))))
+
+
+def local_path(path: str) -> Path:
+    """Returns the absolute path of a file or folder on a local or mounted file system.
+
+    Raises:
+        UsageError: it is a URI of another file system.
+    """
+    plain = path.removeprefix("file://") if path.startswith("file:///") else path.removeprefix("file:")
+    if "://" in plain:
+        raise UsageError(f"{path} is not on a local or mounted file system: copy the log there first")
+    return Path(plain).absolute()
+
+
+def _max_partition_bytes(options: MutableMapping[str, str]) -> int:
+    text = options.get("maxPartitionBytes", str(RANGE_BYTES))
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"invalid value '{text}' for maxPartitionBytes: expected a number of bytes such as 16777216")
+    return int(text)

@@ -1,0 +1,72 @@
+"""The examples of docs/dataframes.md: `spark-submit` runs the script, and prints what the page shows."""
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from streaming.dataframes.journal_dataframe import EVENT_ROW
+from streaming.dataframes.record_rows import RECORD
+from streaming.pipeline.schema import OBSERVATION
+from tests.unit.connectors.metadata.metadata_bytes import tinylog
+from tests.wheel import ROOT
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+PAGE = ROOT / "docs" / "dataframes.md"
+SCRIPT = ROOT / "deploy" / "spark" / "metadata_log_report.py"
+
+
+def environment_without_kraftwatch(folder: Path) -> Path:
+    """Returns the Python of a new environment that has the locked dependencies, but not kraftwatch."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    # Python does not read .pth files in a folder that a .pth file adds: the checkout's editable install is inactive.
+    (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder / "bin" / "python"
+
+
+def archive_of_the_wheel(folder: Path) -> Path:
+    """Builds the wheel and returns it as the .zip that the page describes."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel.rename(folder / "kraftwatch.zip")
+
+
+def test_the_script_prints_what_the_page_shows(tmp_path: Path) -> None:
+    python = environment_without_kraftwatch(tmp_path / "environment")
+    archive = archive_of_the_wheel(tmp_path)
+    log = tmp_path / "00000000000000000000.log"
+    log.write_bytes(tinylog()[0])
+    submit = Path(sysconfig.get_path("scripts")) / "spark-submit"
+    command: list[str | Path] = [submit, "--master", "local[2]", "--py-files", archive, SCRIPT, log]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
+
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=600
+    )
+
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    (shown,) = re.findall(r"metadata_log_report\.py .*\n```\n\n```\n(.*?)\n```\n", PAGE.read_text(), re.DOTALL)
+    assert ran.stdout.strip() == shown.strip()
+
+
+def test_the_page_shows_the_functions_of_the_script() -> None:
+    (functions,) = re.findall(r"```python\n(def .*?)```\n", PAGE.read_text(), re.DOTALL)
+
+    assert functions in SCRIPT.read_text()
+
+
+def test_the_page_lists_every_column_with_its_type() -> None:
+    tables = PAGE.read_text().split("| column | type | content |")[1:]
+
+    listed = [re.findall(r"^\| `(\w+)` \| (\S+) \|", table, re.MULTILINE) for table in tables]
+
+    schemas = (RECORD, OBSERVATION, EVENT_ROW)
+    assert listed == [[(field.name, field.dataType.simpleString()) for field in schema] for schema in schemas]

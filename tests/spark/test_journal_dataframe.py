@@ -1,0 +1,179 @@
+"""`kraftwatch-journal` on a real Spark: a journal as batch DataFrames, and a backlog read by a query that ends."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from connectors.decode_observation import decode_observation
+from connectors.event_columns import EventRow, event_row
+from connectors.journal.reader import JournalReader
+from connectors.journal.writer import JournalWriter
+from connectors.observation import Observation, ObservationKind
+from streaming.dataframes.journal_dataframe import EVENT_ROW
+from streaming.pipeline.schema import OBSERVATION
+from streaming.pipeline.source import ROWS_PER_BATCH
+from tests.unit.streaming.replay.stored_checkpoint import unpacked
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> JournalReader:
+    """Returns a recorded journal with rows of every kind in 14 segments."""
+    return JournalReader(unpacked(tmp_path_factory.mktemp("recorded")).journal)
+
+
+def load(session: SparkSession, path: Path, **options: str) -> DataFrame:
+    return session.read.format("kraftwatch-journal").options(**options).load(str(path))
+
+
+def sentence_of(failing: Callable[[], object]) -> str:
+    """Returns the last line that Spark shows of a Python error."""
+    with pytest.raises(PySparkException) as raised:
+        failing()
+    return [line for line in str(raised.value).splitlines() if "SQLSTATE" not in line and line.strip()][-1]
+
+
+def recorded(journal: JournalReader) -> list[Observation]:
+    return list(journal.read(journal.beginning(), journal.published_end()))
+
+
+def test_observations_are_the_rows_of_the_journal(session: SparkSession, journal: JournalReader) -> None:
+    expected = [tuple(getattr(row, name) for name in OBSERVATION.names) for row in recorded(journal)]
+
+    rows = load(session, journal.directory)
+
+    assert rows.schema == OBSERVATION
+    assert [tuple(row) for row in rows.collect()] == expected
+    assert len(expected) == 667
+    assert rows.rdd.getNumPartitions() > 3
+    assert [tuple(row) for row in load(session, journal.directory, columns="sequence,kind").collect()] == [
+        (row.sequence, str(row.kind)) for row in recorded(journal)
+    ]
+
+
+def test_events_are_decoded_with_typed_columns(session: SparkSession, journal: JournalReader) -> None:
+    expected = [
+        (row.cluster, row.sequence, row.observed_at_ms, ordinal, event_row(event))
+        for row in recorded(journal)
+        for ordinal, event in enumerate(decode_observation(row).events())
+    ]
+
+    frame = load(session, journal.directory, events="true")
+    rows = frame.collect()
+
+    assert frame.schema == EVENT_ROW
+    assert [(row.cluster, row.sequence, row.observed_at_ms, row.ordinal, event_of(row)) for row in rows] == expected
+    assert len({row.type for row in rows}) > 15
+    assert all(round(row.observed_at.timestamp() * 1000) == row.observed_at_ms for row in rows)
+    assert all(round(row.timestamp.timestamp() * 1000) == row.timestamp_ms for row in rows if row.timestamp)
+
+
+def event_of(row: object) -> EventRow:
+    found = EventRow(*(getattr(row, name) for name in EventRow._fields))
+    return found._replace(body=None if found.body is None else str(found.body).encode())
+
+
+@pytest.mark.parametrize(
+    ("condition", "segments"),
+    [
+        ("sequence between 100 and 120", 2),
+        ("sequence < 0", 0),
+        ("cluster = 'staging' and kind = 'quorum'", None),
+        ("kind in ('probe', 'view')", None),
+        ("observed_at_ms > (select max(observed_at_ms) - 60000 from all_rows)", None),
+    ],
+)
+def test_filters_exclude_segments_and_nothing_else(
+    session: SparkSession, journal: JournalReader, condition: str, segments: int | None
+) -> None:
+    frame = load(session, journal.directory)
+    not_pushed_down = session.createDataFrame(frame.collect(), OBSERVATION)
+    not_pushed_down.createOrReplaceTempView("all_rows")
+
+    found = frame.where(condition)
+
+    assert found.collect() == not_pushed_down.where(condition).orderBy("sequence").collect()
+    if segments is not None:
+        assert found.rdd.getNumPartitions() == max(segments, 1)
+
+
+def test_a_wrong_path_or_option_is_one_sentence(session: SparkSession, journal: JournalReader, tmp_path: Path) -> None:
+    assert "holds no journal: name the folder journal in the checkpoint" in sentence_of(lambda: load(session, tmp_path))
+    assert "invalid value 'yes' for events: expected true or false" in sentence_of(
+        lambda: load(session, journal.directory, events="yes")
+    )
+    assert "there is no column body: the columns are cluster" in sentence_of(
+        lambda: load(session, journal.directory, columns="body")
+    )
+
+
+def backlog(folder: Path, rows: int, *, first: int = 0) -> None:
+    """Writes and publishes rows whose payload is their number."""
+    with JournalWriter(folder) as writer:
+        numbers = range(first, first + rows)
+        writer.append(
+            [
+                Observation(
+                    cluster="a", kind=ObservationKind.SNAPSHOT, observed_at_ms=number, base_offset=9, last_offset=number
+                )
+                for number in numbers
+            ]
+        )
+        writer.publish()
+
+
+def drain(session: SparkSession, journal: Path, folder: Path) -> tuple[StreamingQuery, list[list[int]]]:
+    """Runs a query with the trigger AvailableNow to its end; returns it and the sequences of each batch."""
+    batches: list[list[int]] = []
+    query = (
+        session.readStream.format("kraftwatch-journal")
+        .load(str(journal))
+        .writeStream.foreachBatch(lambda frame, _: batches.append([row.sequence for row in frame.collect()]))
+        .option("checkpointLocation", str(folder))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(240)
+    return query, batches
+
+
+def test_available_now_drains_a_backlog_in_bounded_batches_and_ends(session: SparkSession, tmp_path: Path) -> None:
+    backlog(tmp_path / "journal", 3 * ROWS_PER_BATCH + 7)
+
+    query, batches = drain(session, tmp_path / "journal", tmp_path / "checkpoint")
+    backlog(tmp_path / "journal", 5, first=3 * ROWS_PER_BATCH + 7)
+    _, more = drain(session, tmp_path / "journal", tmp_path / "checkpoint")
+    _, none = drain(session, tmp_path / "journal", tmp_path / "checkpoint")
+
+    assert query.exception() is None
+    assert [len(batch) for batch in batches] == [ROWS_PER_BATCH] * 3 + [7]
+    assert [sequence for batch in batches for sequence in batch] == list(range(3 * ROWS_PER_BATCH + 7))
+    assert more == [list(range(3 * ROWS_PER_BATCH + 7, 3 * ROWS_PER_BATCH + 12))]
+    assert none == []
+
+
+def test_a_users_query_commits_nothing(session: SparkSession, tmp_path: Path) -> None:
+    backlog(tmp_path / "journal", 9)
+    JournalReader(tmp_path / "journal").commit(3)
+
+    for rows in (1, 1):
+        backlog(tmp_path / "journal", rows, first=9)
+        drain(session, tmp_path / "journal", tmp_path / "checkpoint")
+
+    assert JournalReader(tmp_path / "journal").committed_end() == 3
+
+
+def test_a_stream_of_events_is_refused(session: SparkSession, journal: JournalReader, tmp_path: Path) -> None:
+    stream = session.readStream.format("kraftwatch-journal").option("events", "true")
+
+    def run() -> None:
+        query = stream.load(str(journal.directory)).writeStream.format("noop").trigger(availableNow=True)
+        query.option("checkpointLocation", str(tmp_path)).start().awaitTermination(120)
+
+    with pytest.raises(PySparkException, match="has all columns of an observation: drop columns and events"):
+        run()

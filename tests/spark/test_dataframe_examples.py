@@ -12,6 +12,7 @@ import pytest
 from streaming.dataframes.journal_dataframe import EVENT_ROW
 from streaming.dataframes.record_rows import RECORD
 from streaming.pipeline.schema import OBSERVATION
+from tests.job.spark_cluster import standalone_cluster
 from tests.unit.connectors.metadata.metadata_bytes import tinylog
 from tests.wheel import ROOT
 
@@ -44,13 +45,16 @@ def test_the_script_prints_what_the_page_shows(tmp_path: Path) -> None:
     log = tmp_path / "00000000000000000000.log"
     log.write_bytes(tinylog()[0])
     submit = Path(sysconfig.get_path("scripts")) / "spark-submit"
-    command: list[str | Path] = [submit, "--master", "local[2]", "--py-files", archive, SCRIPT, log]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment |= {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
 
-    ran = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=600
-    )
+    # The executors are processes of their own: they too import kraftwatch from the archive.
+    with standalone_cluster(tmp_path / "cluster", workers=2) as master:
+        options = ["--master", master, "--conf", "spark.executor.memory=600m", "--conf", "spark.driver.host=127.0.0.1"]
+        command: list[str | Path] = [submit, *options, "--py-files", archive, SCRIPT, log]
+        ran = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=600
+        )
 
     assert ran.returncode == 0, ran.stderr[-3000:]
     (shown,) = re.findall(r"metadata_log_report\.py .*\n```\n\n```\n(.*?)\n```\n", PAGE.read_text(), re.DOTALL)

@@ -26,6 +26,7 @@ from connectors.metadata.dump_log import (
     DumpPosition,
     dump_records,
 )
+from connectors.metadata.value_limits import LARGEST_INT32
 from streaming.dataframes.requested_columns import arrow_batch, timestamp_us
 
 RECORD = StructType(
@@ -170,6 +171,12 @@ def _leader_recovery_state(row: _Row) -> int | None:
     return found
 
 
+def _version(row: _Row) -> int | None:
+    version = row.record.version
+    # A damaged record may have any number of 35 bits here.
+    return version if version is not None and version <= LARGEST_INT32 else None
+
+
 def _known(number: int) -> int | None:
     return None if number < 0 else number
 
@@ -183,7 +190,7 @@ _COLUMNS: Final[Mapping[str, Callable[[_Row], object]]] = {
     "timestamp_ms": lambda row: _known(row.record.timestamp),
     "control": _control,
     "type": lambda row: row.record.type,
-    "version": lambda row: row.record.version,
+    "version": _version,
     "data": _data,
     "length": lambda row: row.record.length,
     "reason": lambda row: row.record.reason,

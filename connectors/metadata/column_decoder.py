@@ -4,7 +4,6 @@ Records of the shape that Kafka writes, with values that Kafka writes, are decod
 `record_decoder`, which decodes them or finds the reason why they are undecodable. The events are the same as its own.
 """
 
-import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Final
@@ -14,7 +13,7 @@ import numpy as np
 from connectors.event_block import UUID_TEXT, EventBlock, Flags, Positions
 from connectors.metadata.batches import RecordBatch
 from connectors.metadata.byte_views import uuid_texts
-from connectors.metadata.name_shape import config_shape, is_config_record, is_topic_record, topic_shape
+from connectors.metadata.name_shape import config_shape, is_config_record, is_legal_name, is_topic_record, topic_shape
 from connectors.metadata.partition_shape import (
     is_partition_record,
     partition_columns,
@@ -26,8 +25,6 @@ from connectors.metadata.record_framing import framed_record
 from connectors.metadata.record_table import RecordTable, record_table
 from connectors.metadata.redaction import BLANK
 
-_LEGAL_NAME: Final = re.compile(rb"[A-Za-z0-9._-]+").fullmatch
-"""Kafka's legal topic names need no escape in JSON."""
 _TOPIC_CREATED: Final = (
     b'{"at":{"offset":%d,"leader_epoch":%d,"timestamp_ms":%d,"snapshot":%b},"topic_id":"%b","name":"%b",'
     b'"type":"topic-created"}'
@@ -128,7 +125,7 @@ def _topics(
     found: dict[int, tuple[object, ...]] = {}
     for index, batch_index, delta, start, stop, topic_id in zip(*(each.tolist() for each in columns), strict=True):
         name = payload[table.origin + start : table.origin + stop]
-        if _LEGAL_NAME(name) is not None:
+        if is_legal_name(name):
             batch = table.batches[batch_index]
             position = (batch.base_offset + delta, batch.leader_epoch, batch.base_timestamp)
             body = _TOPIC_CREATED % (*position, snapshot_text, topic_id, name)

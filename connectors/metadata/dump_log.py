@@ -7,7 +7,7 @@ raise: unreadable records and batches are reported at their position, and the du
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from connectors.errors import UndecodableError
 from connectors.metadata.batches import (
@@ -36,7 +36,8 @@ CONTROL_NAMES: Final = {
 """The names of the control records in `kafka-dump-log`."""
 UNKNOWN: Final = "UNKNOWN"
 """The type of a record whose number no known Kafka version uses."""
-_LOG_APPEND_TIME: Final = 0x08
+LOG_APPEND_TIME: Final = 0x08
+"""The bit of a batch's attributes with which the maximal timestamp is that of every record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,18 @@ class DumpedRecord:
     """The record is not only unknown: no Kafka writes such bytes."""
     number: int | None = None
     """The type's number if the type is UNKNOWN."""
+
+
+class RecordText(NamedTuple):
+    """One record whose fields `dump_text` has rendered."""
+
+    offset: int
+    epoch: int
+    timestamp: int
+    """Milliseconds since the Unix epoch, by the leader's clock."""
+    type: str
+    version: int
+    data: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +106,17 @@ def dump_records(segment: bytes, *, kafka: str | None = None, secrets: bool = Fa
             schema that fits.
         secrets: show credentials and the values of configurations, which are blanked otherwise.
     """
+    for batch in readable_batches(segment):
+        if isinstance(batch, DumpGap):
+            yield batch
+            continue
+        for record in framed_records(segment, batch):
+            yield dump_record(segment, batch, record, kafka, secrets=secrets)
+        yield DumpPosition(position=batch.end)
+
+
+def readable_batches(segment: bytes) -> Iterator[RecordBatch | DumpGap]:
+    """Yields the undamaged batches of a file in order, and what is missing between them."""
     next_offset: int | None = None
     for item in scan(segment):
         batch = _readable(item)
@@ -103,10 +127,8 @@ def dump_records(segment: bytes, *, kafka: str | None = None, secrets: bool = Fa
             continue
         if next_offset is not None and batch.base_offset != next_offset:
             yield _offset_gap(batch, next_offset)
-        for record in framed_records(segment, batch):
-            yield _dump_record(segment, batch, record, kafka, secrets=secrets)
         next_offset = batch.last_offset + 1
-        yield DumpPosition(position=batch.end)
+        yield batch
 
 
 def _readable(item: ScanItem) -> RecordBatch | None:
@@ -146,11 +168,11 @@ def _offset_gap(batch: RecordBatch, expected: int) -> DumpGap:
     return DumpGap(position=batch.position, size=0, offset=batch.base_offset, reason=reason)
 
 
-def _dump_record(
+def dump_record(
     segment: bytes, batch: RecordBatch, record: FramedRecord, kafka: str | None, *, secrets: bool
 ) -> DumpedRecord:
     """Decodes one record step by step, so that a damaged record still shows the parts that can be read."""
-    appended = batch.attributes & _LOG_APPEND_TIME
+    appended = batch.attributes & LOG_APPEND_TIME
     timestamp = batch.max_timestamp if appended else batch.base_timestamp + record.timestamp_delta
     type_: str | None = None
     version: int | None = None

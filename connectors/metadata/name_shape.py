@@ -3,6 +3,7 @@
 After partition records they are the most frequent records of a snapshot.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +16,7 @@ from connectors.metadata.value_limits import LARGEST_STRING
 TOPIC: Final = 2
 CONFIG: Final = 4
 _UUID_SIZE: Final = 16
+_LEGAL_NAME: Final = re.compile(rb"[A-Za-z0-9._-]+").fullmatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,11 @@ class NameShape:
     """Where the content of a topic's name or of a configuration's value begins."""
     stop: Positions
     """Where it ends; equal to `start` if the value is null."""
+
+
+def is_legal_name(name: bytes) -> bool:
+    """Returns whether Kafka allows the name for a topic. JSON escapes no character of such a name."""
+    return _LEGAL_NAME(name) is not None
 
 
 def is_topic_record(type_: Octets, version: Octets) -> Flags:

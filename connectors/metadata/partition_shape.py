@@ -26,24 +26,25 @@ from connectors.metadata.partition_fast_path import PARTITION, PARTITION_CHANGE,
 
 _KEY_SIZE: Final = 20
 """Bytes of partition and topic id, with which both records begin."""
-_TOPIC_ID_AT: Final = 4
+TOPIC_ID_AT: Final = 4
 _UUID_SIZE: Final = 16
 _NODE_SIZE: Final = 4
 _LAST_VERSION: Final = 2
-_REPLICAS, _ISR, _ELR, _LAST_KNOWN_ELR, _REMOVING, _ADDING = range(6)
+REPLICAS, ISR, ELR, LAST_KNOWN_ELR, REMOVING, ADDING = range(6)
+"""Indices of PartitionShape's lists."""
 _LISTS: Final = 6
 _TWO_BYTES: Final = 0x80
 """A varint from here on has more than one byte."""
 _STATE, _LEADER, _DIRECTORIES = "state", "leader", "directories"
 _SET_TAGS: Final[dict[int, int | str]] = {0: _STATE}
-_CHANGE_TAGS: Final[dict[int, int | str]] = {0: _ISR, 1: _LEADER, 2: _REPLICAS, 3: _REMOVING, 4: _ADDING, 5: _STATE}
+_CHANGE_TAGS: Final[dict[int, int | str]] = {0: ISR, 1: _LEADER, 2: REPLICAS, 3: REMOVING, 4: ADDING, 5: _STATE}
 _TAGS: Final[dict[tuple[bool, int], dict[int, int | str]]] = {
     (False, 0): _SET_TAGS,
     (False, 1): _SET_TAGS,
-    (False, 2): _SET_TAGS | {1: _ELR, 2: _LAST_KNOWN_ELR},
+    (False, 2): _SET_TAGS | {1: ELR, 2: LAST_KNOWN_ELR},
     (True, 0): _CHANGE_TAGS,
     (True, 1): _CHANGE_TAGS | {8: _DIRECTORIES},
-    (True, 2): _CHANGE_TAGS | {6: _ELR, 7: _LAST_KNOWN_ELR, 8: _DIRECTORIES},
+    (True, 2): _CHANGE_TAGS | {6: ELR, 7: LAST_KNOWN_ELR, 8: _DIRECTORIES},
 }
 """What each tag holds, by whether the record is a PartitionChangeRecord, and by its version."""
 _FEW_NODES: Final = 8
@@ -65,6 +66,10 @@ class PartitionShape:
     """Of each list of nodes; UNCHANGED if it is absent or null."""
     firsts: list[Positions]
     """Where the nodes of each list begin."""
+    directories: Numbers
+    """The number of directories; UNCHANGED if they are absent."""
+    directories_first: Positions
+    """Where the directory ids begin."""
     usual: Flags
     """Whether the record has the usual shape, so that every field is where these arrays say."""
 
@@ -90,6 +95,8 @@ def partition_shape(
         state=np.full(count, UNCHANGED, np.int8),
         lengths=[np.full(count, UNCHANGED, np.int32) for _ in range(_LISTS)],
         firsts=[np.zeros(count, np.int64) for _ in range(_LISTS)],
+        directories=np.full(count, UNCHANGED, np.int32),
+        directories_first=np.zeros(count, np.int64),
         usual=np.zeros(count, np.bool_),
     )
     for changed, known_version in _TAGS:
@@ -107,7 +114,7 @@ def partition_shape(
 
 def _read_fixed_fields(shape: PartitionShape, cursor: Cursor, rows: Positions, *, directories: bool) -> None:
     """Reads the fields of PartitionRecord that are not tagged."""
-    for which in (_REPLICAS, _ISR, _REMOVING, _ADDING):
+    for which in (REPLICAS, ISR, REMOVING, ADDING):
         lengths, shape.firsts[which][rows] = cursor.counted(_NODE_SIZE)
         shape.lengths[which][rows] = lengths
     int32 = cursor.views.int32
@@ -117,10 +124,10 @@ def _read_fixed_fields(shape: PartitionShape, cursor: Cursor, rows: Positions, *
     cursor.at = cursor.at + 12
     cursor.require(cursor.at < cursor.end)
     if directories:
-        cursor.counted(_UUID_SIZE)
+        shape.directories[rows], shape.directories_first[rows] = cursor.counted(_UUID_SIZE)
     shape.state[rows] = 0
-    shape.lengths[_ELR][rows] = 0
-    shape.lengths[_LAST_KNOWN_ELR][rows] = 0
+    shape.lengths[ELR][rows] = 0
+    shape.lengths[LAST_KNOWN_ELR][rows] = 0
 
 
 def _read_tags(
@@ -170,6 +177,7 @@ def _read_tag(
         return np.asarray(size == _NODE_SIZE)
     count = views.bytes[at].astype(np.int64) - 1
     if meaning == _DIRECTORIES:
+        shape.directories[rows], shape.directories_first[rows] = count, at + 1
         return np.asarray((count >= 0) & (size == 1 + _UUID_SIZE * count))
     assert isinstance(meaning, int)
     # In a PartitionRecord, a null ELR is an empty one.
@@ -185,8 +193,8 @@ def valid_partitions(shape: PartitionShape, views: ByteViews) -> Flags:
     valid &= shape.leader >= np.where(shape.changed, UNCHANGED_LEADER, NO_LEADER)
     valid &= (shape.partition_leader_epoch >= NO_LEADER) & (shape.partition_epoch >= NO_LEADER)
     valid &= (shape.state >= 0) | (shape.changed & (shape.state == UNCHANGED))
-    valid &= shape.lengths[_REPLICAS] != 0
-    valid &= views.uuids(shape.body + _TOPIC_ID_AT).view(np.int64).any(axis=1)
+    valid &= shape.lengths[REPLICAS] != 0
+    valid &= views.uuids(shape.body + TOPIC_ID_AT).view(np.int64).any(axis=1)
     for lengths, firsts in zip(shape.lengths, shape.firsts, strict=True):
         for length in _distinct(lengths):
             rows = np.flatnonzero((lengths == length) & valid)
@@ -221,7 +229,7 @@ def partition_columns(
     """Returns the events of the valid records `rows`; the other arrays have one element for each of them."""
     lists = [
         _node_lists(views, shape.lengths[which][rows], shape.firsts[which][rows])
-        for which in (_REPLICAS, _ISR, _ELR, _LAST_KNOWN_ELR)
+        for which in (REPLICAS, ISR, ELR, LAST_KNOWN_ELR)
     ]
     body = shape.body[rows]
     return PartitionColumns(
@@ -229,7 +237,7 @@ def partition_columns(
         offset=offset,
         leader_epoch=epoch,
         timestamp_ms=timestamp,
-        topic_id=uuid_texts(views.uuids(body + _TOPIC_ID_AT)),
+        topic_id=uuid_texts(views.uuids(body + TOPIC_ID_AT)),
         partition=views.int32[body].astype(np.int32),
         replicas=lists[0],
         isr=lists[1],

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,14 +18,27 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.style import Style
 
 from connectors.errors import UsageError
-from connectors.metadata.dump_log import DumpedRecord, DumpGap, DumpPosition, dump_records, is_record_log
+from connectors.metadata.dump_log import (
+    DumpedRecord,
+    DumpEntry,
+    DumpGap,
+    DumpPosition,
+    RecordText,
+    dump_records,
+    is_record_log,
+)
 from connectors.metadata.record_schemas import kafka_versions
 
 SUFFIXES = (".log", ".checkpoint")
 PATIENCE_S = 2.0
 """The progress bar appears after this time."""
+_LARGE = 1 << 17
+"""Bytes of a file from which on it is decoded with numpy, whose import takes as long as decoding this many bytes."""
+_encode_json = json.JSONEncoder(separators=(",", ":")).encode
+_encode_field = json.JSONEncoder().encode
 _UTC_MAX_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, the latest that datetime supports."""
+_UNCOLORED = "%10s  %6s  %-24s  %-34s  %2s  %s\n"
 _PLAIN = Style()
 _DIM = Style(dim=True)
 _OFFSET = Style(color="cyan")
@@ -67,13 +81,16 @@ def decode(
     segment = _read_log(path)
     stderr = Console(stderr=True, highlight=False, soft_wrap=True)
     complete = True
+    write = sys.stdout.write
     try:
-        write = _write_json if as_json else _text_writer(Console(highlight=False))
+        line = _json_line if as_json else _text_lines(Console(highlight=False))
         with _progress(path, len(segment), stderr) as advance:
-            for entry in dump_records(segment, kafka=kafka, secrets=show_secrets):
+            for entry in _entries(segment, kafka=kafka, secrets=show_secrets, as_json=as_json):
                 match entry:
+                    case RecordText():
+                        write(line(entry))
                     case DumpedRecord():
-                        write(entry)
+                        write(line(entry))
                         if entry.damaged:
                             complete = False
                             stderr.print(f"{path}: offset {entry.offset}: {entry.reason}", markup=False)
@@ -112,8 +129,31 @@ def _read_log(path: Path) -> bytes:
     return segment
 
 
-def _write_json(record: DumpedRecord) -> None:
-    """Prints one line of JSON; an unknown or damaged record has null `data`, its length and the reason."""
+def _entries(segment: bytes, *, kafka: str | None, secrets: bool, as_json: bool) -> Iterator[DumpEntry | RecordText]:
+    """Yields the records of a file; from a large file, the frequent ones as text."""
+    if kafka is not None or len(segment) < _LARGE:
+        return dump_records(segment, kafka=kafka, secrets=secrets)
+    # Imported here, because a small file needs no numpy.
+    from connectors.metadata.dump_text import dump_texts
+
+    return dump_texts(segment, style="json" if as_json else "text", secrets=secrets)
+
+
+def _text_lines(console: Console) -> Callable[[DumpedRecord | RecordText], str]:
+    """Prints the column headings; returns the function that renders one record for people."""
+    colors = ColorSystem.STANDARD if console.is_terminal and not console.no_color else None
+    sys.stdout.write(_columns(colors, "offset", "epoch", "time (UTC)", "type", "v", "data"))
+    return partial(_text_line, colors)
+
+
+def _json_line(record: DumpedRecord | RecordText) -> str:
+    """Returns one line of JSON; an unknown or damaged record has null `data`, its length and the reason."""
+    if isinstance(record, RecordText):
+        # Numbers, and names without characters that JSON escapes.
+        return (
+            f'{{"offset":{record.offset},"epoch":{record.epoch},"timestamp":{record.timestamp},'
+            f'"type":"{record.type}","version":{record.version},"data":{record.data}}}\n'
+        )
     line = {
         "offset": record.offset,
         "epoch": record.epoch,
@@ -125,43 +165,57 @@ def _write_json(record: DumpedRecord) -> None:
     if record.data is None:
         number = {} if record.number is None else {"number": record.number}
         line |= {**number, "length": record.length, "reason": record.reason}
-    sys.stdout.write(json.dumps(line, separators=(",", ":")) + "\n")
+    return _encode_json(line) + "\n"
 
 
-def _text_writer(console: Console) -> Callable[[DumpedRecord], None]:
-    """Prints the column headings; returns a function that prints one record for people."""
-    colors = ColorSystem.STANDARD if console.is_terminal and not console.no_color else None
+def _text_line(colors: ColorSystem | None, record: DumpedRecord | RecordText) -> str:
+    """Returns the line of one record for people."""
+    when = _time(record.timestamp)
+    if isinstance(record, RecordText):
+        offset, epoch, _, name, number, fields = record
+        if colors is None and fields:
+            return _UNCOLORED % (offset, epoch, when, name, number, fields)
+        return _columns(colors, offset, epoch, when, name, number, fields)
+    type_ = record.type or "?"
+    if record.number is not None:
+        type_ = f"{type_} {record.number}"
+    version = "?" if record.version is None else record.version
+    if record.data is None:
+        rest, style = f"{record.reason} ({record.length} bytes)", _NOT_DECODED
+    else:
+        # JSON escapes control characters in names, which a terminal would interpret.
+        texts = (f"{name}={_encode_field(value)}" for name, value in record.data.items() if name != "version")
+        rest, style = " ".join(texts), _PLAIN
+    return _columns(colors, record.offset, record.epoch, when, type_, version, rest, style)
 
-    def write_columns(
-        offset: object, epoch: object, when: str, type_: str, version: object, rest: str, style: Style
-    ) -> None:
-        parts = (
-            _OFFSET.render(f"{offset:>10}", color_system=colors),
-            _PLAIN.render(f"{epoch:>6}", color_system=colors),
-            _DIM.render(f"{when:<24}", color_system=colors),
-            _TYPE.render(f"{type_:<34}", color_system=colors),
-            _DIM.render(f"{version:>2}", color_system=colors),
-            style.render(rest, color_system=colors),
+
+def _columns(
+    colors: ColorSystem | None,
+    offset: object,
+    epoch: object,
+    when: str,
+    type_: str,
+    version: object,
+    rest: str,
+    style: Style = _PLAIN,
+) -> str:
+    if colors is None:
+        line = _UNCOLORED % (offset, epoch, when, type_, version, rest)
+    else:
+        line = "  ".join(
+            (
+                _OFFSET.render(f"{offset:>10}", color_system=colors),
+                _PLAIN.render(f"{epoch:>6}", color_system=colors),
+                _DIM.render(f"{when:<24}", color_system=colors),
+                _TYPE.render(f"{type_:<34}", color_system=colors),
+                _DIM.render(f"{version:>2}", color_system=colors),
+                style.render(rest, color_system=colors),
+            )
         )
-        sys.stdout.write("  ".join(parts).rstrip() + "\n")
-
-    def write(record: DumpedRecord) -> None:
-        type_ = record.type or "?"
-        if record.number is not None:
-            type_ = f"{type_} {record.number}"
-        version = "?" if record.version is None else record.version
-        if record.data is None:
-            rest, style = f"{record.reason} ({record.length} bytes)", _NOT_DECODED
-        else:
-            # JSON escapes control characters in names, which a terminal would interpret.
-            fields = (f"{name}={json.dumps(value)}" for name, value in record.data.items() if name != "version")
-            rest, style = " ".join(fields), _PLAIN
-        write_columns(record.offset, record.epoch, _time(record.timestamp), type_, version, rest, style)
-
-    write_columns("offset", "epoch", "time (UTC)", "type", "v", "data", _PLAIN)
-    return write
+    return line.rstrip() + "\n"
 
 
+@lru_cache(maxsize=1)
 def _time(milliseconds: int) -> str:
     if not 0 <= milliseconds <= _UTC_MAX_MS:
         return str(milliseconds)

@@ -165,7 +165,9 @@ class KillExecution:
         deadline = time.monotonic() + (READY_S if planned.while_starting else END_S)
         # Batches that were in progress at the kill do not count.
         enough = max(batches, self.job.batches()) + CONTINUES_BATCHES
-        while self.job.exit_code is None and self.job.batches() < enough:
+        # The process that kills the group needs a moment, in which batches may complete.
+        ends = victim in (Role.DRIVER, Role.GROUP)
+        while self.job.exit_code is None and (ends or self.job.batches() < enough):
             if time.monotonic() > deadline:
                 self.problems.append(f"{kill}: the job neither ended nor continued: {self.job.newest_output()}")
                 job_processes.kill_group(self.job.folder)
@@ -173,7 +175,7 @@ class KillExecution:
         code = self.job.exit_code
         if code is None:
             return
-        expected = KILLED if victim in (Role.DRIVER, Role.GROUP) else FAILED
+        expected = KILLED if ends else FAILED
         if code != expected or victim is Role.GATHERER:
             self.problems.append(f"{kill}: the job ended with exit code {code}: {self.job.newest_output()}")
         self.start()

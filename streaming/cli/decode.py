@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 from rich.color import ColorSystem
@@ -27,7 +27,9 @@ from connectors.metadata.dump_log import (
     dump_records,
     is_record_log,
 )
+from connectors.metadata.log_summary import LogSummary
 from connectors.metadata.record_schemas import kafka_versions
+from streaming.cli.decode_summary import print_summary
 
 SUFFIXES = (".log", ".checkpoint")
 PATIENCE_S = 2.0
@@ -44,6 +46,8 @@ _DIM = Style(dim=True)
 _OFFSET = Style(color="cyan")
 _TYPE = Style(bold=True)
 _NOT_DECODED = Style(color="yellow")
+EntryWriter: TypeAlias = Callable[[DumpedRecord | RecordText | DumpGap], object]
+"""Prints or counts one record; a gap is only counted."""
 
 
 def decode(
@@ -54,6 +58,13 @@ def decode(
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per record to stdout.")] = False,
     show_secrets: Annotated[
         bool, typer.Option("--show-secrets", help="Print credentials and configuration values.")
+    ] = False,
+    summarize: Annotated[
+        bool,
+        typer.Option(
+            "--summary",
+            help="Print counts by record type and sums over the resulting partitions instead of the records.",
+        ),
     ] = False,
     kafka: Annotated[
         str | None,
@@ -74,36 +85,57 @@ def decode(
     is damaged, truncated or compressed (one line each on stderr), 2 it is not a
     file of a metadata log.
 
+    --summary applies the file's records, those of aborted transactions
+    excluded, and prints sums over the resulting partitions. A log that begins
+    after a snapshot lacks the partitions that were created before.
+
       kraftwatch decode 00000000000000000000.log --json
+      kraftwatch decode 00000000000000024001-0000000042.checkpoint --summary
     """
-    if kafka is not None and kafka not in kafka_versions():
-        raise UsageError(f"--kafka {kafka}: unknown version; known versions: {', '.join(kafka_versions())}")
+    _check_kafka(kafka, summarize=summarize)
     segment = _read_log(path)
-    stderr = Console(stderr=True, highlight=False, soft_wrap=True)
     complete = True
-    write = sys.stdout.write
+    summary = LogSummary()
     try:
-        line = _json_line if as_json else _text_lines(Console(highlight=False))
-        with _progress(path, len(segment), stderr) as advance:
-            for entry in _entries(segment, kafka=kafka, secrets=show_secrets, as_json=as_json):
-                match entry:
-                    case RecordText():
-                        write(line(entry))
-                    case DumpedRecord():
-                        write(line(entry))
-                        if entry.damaged:
-                            complete = False
-                            stderr.print(f"{path}: offset {entry.offset}: {entry.reason}", markup=False)
-                    case DumpGap():
-                        complete = False
-                        stderr.print(f"{path}: {_gap_text(entry)}", markup=False)
-                    case DumpPosition(position=position):
-                        advance(position)
+        write = summary.add if summarize else _record_writer(as_json=as_json)
+        entries = _entries(segment, kafka=kafka, secrets=show_secrets, as_json=as_json)
+        complete = _write_entries(path, len(segment), entries, write)
+        if summarize:
+            print_summary(path.name, segment, summary, as_json=as_json)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has closed the pipe. Python flushes stdout again at exit; /dev/null lets that succeed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise typer.Exit(0 if complete else 1)
+
+
+def _write_entries(path: Path, size: int, entries: Iterator[DumpEntry | RecordText], write: EntryWriter) -> bool:
+    """Writes every entry, and each problem to stderr; returns whether there was none."""
+    stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+    complete = True
+    with _progress(path, size, stderr) as advance:
+        for entry in entries:
+            if isinstance(entry, DumpPosition):
+                advance(entry.position)
+                continue
+            write(entry)
+            problem = _problem(entry)
+            if problem is not None:
+                complete = False
+                stderr.print(f"{path}: {problem}", markup=False)
+    return complete
+
+
+def _check_kafka(kafka: str | None, *, summarize: bool) -> None:
+    """Checks the option --kafka.
+
+    Raises:
+        UsageError: the version is unknown, or the option does not go with --summary.
+    """
+    if kafka is not None and kafka not in kafka_versions():
+        raise UsageError(f"--kafka {kafka}: unknown version; known versions: {', '.join(kafka_versions())}")
+    if kafka is not None and summarize:
+        raise UsageError("--kafka and --summary cannot be combined: omit --kafka")
 
 
 def _read_log(path: Path) -> bytes:
@@ -139,11 +171,26 @@ def _entries(segment: bytes, *, kafka: str | None, secrets: bool, as_json: bool)
     return dump_texts(segment, style="json" if as_json else "text", secrets=secrets)
 
 
-def _text_lines(console: Console) -> Callable[[DumpedRecord | RecordText], str]:
-    """Prints the column headings; returns the function that renders one record for people."""
+def _problem(entry: DumpedRecord | RecordText | DumpGap) -> str | None:
+    """Returns what is damaged or missing, or None."""
+    match entry:
+        case RecordText():
+            return None
+        case DumpedRecord():
+            return f"offset {entry.offset}: {entry.reason}" if entry.damaged else None
+        case DumpGap():
+            return _gap_text(entry)
+
+
+def _record_writer(*, as_json: bool) -> EntryWriter:
+    """Returns the function that prints one record; for people, prints the column headings first."""
+    write = sys.stdout.write
+    if as_json:
+        return lambda entry: None if isinstance(entry, DumpGap) else write(_json_line(entry))
+    console = Console(highlight=False)
     colors = ColorSystem.STANDARD if console.is_terminal and not console.no_color else None
-    sys.stdout.write(_columns(colors, "offset", "epoch", "time (UTC)", "type", "v", "data"))
-    return partial(_text_line, colors)
+    write(_columns(colors, "offset", "epoch", "time (UTC)", "type", "v", "data"))
+    return lambda entry: None if isinstance(entry, DumpGap) else write(_text_line(colors, entry))
 
 
 def _json_line(record: DumpedRecord | RecordText) -> str:

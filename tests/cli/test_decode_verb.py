@@ -120,6 +120,39 @@ def test_snapshot_written_by_kafka_is_decoded(tmp_path: Path) -> None:
     assert (lines[0]["type"], lines[-1]["type"]) == ("SnapshotHeader", "SnapshotFooter")
 
 
+@pytest.mark.parametrize(
+    ("file", "name"), [("tinylog.log", NAME), ("tiny.checkpoint", "00000000000000024001-0000000042.checkpoint")]
+)
+def test_summary_has_the_counts_and_sums_of_the_generator(file: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(lzma.decompress((DATA / f"{file}.xz").read_bytes()))
+    expected = json.loads((DATA / f"{file}.json").read_text())
+    ended = decode(path, "--summary", "--json")
+    summary = json.loads(ended.stdout)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    for key in ("file", "bytes", "data_records", "by_type", "control_records", "last_offset", "last_epoch"):
+        assert summary[key] == expected.get(key, summary[key]), key
+    sums = {key.removeprefix("final_"): value for key, value in expected.items() if key.startswith(("final_", "sum_"))}
+    sums |= {key: expected[key] for key in ("topics", "partitions", "recovering", "no_leader") if key in expected}
+    assert len(sums) >= 7
+    assert summary.items() >= sums.items()
+    assert summary["undecodable"] == 0
+
+
+def test_summary_counts_what_cannot_be_decoded(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    damaged = bytearray(batch([noop()], base_offset=4))
+    damaged[-1] ^= 1
+    path.write_bytes(batch([noop(), data(99, 1, b"?"), data(12, 0, b""), config("a", "b")], base_offset=0) + damaged)
+    ended = decode(path, "--summary")
+    lines = {" ".join(line.split()) for line in ended.stdout.splitlines()}
+
+    assert ended.returncode == 1
+    assert len(ended.stderr.splitlines()) == 2
+    assert {"undecodable 3", "data records 4", "UNKNOWN 99 1", "NO_OP_RECORD 1", "partitions 0"} <= lines
+
+
 def test_empty_log_has_no_records(tmp_path: Path) -> None:
     path = tmp_path / NAME
     path.touch()

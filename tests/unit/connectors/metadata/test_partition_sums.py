@@ -1,0 +1,70 @@
+"""The sums over the resulting partitions follow Kafka's MetadataDelta."""
+
+from connectors.metadata.partition_sums import partition_sums
+from tests.unit.connectors.metadata.metadata_bytes import batch, data, ints, tagged, text, tinylog
+from tests.unit.connectors.metadata.unusual_records import change, numbers, partition
+
+TOPIC = data(2, 0, text("orders") + bytes(range(16)) + b"\0")
+OTHER_KEY = (7).to_bytes(4, "big") + b"\1" * 16
+BEGIN, END, ABORT = (data(kind, 0, tagged(t0=text("tx")) if kind != 24 else b"\0") for kind in (23, 24, 25))
+
+
+def sums(*records: bytes) -> dict[str, int]:
+    return partition_sums(batch(records), snapshot=False).as_json()
+
+
+def test_a_partition_is_summed_as_it_was_written() -> None:
+    assert sums(TOPIC, partition(tags=tagged(t0=b"\1", t1=ints([3])))) == {
+        "topics": 1,
+        "partitions": 1,
+        "recovering": 1,
+        "with_elr_or_last_known_elr": 1,
+        "no_leader": 0,
+        "sum_leader_epoch": 4,
+        "sum_partition_epoch": 9,
+        "sum_leader": 1,
+        "sum_isr_len": 2,
+    }
+
+
+def test_a_change_increments_the_epochs_that_kafka_increments() -> None:
+    found = sums(TOPIC, partition(), change(t0=ints([3])), change(t1=numbers(-1)), change(t5=b"\1", t6=ints([1])))
+
+    assert (found["sum_leader_epoch"], found["sum_partition_epoch"]) == (4 + 1, 9 + 3)
+    assert (found["no_leader"], found["sum_leader"], found["sum_isr_len"]) == (1, -1, 1)
+    assert (found["recovering"], found["with_elr_or_last_known_elr"]) == (1, 1)
+
+
+def test_a_change_of_an_unknown_partition_has_no_effect() -> None:
+    assert sums(TOPIC, change(t1=numbers(2)), partition(key=OTHER_KEY))["partitions"] == 1
+
+
+def test_a_removed_topic_takes_its_partitions_away() -> None:
+    removed = data(9, 0, bytes(range(16)) + b"\0")
+
+    found = sums(TOPIC, partition(), partition(key=OTHER_KEY), removed)
+
+    assert (found["topics"], found["partitions"]) == (0, 1)
+
+
+def test_an_aborted_transaction_has_no_effect_and_an_open_one_none_yet() -> None:
+    assert sums(TOPIC, BEGIN, partition(), END, BEGIN, change(t1=numbers(2)), ABORT)["sum_leader"] == 1
+    assert sums(TOPIC, BEGIN, partition())["partitions"] == 0
+
+
+def test_the_elr_of_one_topic_or_of_all_is_cleared() -> None:
+    with_elr = partition(tags=tagged(t1=ints([3])))
+    other = partition(key=OTHER_KEY, tags=tagged(t2=ints([3])))
+    name = "with_elr_or_last_known_elr"
+
+    assert sums(TOPIC, with_elr, other)[name] == 2
+    assert sums(TOPIC, with_elr, other, data(28, 0, text("orders") + b"\0"))[name] == 1
+    assert sums(TOPIC, with_elr, other, data(28, 0, text("") + b"\0"))[name] == 0
+
+
+def test_a_long_log_is_summed_in_pieces() -> None:
+    log, expected = tinylog()
+    found = partition_sums(log * 4, snapshot=False).as_json()
+
+    assert len(log * 4) > 4 << 20
+    assert found["partitions"] == expected["final_partitions"]

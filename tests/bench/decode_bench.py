@@ -15,8 +15,11 @@ from connectors.event_columns import EventColumns
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
 from connectors.metadata.redaction import redact
+from streaming.pipeline.decode import EVENT_ARROW
+from streaming.pipeline.event_arrow import event_arrays
 
 DATA = Path(__file__).parents[1] / "data" / "metadata"
+EVENT_TYPES = {field.name: field.type for field in EVENT_ARROW}
 PIECE = 1 << 20
 """The maximal size of one observation in bytes, unless a single batch is larger."""
 
@@ -35,7 +38,8 @@ def main(names: list[str]) -> None:
             ("scan", scan_batches),
             ("redact", redact_piece),
             ("decode", partial(decode_piece, kind)),
-            ("decode, to columns", partial(decode_to_columns, kind)),
+            ("decode, to Arrow", partial(decode_to_arrow, kind)),
+            ("redact, to Arrow", partial(redact_to_arrow, kind)),
         ]
         for step, run in steps:
             best = min(cpu_seconds(parts, run) for _ in range(3))
@@ -55,9 +59,14 @@ def redact_piece(_: int, part: bytes) -> bytes:
     return redact(part)
 
 
-def decode_to_columns(kind: str, base: int, part: bytes) -> dict[str, list[Any]]:
-    """Decodes one observation and converts it to columns."""
-    return decode_piece(kind, base, part).columns()
+def decode_to_arrow(kind: str, base: int, part: bytes) -> dict[str, Any]:
+    """Decodes one observation to the columns of the decode stage."""
+    return event_arrays(decode_piece(kind, base, part), EVENT_TYPES)
+
+
+def redact_to_arrow(kind: str, base: int, part: bytes) -> dict[str, Any]:
+    """Redacts and decodes one observation: what the gatherer and the decode stage do in all."""
+    return decode_to_arrow(kind, base, redact(part))
 
 
 def decode_piece(kind: str, base: int, part: bytes) -> EventColumns:

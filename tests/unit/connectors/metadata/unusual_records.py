@@ -116,6 +116,8 @@ UNUSUAL = {
     "topic with an empty name": data(2, 0, text("") + bytes(range(16)) + b"\0"),
     "topic with a name of 2 million bytes": data(2, 0, b"\xff\xff\x7f" + bytes(range(16)) + b"\0"),
     "topic with the zero id": data(2, 0, text("a") + bytes(16) + b"\0"),
+    "topic that ends before its tag": data(2, 0, text("a") + bytes(range(16)) + b"\1"),
+    "config that ends before its tag": data(4, 0, b"\2" + text("a") + text("b") + text("c") + b"\1"),
     "topic with a tag": data(2, 0, text("a") + bytes(range(16)) + tagged(t9=b"a")),
     "config": data(4, 0, b"\2" + text("a") + text("b") + text("c") + b"\0"),
     "config with a null value": data(4, 0, b"\2" + text("a") + text("b") + text(None) + b"\0"),

@@ -7,6 +7,7 @@ broken: the folder with everything that is needed to find out why is then kept a
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ DEFAULT_COUNT = 100
 
 def main() -> int:
     """Runs the campaign and returns the exit code."""
+    # So that the job and the quorum end with the campaign.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     console = Console(highlight=False, soft_wrap=True)
     seed = int(os.environ.get("SEED") or SystemRandom().randrange(1_000_000))
     count = int(os.environ.get("COUNT") or DEFAULT_COUNT)

@@ -3,6 +3,7 @@
 SEED and COUNT are variables. A case's seed is SEED plus its number: `python -m tests.hostile SEED 1` repeats one case.
 """
 
+import logging
 import multiprocessing
 import os
 import sys
@@ -28,6 +29,7 @@ def main() -> int:
     arguments = [int(value) for value in sys.argv[1:]]
     seed = arguments[0] if arguments else int(os.environ.get("SEED") or SystemRandom().randrange(1_000_000_000))
     count = arguments[1] if len(arguments) > 1 else int(os.environ.get("COUNT") or 10_000)
+    logging.disable()  # thousands of cases log what they refuse
     console = Console()
     console.print(f"hostile: seed {seed}, {count:,} cases")
     kinds: Counter[tuple[str, str]] = Counter()
@@ -62,7 +64,9 @@ def _chunks(seed: int, count: int) -> Iterator[CasesResult]:
     # A child process ends without removing its temporary folders: they are made in this one.
     with tempfile.TemporaryDirectory(prefix="kraftwatch-hostile-") as folder:
         os.environ["TMPDIR"] = folder
-        with ProcessPoolExecutor(min(os.cpu_count() or 1, len(starts)), mp_context=context) as pool:
+        with ProcessPoolExecutor(
+            min(os.cpu_count() or 1, len(starts)), mp_context=context, initializer=logging.disable
+        ) as pool:
             for done in as_completed([pool.submit(run_cases, *start) for start in starts]):
                 yield done.result()
 

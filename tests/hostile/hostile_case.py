@@ -1,6 +1,5 @@
 """One hostile case: a seed decides what is mutated, the product handles it, and the result is checked."""
 
-import logging
 import resource
 import tempfile
 import time
@@ -55,7 +54,6 @@ class HostileCases:
     """Runs cases in this process."""
 
     def __init__(self) -> None:
-        logging.disable()  # thousands of cases log what they refuse
         self._path = MonitoredPath()
         self._folder = tempfile.TemporaryDirectory(prefix="kraftwatch-hostile-")
         self._journal = DamagedJournal(Path(self._folder.name))

@@ -15,7 +15,7 @@ from tests.eventually import eventually
 from tests.job.conftest import short_thresholds
 from tests.job.job_state import cluster_status, wait_until_delivered, wait_until_resolved
 
-pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from tests.kill_campaign.kill_plan import PlannedKill
 from tests.kill_campaign.kill_point import Role
 from tests.kill_campaign.recorded_campaign import RecordedCampaign
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 KILLS = (
     PlannedKill(

@@ -241,6 +241,10 @@ def damaged_copy(source: Path, target: Path, damage: Damage) -> Checkpoint:
     return checkpoint
 
 
+USUAL_DAMAGE = frozenset({"newest offset empty", "newest state change changed", "power failure"})
+"""Each kind of repair once; the other kinds of damage are long tests."""
+
+
 def repaired(checkpoint: Checkpoint, spark: SparkSession) -> list[RepairStep]:
     """Repairs the checkpoint after a dry run, which must find the same and change nothing; returns the steps."""
     before = contents(checkpoint.folder)
@@ -271,7 +275,9 @@ def assert_continues(spark: SparkSession, folder: Path, **journal: int) -> None:
         run.close()
 
 
-@pytest.mark.parametrize("damage", SPARK_DAMAGE)
+@pytest.mark.parametrize(
+    "damage", [name if name in USUAL_DAMAGE else pytest.param(name, marks=pytest.mark.long) for name in SPARK_DAMAGE]
+)
 def test_damaged_spark_files_are_repaired(spark: SparkSession, complete: Path, tmp_path: Path, damage: str) -> None:
     checkpoint = damaged_copy(complete, tmp_path, SPARK_DAMAGE[damage])
 
@@ -282,6 +288,7 @@ def test_damaged_spark_files_are_repaired(spark: SparkSession, complete: Path, t
     assert_continues(spark, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "damage",
     ["newest offset empty", "newest state change changed", "schema empty", "every offset empty", "power failure"],

@@ -56,6 +56,11 @@ class ReceivedResponse:
         request = self.expected.request
         if isinstance(request, SaslBytesRequest):
             return request.header.decode(io.BytesIO(self.content))
+        (correlation_id,) = struct.unpack_from(">i", self.content)
+        if correlation_id != self.correlation_id:
+            raise refused(
+                self.expected.name, f"the correlation id is {correlation_id}, requested was {self.correlation_id}"
+            )
         response_class = request.header.get_response_class()
         body = check_response(
             self.content,
@@ -64,11 +69,6 @@ class ReceivedResponse:
             response_class=response_class,
             version=request.API_VERSION,
         )
-        (correlation_id,) = struct.unpack_from(">i", self.content)
-        if correlation_id != self.correlation_id:
-            raise refused(
-                self.expected.name, f"the correlation id is {correlation_id}, requested was {self.correlation_id}"
-            )
         return response_class.decode(self.content[body:])
 
 

@@ -68,14 +68,16 @@ def read_request(peer: socket.socket) -> tuple[int, int, int]:
     return key, version, correlation
 
 
-def send(peer: socket.socket, correlation: int, body: bytes, *, flexible: bool) -> None:
-    """Sends a response. A response to ApiVersions never has the flexible header."""
+def send(peer: socket.socket, correlation: int, body: bytes, *, flexible: bool, followed_by: bytes = b"") -> None:
+    """Sends a response and, in the same segment, further bytes. A response to ApiVersions has no flexible header."""
     answer = struct.pack(">i", correlation) + (b"\0" if flexible else b"") + body
-    peer.sendall(struct.pack(">i", len(answer)) + answer)
+    peer.sendall(struct.pack(">i", len(answer)) + answer + followed_by)
 
 
-def answer_api_versions(peer: socket.socket, known: Mapping[int, tuple[int, int]] = _APIS) -> None:
-    """Reads an ApiVersions request and answers it."""
+def answer_api_versions(
+    peer: socket.socket, known: Mapping[int, tuple[int, int]] = _APIS, *, followed_by: bytes = b""
+) -> None:
+    """Reads an ApiVersions request and answers it; the bytes that follow arrive before the next request is sent."""
     key, version, correlation = read_request(peer)
     assert (key, version) == (API_VERSIONS, 4)
     apis = b"".join(struct.pack(">hhh", api, *versions) + b"\0" for api, versions in known.items())
@@ -84,6 +86,7 @@ def answer_api_versions(peer: socket.socket, known: Mapping[int, tuple[int, int]
         correlation,
         struct.pack(">h", 0) + bytes([len(known) + 1]) + apis + struct.pack(">i", 0) + b"\0",
         flexible=False,
+        followed_by=followed_by,
     )
 
 

@@ -311,7 +311,7 @@ def test_established_connection_without_response_times_out(loop: EventLoop) -> N
 
 
 def test_kafka_python_logs_nothing_at_any_verbosity(loop: EventLoop, caplog: pytest.LogCaptureFixture) -> None:
-    logging.getLogger().setLevel(logging.DEBUG)
+    caplog.set_level(logging.DEBUG)
     limit_kafka_logging()
     with FakeNode(rejects_login).up() as port:
         failure(loop, client_of(loop, PLAIN), port)

@@ -132,9 +132,10 @@ def test_announced_size_beyond_the_limit_of_the_request_is_refused_before_the_co
 
 def test_response_that_was_not_requested_is_refused(loop: EventLoop) -> None:
     def sends_endless_frames(peer: Any) -> None:
-        answer_api_versions(peer)
+        frames = (struct.pack(">i", 100) + bytes(100)) * 1000
+        answer_api_versions(peer, followed_by=frames)
         while True:
-            peer.sendall((struct.pack(">i", 100) + bytes(100)) * 1000)
+            peer.sendall(frames)
 
     detail = refusal(loop, sends_endless_frames)
     assert detail == "the node sent a response that was not requested"

@@ -1,13 +1,12 @@
 """LedgerDamageAlerts: raises an alert when the ledger was damaged, so that people know what may be sent twice."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from connectors.delivery.ledger_record import LedgerDamaged
+from connectors.delivery.resolved_alert import resolved_alert
 from rules.alert import Alert, AlertState
 from rules.checks import data_contract_broken
 from rules.finding import Severity
-from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 
@@ -41,7 +40,7 @@ class LedgerDamageAlerts:
         if firing is None or now_ms - firing.observed_at_ms < FIRING_MS:
             return ()
         self._firing = None
-        return [_resolved_alert(firing, now_ms)]
+        return [resolved_alert(firing, now_ms)]
 
 
 def _firing_alert(damage: LedgerDamaged, started_ms: Millis, now_ms: Millis) -> Alert:
@@ -63,15 +62,4 @@ def _firing_alert(damage: LedgerDamaged, started_ms: Millis, now_ms: Millis) -> 
         due_at_ms=now_ms,
         observed_at_ms=now_ms,
         offset=None,
-    )
-
-
-def _resolved_alert(firing: Alert, now_ms: Millis) -> Alert:
-    return replace(
-        firing,
-        state=AlertState.RESOLVED,
-        summary=f"resolved after {ms_text(now_ms - firing.started_at_ms)}: {firing.summary}",
-        remedy=(),
-        due_at_ms=now_ms,
-        observed_at_ms=now_ms,
     )

@@ -1,12 +1,12 @@
 """What a damaged ledger has lost, found by a comparison with the alerts in Spark's state. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from connectors.delivery.ledger_index import AlertRecord
 from connectors.delivery.ledger_record import AlertDelivered, IncidentNotified, LedgerRecord, SinkAdded
-from rules.alert import Alert, AlertState
-from rules.formatting import ms_text
+from connectors.delivery.resolved_alert import resolved_alert
+from rules.alert import Alert
 from rules.model.identifiers import Millis
 
 
@@ -40,7 +40,7 @@ def lost_transitions(
     evaluated_ms = {each.cluster: each.now_ms for each in clusters}
     still_firing = {alert.fingerprint for each in clusters for alert in each.firing}
     resolved = [
-        _resolved(alert, now_ms)
+        resolved_alert(alert, now_ms)
         for alert in firing
         if (now_ms := evaluated_ms.get(alert.cluster)) is not None
         and alert.observed_at_ms <= now_ms
@@ -63,17 +63,6 @@ def _covers(recorded: Alert, firing: Alert, state: EvaluatedCluster) -> bool:
         firing.started_at_ms,
     )
     return same or recorded.observed_at_ms > state.now_ms
-
-
-def _resolved(alert: Alert, now_ms: Millis) -> Alert:
-    return replace(
-        alert,
-        state=AlertState.RESOLVED,
-        summary=f"resolved after {ms_text(now_ms - alert.started_at_ms)}: {alert.summary}",
-        remedy=(),
-        due_at_ms=now_ms,
-        observed_at_ms=now_ms,
-    )
 
 
 def sinks_without_addition(records: Sequence[LedgerRecord]) -> Sequence[str]:

@@ -1,8 +1,9 @@
 """SinkFailureAlerts: raises an alert when a sink fails for a long time, so that the other sinks report it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from connectors.delivery.resolved_alert import resolved_alert
 from rules.alert import Alert, AlertState
 from rules.checks import monitor_blind
 from rules.finding import Severity
@@ -48,7 +49,7 @@ class SinkFailureAlerts:
             if failure is None:
                 self._since_ms.pop(name, None)
                 if firing is not None:
-                    transitions.append(_resolved_alert(firing, now_ms))
+                    transitions.append(resolved_alert(firing, now_ms))
             else:
                 # If the wall clock was set back, the hold time starts again.
                 since_ms = min(self._since_ms.setdefault(name, now_ms), now_ms)
@@ -104,15 +105,4 @@ def _firing_alert(name: str, failure: SinkFailure, since_ms: Millis, now_ms: Mil
         due_at_ms=Millis(since_ms + HOLD_MS),
         observed_at_ms=now_ms,
         offset=None,
-    )
-
-
-def _resolved_alert(firing: Alert, now_ms: Millis) -> Alert:
-    return replace(
-        firing,
-        state=AlertState.RESOLVED,
-        summary=f"resolved after {ms_text(now_ms - firing.started_at_ms)}: {firing.summary}",
-        remedy=(),
-        due_at_ms=now_ms,
-        observed_at_ms=now_ms,
     )

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from connectors.durable_file import Synced, replace_file
 from connectors.gather.loop_heartbeat import LoopHeartbeat
@@ -34,8 +35,8 @@ class ClusterCounts:
 
     requests_sent: int
     busiest_second: int
-    unseen: Mapping[str, Mapping[str, int]]
-    """How many observations failed, by source and reason; the name is a stored one."""
+    failed_observations: Annotated[Mapping[str, Mapping[str, int]], Field(alias="unseen")]
+    """How many observations failed, by source and reason; stored as `unseen`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ class GathererStats:
         if self._path is None:
             return
         with suppress(OSError):
-            content = _JSON.dump_json(self.read())
+            content = _JSON.dump_json(self.read(), by_alias=True)
             replace_file(self._path, content, synced=Synced.NOTHING)
 
     def read(self) -> WrittenStats:
@@ -106,7 +107,7 @@ class GathererStats:
                 name: ClusterCounts(
                     requests_sent=rate_limiter.requests_sent,
                     busiest_second=rate_limiter.busiest_second,
-                    unseen=self._failures(name),
+                    failed_observations=self._failures(name),
                 )
                 for name, rate_limiter in self._rate_limiters.items()
             },

@@ -28,6 +28,7 @@ from connectors.kafka.kafka_python import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
+from rules.model.voter_set import MOST_VOTERS
 
 KIB: Final = 1024
 MAX_BATCH_BYTES: Final = 16 * KIB * KIB
@@ -63,7 +64,7 @@ _LIMITS: Final[Mapping[int, ResponseLimits]] = {
         max_bytes=2 * KIB * KIB,
         elements={
             **_ONE_PARTITION,
-            "topics.partitions.current_voters": 1_000,
+            "topics.partitions.current_voters": MOST_VOTERS,
             "topics.partitions.observers": 10_000,
             "nodes": 2_000,
             "nodes.listeners": 8_000,

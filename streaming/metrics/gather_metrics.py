@@ -31,7 +31,7 @@ def _errors(job: JobSample) -> Values:
     return {
         (name, source, reason): count
         for name, each in clusters.items()
-        for source, reasons in each.unseen.items()
+        for source, reasons in each.failed_observations.items()
         for reason, count in reasons.items()
     }
 

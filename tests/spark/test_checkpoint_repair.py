@@ -258,17 +258,22 @@ def repaired(checkpoint: Checkpoint, spark: SparkSession) -> list[RepairStep]:
     return steps
 
 
+def lose_and_restore_the_leader(run: MonitoringRun) -> None:
+    """Runs the batches in which `no-leader` goes on firing and then resolves."""
+    run.run()
+    for _ in range(2):
+        run.batch(run.lose_the_leader)
+    for _ in range(14):
+        run.observe(ObservationKind.QUORUM, poll_with_leader())
+    run.batch(lambda: run.observe(ObservationKind.QUORUM, poll_with_leader()))
+    run.batch(lambda: run.observe(ObservationKind.QUORUM, poll_with_leader()))
+
+
 def assert_continues(spark: SparkSession, folder: Path, **journal: int) -> None:
     """Asserts that the alert is not sent again to jsonl, reaches the pager once, and resolves once in both."""
     run = MonitoringRun(spark, folder, **journal)
     try:
-        run.run()
-        for _ in range(2):
-            run.batch(run.lose_the_leader)
-        for _ in range(14):
-            run.observe(ObservationKind.QUORUM, poll_with_leader())
-        run.batch(lambda: run.observe(ObservationKind.QUORUM, poll_with_leader()))
-        run.batch(lambda: run.observe(ObservationKind.QUORUM, poll_with_leader()))
+        lose_and_restore_the_leader(run)
         assert run.transitions() == [("no-leader", "firing"), ("no-leader", "resolved")]
         assert run.pages() == [("no-leader", "firing"), ("no-leader", "resolved")]
     finally:
@@ -364,13 +369,7 @@ def test_a_damaged_ledger_is_restored_from_the_state(
 
     run = MonitoringRun(spark, tmp_path)
     try:
-        run.run()
-        for _ in range(2):
-            run.batch(run.lose_the_leader)
-        for _ in range(14):
-            run.observe(ObservationKind.QUORUM, poll_with_leader())
-        run.batch(lambda: run.observe(ObservationKind.QUORUM, poll_with_leader()))
-        run.batch(lambda: run.observe(ObservationKind.QUORUM, poll_with_leader()))
+        lose_and_restore_the_leader(run)
         assert run.pages() == [("no-leader", "firing"), ("no-leader", "resolved")]
         assert run.transitions()[-1] == ("no-leader", "resolved")
         assert run.transitions().count(("no-leader", "firing")) <= 2

@@ -174,24 +174,24 @@ def comparable(quorum: Quorum) -> Quorum:
 @pytest.mark.parametrize("lie", LIES)
 def test_after_minutes_of_truth_the_quorum_is_the_one_without_the_lie(lie: str, restarted: bool) -> None:
     expected = apply(machine(), rows(None, None))
-    told = machine()
+    replayed = machine()
     for row in rows(*LIES[lie]):
-        apply(told, [row])
+        apply(replayed, [row])
         if restarted:
-            told = again(told.to_bytes())
+            replayed = again(replayed.to_bytes())
 
-    assert comparable(told.quorum()) == comparable(expected)
-    reported = {violation.invariant for violation in told.quorum().invariant_violations}
+    assert comparable(replayed.quorum()) == comparable(expected)
+    reported = {violation.invariant for violation in replayed.quorum().invariant_violations}
     assert reported >= ({REPORTED[lie]} if lie in REPORTED else set())
     # The image's own knowledge is back as well: what comes after it is checked as without the lie.
-    assert told.log.epoch == 2
+    assert replayed.log.epoch == 2
 
 
 @pytest.mark.parametrize("lie", REPORTED)
 def test_a_lie_is_reported_once_and_no_longer_than_an_hour(lie: str) -> None:
-    told = machine()
-    apply(told, rows(*LIES[lie]))
-    violations = told.quorum().invariant_violations
+    replayed = machine()
+    apply(replayed, rows(*LIES[lie]))
+    violations = replayed.quorum().invariant_violations
     assert 1 <= len(violations) <= 3
     assert max(one.observed_at_ms for one in violations) - min(one.observed_at_ms for one in violations) < 60_000
 
@@ -211,10 +211,10 @@ def test_the_truth_alone_violates_nothing() -> None:
 def test_noops_whose_epoch_falls_are_a_violation(
     first: int, last: int, drop: tuple[int, int, int] | None, detail: str
 ) -> None:
-    told, script = machine(), LogScript(epoch=5)
+    replayed, script = machine(), LogScript(epoch=5)
     script.leader(1)
     script.voters("1-a")
-    apply(told, [script.read()])
+    apply(replayed, [script.read()])
     script.noops(2)
     end = replace(
         script.advanced(script.offset),
@@ -223,22 +223,22 @@ def test_noops_whose_epoch_falls_are_a_violation(
         epoch_drop=None if drop is None else EpochDrop(offset=Offset(drop[0]), epoch=Epoch(drop[1]), before=Epoch(5)),
     )
     again_read = [script.row(end) for _ in range(3)]
-    (violation,) = apply(told, again_read).invariant_violations
+    (violation,) = apply(replayed, again_read).invariant_violations
 
     assert (violation.invariant, violation.detail) == (Invariant.EPOCH_BACK, detail)
-    assert told.log.epoch == last
+    assert replayed.log.epoch == last
 
 
 def test_a_replaced_leader_that_answers_for_long_is_no_lie() -> None:
     """Without a majority it commits nothing: its high watermark stands still."""
-    told: Machine = machine()
+    replayed: Machine = machine()
     script = LogScript()
     script.leader(1)
     script.voters("1-a", "2-b", "3-c")
-    apply(told, [script.read(), script.row(poll(replica("1-a"), replica("2-b"), leader=1, epoch=1, hw=90))])
-    apply(told, [script.row(poll(replica("1-a"), replica("2-b"), leader=2, epoch=2, hw=95))])
+    apply(replayed, [script.read(), script.row(poll(replica("1-a"), replica("2-b"), leader=1, epoch=1, hw=90))])
+    apply(replayed, [script.row(poll(replica("1-a"), replica("2-b"), leader=2, epoch=2, hw=95))])
     for _ in range(90):
-        apply(told, [script.row(poll(replica("1-a"), replica("2-b"), leader=1, epoch=1, hw=92))])
+        apply(replayed, [script.row(poll(replica("1-a"), replica("2-b"), leader=1, epoch=1, hw=92))])
 
-    assert told.quorum().leader_id == 1
-    assert told.quorum().invariant_violations == ()
+    assert replayed.quorum().leader_id == 1
+    assert replayed.quorum().invariant_violations == ()

@@ -4,7 +4,8 @@ The filters are a conjunction. They only exclude what certainly does not match; 
 """
 
 from collections.abc import Collection, Iterable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from pyspark.sql.datasource import (
     EqualNullSafe,
@@ -18,6 +19,7 @@ from pyspark.sql.datasource import (
     Not,
 )
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 Interval = tuple[int | None, int | None]
 """The lowest and the highest number that may match; None = no bound."""
 
@@ -76,7 +78,8 @@ def _numbers(values: Iterable[object]) -> list[int]:
             case int():
                 numbers.append(value)
             case datetime():
-                numbers.append(int(value.timestamp() * 1000 // 1))
+                # Not from `timestamp()`: a float of seconds is not exact.
+                numbers.append((value.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1))
             case _:
                 pass
     return numbers

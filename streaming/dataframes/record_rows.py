@@ -104,13 +104,14 @@ def record_batches(
 
 
 def _records(content: bytes, part: LogByteRange) -> Iterator[DumpedRecord]:
+    # Zeros at the end are space that Kafka allocated in advance (log.preallocate).
+    written = len(content.rstrip(b"\0"))
     for entry in dump_records(content):
         match entry:
             case DumpedRecord():
                 yield entry
             case DumpGap():
-                # Zeros alone are space that Kafka allocated in advance (log.preallocate).
-                if any(content[entry.position :]):
+                if entry.position < written:
                     yield _unread(entry, part)
             case DumpPosition():
                 pass

@@ -16,12 +16,14 @@ def requested_schema(full: StructType, options: Mapping[str, str]) -> StructType
     """Returns the columns that the option `columns` lists (`offset,type`), in its order; without it, all columns.
 
     Raises:
-        UsageError: there is no such column.
+        UsageError: there is no such column, or it is listed twice.
     """
     names = [name.strip() for name in options.get("columns", "").split(",") if name.strip()]
     for name in names:
         if name not in full.names:
             raise UsageError(f"there is no column {name}: the columns are {', '.join(full.names)}")
+        if names.count(name) > 1:
+            raise UsageError(f"the column {name} is listed twice in columns: list each column once")
     return StructType([full[name] for name in names]) if names else full
 
 

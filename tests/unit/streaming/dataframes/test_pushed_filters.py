@@ -1,7 +1,9 @@
 """Pushed-down filters: what they exclude is never more than what Spark's own evaluation excludes."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+from hypothesis import example, given
+from hypothesis import strategies as st
 from pyspark.sql.datasource import (
     EqualNullSafe,
     EqualTo,
@@ -14,6 +16,7 @@ from pyspark.sql.datasource import (
 )
 
 from streaming.dataframes.pushed_filters import bounds, matching_values, may_overlap
+from streaming.dataframes.requested_columns import LATEST_MS
 
 
 def test_comparisons_bound_a_column() -> None:
@@ -28,6 +31,14 @@ def test_a_time_bounds_in_milliseconds() -> None:
     since = datetime(2026, 9, 21, 14, 13, 20, 999, tzinfo=UTC)
 
     assert bounds([GreaterThan(("timestamp",), since)], "timestamp") == (1_790_000_000_000, None)
+
+
+@given(st.integers(0, LATEST_MS))
+@example(2_147_483_653_982)
+def test_any_millisecond_bounds_exactly(at_ms: int) -> None:
+    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
+
+    assert bounds([EqualTo(("timestamp",), time)], "timestamp") == (at_ms, at_ms)
 
 
 def test_a_list_bounds_by_its_extremes_and_null_bounds_nothing() -> None:

@@ -58,3 +58,11 @@ def test_any_bytes_are_rows(edits: list[tuple[int, int]]) -> None:
         content[position] = value
 
     assert rows(bytes(content))
+
+
+def test_zeros_at_the_end_are_no_row_and_zeros_before_other_bytes_are_one() -> None:
+    record = batch([b"\x01\x14\x00"])
+
+    assert len(rows(record)) == 1
+    assert len(rows(record + bytes(5_000))) == 1
+    assert [row["type"] for row in rows(record + bytes(5_000) + b"\x01")] == ["NO_OP_RECORD", None]

@@ -85,9 +85,16 @@ class JournalReader:
 
     @property
     def complete(self) -> bool:
-        """Whether the rows from `beginning` on hold everything; False when retention has deleted the first of them."""
+        """Whether the rows from `beginning` on hold everything.
+
+        False when retention has deleted the first of them, or when the `restart` file is damaged.
+        """
         first = self.first_sequence()
-        restart = position_file.read(self.directory / RESTART)
+        try:
+            restart = position_file.read(self.directory / RESTART)
+        except JournalError:
+            # A repair reads the logs again and writes the file.
+            return False
         return first == 0 or (
             restart is not None and restart.journal_id == self.journal_id and restart.sequence >= first
         )

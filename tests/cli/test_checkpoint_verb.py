@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.errors import UsageError
-from connectors.journal.reader import PUBLISHED
+from connectors.journal.reader import PUBLISHED, RESTART, JournalReader
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from streaming.cli import app
@@ -63,6 +63,18 @@ def test_apply_repairs_and_keeps_what_it_replaces(checkpoint: Checkpoint) -> Non
     again = repair(checkpoint.folder)
     assert (again.exit_code, again.stdout) == (0, "")
     assert "no file of the checkpoint is damaged" in again.stderr
+
+
+def test_a_damaged_restart_position_is_replaced_when_the_logs_are_read_again(checkpoint: Checkpoint) -> None:
+    assert repair(checkpoint.folder, "--apply").exit_code == 0
+    (checkpoint.journal / RESTART).write_bytes(bytes(600))
+
+    result = repair(checkpoint.folder, "--apply")
+
+    assert result.exit_code == 0, result.output
+    assert "the gatherer reads each cluster's metadata log again" in result.stdout
+    assert JournalReader(checkpoint.journal).beginning() == 3
+    checkpoint.check_journal()
 
 
 def test_json_has_a_line_for_each_finding(checkpoint: Checkpoint) -> None:

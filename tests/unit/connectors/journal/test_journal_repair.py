@@ -133,6 +133,12 @@ def test_a_restart_position_of_another_journal_is_ignored(tmp_path: Path) -> Non
     assert (reader.complete, reader.beginning()) == (False, reader.first_sequence())
 
 
+def test_a_journal_with_a_damaged_restart_position_is_not_complete(tmp_path: Path) -> None:
+    recorded(tmp_path, 3)
+    (tmp_path / RESTART).write_bytes(bytes(600))
+    assert JournalReader(tmp_path).complete is False
+
+
 def test_rows_that_are_read_again_are_not_deleted(tmp_path: Path) -> None:
     recorded(tmp_path, 20, segment_bytes=200)
     reader = JournalReader(tmp_path)

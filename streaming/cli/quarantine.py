@@ -65,6 +65,7 @@ def list_(
     kraftwatch quarantine list --checkpoint DIR
     """
     from connectors.sinks.alert_json import iso
+    from rules.formatting import plural
     from rules.model.identifiers import Millis
 
     items = _items(_folder(checkpoint), cluster)
@@ -87,7 +88,7 @@ def list_(
     if len(items) > len(printed):
         print_message(f"{len(items) - len(printed)} older items are not listed: --limit {len(items)} lists all")
     for reason, count in Counter(one.reason for one in items).most_common(5):
-        print_message(f"{count} times: {visible(reason)}")
+        print_message(f"{plural(count, 'time')}: {visible(reason)}")
 
 
 @app.command("show")

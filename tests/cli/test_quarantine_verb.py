@@ -15,6 +15,7 @@ from connectors.metadata.redaction import redact
 from connectors.observation import Observation, ObservationKind
 from rules.model.identifiers import Millis
 from streaming.cli import app
+from streaming.cli.quarantine import _STATUS_TEXTS
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Quarantine
 from streaming.pipeline.step import _quarantined
@@ -92,7 +93,7 @@ def test_items_are_listed_with_their_reasons(checkpoint: Path) -> None:
     assert listed.exit_code == 0
     assert [(one["id"], one["offset"]) for one in items[:2]] == [("prod-0-0", 11), ("prod-1-0", None)]
     assert "record type 99 version 0 is not known to" in " ".join(listed.stdout.split())
-    assert "1 times: a quorum row is no event" in listed.stderr
+    assert "1 time: a quorum row is no event" in listed.stderr
 
 
 def test_list_is_limited_and_filtered_by_cluster(checkpoint: Path) -> None:
@@ -160,3 +161,9 @@ def usage_error_without_journal(folder: Path) -> str:
     message = usage_error(folder, "replay")
     (folder / "quarantine" / "prod-0-0.json").unlink()
     return message
+
+
+def test_the_documentation_explains_each_printed_result() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "data-contracts.md").read_text()
+
+    assert [text for text in _STATUS_TEXTS.values() if f"- `{text}`: " not in page] == []

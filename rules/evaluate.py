@@ -69,7 +69,14 @@ def evaluate(quorum: Quorum, thresholds: Mapping[str, Thresholds], rules: Sequen
     """
     selected = tuple(RULES.values()) if rules is None else tuple(rules)
     failed: dict[str, str] = {}
-    results = {rule.id: _contained(rule, quorum, thresholds[rule.id], failed) for rule in selected}
+    results = {rule.id: contained_results(rule, quorum, thresholds[rule.id], failed) for rule in selected}
+    return combined(selected, results, failed)
+
+
+def combined(
+    selected: Sequence[Rule], results: Mapping[str, tuple[RuleResult, ...]], failed: Mapping[str, str]
+) -> Evaluation:
+    """Returns the evaluation of these rules, from each rule's results by id, with inhibited rules as unknown."""
     active = {result.rule for of_rule in results.values() for result in of_rule if isinstance(result, Finding)}
     kept = [result for rule in selected for result in _inhibited(rule, results[rule.id], active)]
     return Evaluation(
@@ -80,13 +87,20 @@ def evaluate(quorum: Quorum, thresholds: Mapping[str, Thresholds], rules: Sequen
     )
 
 
-def _contained(rule: Rule, quorum: Quorum, thresholds: Thresholds, failed: dict[str, str]) -> tuple[RuleResult, ...]:
+def results_of(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[RuleResult, ...]:
+    """Returns the results of one rule; raises what the rule raises."""
+    return tuple(
+        replace(each, remedy=with_legend(quorum, each.remedy)) if isinstance(each, Finding) else each
+        for each in evaluate_rule(rule, quorum, thresholds)
+    )
+
+
+def contained_results(
+    rule: Rule, quorum: Quorum, thresholds: Thresholds, failed: dict[str, str]
+) -> tuple[RuleResult, ...]:
     """Returns the results of one rule; if it raises, adds it to `failed` and returns that it is unknown."""
     try:
-        return tuple(
-            replace(each, remedy=with_legend(quorum, each.remedy)) if isinstance(each, Finding) else each
-            for each in evaluate_rule(rule, quorum, thresholds)
-        )
+        return results_of(rule, quorum, thresholds)
     except MemoryError:
         raise
     except Exception as problem:  # noqa: BLE001 - a rule that fails must not stop the other rules

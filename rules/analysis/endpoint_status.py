@@ -121,7 +121,8 @@ def _endpoint_status(quorum: Quorum, poll: Poll | None, voter: Voter, thresholds
         )
     endpoint = voter.endpoints[0]
     probe = fresh_probe(quorum, probe_key(voter.key.id, endpoint), thresholds)
-    fetched_since = alive is Liveness.FETCHING and _fetched_since(quorum, poll, voter, probe)
+    refused = probe is not None and probe.connection is Connection.REFUSED
+    fetched_since = refused and alive is Liveness.FETCHING and _fetched_since(quorum, poll, voter, probe)
     replaced = _directory_replaced(quorum, poll, voter, thresholds)
     registered = None if replaced else _registered(quorum, voter.key.id, endpoint)
     return EndpointStatus(

@@ -64,8 +64,18 @@ class UnreachableLeader:
 
 def last_leader_answer_ms(quorum: Quorum) -> Millis | None:
     """Returns when a leader last answered the monitor anything: a fetch or a DescribeQuorum."""
+    return max(_leader_answers_ms(quorum), default=None)
+
+
+def leader_answered_within(quorum: Quorum, age_ms: Millis) -> bool:
+    """Returns whether a leader answered the monitor anything within this time."""
+    return any(quorum.now_ms - at <= age_ms for at in _leader_answers_ms(quorum))
+
+
+def _leader_answers_ms(quorum: Quorum) -> list[Millis]:
+    """Returns when a leader last answered a fetch and a DescribeQuorum, as far as it did."""
     times = [quorum.log_seen_at_ms, quorum.poll.observed_at_ms if quorum.poll else None]
-    return max((at for at in times if at is not None), default=None)
+    return [at for at in times if at is not None]
 
 
 def current_leader(quorum: Quorum) -> NodeId | None:
@@ -131,13 +141,13 @@ def unreachable_leader(quorum: Quorum) -> UnreachableLeader | None:
 
 
 def _failures_since_leader(quorum: Quorum) -> list[FailedObservation]:
-    last = last_leader_answer_ms(quorum)
+    answers = _leader_answers_ms(quorum)
     return [
         failure
         for failure in quorum.failures
         if failure.source is not ObservationSource.PROBE
         and quorum.now_ms - failure.last_at_ms <= _RECENT_MS
-        and (last is None or failure.last_at_ms >= last + _NEWER_BY_MS)
+        and all(failure.last_at_ms >= at + _NEWER_BY_MS for at in answers)
     ]
 
 

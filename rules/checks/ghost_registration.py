@@ -47,12 +47,11 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     poll = needed_poll(quorum)
     voters = {row.key.id for row in poll.voters} | (quorum.committed.ids if quorum.committed else set())
     listed: list[Plain] = [*sorted(voters)]
-    fetches = quorum.derived(_last_fetches_at_ms)
     present = voters | {row.key.id for row in poll.observers}
     for node, registration in sorted(quorum.controllers.items()):
         if node in present:
             continue
-        fetched_at_ms = fetches.get(node)
+        fetched_at_ms = quorum.derived(_last_fetches_at_ms).get(node)
         if fetched_at_ms is not None and quorum.now_ms - fetched_at_ms < OBSERVER_SESSION_MS:
             # A new leader lists an observer from its first fetch on.
             why = f"controller {node} fetched {ms_text(quorum.now_ms - fetched_at_ms)} ago and may fetch again"

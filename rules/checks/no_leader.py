@@ -41,7 +41,13 @@ from collections.abc import Iterable
 from rules.analysis.electability import electability, voter_standings, without_refusing_voters
 from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses, probe_outcome
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, PROBE_AGE
-from rules.analysis.leadership import Leaderless, last_leader_answer_ms, leaderless, unreachable_leader
+from rules.analysis.leadership import (
+    Leaderless,
+    last_leader_answer_ms,
+    leader_answered_within,
+    leaderless,
+    unreachable_leader,
+)
 from rules.analysis.replica_lag import Liveness
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, ms_text
@@ -62,8 +68,8 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding about the quorum while the newest observations report no leader."""
     state = leaderless(quorum)
     if state is None:
-        last = last_leader_answer_ms(quorum)
-        if last is None or quorum.now_ms - last > thresholds.ms(ANSWER_AGE.name):
+        if not leader_answered_within(quorum, thresholds.ms(ANSWER_AGE.name)):
+            last = last_leader_answer_ms(quorum)
             age = None if last is None else ms_text(quorum.now_ms - last)
             observed = "no leader has answered yet" if age is None else f"a leader last answered {age} ago"
             leader = unreachable_leader(quorum)

@@ -60,17 +60,17 @@ WINDOW = Threshold(
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each broker that is alive and lags or does not fetch."""
     poll = needed_poll(quorum)
-    # A broker with a new disk is listed with both directories for 300 s: the one that fetched last is current.
-    observers = {row.key.id: row for row in sorted(poll.observers, key=lambda row: row.last_fetch_ms or 0)}
     voter_ids = {row.key.id for row in poll.voters}
     for node, broker in sorted(quorum.brokers.items()):
         if not broker.alive or node in voter_ids:
             continue
-        row = observers.get(node)
-        if row is None:
+        rows = poll.observers_by_id.get(node)
+        if rows is None:
             # A new leader lists an observer from its first fetch on.
             yield UnknownResult(rule=ID, subject=f"broker {node}", why="the leader does not list it as an observer yet")
         else:
+            # A broker with a new disk is listed with both directories for 300 s: the one that fetched last is current.
+            row = sorted(rows, key=lambda row: row.last_fetch_ms or 0)[-1]
             yield from _evaluate_broker(quorum, poll, row, thresholds)
 
 

@@ -49,17 +49,17 @@ from rules.analysis.endpoint_status import (
     probe_outcome,
 )
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
-from rules.analysis.leadership import last_leader_answer_ms, last_polled_leader, leaderless
+from rules.analysis.leadership import last_polled_leader, leader_answered_within, leaderless
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, first_entries, first_steps, first_values
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import Answer, Vantage
 from rules.model.quorum import Quorum
 from rules.remedy_commands import describe_status
 
 ID = "stale-voter-endpoint"
-_ELECTION_MS = 5_000
-"""A shorter time without a leader is an election: a leader that restarts refuses connections too."""
+_ELECTION_MS = Millis(4_999)
+"""A time of at most this without a leader is an election: a leader that restarts refuses connections too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +110,9 @@ def _voter_endpoints(quorum: Quorum, thresholds: Thresholds) -> _VoterEndpoints:
         statuses = last_known_endpoint_statuses(quorum, thresholds)
     election = electability(voter_standings(quorum, statuses))
     any_answer = without_leader is not None and (bool(without_leader.answered) or any(map(_answers, statuses)))
-    last = last_leader_answer_ms(quorum)
-    electing = last is not None and quorum.now_ms - last < _ELECTION_MS
     reachable = sum(status.reachable for status in statuses)
     majority_lost = any(status.refused for status in statuses) and reachable < election.majority
-    down_or_moved = any_answer and majority_lost and not electing
+    down_or_moved = any_answer and majority_lost and not leader_answered_within(quorum, _ELECTION_MS)
     return _VoterEndpoints(
         quorum=quorum,
         statuses=statuses,

@@ -109,3 +109,7 @@ class Quorum:
             self._derived[compute] = compute(self)
         fact: _FactT = self._derived[compute]
         return fact
+
+    def forget_derived(self) -> None:
+        """Makes `derived` compute every fact again."""
+        self._derived.clear()

@@ -19,6 +19,7 @@ from rules.lifecycle import TrackedConditions, advance, from_document, to_docume
 from rules.model.identifiers import Millis
 from rules.model.monitoring import PLAINTEXT, Access, Vantage
 from rules.model.quorum import Quorum
+from rules.rule_evaluator import RuleEvaluator
 from streaming.replay.contract_violations import EVALUATES
 from streaming.replay.machine import Machine
 from streaming.replay.state_codec import DamagedStateError
@@ -44,6 +45,7 @@ class ClusterMonitor:
         self.machine = machine
         self.tracked = tracked
         self.thresholds = thresholds
+        self._evaluator = RuleEvaluator(thresholds)
         self._evaluated: tuple[Quorum, Evaluation] | None = None
 
     @classmethod
@@ -124,10 +126,10 @@ class ClusterMonitor:
             machine.record_failure(EVALUATES, reason)
 
     def evaluation(self) -> Evaluation:
-        """Returns the evaluation of the current quorum; the rules are evaluated once for each quorum."""
+        """Returns the evaluation of the current quorum; a rule whose results cannot have changed is not evaluated."""
         quorum = self.machine.quorum()
         if self._evaluated is None or self._evaluated[0] is not quorum:
-            self._evaluated = (quorum, evaluate(quorum, self.thresholds))
+            self._evaluated = (quorum, self._evaluator.evaluate(quorum))
         return self._evaluated[1]
 
     def to_bytes(self) -> bytes:

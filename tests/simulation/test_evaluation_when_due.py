@@ -1,0 +1,169 @@
+"""A monitor that evaluates rules when their results may have changed sends the alerts of one that always evaluates.
+
+On the simulation, with random thresholds and holds, and on the recorded journals of former checkpoints.
+"""
+
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from rules.evaluate import RULES, evaluate, thresholds_for
+from rules.finding import Evaluation
+from rules.model.monitoring import Vantage
+from rules.recorded_number import Comparisons, Terms
+from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from tests.simulation.gatherer import SimulatedGatherer
+from tests.simulation.simulation import Simulation
+from tests.unit.streaming.replay import stored_checkpoint, test_former_release
+
+HOLDS_S = (0, 0, 1, 3, 10)
+OTHERS_S = (1, 2, 5, 10, 30, 60)
+
+
+class EvaluatingMonitor(ClusterMonitor):
+    """Evaluates every rule after every observation."""
+
+    def evaluation(self) -> Evaluation:
+        return evaluate(self.machine.quorum(), self.thresholds)
+
+
+def random_thresholds(seed: int) -> dict[str, float]:
+    """Returns overrides: short holds, so that pending conditions fire, and other ages and windows."""
+    random = Random(seed)
+    values: dict[str, float] = {}
+    for rule in RULES.values():
+        for each in rule.thresholds:
+            short = each.name in ("hold", "clear")
+            if random.random() < (0.8 if short else 0.3):
+                values[f"{rule.id}.{each.name}"] = random.choice(HOLDS_S if short else OTHERS_S)
+    return values
+
+
+def simulated_rows(seed: int, steps: int, *, polls_only: bool = False) -> tuple[list[DecodedRow], tuple[str, ...]]:
+    """Returns the observations of a simulated quorum with faults, and the configured addresses."""
+    rows: list[DecodedRow] = []
+    observe = SimulatedGatherer.observe
+
+    def recording(gatherer: SimulatedGatherer, now_ms: int) -> Iterator[DecodedRow]:
+        for row in observe(gatherer, now_ms):
+            rows.append(row)
+            yield row
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SimulatedGatherer, "observe", recording)
+        simulation = Simulation(seed, polls_only=polls_only)
+        bootstrap = simulation.gatherer.bootstrap
+        simulation.run(steps)
+    return rows, bootstrap
+
+
+def assert_equal_monitors(
+    rows: Sequence[DecodedRow], new: Callable[[type[ClusterMonitor]], ClusterMonitor]
+) -> tuple[int, int]:
+    """Compares alerts, evaluation and state after every row; returns the number of alerts and of evaluations kept."""
+    due, always = new(ClusterMonitor), new(EvaluatingMonitor)
+    alerts = kept = 0
+    before: Evaluation | None = None
+    for row in rows:
+        sent = due.observe([row])
+        assert sent == always.observe([row]), f"the alerts differ after row {row.sequence}"
+        after = due.evaluation()
+        assert after == always.evaluation(), f"the evaluations differ after row {row.sequence}"
+        assert due.tracked == always.tracked, f"the tracked conditions differ after row {row.sequence}"
+        kept += after is before
+        before = after
+        alerts += len(sent)
+    assert due.to_bytes() == always.to_bytes()
+    return alerts, kept
+
+
+def compare_on_simulation(seed: int, steps: int, *, polls_only: bool = False) -> tuple[int, int]:
+    rows, bootstrap = simulated_rows(seed, steps, polls_only=polls_only)
+
+    def new(kind: type[ClusterMonitor]) -> ClusterMonitor:
+        return kind.from_bytes(
+            None,
+            cluster="simulated",
+            cluster_id=None,
+            bootstrap=bootstrap,
+            vantage=Vantage.INSIDE,
+            thresholds=thresholds_for(random_thresholds(seed)),
+        )
+
+    return assert_equal_monitors(rows, new)
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_alerts_are_the_same_on_the_simulation(seed: int) -> None:
+    alerts, kept = compare_on_simulation(seed, 12_000, polls_only=seed == 6)
+
+    assert alerts > 0
+    assert kept > 20, "some evaluations were not repeated"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+def test_alerts_are_the_same_on_many_simulations() -> None:
+    results = [compare_on_simulation(seed, 25_000, polls_only=seed % 7 == 0) for seed in range(1_000, 1_030)]
+
+    assert sum(alerts for alerts, _ in results) > 500
+
+
+@pytest.mark.parametrize("forgotten_s", [10, 30])
+def test_a_forgotten_age_threshold_is_found(forgotten_s: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison can fail: here ages near one threshold are not recorded."""
+    add = Comparisons.add
+
+    def forgetful(comparisons: Comparisons, terms: Terms, bound: int, *, lowest: bool) -> None:
+        if len(terms) < 2 or abs(abs(bound) - forgotten_s * 1_000) > 1:
+            add(comparisons, terms, bound, lowest=lowest)
+
+    monkeypatch.setattr(Comparisons, "add", forgetful)
+
+    with pytest.raises(AssertionError, match="differ after row"):
+        for seed in range(1, 30):
+            compare_on_simulation(seed, 12_000)
+
+
+@pytest.mark.parametrize("cluster", stored_checkpoint.CLUSTER_IDS)
+@pytest.mark.parametrize("seed", range(4))
+def test_alerts_are_the_same_on_a_recorded_journal(cluster: str, seed: int, tmp_path: Path) -> None:
+    checkpoint = stored_checkpoint.unpacked(tmp_path)
+    rows = stored_checkpoint.rows(stored_checkpoint.observations(checkpoint), cluster)
+    thresholds = thresholds_for(random_thresholds(seed)) if seed else stored_checkpoint.THRESHOLDS
+
+    def new(kind: type[ClusterMonitor]) -> ClusterMonitor:
+        return kind.from_bytes(
+            None,
+            cluster=cluster,
+            cluster_id=stored_checkpoint.CLUSTER_IDS[cluster],
+            bootstrap=tuple(f"c{node}.kafka.example:9093" for node in (1, 2, 3)),
+            vantage=Vantage.INSIDE,
+            thresholds=thresholds,
+        )
+
+    alerts, _ = assert_equal_monitors(rows, new)
+    assert alerts > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_alerts_are_the_same_on_the_journal_of_a_former_release(seed: int, tmp_path: Path) -> None:
+    with tarfile.open(test_former_release.WRITTEN) as packed:
+        packed.extractall(tmp_path, filter="data")
+    rows = list(test_former_release.rows(tmp_path))
+
+    def new(kind: type[ClusterMonitor]) -> ClusterMonitor:
+        return kind.from_bytes(
+            None,
+            cluster="lab",
+            cluster_id="CnSk_ZxlQAy-mqSyAw8tSQ",
+            bootstrap=("127.0.0.1:21480", "127.0.0.1:28837", "127.0.0.1:31584"),
+            vantage=Vantage.INSIDE,
+            thresholds=thresholds_for(random_thresholds(seed)),
+        )
+
+    alerts, _ = assert_equal_monitors(rows, new)
+    assert alerts > 0

@@ -1,0 +1,110 @@
+"""While the numbers stay in the recorded ranges, every recorded comparison has the same outcome."""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+
+from rules.recorded_number import Comparisons, NotRecordableError, RecordedNumber, UnrecordableValue
+
+Decision = Callable[[Any, Any, Any], object]
+DECISIONS: dict[str, Decision] = {
+    "age above a limit": lambda now, at, _: now - at > 2,
+    "age at least a limit": lambda now, at, _: now - at >= 2,
+    "a number alone": lambda now, at, other: other < 3,
+    "equal": lambda now, at, other: at == other,
+    "not equal": lambda now, at, other: at != other - 1,
+    "equal to a constant": lambda now, at, other: other == 2,
+    "absent": lambda now, at, other: other in (None, 1),
+    "zero or a number": lambda now, at, other: (other or now) > at,
+    "the newer of two": lambda now, at, other: now - max(at, other) >= 1,
+    "at least zero": lambda now, at, other: max(0, at - other) > 1,
+    "the order": lambda now, at, other: [index for _, index in sorted([(now, 0), (at, 1), (other, 2)])],
+    "four numbers": lambda now, at, other: now - (at - other) > other + 1,
+    "negative": lambda now, at, other: -(now - 3) < at,
+    "several": lambda now, at, other: (now > 2 and at > 1) or now - other > 2,
+}
+VALUES = range(5)
+
+
+def recorded(decision: Decision, values: Sequence[int]) -> tuple[object, Comparisons]:
+    comparisons = Comparisons()
+    numbers = (RecordedNumber(value, ((index, 1),), 0, comparisons) for index, value in enumerate(values))
+    outcome = decision(*numbers)
+    comparisons.keep()
+    return outcome, comparisons
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_the_outcome_is_the_same_wherever_the_ranges_hold(name: str) -> None:
+    decision = DECISIONS[name]
+    lasting = 0
+    for values in product(VALUES, repeat=3):
+        outcome, comparisons = recorded(decision, values)
+        ranges = comparisons.ranges()
+        assert outcome == decision(*values)
+        assert ranges.hold(values)
+        for others in product(VALUES, repeat=3):
+            if ranges.hold(others):
+                lasting += others != values
+                assert decision(*others) == outcome, f"{values} to {others}"
+    assert lasting > len(VALUES) ** 3, "the ranges hold for other numbers too"
+
+
+def test_a_difference_that_does_not_move_has_no_range() -> None:
+    outcome, comparisons = recorded(lambda now, at, _: (now + at) - (at + now) >= 0, (4, 1, 2))
+
+    assert outcome is True
+    assert comparisons.ranges().hold((0, 100, -100))
+
+
+def test_comparisons_that_are_dropped_restrict_nothing() -> None:
+    comparisons = Comparisons()
+    number = RecordedNumber(7, ((0, 1),), 0, comparisons)
+    assert number > 5
+    comparisons.drop()
+    assert number > 2
+    comparisons.keep()
+
+    assert comparisons.ranges().hold((3,))
+    assert not comparisons.ranges().hold((2,))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda number: f"{number} ms",
+        str,
+        repr,
+        hash,
+        int,
+        float,
+        round,
+        abs,
+        range,
+        lambda number: number * 2,
+        lambda number: number // 1_000,
+        lambda number: number % 7,
+        lambda number: number + 0.5,
+        lambda number: number < 0.5,
+        lambda number: number == "7",
+        lambda number: {number: 1},
+        lambda number: [1, 2, 3][number],
+        lambda number: "%d" % number,  # noqa: UP031 - the form is the point
+    ],
+)
+def test_a_use_that_depends_on_the_number_itself_raises(use: Callable[[Any], object]) -> None:
+    with pytest.raises(TypeError):
+        use(RecordedNumber(7, ((0, 1),), 0, Comparisons()))
+
+
+@pytest.mark.parametrize("use", [bool, str, repr, hash, len, list, lambda value: value[-1], lambda value: value == ()])
+def test_any_use_of_an_unrecordable_value_raises(use: Callable[[Any], object]) -> None:
+    with pytest.raises(TypeError):
+        use(UnrecordableValue())
+
+
+def test_a_refusal_says_why() -> None:
+    with pytest.raises(NotRecordableError, match="depends on a number"):
+        str(RecordedNumber(7, ((0, 1),), 0, Comparisons()))

@@ -1,0 +1,303 @@
+"""A RuleEvaluator returns what evaluating every rule returns, but evaluates only what may have changed."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import TypeVar, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rules.evaluate import RULES, evaluate, thresholds_for
+from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
+from rules.model.identifiers import Millis, NodeId, Offset
+from rules.model.monitoring import Invariant
+from rules.model.poll import Replica
+from rules.model.quorum import Quorum
+from rules.recorded_number import Comparisons, Terms
+from rules.rule_evaluator import RuleEvaluator
+from tests.unit.rules import situation
+from tests.unit.rules.situation import healthy
+
+THRESHOLDS = thresholds_for({})
+SITUATIONS: dict[str, Callable[[Quorum], Quorum]] = {
+    "healthy": lambda quorum: quorum,
+    "static": situation.static,
+    "not observed": situation.not_observed_for,
+    "no leader": lambda quorum: situation.leaderless(situation.refuses(quorum, 3), 1, 2),
+    "all refuse": situation.all_refuse,
+    "a name is gone": lambda quorum: situation.name_not_found(quorum, 2),
+    "the resolver fails": lambda quorum: situation.resolver_fails(quorum, 2),
+    "an endpoint refuses": lambda quorum: situation.refuses(quorum, 2),
+    "registered elsewhere": lambda quorum: situation.registered_elsewhere(quorum, 2),
+    "a voter is down": lambda quorum: situation.voter_not_fetching(quorum, 1),
+    "voters lag": lambda quorum: situation.voters_lagging(quorum, 1, 2),
+    "stalled": situation.stalled,
+    "an observer": lambda quorum: situation.observer(quorum, 4),
+    "a voter is added": lambda quorum: situation.adding(quorum, 4),
+    "registered only": lambda quorum: situation.registered(quorum, 9),
+    "forced": lambda quorum: situation.forced_change(quorum, before=(1, 2, 3, 4, 5), after=(1, 2, 3)),
+    "removed": lambda quorum: situation.removed(situation.observer(quorum, 4), 4, ago_ms=250_000, directory="old"),
+    "an invariant": lambda quorum: situation.with_invariant_violation(quorum, *Invariant),
+    "a contract": lambda quorum: situation.with_contract_violation(quorum, "every-record-decodes"),
+    "recovering": situation.recovering,
+    "a fenced broker": lambda quorum: situation.with_broker(quorum, 101, fenced=True),
+    "a broker lags": lambda quorum: situation.broker_lagging(quorum, 101),
+    "a transaction": lambda quorum: situation.in_transaction(quorum, for_ms=55_000),
+    "elections": lambda quorum: situation.elected(quorum, 1, 2, 3, 1, started=(1,)),
+    "unclean": lambda quorum: situation.unclean(quorum, 1, 2, ago_ms=595_000),
+    "upgraded": lambda quorum: situation.upgraded(quorum, 29, 1, 2, 3, 101, 102),
+    "an old view": lambda quorum: situation.with_views(quorum, situation.view(2, leader=None, epoch=6)),
+    "one voter": lambda _: healthy(1),
+    "four voters": lambda _: healthy(4),
+}
+NumberT = TypeVar("NumberT", Millis, Offset)
+LIMITS_MS = (0, 300, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 3_600_000)
+"""Near these ages results change: the drawn steps reach and pass them by a few milliseconds."""
+
+
+@dataclass
+class Moving:
+    """A quorum whose numbers move at random: also backwards, as after an election or with a wrong clock."""
+
+    quorum: Quorum
+    random: Random
+    numbers: list[int] = field(default_factory=list)
+
+    def step(self) -> Quorum:
+        random, quorum = self.random, self.quorum
+        now = Millis(
+            quorum.now_ms + random.choice((1, 250, 1_000, random.choice(LIMITS_MS) + random.randint(-2, 2), 0))
+        )
+        moved = replace(quorum, now_ms=max(now, quorum.now_ms))
+        match random.randrange(5):
+            case 0:
+                moved = replace(moved, log_seen_at_ms=now, newest_timestamp_ms=self._moved(quorum.newest_timestamp_ms))
+                moved = replace(moved, last_offset=self._moved(quorum.last_offset))
+            case 1:
+                high_watermark = self._moved(quorum.high_watermark)
+                moved = replace(moved, high_watermark=high_watermark, high_watermark_since_ms=now)
+            case 2 if quorum.poll is not None:
+                rows = {row.key: row for row in (*quorum.poll.voters, *quorum.poll.observers)}
+                for key, row in rows.items():
+                    rows[key] = replace(
+                        row,
+                        log_end_offset=self._moved(row.log_end_offset),
+                        last_fetch_ms=self._moved(row.last_fetch_ms),
+                        last_caught_up_ms=self._moved(row.last_caught_up_ms),
+                    )
+                poll = replace(
+                    quorum.poll,
+                    observed_at_ms=now,
+                    voters=tuple(rows[row.key] for row in quorum.poll.voters),
+                    observers=tuple(rows[row.key] for row in quorum.poll.observers),
+                )
+                histories = {
+                    key: replace(one, last_seen_at_ms=now, samples=one.samples[random.randint(0, 3) :])
+                    for key, one in quorum.histories.items()
+                }
+                moved = replace(moved, poll=poll, histories=histories)
+            case 3:
+                probes = {key: replace(one, observed_at_ms=now) for key, one in quorum.probes.items()}
+                views = {key: replace(one, observed_at_ms=now) for key, one in quorum.leader_views.items()}
+                moved = replace(moved, probes=probes, leader_views=views)
+            case _:
+                failures = tuple(replace(one, last_at_ms=now) for one in quorum.failures)
+                moved = replace(moved, failures=failures)
+        self.quorum = moved
+        return moved
+
+    def _moved(self, value: NumberT | None) -> NumberT | None:
+        if value is None:
+            return None
+        limit = self.random.choice(LIMITS_MS)
+        return cast("NumberT", value + self.random.choice((0, 1, 500, 1_000, limit, -limit)))
+
+
+def assert_equal_evaluations(name: str, seed: int, steps: int = 40) -> None:
+    """Raises an AssertionError at the first step after which the evaluations differ."""
+    random = Random(seed)
+    overrides = {
+        f"{rule.id}.{each.name}": random.choice((0, 1, 5, 10, 30, 60, 3_600))
+        for rule in RULES.values()
+        for each in rule.thresholds
+        if random.random() < 0.3
+    }
+    thresholds = thresholds_for(overrides)
+    evaluator = RuleEvaluator(thresholds)
+    moving = Moving(SITUATIONS[name](healthy()), random)
+    for step in range(steps):
+        quorum = moving.step()
+        assert evaluator.evaluate(quorum) == evaluate(quorum, thresholds), f"{name}, seed {seed}, step {step}"
+
+
+@settings(max_examples=100)
+@given(name=st.sampled_from(sorted(SITUATIONS)), seed=st.integers(0, 2**32))
+def test_evaluations_equal_those_of_all_rules_at_every_time(name: str, seed: int) -> None:
+    assert_equal_evaluations(name, seed)
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_evaluations_equal_those_of_all_rules_in_each_situation(name: str) -> None:
+    for seed in range(2):
+        assert_equal_evaluations(name, seed)
+
+
+NOW = 0
+"""The position of `now_ms` among the moving numbers."""
+AGES = [
+    pytest.param("healthy", 10_000, id="poll_age or answer_age"),
+    pytest.param("healthy", 30_000, id="probe_age or view_age"),
+]
+
+
+@pytest.mark.parametrize(("name", "limit_ms"), AGES)
+def test_a_forgotten_age_threshold_is_found(name: str, limit_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The property above can fail: here the comparisons of one age with its threshold are not recorded."""
+    add = Comparisons.add
+
+    def forgetful(comparisons: Comparisons, terms: Terms, bound: int, *, lowest: bool) -> None:
+        is_age = any(position == NOW for position, _ in terms)
+        if not is_age or abs(bound) not in (limit_ms, limit_ms + 1):
+            add(comparisons, terms, bound, lowest=lowest)
+
+    monkeypatch.setattr(Comparisons, "add", forgetful)
+
+    with pytest.raises(AssertionError, match="step"):
+        for seed in range(200):
+            assert_equal_evaluations(name, seed)
+
+
+def a_second_later(quorum: Quorum, seconds: int = 1) -> Quorum:
+    """Returns the same quorum with every observation repeated later: offsets and times moved."""
+    later = seconds * 1_000
+    assert quorum.poll is not None
+
+    def moved(row: Replica) -> Replica:
+        return replace(
+            row,
+            log_end_offset=Offset((row.log_end_offset or 0) + 2),
+            last_fetch_ms=Millis((row.last_fetch_ms or 0) + later),
+            last_caught_up_ms=Millis((row.last_caught_up_ms or 0) + later),
+        )
+
+    return replace(
+        quorum,
+        now_ms=Millis(quorum.now_ms + later),
+        log_seen_at_ms=Millis((quorum.log_seen_at_ms or 0) + later),
+        high_watermark=Offset((quorum.high_watermark or 0) + 2),
+        high_watermark_since_ms=Millis((quorum.high_watermark_since_ms or 0) + later),
+        last_offset=Offset((quorum.last_offset or 0) + 2),
+        newest_timestamp_ms=Millis((quorum.newest_timestamp_ms or 0) + later),
+        poll=replace(
+            quorum.poll,
+            observed_at_ms=Millis(quorum.poll.observed_at_ms + later),
+            high_watermark=Offset((quorum.poll.high_watermark or 0) + 2),
+            voters=tuple(map(moved, quorum.poll.voters)),
+            observers=tuple(map(moved, quorum.poll.observers)),
+        ),
+        histories={
+            key: replace(one, last_seen_at_ms=Millis(one.last_seen_at_ms + later), samples=one.samples[1:])
+            for key, one in quorum.histories.items()
+        },
+        probes={
+            key: replace(one, observed_at_ms=Millis(one.observed_at_ms + later)) for key, one in quorum.probes.items()
+        },
+    )
+
+
+@pytest.mark.parametrize("name", ["healthy", "static", "four voters", "one voter", "a fenced broker"])
+def test_a_quiet_second_evaluates_no_rule(name: str) -> None:
+    evaluator = RuleEvaluator(THRESHOLDS)
+    quorum = SITUATIONS[name](healthy())
+    first = evaluator.evaluate(quorum)
+
+    for _ in range(20):
+        quorum = a_second_later(quorum)
+        assert evaluator.evaluate(quorum) is first
+
+
+def test_an_age_alone_changes_the_evaluation_when_it_passes_its_threshold() -> None:
+    evaluator = RuleEvaluator(THRESHOLDS)
+    quorum = healthy()
+    first = evaluator.evaluate(quorum)
+    assert quorum.poll is not None
+    at_the_limit = replace(quorum, now_ms=Millis(quorum.poll.observed_at_ms + 10_000), log_seen_at_ms=quorum.now_ms)
+
+    assert evaluator.evaluate(at_the_limit) is first
+    past = evaluator.evaluate(replace(at_the_limit, now_ms=Millis(at_the_limit.now_ms + 1)))
+    assert ("failure-tolerance", None) in {(each.rule, each.subject) for each in past.unknown}
+
+
+def test_only_the_rules_whose_findings_tell_ages_are_evaluated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated: list[str] = []
+
+    def counted(rule: Rule) -> Rule:
+        def count(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+            evaluated.append(rule.id)
+            return rule.evaluate(quorum, thresholds)
+
+        return replace(rule, evaluate=count)
+
+    for rule in [*RULES.values()]:
+        monkeypatch.setitem(cast("dict[str, Rule]", RULES), rule.id, counted(rule))
+    evaluator = RuleEvaluator(THRESHOLDS)
+    quorum = situation.in_transaction(situation.with_broker(healthy(), 101, fenced=True), for_ms=70_000)
+    evaluator.evaluate(quorum)
+    evaluated.clear()
+
+    second = evaluator.evaluate(a_second_later(quorum))
+
+    assert evaluated == ["open-transaction"], "the finding about the fenced broker tells no age"
+    assert {each.rule for each in second.findings} == {"broker-fenced", "open-transaction"}
+
+
+def test_a_new_rule_that_declares_nothing_is_evaluated_whenever_its_result_may_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def even(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+        if quorum.now_ms // 1_000 % 2 == 0:
+            yield Finding(rule="new", subject="second", severity=Severity.INFO, summary="even", evidence={}, remedy=())
+
+    def recent(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+        for node, broker in quorum.brokers.items():
+            since = broker.alive_since_timestamp_ms
+            if since is not None and quorum.newest_timestamp_ms is not None:
+                age = quorum.newest_timestamp_ms - since
+                if 3_601_000 < age <= 3_604_000:
+                    yield Finding(
+                        rule="new", subject=f"{node}", severity=Severity.INFO, summary="recent", evidence={}, remedy=()
+                    )
+
+    for rule in (even, recent):
+        new = Rule(id="new", title="New", text="", thresholds=(hold(0), clear()), evaluate=rule)
+        monkeypatch.setitem(cast("dict[str, Rule]", RULES), "new", new)
+        thresholds = thresholds_for({})
+        evaluator, quorum, summaries = RuleEvaluator(thresholds), healthy(), set()
+        for _ in range(10):
+            quorum = a_second_later(quorum)
+            evaluation = evaluator.evaluate(quorum)
+            assert evaluation == evaluate(quorum, thresholds)
+            summaries.add(len([each for each in evaluation.findings if each.rule == "new"]))
+        assert len(summaries) == 2, "the rule has a finding at some times only"
+
+
+def test_a_rule_that_fails_is_reported_at_every_evaluation() -> None:
+    thresholds = {**THRESHOLDS, "voter-lagging": Thresholds(values={"hold": 0, "clear": 10})}
+    evaluator, quorum = RuleEvaluator(thresholds), healthy()
+    for _ in range(3):
+        quorum = a_second_later(quorum)
+        evaluation = evaluator.evaluate(quorum)
+        assert set(evaluation.failed) == {"voter-lagging"}
+        assert evaluation == evaluate(quorum, thresholds)
+
+
+def test_a_change_of_anything_else_evaluates_the_rules() -> None:
+    evaluator, quorum = RuleEvaluator(THRESHOLDS), healthy()
+    evaluator.evaluate(quorum)
+    changed = replace(quorum, leader_id=NodeId(2))
+    fenced = situation.with_broker(changed, 101, fenced=True)
+
+    assert evaluator.evaluate(changed) == evaluate(changed, THRESHOLDS)
+    assert [each.rule for each in evaluator.evaluate(fenced).findings] == ["broker-fenced"]

@@ -50,17 +50,31 @@ def find_log_files(path: Path) -> list[Path]:
             return sorted(each for each in find_partition(path).iterdir() if is_log_file(each.name))
         if not path.exists():
             raise UsageError(f"{path} does not exist: name a metadata log directory, or a .log or .checkpoint file")
-        if not path.is_file():
-            # A pipe or a device may never end.
-            raise UsageError(f"{path} is not a regular file: name a .log or .checkpoint file of __cluster_metadata-0")
+        require_regular_file(path)
         with path.open("rb") as file:
-            _check_content(path, file.read(_CHECKED_BYTES))
+            require_metadata_log(path, file.read(_CHECKED_BYTES))
     except OSError as error:
         raise _unreadable(path, error) from None
     return [path]
 
 
-def _check_content(path: Path, begin: bytes) -> None:
+def require_regular_file(path: Path) -> None:
+    """Checks an existing path before it is read.
+
+    Raises:
+        UsageError: it is a pipe or a device, which may never end.
+        OSError: it cannot be examined.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path} is not a regular file: name a .log or .checkpoint file of __cluster_metadata-0")
+
+
+def require_metadata_log(path: Path, begin: bytes) -> None:
+    """Checks what a file begins with; a segment or snapshot may be empty, or zeros that Kafka allocated in advance.
+
+    Raises:
+        UsageError: it is not a file of the metadata log.
+    """
     if not is_record_log(begin) and not (path.suffix in SUFFIXES and not begin.strip(b"\0")):
         raise UsageError(f"{path} is not a Kafka log: name a .log or .checkpoint file of __cluster_metadata-0")
     first = next((entry for entry in dump_records(begin) if isinstance(entry, DumpedRecord)), None)

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.style import Style
 
 from connectors.errors import UsageError
+from connectors.logdir.log_byte_ranges import require_metadata_log, require_regular_file
 from connectors.metadata.dump_log import (
     DumpedRecord,
     DumpEntry,
@@ -25,13 +26,11 @@ from connectors.metadata.dump_log import (
     DumpPosition,
     RecordText,
     dump_records,
-    is_record_log,
 )
 from connectors.metadata.log_summary import LogSummary
 from connectors.metadata.record_schemas import kafka_versions
 from streaming.cli.decode_summary import print_summary
 
-SUFFIXES = (".log", ".checkpoint")
 PATIENCE_S = 2.0
 """The progress bar appears after this time."""
 _LARGE = 1 << 17
@@ -145,19 +144,14 @@ def _read_log(path: Path) -> bytes:
         UsageError: it cannot be read, or it is not such a file.
     """
     try:
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            # A pipe or a device may never end.
-            raise UsageError(f"{path} is not a regular file: name a .log or .checkpoint file of __cluster_metadata-0")
+        if path.exists() and not path.is_dir():
+            require_regular_file(path)
         segment = path.read_bytes()
     except IsADirectoryError:
         raise UsageError(f"{path} is a folder: name one of the .log or .checkpoint files in it") from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
-    if not is_record_log(segment) and not (path.suffix in SUFFIXES and not segment.strip(b"\0")):
-        raise UsageError(f"{path} is not a Kafka log: name a .log or .checkpoint file of __cluster_metadata-0")
-    first = next((entry for entry in dump_records(segment) if isinstance(entry, DumpedRecord)), None)
-    if first is not None and first.damaged and first.type is None:
-        raise UsageError(f"{path} is the log of another topic: name a .log or .checkpoint file of __cluster_metadata-0")
+    require_metadata_log(path, segment)
     return segment
 
 

@@ -21,6 +21,8 @@ from connectors.durable_file import append, open_replaced
 
 END_SUFFIX = ".end"
 DAMAGED_SUFFIX = ".damaged-"
+KEPT = 10
+"""Damaged files that are kept: a program that changes the file again and again must not fill the disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,16 +178,18 @@ class LedgerFile:
         return None
 
     def keep_damaged(self) -> str | None:
-        """Keeps the damaged file under another name, which it returns; None without a file. `replace` follows.
+        """Keeps the damaged file under another name, which it returns; `replace` follows.
+
+        Returns:
+            None without a file, or if `KEPT` damaged files are kept already.
 
         Raises:
             OSError: the file cannot be kept.
         """
-        if not self.path.exists():
+        names = (self.path.with_name(f"{self.path.name}{DAMAGED_SUFFIX}{number}") for number in range(1, KEPT + 1))
+        kept = next((name for name in names if not name.exists()), None)
+        if kept is None or not self.path.exists():
             return None
-        number = 1
-        while (kept := self.path.with_name(f"{self.path.name}{DAMAGED_SUFFIX}{number}")).exists():
-            number += 1
         # Not renamed: until the ledger is replaced, a restart must find it under its own name.
         try:
             os.link(self.path, kept)

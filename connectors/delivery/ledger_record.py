@@ -72,7 +72,7 @@ class LedgerDamaged:
     reason: str
     """What was damaged, as part of a sentence."""
     kept_as: str | None
-    """The name of the file that holds the damaged ledger; None if there was no file."""
+    """The name of the file that holds the damaged ledger; None if there was no file or it was not kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import pytest
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.delivery.ledger_file import END_SUFFIX
+from connectors.delivery.ledger_file import END_SUFFIX, KEPT
 from connectors.delivery.ledger_restoration import EvaluatedCluster
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
@@ -267,6 +267,20 @@ def test_a_bit_that_flips_while_the_job_runs_is_noticed(tmp_path: Path) -> None:
     assert again.damage is None
     assert [each.subject for each in sink.transitions] == ["sent", "ledger"]
     again.close()
+
+
+def test_a_program_that_keeps_changing_the_ledger_does_not_fill_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    ledger = Ledger(path)
+    ledger.add_sink("a")
+    for at in range(KEPT + 3):
+        path.write_bytes(b"")
+        ledger.record([alert(str(at))], NOON_MS)
+    ledger.close()
+
+    assert len(list(tmp_path.glob("*.damaged-*"))) == KEPT
+    assert [each.kept_as for each in ledger.damages[-4:]] == [f"ledger.damaged-{KEPT}", None, None, None]
+    assert len(Ledger(path).history()) == KEPT + 3
 
 
 def test_damage_is_alerted_and_resolves(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""`make bench`: measures decoding, replay and the idle job. Prints numbers and asserts nothing."""
+"""`make bench`: measures decoding, replay, gathering from a fleet and the idle job. It prints numbers only."""
 
 import sys
 
-from tests.bench import decode_bench, idle_bench, replay_bench
+from tests.bench import decode_bench, fleet_bench, idle_bench, replay_bench
 
 decode_bench.main([])
 replay_bench.main()
+fleet_bench.main([])
 sys.exit(idle_bench.main())

@@ -13,7 +13,8 @@ from connectors.gather.node_directory import NodeDirectory, ProbeTarget
 from connectors.gather.observation_output import ObservationOutput
 from connectors.kafka.client import Address, Client
 from connectors.kafka.event_loop import EventLoop
-from connectors.kafka.messages import describe_node_request, empty_fetch_request, parse_fetch, parse_node_id
+from connectors.kafka.messages import empty_fetch_request, parse_fetch
+from connectors.kafka.node_id_request import describe_node_request, parse_node_id
 from connectors.kafka.resolver import Resolver
 from connectors.kafka.transport import connect
 from connectors.observation_event import EndpointProbed, ObservationFailed

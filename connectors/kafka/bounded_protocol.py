@@ -9,10 +9,21 @@ import io
 import struct
 from collections import deque
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from connectors.errors import ObservationError
-from connectors.kafka.kafka_python import KafkaProtocol, SaslBytesRequest, kafka_errors
+from connectors.kafka.kafka_python import (
+    ApiVersionsRequest,
+    FetchRequest,
+    KafkaProtocol,
+    RequestHeader,
+    ResponseClassRegistry,
+    SaslBytesRequest,
+    kafka_errors,
+)
+from connectors.kafka.repeated_fetch import RepeatedFetch
+from connectors.kafka.request_frame import request_frame
 from connectors.kafka.response_check import check_response, refused
 from connectors.kafka.response_limits import LOGIN_BYTES, limits_of, max_response_bytes
 from rules.model.monitoring import Reason
@@ -46,6 +57,11 @@ class ReceivedResponse:
         """The correlation id of the request."""
         return self.expected.correlation_id
 
+    @property
+    def has_expected_id(self) -> bool:
+        """Whether it begins with the correlation id of its request."""
+        return int.from_bytes(self.content[:_PREFIX], "big") == self.correlation_id
+
     def decode(self) -> Any:
         """Checks and decodes it. Thread-safe.
 
@@ -61,7 +77,7 @@ class ReceivedResponse:
             raise refused(
                 self.expected.name, f"the correlation id is {correlation_id}, requested was {self.correlation_id}"
             )
-        response_class = request.header.get_response_class()
+        response_class = _response_class(request.API_KEY, request.API_VERSION)
         body = check_response(
             self.content,
             api_key=request.API_KEY,
@@ -81,13 +97,19 @@ class BoundedProtocol(KafkaProtocol):  # type: ignore[misc]
         self._received = bytearray()
         self._decoded: list[tuple[int, Any]] = []
         self._responses = 0
+        self._repeated_fetch = RepeatedFetch()
         self.large: ReceivedResponse | None = None
         """A response to decode in a thread. Nothing after it is decoded before `accept_large`."""
 
     def send_request(self, request: Any, correlation_id: int | None = None) -> int:
         """Encodes and queues a request, and notes how large its response may be."""
-        sent: int = super().send_request(request, correlation_id)
-        self.in_flight_requests.clear()
+        sent: int
+        if isinstance(request, SaslBytesRequest | ApiVersionsRequest):
+            sent = super().send_request(request, correlation_id)
+            self.in_flight_requests.clear()
+        else:
+            sent = self._next_correlation_id() if correlation_id is None else correlation_id
+            self.bytes_to_send.append(request_frame(request, sent, self._client_id.encode()))
         if request.expect_response():
             self._expected.append(_expected(sent, request))
         return sent
@@ -106,8 +128,19 @@ class BoundedProtocol(KafkaProtocol):  # type: ignore[misc]
             if thread_from is not None and len(response.content) >= thread_from:
                 self.large = response
             else:
-                responses.append((response.correlation_id, response.decode()))
+                responses.append((response.correlation_id, self._decode(response)))
         return responses
+
+    def _decode(self, response: ReceivedResponse) -> Any:
+        request = response.expected.request
+        if not isinstance(request, FetchRequest) or not response.has_expected_id:
+            return response.decode()
+        repeated = self._repeated_fetch.read(response.content, request.API_VERSION)
+        if repeated is not None:
+            return repeated
+        decoded = response.decode()
+        self._repeated_fetch.remember(response.content, request.API_VERSION, decoded)
+        return decoded
 
     def accept_large(self, decoded: Any) -> None:
         """Takes the decoded `large` response; the next `receive_bytes` returns it."""
@@ -144,6 +177,13 @@ class BoundedProtocol(KafkaProtocol):  # type: ignore[misc]
 def _expected(correlation_id: int, request: Any) -> _Expected:
     if isinstance(request, SaslBytesRequest):
         return _Expected(correlation_id, request, "SASL", LOGIN_BYTES, None)
-    name = type(request).__name__.removesuffix("Request")
+    name = request.name.removesuffix("Request")
     thread_from = limits_of(request.API_KEY).built_in_thread_from
     return _Expected(correlation_id, request, name, max_response_bytes(request), thread_from)
+
+
+@cache
+def _response_class(api_key: int, version: int) -> Any:
+    return ResponseClassRegistry.get_response_class(
+        RequestHeader(request_api_key=api_key, request_api_version=version, correlation_id=0, client_id="")
+    )

@@ -91,6 +91,11 @@ class _Connection(KafkaConnection):  # type: ignore[misc]
         self.has_served_request = False
         """True once the node answered a request other than ApiVersions and login."""
 
+    @property
+    def is_logging_in(self) -> bool:
+        """Whether the connection logs in again (KIP-368)."""
+        return bool(self._reauth.is_reauthenticating)
+
     def connection_made(self, transport: Any) -> None:
         """Begins to read, with limits for what is read."""
         super().connection_made(transport)
@@ -180,7 +185,11 @@ class Client:
         await self._rate_limiter.acquire(self._loop)
         response = TypedFuture[Any](connection.send_request(request, request_timeout_ms=timeout_s * 1000))
         try:
-            result = await self._loop.wait_for(response, timeout_s + _GRACE_S)
+            if connection.is_logging_in:
+                # kafka-python keeps the request until the login is complete, without a timer.
+                result = await self._loop.wait_for(response, timeout_s + _GRACE_S)
+            else:
+                result = await response.get()
         except kafka_errors.IncompatibleBrokerVersion as problem:
             # Nothing was sent: an older Kafka that does not support this request still answers others.
             raise classify(problem) from problem

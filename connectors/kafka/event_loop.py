@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
-from connectors.kafka.kafka_python import Future, NetworkSelector
+from connectors.kafka.kafka_python import Future
+from connectors.kafka.persistent_selector import PersistentSelector
 
 T = TypeVar("T")
 _WORKERS = 4
@@ -55,7 +56,7 @@ class EventLoop:
         """`threads` is the pool's maximum; threads start on demand. A name whose name servers do not answer occupies a
         thread for seconds and must not delay the lookups of other clusters.
         """
-        self.net = NetworkSelector(slow_task_threshold_secs=0)
+        self.net = PersistentSelector()
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="resolve")
         self._workers = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="decode")
         self._stopped = Future()

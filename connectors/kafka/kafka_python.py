@@ -13,7 +13,7 @@ with warnings.catch_warnings():
     from kafka.future import Future
     from kafka.net.connection import KafkaConnection
     from kafka.net.sasl.oauth import AbstractTokenProvider
-    from kafka.net.selector import NetworkSelector
+    from kafka.net.selector import KernelEvent, NetworkSelector, Task, TaskState
     from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
     from kafka.protocol.admin import (
         DescribeClusterRequest,
@@ -23,6 +23,7 @@ with warnings.catch_warnings():
         DescribeQuorumRequest,
         DescribeQuorumResponse,
     )
+    from kafka.protocol.api_header import RequestHeader, ResponseClassRegistry
     from kafka.protocol.api_message import ApiMessage
     from kafka.protocol.consumer import FetchRequest, FetchResponse
     from kafka.protocol.metadata import ApiVersionsRequest
@@ -79,10 +80,15 @@ __all__ = [
     "KafkaProtocol",
     "KafkaSSLTransport",
     "KafkaTCPTransport",
+    "KernelEvent",
     "NetworkSelector",
+    "RequestHeader",
+    "ResponseClassRegistry",
     "SaslAuthenticateRequest",
     "SaslBytesRequest",
     "SaslHandshakeRequest",
+    "Task",
+    "TaskState",
     "kafka_errors",
     "limit_kafka_logging",
 ]

@@ -5,7 +5,6 @@ observer. It lists any other replica id as an observer at once.
 """
 
 import base64
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +14,12 @@ from connectors.errors import ObservationError
 from connectors.kafka.client import Address
 from connectors.kafka.error_classification import error_from_code
 from connectors.kafka.kafka_python import (
-    DescribeConfigsRequest,
     DescribeQuorumRequest,
     FetchRequest,
     FetchSnapshotRequest,
 )
+from connectors.kafka.repeated_fetch import RepeatedFetchResponse
+from connectors.kafka.request_frame import LogFetchRequest
 from connectors.kafka.response_numbers import (
     epoch,
     invalid,
@@ -32,16 +32,13 @@ from connectors.kafka.response_numbers import (
     port,
 )
 from connectors.observation_event import NodeEndpoints, QuorumPolled
-from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
+from rules.model.identifiers import DirectoryId, Endpoint, ReplicaKey
 from rules.model.monitoring import Reason
 from rules.model.poll import Replica
 
 TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
 _ANONYMOUS = -1
-_BROKER_RESOURCE = 4
-_EXPECTED = re.compile(r"expected ([0-9]{1,10})(?![0-9])")
-_MAX_NODE_ID = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +99,7 @@ def fetch_request(
     )
     topic = FetchRequest.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])
     cluster = {} if cluster_id is None else {"cluster_id": cluster_id}
-    return FetchRequest(
+    return LogFetchRequest(
         replica_id=_ANONYMOUS,
         max_wait_ms=max_wait_ms,
         min_bytes=1,
@@ -133,6 +130,8 @@ def parse_fetch(response: Any) -> FetchResult:
         ObservationError: a top-level error, a partition error other than 6, 74 and 75, which report the leader, or a
             number that Kafka cannot write.
     """
+    if isinstance(response, RepeatedFetchResponse):
+        return _parse_repeated_fetch(response)
     if response.error_code:
         raise error_from_code(response.error_code, "Fetch")
     partition = next(
@@ -161,6 +160,21 @@ def parse_fetch(response: Any) -> FetchResult:
         diverging=_snapshot_id(partition.diverging_epoch, "Fetch: diverging_epoch"),
         snapshot=_snapshot_id(partition.snapshot_id, "Fetch: snapshot_id"),
         records=bytes(partition.records or b""),
+    )
+
+
+def _parse_repeated_fetch(response: RepeatedFetchResponse) -> FetchResult:
+    known = response.earlier.parsed
+    if known is None:
+        known = response.earlier.parsed = parse_fetch(response.earlier.response)
+    return FetchResult(
+        error=0,
+        leader_id=known.leader_id,
+        leader_epoch=known.leader_epoch,
+        leader=known.leader,
+        high_watermark=offset(response.high_watermark, "Fetch: high_watermark"),
+        start_offset=offset(response.log_start_offset, "Fetch: log_start_offset"),
+        records=response.records,
     )
 
 
@@ -238,26 +252,6 @@ def parse_describe_quorum(response: Any, *, cluster_id: str | None, address: Add
         observers=tuple(map(_replica, partition.observers)),
         nodes=tuple(map(_node, response.nodes or ())),
     )
-
-
-def describe_node_request(node: int) -> Any:
-    """Returns a DescribeConfigs of node.id of one node: only that node answers it."""
-    resource = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=_BROKER_RESOURCE, resource_name=str(node), configuration_keys=["node.id"]
-    )
-    return DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
-
-
-def parse_node_id(response: Any, *, requested: int) -> NodeId | None:
-    """Returns the id of the node that answered DescribeConfigs; None if the response does not show it."""
-    if not response.results:
-        return None
-    result = response.results[0]
-    if result.error_code == 0:
-        return NodeId(requested)
-    match = _EXPECTED.search(result.error_message or "")
-    node = int(match.group(1)) if match else _MAX_NODE_ID + 1
-    return NodeId(node) if node <= _MAX_NODE_ID else None
 
 
 def _snapshot_id(value: Any, field: str) -> SnapshotId | None:

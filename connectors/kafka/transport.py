@@ -9,11 +9,13 @@ Defects of kafka-python 3.0.12 that are fixed here:
   `connectors.kafka.credentials` creates the context instead.
 - A response that cannot be decoded ends the reading task without an error. Here it ends the connection.
 - It reads 4 KiB at a time, and as long as more arrives. Here it reads 256 KiB, and then lets other connections read.
+- It registers a socket with epoll before it writes to it. Here it writes first, and waits only if the socket is full.
 """
 
 import errno
 import socket
 import ssl
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +27,7 @@ from connectors.kafka.kafka_python import KafkaSSLTransport, KafkaTCPTransport, 
 from rules.model.monitoring import Reason
 
 _READ_BYTES = 256 * 1024
+_BUFFER = memoryview(bytearray(_READ_BYTES))
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
 _MOST_SPECIFIC_FIRST = (Reason.TOO_FEW_DESCRIPTORS, Reason.REFUSED, Reason.CLOSED, Reason.TIMED_OUT, Reason.UNREACHABLE)
 
@@ -89,6 +92,19 @@ async def _handshake(loop: EventLoop, sock: socket.socket, to: tuple[str, int], 
 class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
     """TCP transport that delivers the last bytes before it reports the end of the stream."""
 
+    def write(self, data: bytes | memoryview) -> None:
+        """Sends at once what the socket takes; the rest, and an error, are left to the task that waits for it."""
+        if self._write and not self._closed and not self._write_buffer:
+            try:
+                sent = self._sock.send(data)
+            except OSError:
+                sent = 0
+            if sent == len(data):
+                self.last_write = time.monotonic()
+                return
+            data = memoryview(data)[sent:]
+        super().write(data)
+
     async def _read_from_sock(self) -> None:
         while self._read and not self._closed:
             await self._net.wait_read(self._sock)
@@ -113,7 +129,8 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
         # The selector does not see bytes that TLS has decrypted already: they are read too.
         while not received or getattr(self._sock, "pending", int)():
             try:
-                piece = self._sock.recv(_READ_BYTES)
+                # A buffer for all connections: a new one of this size for each read costs more than the read.
+                piece = bytes(_BUFFER[: self._sock.recv_into(_BUFFER)])
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return b"".join(received), None
             except ssl.SSLEOFError:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.kafka import event_loop, kafka_python
+from connectors.kafka import event_loop, kafka_python, persistent_selector
 from connectors.kafka.event_loop import EventLoop
 
 
@@ -33,7 +33,8 @@ def simulated_time_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[EventLoop]:
                 now_s[0] += timeout + 1e-9
             return ready
 
-    monkeypatch.setattr(event_loop, "time", time)
+    for module in (event_loop, persistent_selector):
+        monkeypatch.setattr(module, "time", time)
     monkeypatch.setattr("kafka.net.selector.time", time)
     monkeypatch.setitem(kafka_python.NetworkSelector.DEFAULT_CONFIG, "selector", JumpingSelector)
     created = EventLoop()

@@ -48,7 +48,7 @@ class ScriptedLeaderViewClient:
     async def send(self, address: Address, request: Any, *, source: ObservationSource) -> Any:
         assert source is ObservationSource.LEADER_VIEW
         partition = request.topics[0].partitions[0]
-        self.queried.append((address, type(request).__name__, partition.current_leader_epoch))
+        self.queried.append((address, request.name, partition.current_leader_epoch))
         assert request.replica_id == -1
         request.API_VERSION = self.version if isinstance(request, FetchRequest) else 1
         await self.loop.sleep(0.001)

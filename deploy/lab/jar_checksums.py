@@ -29,8 +29,8 @@ def jar_checksums(lock: Path = LOCK) -> Mapping[str, str]:
     return checksums
 
 
-def verify_jars(jars: Path, checksums: Mapping[str, str]) -> list[str]:
-    """Returns the names of the jars in a folder that have no checksum.
+def verify_jars(jars: Path, checksums: Mapping[str, str], *, lock: Path = LOCK) -> list[str]:
+    """Returns the names of the jars in a folder that have no checksum; `lock` is the file that the error names.
 
     Raises:
         LabError: a jar differs from its checksum.
@@ -39,7 +39,7 @@ def verify_jars(jars: Path, checksums: Mapping[str, str]) -> list[str]:
     for name, checksum in expected.items():
         if checksum is not None and sha256(jars / name) != checksum:
             raise LabError(
-                f"{name} from Maven Central is not the file that {LOCK.name} pins (sha256 {checksum[:12]}…): it was "
+                f"{name} from Maven Central is not the file that {lock.name} pins (sha256 {checksum[:12]}…): it was "
                 "changed in transit or at its source; do not use it, and ask the operator of your Maven Central mirror"
             )
     return [name for name, checksum in expected.items() if checksum is None]

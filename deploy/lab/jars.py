@@ -7,7 +7,7 @@ import pwd
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -74,7 +74,7 @@ def kafka_jars(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Pa
     if jars.is_dir():
         return jars
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(cache / f".{version}.lock"):
+    with locked(cache / f".{version}.lock"):
         if not jars.is_dir():
             # Only the owner of the lock creates these folders, so an existing one is from a process that was killed.
             for stale in cache.glob(f".{version}.part-*"):
@@ -88,7 +88,8 @@ def kafka_jars(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Pa
 
 
 @contextmanager
-def _locked(file: Path) -> Iterator[None]:
+def locked(file: Path) -> Iterator[None]:
+    """Holds the lock of a file while entered; waits for another process that holds it."""
     with file.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -103,10 +104,10 @@ def _download(version: str, folder: Path) -> Path:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         reported = _DownloadProgress(progress, version)
         kafka = [("org.apache.kafka", name, version, True) for name in ("kafka_2.13", "kafka-tools")]
-        _ivy(kafka, folder, reported)
+        run_ivy(kafka, folder, reported.handle_line)
         logger = _logger(folder / "jars")
         if logger:
-            _ivy([logger], folder, reported)
+            run_ivy([logger], folder, reported.handle_line)
     missing = [name for name in ("kafka_2.13", "kafka-tools") if not (folder / f"jars/{name}-{version}.jar").exists()]
     if missing:
         raise LabError(f"Maven Central has no {' and no '.join(missing)} {version}: is that a released Kafka version?")
@@ -150,7 +151,19 @@ class _DownloadProgress:
         self._progress.update(self._task, description=text)
 
 
-def _ivy(dependencies: Sequence[Dependency], folder: Path, progress: _DownloadProgress) -> None:
+def run_ivy(
+    dependencies: Sequence[Dependency], folder: Path, handle_line: Callable[[str], None] = lambda _: None
+) -> None:
+    """Downloads jars from Maven Central into `folder`/jars; Ivy's own cache is in `folder` too.
+
+    Args:
+        dependencies: what to download.
+        folder: an empty folder.
+        handle_line: receives each line that Ivy prints.
+
+    Raises:
+        LabError: the download failed, with Ivy's messages.
+    """
     settings, module = folder / "ivysettings.xml", folder / "ivy.xml"
     settings.write_text(_SETTINGS.format(cache=folder / "ivy"), encoding="utf-8")
     dependency_lines = "".join(
@@ -169,7 +182,7 @@ def _ivy(dependencies: Sequence[Dependency], folder: Path, progress: _DownloadPr
         assert process.stdout is not None
         for line in process.stdout:
             lines.append(line.rstrip())
-            progress.handle_line(line)
+            handle_line(line)
         code = process.wait()
     if code != 0:
         problems = [line.strip() for line in lines if _PROBLEM.search(line)] or lines[-5:]

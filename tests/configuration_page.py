@@ -17,9 +17,11 @@ from streaming.config import Config, config_json_schema
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection
 from streaming.config.heartbeat_section import HeartbeatSection
 from streaming.config.maintenance_section import MaintenanceSection
+from streaming.config.relay_section import RelaySection
 from streaming.config.root import WatchSection
 from streaming.config.sink_options import PeopleSection, SinkSection
 from streaming.config.sink_section import SinkEntry
+from streaming.config.topic_login import TopicLogin
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "configuration.md"
@@ -40,6 +42,7 @@ def sections() -> dict[str, tuple[type[BaseModel], type[BaseModel] | None]]:
         "watch": (WatchSection, None),
         "maintenance": (MaintenanceSection, None),
         "heartbeat": (HeartbeatSection, None),
+        "relay": (RelaySection, TopicLogin),
         "sinks": (SinkSection, None),
         "people": (PeopleSection, SinkSection),
         **{f"sink-{name}": (kind, PeopleSection) for name, kind in kinds.items()},

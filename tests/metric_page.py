@@ -12,6 +12,7 @@ from streaming.metrics.kip_metrics import HIDDEN_METRICS, KIP_METRICS
 from streaming.metrics.metric_spec import CLUSTER, MetricSpec, Origin
 from streaming.metrics.notification_metrics import NOTIFICATION_METRICS
 from streaming.metrics.quorum_metrics import QUORUM_METRICS
+from streaming.metrics.relay_metrics import RELAY_METRICS
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
 HEAD = """<!-- Written by `make goldens` from streaming/metrics: change those files. -->
@@ -66,6 +67,10 @@ Only the node's own JMX has these metrics, where Kafka implements them at all. k
 """
 QUORUM_HEAD = """## Further quorum metrics
 """
+RELAY_HEAD = """## Metrics of the relay
+
+`kraftwatch relay --listen 127.0.0.1:9848` serves these ([Relay](relay.md)).
+"""
 OWN_HEAD = """## Metrics about kraftwatch
 """
 
@@ -113,6 +118,8 @@ def page() -> str:
                     durations,
                 ),
             ),
+            RELAY_HEAD,
+            table("| metric | what it is |", (line(one, cluster=False) for one in RELAY_METRICS)),
         ]
     )
 

@@ -20,6 +20,7 @@ from streaming.cli import (
     explain,
     lab,
     quarantine,
+    relay,
     report,
     rescue,
     run,
@@ -95,6 +96,8 @@ app.command("safe-to-restart", rich_help_panel=_ON_CALL)(check.safe_to_restart)
 app.command("explain", rich_help_panel=_ON_CALL)(explain.explain)
 app.add_typer(rescue.app, name="rescue", rich_help_panel=_ON_CALL)
 app.command("run", rich_help_panel=_MONITOR)(run.run)
+app.command("relay", rich_help_panel=_MONITOR)(relay.relay)
+app.command("gather", rich_help_panel=_MONITOR)(relay.relay)
 app.command("doctor", rich_help_panel=_MONITOR)(doctor.doctor)
 app.add_typer(config.app, name="config", rich_help_panel=_MONITOR)
 app.add_typer(silence.app, name="silence", rich_help_panel=_MONITOR)

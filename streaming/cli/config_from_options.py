@@ -31,7 +31,8 @@ def resolve_config(
         setting: RULE.NAME=VALUE each.
         resolve: HOST=ADDR each, for every cluster.
         hosts_file: for every cluster.
-        only: names or patterns; they replace `watch.include` and leave `watch.exclude` unchanged.
+        only: names or patterns, each text one or several separated by commas; they replace `watch.include` and leave
+            `watch.exclude` unchanged.
         more: further keys of the configuration; empty values and None are ignored.
 
     Raises:
@@ -51,6 +52,7 @@ def resolve_config(
         section["thresholds"] = overrides(section.get("thresholds", {}), setting or [])
     data["thresholds"] = overrides(data.get("thresholds", {}), setting or [])
     if only:
+        only = [name.strip() for text in only for name in text.split(",") if name.strip()]
         _check_only(only, [section["name"] for section in data["clusters"]])
         data["watch"] = {**data.get("watch", {}), "include": tuple(only)}
     data.update({key: value for key, value in (more or {}).items() if value})

@@ -52,8 +52,8 @@ Only: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--only",
-        help="Only these of the given clusters: a name, or a pattern with * and ?. May be repeated.",
-        metavar="NAME",
+        help="Only these of the given clusters: names, or patterns with * and ?, separated by commas. May be repeated.",
+        metavar="NAME[,NAME]",
     ),
 ]
 Resolve: TypeAlias = Annotated[

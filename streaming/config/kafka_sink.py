@@ -2,14 +2,13 @@
 
 from pydantic import Field, model_validator
 
-from connectors.secret import Secret
-from connectors.sinks.sink_config import KafkaTopic, SinkConfig
+from connectors.sinks.sink_config import SinkConfig
 from streaming.config.address import Bootstrap
-from streaming.config.kafka_security import LoginSection
 from streaming.config.sink_options import SinkSection
+from streaming.config.topic_login import TopicLogin
 
 
-class KafkaSection(SinkSection, LoginSection):
+class KafkaSection(SinkSection, TopicLogin):
     """A topic of any Kafka cluster: one message per transition, keyed by the alert's fingerprint."""
 
     bootstrap: Bootstrap
@@ -21,29 +20,9 @@ class KafkaSection(SinkSection, LoginSection):
 
     @model_validator(mode="after")
     def _login(self) -> "KafkaSection":
-        self.check_login()
-        if self.sasl_mechanism == "GSSAPI":
-            raise ValueError(
-                "sasl_mechanism GSSAPI is not supported for topics: the wheel of confluent-kafka does not contain it"
-            )
+        self.check_topic_login()
         return self
 
     def sink_config(self) -> SinkConfig:
         """Returns the settings of the sink's kind and address."""
-        token = self.sasl_oauth_token_file
-        return KafkaTopic(
-            bootstrap=self.bootstrap,
-            topic=self.topic,
-            create=self.create,
-            security_protocol=self.security_protocol,
-            ca_file=self.ssl_cafile,
-            certificate_file=self.ssl_certfile,
-            key_file=self.ssl_keyfile,
-            key_password=self.secret("ssl_password"),
-            crl_file=self.ssl_crlfile,
-            check_hostname=self.ssl_check_hostname,
-            mechanism=self.sasl_mechanism,
-            username=self.sasl_plain_username,
-            password=self.secret("sasl_plain_password"),
-            token=None if token is None else Secret(file=token),
-        )
+        return self.kafka_topic(self.bootstrap, self.topic, create=self.create)

@@ -14,7 +14,10 @@ from streaming.config import Config
 
 log = logging.getLogger(__name__)
 
-FIXED = ("checkpoint", "master", "spark", "listen", "listen_certfile", "listen_keyfile", "listen_token_file")
+FIXED = (
+    *("checkpoint", "source", "relay", "master", "spark"),
+    *("listen", "listen_certfile", "listen_keyfile", "listen_token_file"),
+)
 """The keys that need a restart."""
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 30, 300

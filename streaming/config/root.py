@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
@@ -18,6 +18,7 @@ from streaming.config.duration import DurationOrZero, ThresholdValue
 from streaming.config.heartbeat_section import HeartbeatSection
 from streaming.config.maintenance_section import MaintenanceSection
 from streaming.config.maintenance_window import Window
+from streaming.config.relay_section import RelaySection
 from streaming.config.section import Section
 from streaming.config.sink_section import ConsoleSection, SinkEntry, Sinks
 from streaming.config.thresholds import flattened, in_force
@@ -50,6 +51,10 @@ class Config(Section):
     """Which of the clusters are monitored; default: all."""
     checkpoint: Path = Path("kraftwatch-checkpoint")
     """The folder of the journal, Spark's checkpoint and the ledger. Keep it: it is the job's whole state."""
+    source: Literal["gatherer", "kafka"] = "gatherer"
+    """`gatherer`: the job queries the clusters itself. `kafka`: it reads the topic that `kraftwatch relay` writes."""
+    relay: RelaySection | None = None
+    """The topic of the relay, for `kraftwatch relay` and for `source: kafka`."""
     sinks: Sinks = (SinkEntry(console=ConsoleSection()),)
     """Where alerts are sent: each a text as `--sink` takes it, or one kind with its keys."""
     docs_url: str | None = Field(default=None, pattern=r"^https?://[^\s<>|]+$")
@@ -123,6 +128,14 @@ class Config(Section):
         if not self.watched:
             names = ", ".join(section.name for section in self.clusters)
             raise ValueError(f"watch excludes all clusters ({names}): correct its include and exclude")
+        return self
+
+    @model_validator(mode="after")
+    def _source_has_a_topic(self) -> "Config":
+        if self.source == "kafka":
+            if self.relay is None:
+                raise ValueError("source: kafka reads the relay's topic: add relay with its bootstrap and topic")
+            self.relay.check_spark_login()
         return self
 
     @property

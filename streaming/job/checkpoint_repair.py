@@ -26,6 +26,7 @@ from connectors.journal.position_repair import lower_committed, published_damage
 from connectors.journal.reader import PUBLISHED, RESTART, JournalReader
 from connectors.journal.writer import JournalWriter
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint_source import KAFKA, checkpoint_source
 from streaming.pipeline.spark_files import PlannedEnd, SparkFiles
 from streaming.pipeline.spark_state import UnreadableStateError, read_states
 
@@ -99,6 +100,9 @@ def _restore_published(journal: Path, planned: PlannedEnd | None) -> None:
 
 def _spark(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep]:
     files = checkpoint.spark_files
+    if (source := checkpoint_source(checkpoint)) is not None and source.kind == KAFKA:
+        yield from _spark_of_topic(checkpoint, open_spark)
+        return
     if not files.offsets and not files.commits:
         if not _rebuildable(checkpoint):
             yield _log_read_again(checkpoint, f"{checkpoint.spark} has no offsets, and journal/ lacks its first rows")
@@ -131,6 +135,24 @@ def _spark(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep
         )
     else:
         yield _log_read_again(checkpoint, f"{found}; the state of no batch is intact")
+
+
+def _spark_of_topic(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep]:
+    """The rows are in the relay's topic, from the newest baseline on: a new state needs no older batch."""
+    files = checkpoint.spark_files
+    found = "; ".join(str(each) for each in files.damaged())
+    if not found and files.has_state:
+        try:
+            read_states(open_spark(), checkpoint.spark)
+        except UnreadableStateError as error:
+            found = f"Spark cannot read its state: {error}"
+    if found:
+        yield RepairStep(
+            found=found,
+            repair="spark/ is moved away; the next start builds the state again from the relay's topic. Firing alerts "
+            "are in the ledger: they are not sent again, and they resolve when their condition is over.",
+            apply=lambda: _move_away(checkpoint.spark),
+        )
 
 
 def _newest_intact(checkpoint: Checkpoint, open_spark: OpenSpark) -> tuple[int | None, str]:

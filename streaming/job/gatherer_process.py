@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -40,11 +40,30 @@ HANGS_S = 60
 class GathererProcess:
     """The supervised gatherer process. `start()` returns once it holds the journal; `stop()` ends it."""
 
-    def __init__(self, clusters: Sequence[ClusterConnection], *, journal: Path, logs: Path) -> None:
-        """`journal` is the folder that the gatherer writes, `logs` the folder for its stderr and its statistics."""
+    def __init__(
+        self,
+        clusters: Sequence[ClusterConnection],
+        *,
+        journal: Path,
+        logs: Path,
+        journal_options: Mapping[str, float] | None = None,
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            clusters: what to gather.
+            journal: the folder that the gatherer writes.
+            logs: the folder for its stderr and its statistics.
+            journal_options: as in `GathererSettings`.
+        """
         self._stats = logs / "gather-stats.json"
         self._settings = to_line(
-            GathererSettings(clusters=tuple(clusters), journal=str(journal), stats=str(self._stats))
+            GathererSettings(
+                clusters=tuple(clusters),
+                journal=str(journal),
+                stats=str(self._stats),
+                journal_options=dict(journal_options or {}),
+            )
         )
         self._journal = JournalReader(journal)
         self._logs = logs

@@ -5,7 +5,7 @@ place. What the step or the gatherer uses is passed to a new query or a new gath
 where the former one stopped; the Spark session, the checkpoint and the ledger stay.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 from pyspark.sql import SparkSession
@@ -22,17 +22,26 @@ from streaming.config.reload import ConfigFile, refuse_fixed
 from streaming.data_quality.audit_scheduler import AuditScheduler
 from streaming.job import logging_setup
 from streaming.job.active_silences import ActiveSilences
-from streaming.job.cluster_identity import identify_clusters
+from streaming.job.cluster_identity import ClusterIds, identify_clusters
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.job_spec import JobSpec
 from streaming.job.ledger_from_state import restore_ledger
 from streaming.job.signals import StopSignal
 from streaming.job.start_up import OpenSinks, StartUp, open_sinks, prepare
+from streaming.job.topic_input import (
+    RelayedInput,
+    TopicStart,
+    query_topic,
+    record_topic_start,
+    spark_settings,
+    topic_start,
+)
 from streaming.metrics.batch_stats import BatchStats
 from streaming.metrics.exporter import metrics
 from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule
 from streaming.metrics.job_metrics import JobSources
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint_source import GATHERER
 from streaming.pipeline.deliver import Deliver, Quarantine
 from streaming.pipeline.initial_alerts import StepWithInitialAlerts, initial_conditions
 from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
@@ -76,7 +85,7 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         job = Job(start_up, checkpoint, stack)
         say(f"gathering from {_names(job.config)}; starting Spark")
         _start_services(job, file, stack)
-        spark = start_spark(master=config.master, logs=checkpoint.logs, settings=config.spark)
+        spark = start_spark(master=config.master, logs=checkpoint.logs, settings=spark_settings(config))
         stack.callback(stop_ignoring_errors, spark.stop)
         # Spark's context has replaced the handler of SIGINT.
         stop.install()
@@ -163,7 +172,8 @@ class Job:
             ledger=self._checkpoint.ledger,
             statuses=self.store.statuses_json,
             record=lambda cluster, audited: self.gatherer.record(cluster, audited),
-            every_s=lambda: self.config.audit_every,
+            # Audits read the journal, which only a gatherer writes.
+            every_s=lambda: self.config.audit_every if self.config.source == GATHERER else 0,
         )
 
     def page_url(self) -> str | None:
@@ -197,7 +207,7 @@ class Job:
             JobError: Spark does not start it, or cannot read the state that a damaged ledger is restored from.
         """
         restore_ledger(self.ledger, spark, self._checkpoint, self._spec.settings)
-        self.query = Query(spark, self._checkpoint, self.deliver)
+        self.query = Query(spark, self._checkpoint, self.deliver, query_topic(self.config, self._checkpoint))
         self.query.start(self._step())
 
     def _step(self) -> Step:
@@ -217,17 +227,28 @@ class Job:
         refuse_fixed(before, config)
         configured = JobSpec.of(config)
         recorded = self._checkpoint.cluster_ids()
-        added = identify_clusters(configured.added_to(self._configured), recorded, identify).require_all()
+        topic, answered = self._identified(config, configured, recorded)
+        added = answered.require_all()
         sinks = open_sinks(config, self._sinks, memory=self._checkpoint.folder)
         with self.deliver.between_batches():
             self._delivery.set_sinks(_sinks(sinks))
         # Nothing below refuses the configuration: only the machine can fail.
         ids = {**recorded, **added}
         self._checkpoint.record_cluster_ids(ids)
+        if topic is not None:
+            record_topic_start(self._checkpoint, topic)
         self.config, self._configured, self._sinks = config, configured, sinks
         self.store.set_clusters([section.name for section in config.watched])
         self._restart_with(configured.with_ids(ids))
         return [key for key in Config.model_fields if getattr(before, key) != getattr(config, key)]
+
+    def _identified(
+        self, config: Config, configured: JobSpec, recorded: Mapping[str, str]
+    ) -> tuple[TopicStart | None, ClusterIds]:
+        if config.source == GATHERER:
+            return None, identify_clusters(configured.added_to(self._configured), recorded, identify)
+        topic = topic_start(config, self._checkpoint)
+        return topic, topic.ids
 
     def _restart_with(self, spec: JobSpec) -> None:
         before, self._spec = self._spec, spec
@@ -241,9 +262,12 @@ class Job:
             except UsageError as problem:
                 raise JobError(f"the gatherer could not be restarted: {problem}") from problem
         if step_changes:
+            self.query.topic = query_topic(self.config, self._checkpoint)
             self.query.start(self._step())
 
-    def _started_gatherer(self) -> GathererProcess:
+    def _started_gatherer(self) -> GathererProcess | RelayedInput:
+        if self.config.source != GATHERER:
+            return RelayedInput()
         gatherer = GathererProcess(self._spec.clusters, journal=self._checkpoint.journal, logs=self._checkpoint.logs)
         gatherer.start()
         return gatherer

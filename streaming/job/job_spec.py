@@ -13,7 +13,7 @@ class JobSpec:
     """Read from the configuration once, secrets included: a secret's file may change later."""
 
     clusters: tuple[ClusterConnection, ...]
-    """In the configuration's order."""
+    """In the configuration's order; none where a relay gathers."""
     settings: Mapping[str, ClusterSettings]
     """Input of the step, by cluster name; the cluster ids are empty until `with_ids`."""
 
@@ -25,7 +25,7 @@ class JobSpec:
             UsageError: a threshold of an unknown rule, or a file that cannot be read.
         """
         return cls(
-            clusters=tuple(section.cluster() for section in config.watched),
+            clusters=tuple(section.cluster() for section in config.watched) if config.source == "gatherer" else (),
             settings={
                 section.name: ClusterSettings(
                     cluster_id="",

@@ -15,7 +15,9 @@ from connectors.sinks.sink_factory import open_sink
 from streaming.config import Config
 from streaming.job.cluster_identity import ClusterIds, identify_clusters
 from streaming.job.job_spec import JobSpec
+from streaming.job.topic_input import TopicStart, record_topic_start, topic_start
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint_source import KAFKA, CheckpointSource, require_source
 
 OpenSinks: TypeAlias = Sequence[tuple[SinkSpec, Sink]]
 """Each open sink with the configuration that it was opened from."""
@@ -52,15 +54,15 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
     spec = JobSpec.of(config)
     sinks = open_sinks(config, (), memory=checkpoint.folder)
     recorded = checkpoint.cluster_ids()
-    checkpoint.check_spark()
-    checkpoint.check_journal()
-    answered = identify_clusters(spec.clusters, recorded, identify)
+    topic, answered = _identified(config, spec, checkpoint, recorded)
     if not (may_wait and recorded and answered.ids):
         answered.require_all()
     if answered.unavailable:
         # One unavailable cluster is no reason to stop monitoring all others: nobody may be present at a restart.
         config = config.without(answered.unavailable)
         spec = JobSpec.of(config)
+    if topic is not None:
+        record_topic_start(checkpoint, topic)
     return StartUp(
         config=config,
         sinks=sinks,
@@ -68,6 +70,19 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
         identified=spec.with_ids(record_ids(checkpoint, recorded, answered)),
         unavailable=[str(problem) for problem in answered.unavailable.values()],
     )
+
+
+def _identified(
+    config: Config, spec: JobSpec, checkpoint: Checkpoint, recorded: dict[str, str]
+) -> tuple[TopicStart | None, ClusterIds]:
+    """Checks the checkpoint, and returns the clusters' ids: from the clusters, or from the relay's topic."""
+    checkpoint.check_spark()
+    if config.source == KAFKA:
+        topic = topic_start(config, checkpoint)
+        return topic, topic.ids
+    require_source(checkpoint, CheckpointSource())
+    checkpoint.check_journal()
+    return None, identify_clusters(spec.clusters, recorded, identify)
 
 
 def record_ids(checkpoint: Checkpoint, recorded: dict[str, str], answered: ClusterIds) -> dict[str, str]:

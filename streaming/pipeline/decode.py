@@ -39,20 +39,21 @@ def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 def _contained(row: Mapping[str, Any]) -> pa.RecordBatch:
     """Returns the events of one observation row; one Undecodable if its decoding raises."""
     try:
-        return _table(row, decode_observation(_observation(row)))
+        return event_table(row, decode_observation(_observation(row)))
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - one cluster's row must not end the query for all clusters
         reason = f"the row cannot be decoded: {failure_reason(error)}"
         event = Undecodable(offset=None, reason=reason, length=len(row["payload"]))
-        return _table(row, EventColumns([event]))
+        return event_table(row, EventColumns([event]))
 
 
 def _observation(row: Mapping[str, Any]) -> Observation:
     return Observation(**{**row, "kind": ObservationKind(str(row["kind"]))})
 
 
-def _table(row: Mapping[str, Any], events: EventColumns) -> pa.RecordBatch:
+def event_table(row: Mapping[str, Any], events: EventColumns) -> pa.RecordBatch:
+    """Returns events as a batch of `schema.EVENT`, with cluster, sequence and time of their row."""
     count = len(events)
     keys: dict[str, object] = {
         "cluster": row["cluster"],

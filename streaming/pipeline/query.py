@@ -14,6 +14,7 @@ from connectors.errors import KraftwatchError, UsageError
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.decode import decode_batches
 from streaming.pipeline.deliver import Deliver
+from streaming.pipeline.kafka_source import TopicSource, TopicStep
 from streaming.pipeline.schema import EVENT, OUTPUT, STATE
 from streaming.pipeline.source import JournalSource
 from streaming.pipeline.step import Step
@@ -33,6 +34,8 @@ STATE_ERRORS = (
     *("Incomplete log file", "UNSUPPORTED_DATATYPE"),
 )
 """Texts of Spark's errors when it cannot read its own checkpoint, although the form of the files is correct."""
+_ROWS_LOST = ("Cannot fetch offset", "KAFKA_DATA_LOSS", "data may have been lost", "OffsetOutOfRange", "failOnDataLoss")
+"""Texts of Spark's errors when the topic no longer has rows that the checkpoint has not read."""
 _REFUSED = re.compile(rf"{UsageError.__module__}\.{UsageError.__name__}: (.+)")
 """In the traceback of a Python worker: the step refused the state of a newer kraftwatch or of another cluster."""
 
@@ -44,8 +47,11 @@ class JobError(KraftwatchError):
 class Query:
     """The query of a job. A changed step needs a restarted query."""
 
-    def __init__(self, spark: SparkSession, checkpoint: Checkpoint, deliver: Deliver) -> None:
-        """Creates the query without starting it."""
+    def __init__(
+        self, spark: SparkSession, checkpoint: Checkpoint, deliver: Deliver, topic: TopicSource | None = None
+    ) -> None:
+        """Creates the query without starting it. It reads the checkpoint's journal, or the topic if there is one."""
+        self.topic = topic
         self._spark = spark
         self._checkpoint = checkpoint
         self._deliver = deliver
@@ -68,7 +74,7 @@ class Query:
         while True:
             self._attempts += 1
             try:
-                self._running = start(self._spark, self._checkpoint, self._step, self._deliver)
+                self._running = start(self._spark, self._checkpoint, self._step, self._deliver, self.topic)
             except SPARK_ERRORS as problem:
                 if not self._too_slow(problem):
                     raise self._failure(f"does not start on {self._checkpoint.spark}", problem) from problem
@@ -108,6 +114,12 @@ class Query:
         cause = error_cause(problem)
         if damaged:
             return JobError(f"the streaming query {how}: {damaged[0]}; run `{self._checkpoint.repair_command}`")
+        if self.topic is not None and any(text in str(problem) for text in _ROWS_LOST):
+            return JobError(
+                f"the streaming query {how}: the topic {self.topic.topic.topic} no longer has rows that were not read "
+                f"(its retention is too short, or it was created again): move {self._checkpoint.spark} away, and the "
+                f"next start begins with each cluster's newest baseline ({cause})"
+            )
         if any(text in str(problem) for text in STATE_ERRORS):
             return JobError(
                 f"the streaming query {how}: Spark cannot read its state in {self._checkpoint.spark} ({cause}); run "
@@ -121,11 +133,11 @@ class Query:
             stop_ignoring_errors(self._running.stop)
 
 
-def start(spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deliver) -> StreamingQuery:
+def start(
+    spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deliver, topic: TopicSource | None
+) -> StreamingQuery:
     """Starts the pipeline: source -> decode -> step -> deliver."""
-    spark.dataSource.register(JournalSource)
-    observations = spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal)).load()
-    output = transitions(observations, step)
+    output = evaluated(_journal_events(spark, checkpoint), step) if topic is None else _of_topic(spark, topic, step)
     return (
         output.writeStream.foreachBatch(deliver)
         .option("checkpointLocation", str(checkpoint.spark))
@@ -134,9 +146,18 @@ def start(spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deli
     )
 
 
-def transitions(observations: DataFrame, step: Step) -> DataFrame:
-    """Returns the step's output rows for observation rows."""
-    events = observations.mapInArrow(decode_batches, EVENT)
+def _journal_events(spark: SparkSession, checkpoint: Checkpoint) -> DataFrame:
+    spark.dataSource.register(JournalSource)
+    observations = spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal)).load()
+    return observations.mapInArrow(decode_batches, EVENT)
+
+
+def _of_topic(spark: SparkSession, topic: TopicSource, step: Step) -> DataFrame:
+    return evaluated(topic.events(spark), TopicStep(step))
+
+
+def evaluated(events: DataFrame, step: Step | TopicStep) -> DataFrame:
+    """Returns the step's output rows for event rows."""
     return events.groupBy("cluster", "shard").applyInPandasWithState(
         step, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout
     )

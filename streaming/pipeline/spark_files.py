@@ -80,6 +80,16 @@ class SparkFiles:
             return PlannedEnd(journal_id=str(planned["journal"]), sequence=int(planned["sequence"]))
         return None
 
+    def has_offset(self, batch: int) -> bool:
+        """Whether the offset of a batch is readable: that of a journal, or those of a topic's partitions."""
+        if self.planned_end(batch) is not None:
+            return True
+        lines = _log_lines(self.folder / "offsets" / str(batch))
+        with suppress(ValueError, LookupError, AttributeError):
+            parse_json(lines[1])
+            return all(isinstance(partitions, dict) for partitions in parse_json(lines[2]).values())
+        return False
+
     def newest_planned_end(self) -> PlannedEnd | None:
         """Returns the newest readable offset; None if there is none."""
         ends = (self.planned_end(batch) for batch in reversed(self.offsets))
@@ -102,7 +112,7 @@ class SparkFiles:
         yield from _unreadable_metadata(self.folder / "metadata")
         newest = self.offsets[-1] if self.offsets else 0
         for batch in range(max(newest - 1, 0), newest + 1):
-            if self.planned_end(batch) is None:
+            if not self.has_offset(batch):
                 yield _damaged_file(self.folder / "offsets" / str(batch))
         if self.commits:
             commit = self.commits[-1]

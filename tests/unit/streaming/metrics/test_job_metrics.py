@@ -19,7 +19,8 @@ from streaming.config import Config
 from streaming.config.reload import ConfigFile
 from streaming.metrics.exporter import CLUSTER_METRICS, OWN_METRICS, metrics, registry
 from streaming.metrics.heartbeat import HeartbeatCounts
-from streaming.metrics.metric_spec import MetricKind, MetricSpec, Origin
+from streaming.metrics.metric_spec import MetricKind, MetricSpec, Origin, family
+from streaming.metrics.relay_metrics import RELAY_METRICS
 from streaming.web.server import Server
 from tests.metric_page import PAGE, page
 from tests.unit.connectors.sinks.sink_alerts import alert
@@ -204,7 +205,7 @@ def test_promtool_accepts_the_metrics(tmp_path: Path) -> None:
 
 
 def test_metric_names_are_unique_and_follow_prometheus_conventions(tmp_path: Path) -> None:
-    specs: list[MetricSpec[Any]] = [*CLUSTER_METRICS, *OWN_METRICS]
+    specs: list[MetricSpec[Any]] = [*CLUSTER_METRICS, *OWN_METRICS, *RELAY_METRICS]
     all_names = [spec.name for spec in specs]
 
     assert len(all_names) == len(set(all_names))
@@ -216,7 +217,8 @@ def test_metric_names_are_unique_and_follow_prometheus_conventions(tmp_path: Pat
 
 
 def test_every_metric_is_documented_and_no_other(tmp_path: Path) -> None:
-    exported = {family.name for family in registry(MetricsFixture(tmp_path).sources).collect()}
+    of_relay = {family(spec, (), []).name for spec in RELAY_METRICS}
+    exported = {one.name for one in registry(MetricsFixture(tmp_path).sources).collect()} | of_relay
     lines = [line.split("`")[1] for line in PAGE.read_text().splitlines() if line.startswith("| `kraftwatch_")]
 
     assert {line.partition("{")[0].removesuffix("_total") for line in lines} == exported

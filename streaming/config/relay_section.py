@@ -1,0 +1,63 @@
+"""The configuration of the relay: the topic of observations, the relay's folder, and how the job reads the topic."""
+
+from pathlib import Path
+
+from pydantic import Field, field_validator, model_validator
+
+from connectors.sinks.sink_config import KafkaTopic
+from streaming.config.address import Bootstrap
+from streaming.config.duration import Duration
+from streaming.config.topic_login import TopicLogin
+
+_MIB = 1024 * 1024
+
+
+class RelaySection(TopicLogin):
+    """The topic that `kraftwatch relay` writes, and that a job with `source: kafka` reads."""
+
+    bootstrap: Bootstrap
+    """HOST:PORT of brokers, preferably of a cluster that is not monitored: it should answer while a quorum fails."""
+    topic: str = Field(default="kraftwatch-observations", pattern=r"^[A-Za-z0-9._-]+$", max_length=249)
+    """The topic of observations, keyed by cluster. Its number of partitions must not change."""
+    create: bool = False
+    """`true` creates a missing topic with 4 partitions, 7 days of retention and messages of up to 16 MiB."""
+    folder: Path = Path("kraftwatch-relay")
+    """Relay: the folder of what is not acknowledged yet. Keep it: a restart continues from it."""
+    buffer_bytes: int = Field(default=1024 * _MIB, ge=64 * _MIB)
+    """Relay: while the brokers do not answer, at most this much is kept; then the metadata logs are read again."""
+    restate_every: Duration = Field(default=3_600.0, ge=60, le=86_400)
+    """Relay: how often each metadata log is written again from its start or snapshot, for jobs that start then."""
+    rows_per_batch: int = Field(default=20_000, ge=1)
+    """Job: the most rows of one micro-batch (maxOffsetsPerTrigger), so that a backlog is read in bounded batches."""
+    jars: Path | None = None
+    """Job: a folder with the jars of Spark's Kafka source; default: downloaded once from Maven Central."""
+
+    @field_validator("folder")
+    @classmethod
+    def _home(cls, value: Path) -> Path:
+        return value.expanduser()
+
+    @model_validator(mode="after")
+    def _login(self) -> "RelaySection":
+        for key in ("sasl_plain_password", "ssl_password"):
+            if getattr(self, key) is not None and getattr(self, key + "_file") is not None:
+                raise ValueError(f"give {key} or {key}_file, not both")
+        self.check_topic_login()
+        return self
+
+    def check_spark_login(self) -> None:
+        """Checks that Spark's Kafka client supports the login.
+
+        Raises:
+            ValueError: names the key that it does not support.
+        """
+        if self.sasl_mechanism == "OAUTHBEARER":
+            raise ValueError("relay: source: kafka does not support OAUTHBEARER: use SCRAM, PLAIN or a certificate")
+        if self.ssl_crlfile is not None:
+            raise ValueError(
+                "relay: source: kafka does not support ssl_crlfile: Kafka's Java client has no such setting"
+            )
+
+    def connection(self) -> KafkaTopic:
+        """Returns the settings of the connection to the topic."""
+        return self.kafka_topic(self.bootstrap, self.topic, create=self.create)

@@ -1,0 +1,98 @@
+"""source.json in a checkpoint: which source its state belongs to. A checkpoint without it belongs to the gatherer.
+
+A folder holds the rows, offsets and state of one source only: the sequences of a relay's topic and those of a journal
+are not comparable.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from connectors.durable_file import replace_file
+from connectors.errors import UsageError
+from connectors.stored_json import parse_json
+from streaming.pipeline.checkpoint import Checkpoint
+
+GATHERER, KAFKA, RELAY = "gatherer", "kafka", "relay"
+_FILE = "source.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSource:
+    """The source that a checkpoint belongs to."""
+
+    kind: str = GATHERER
+    """`gatherer` or `kafka`: of a job. `relay`: it is a relay's folder."""
+    topic: str | None = None
+    """Of `kafka`."""
+    starting_offsets: Mapping[int, int] = field(default_factory=dict)
+    """Of `kafka`: where the first batch begins, by partition."""
+    baselines: Mapping[str, int] = field(default_factory=dict)
+    """Of `kafka`, by cluster: rows of an older baseline are not read, because the state does not begin with them."""
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "kafka":
+                return f"source: kafka, topic {self.topic}"
+            case "relay":
+                return "kraftwatch relay"
+            case _:
+                return "source: gatherer"
+
+
+def checkpoint_source(checkpoint: Checkpoint) -> CheckpointSource | None:
+    """Returns the source of a checkpoint; None for a new one.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    path = checkpoint.folder / _FILE
+    try:
+        stored = parse_json(path.read_text(encoding="utf-8"))
+        return CheckpointSource(
+            kind=str(stored["source"]),
+            topic=stored.get("topic"),
+            starting_offsets={int(key): int(value) for key, value in stored.get("starting_offsets", {}).items()},
+            baselines={str(key): int(value) for key, value in stored.get("baselines", {}).items()},
+        )
+    except FileNotFoundError:
+        used = checkpoint.journal.exists() or checkpoint.spark.exists()
+        return CheckpointSource() if used else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        raise UsageError(f"{path} cannot be read: restore it from a backup, or give a new --checkpoint") from None
+
+
+def require_source(checkpoint: Checkpoint, wanted: CheckpointSource) -> CheckpointSource:
+    """Returns the recorded source if it is the wanted one; for a new checkpoint the wanted one. Writes nothing.
+
+    Raises:
+        UsageError: the checkpoint belongs to another source, or its file cannot be read.
+    """
+    recorded = checkpoint_source(checkpoint)
+    if recorded is not None and (recorded.kind, recorded.topic) != (wanted.kind, wanted.topic):
+        option = "relay.folder" if wanted.kind == RELAY else "--checkpoint"
+        raise UsageError(
+            f"folder {checkpoint.folder} belongs to {recorded}, not to {wanted}; nothing was changed: restore the "
+            f"former configuration, or give a new {option}"
+        )
+    return recorded or wanted
+
+
+def record_source(checkpoint: Checkpoint, source: CheckpointSource) -> None:
+    """Writes the source of a checkpoint durably. That of a gatherer has no file."""
+    if source.kind == GATHERER:
+        return
+    content = {
+        "source": source.kind,
+        "topic": source.topic,
+        "starting_offsets": {str(key): value for key, value in source.starting_offsets.items()},
+        "baselines": dict(source.baselines),
+    }
+    replace_file(
+        checkpoint.folder / _FILE, json.dumps({key: value for key, value in content.items() if value}).encode()
+    )
+
+
+def with_baselines(source: CheckpointSource, baselines: Mapping[str, int]) -> CheckpointSource:
+    """Returns the source with these baselines added."""
+    return replace(source, baselines={**source.baselines, **baselines})

@@ -1,0 +1,122 @@
+"""`kraftwatch relay` as a child process, and the messages of its topic."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+
+from connectors.relay.relay_message import RelayMessage, parse_message
+from deploy.lab.lab import Lab
+from tests.eventually import eventually
+
+STOP_S = 60
+
+
+class RelayProcess:
+    """A relay of one lab's clusters to a topic of another lab."""
+
+    def __init__(self, folder: Path, topic_lab: Lab, *, topic: str, clusters: Sequence[dict[str, Any]]) -> None:
+        self.folder = folder
+        self.section: dict[str, Any] = {
+            "bootstrap": list(topic_lab.broker_bootstrap),
+            "topic": topic,
+            "create": True,
+            "folder": str(folder / "relay"),
+        }
+        self._clusters = list(clusters)
+        self._topic = topic
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "relay.log").read_text()
+
+    def start(self, *arguments: str, verb: str = "relay", **keys: Any) -> None:
+        """Starts the relay; `keys` are further ones of its section."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / "relay.yaml"
+        file.write_text(yaml.safe_dump({"clusters": self._clusters, "relay": {**self.section, **keys}}))
+        with (self.folder / "relay.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "streaming", verb, "--config", str(file), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=self.folder,
+            )
+
+    def kill(self) -> None:
+        """Sends SIGKILL to the relay; its gatherer, in a session of its own, ends by itself."""
+        assert self._process is not None
+        children = psutil.Process(self._process.pid).children(recursive=True)
+        self._process.kill()
+        self._process.wait(STOP_S)
+        psutil.wait_procs(children, timeout=STOP_S)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+
+    def stop(self) -> int:
+        """Sends SIGTERM and returns the exit code."""
+        if self._process is None:
+            return 0
+        self._process.terminate()
+        return self._process.wait(STOP_S)
+
+    def wait_for_rows(self, count: int) -> None:
+        """Waits until the topic has this many messages."""
+        eventually(lambda: len(self.raw_messages()) >= count, within_s=60, every_s=1)
+
+    def messages(self) -> list[RelayMessage]:
+        """Returns all messages of the topic, partition by partition."""
+        return [parse_message(one.key(), one.value(), one.headers()) for one in self.raw_messages()]
+
+    def raw_messages(self) -> list[Message]:
+        """Returns all messages, partition by partition; none while the topic does not exist."""
+        consumer = self.consumer()
+        try:
+            metadata = consumer.list_topics(self._topic, timeout=30).topics[self._topic]
+            return [one for number in sorted(metadata.partitions) for one in _partition(consumer, self._topic, number)]
+        finally:
+            consumer.close()
+
+    def write_again(self, messages: Sequence[Message]) -> None:
+        """Writes messages again, each to its partition."""
+        producer = Producer({"bootstrap.servers": ",".join(self.section["bootstrap"]), "log_level": 0})
+        for one in messages:
+            producer.produce(self._topic, one.value(), one.key(), headers=one.headers(), partition=one.partition())
+        assert producer.flush(60) == 0
+
+    def consumer(self) -> Any:
+        return Consumer(
+            {
+                "bootstrap.servers": ",".join(self.section["bootstrap"]),
+                "group.id": "test",
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
+
+
+def _partition(consumer: Any, topic: str, number: int) -> list[Message]:
+    partition = TopicPartition(topic, number, OFFSET_BEGINNING)
+    _, end = consumer.get_watermark_offsets(partition, timeout=30)
+    consumer.assign([partition])
+    received: list[Message] = []
+    position = 0
+    while position < end:
+        message = consumer.poll(60)
+        assert message is not None
+        assert message.error() is None, message.error()
+        received.append(message)
+        position = message.offset() + 1
+    return received

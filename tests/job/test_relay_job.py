@@ -1,0 +1,195 @@
+"""A relay and a job that reads its topic, on a real quorum: the same alerts as a job that gathers itself."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.lab.lab import Lab
+from streaming.demo.job_process import AlertLine, JobProcess
+from tests.eventually import eventually
+from tests.job.configured_job import ConfiguredJob, section
+from tests.job.relay_process import RelayProcess
+
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.timeout(1_200)]
+
+THRESHOLDS = {
+    "no-leader": {"hold": 4, "clear": 3},
+    "voter-disk-replaced": {"hold": 5, "clear": 3},
+    "failure-tolerance": {"hold": 3_600},
+    "voter-lagging": {"hold": 3_600},
+    "stale-voter-endpoint": {"hold": 3_600},
+    "epoch-churn": {"hold": 3_600},
+}
+
+
+@pytest.fixture(scope="module")
+def lab(folder: Path) -> Iterator[Lab]:
+    with Lab(folder / "lab", brokers=0) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def topic_lab(folder: Path) -> Iterator[Lab]:
+    """The cluster with the topic: the monitored one loses its leader."""
+    with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0) as lab:
+        yield lab
+
+
+@pytest.fixture
+def relay(folder: Path, lab: Lab, topic_lab: Lab, request: pytest.FixtureRequest) -> Iterator[RelayProcess]:
+    name = request.node.name
+    relay = RelayProcess(folder / name, topic_lab, topic=name, clusters=[section("test", lab)])
+    relay.start("--only", "test", verb="gather")
+    yield relay
+    relay.stop()
+
+
+def reading_job(relay: RelayProcess, lab: Lab, folder: Path, **keys: Any) -> ConfiguredJob:
+    job = ConfiguredJob(folder=folder / "job", bootstrap=(), name="test")
+    job.write_config(
+        clusters=[section("test", lab)],
+        source="kafka",
+        relay={**relay.section, "rows_per_batch": 500},
+        thresholds=THRESHOLDS,
+        **keys,
+    )
+    return job
+
+
+def transitions(alerts: list[AlertLine]) -> list[tuple[str, str, str]]:
+    return [(each.rule, each.severity, each.state) for each in alerts]
+
+
+def test_relayed_rows_fire_and_resolve_while_the_relay_is_killed(
+    lab: Lab, relay: RelayProcess, folder: Path, tmp_path: Path
+) -> None:
+    relay.wait_for_rows(1)
+    job = reading_job(relay, lab, tmp_path)
+    with job:
+        lab.pause(*lab.controllers[:2])
+        firing = job.wait_for("no-leader", within_s=120)
+        relay.kill()
+        relay.start()
+        lab.resume(*lab.controllers[:2])
+        resolved = job.wait_for("no-leader", "resolved", within_s=120)
+
+        assert (firing.line["fingerprint"], firing.started_at) == (resolved.line["fingerprint"], resolved.started_at)
+        assert transitions(job.alerts()) == [("no-leader", "critical", "firing"), ("no-leader", "critical", "resolved")]
+        rows = relay.messages()
+    assert len({one.baseline for one in rows}) == 1, "a restart continues the log"
+    sequences = {one.observation.sequence for one in rows}
+    assert len(sequences) == max(sequences) - min(sequences) + 1, "no row is missing"
+    assert_other_sources_are_refused(job)
+
+
+def assert_other_sources_are_refused(job: ConfiguredJob) -> None:
+    content = job.file.read_text()
+    job.file.write_text(content.replace("source: kafka", "source: gatherer"))
+    refused = subprocess.run(job.command(), capture_output=True, text=True, check=False, timeout=300)
+    assert refused.returncode == 2, refused.stderr
+    (sentence,) = refused.stderr.strip().splitlines()
+    assert "belongs to source: kafka, topic " in sentence
+    assert "not to source: gatherer; nothing was changed" in sentence
+    job.file.write_text(content)
+
+
+@pytest.mark.long
+def test_rows_that_arrive_twice_change_nothing_and_other_messages_are_quarantined(
+    lab: Lab, relay: RelayProcess, folder: Path, tmp_path: Path
+) -> None:
+    relay.wait_for_rows(1)
+    with reading_job(relay, lab, tmp_path) as job:
+        lab.pause(*lab.controllers[:2])
+        job.wait_for("no-leader", within_s=120)
+        lab.resume(*lab.controllers[:2])
+        job.wait_for("no-leader", "resolved", within_s=120)
+        before = transitions(job.alerts())
+        written = relay.raw_messages()
+
+        relay.write_again(written)
+        garbage = relay.raw_messages()[:1]
+        write_garbage(relay)
+
+        def quarantined() -> None:
+            files = list((job.checkpoint / "quarantine").glob("topic partition *.json"))
+            assert len(files) == 1
+            assert "is not a row" in json.loads(files[0].read_text())["reason"]
+
+        eventually(quarantined, within_s=60, every_s=1)
+        assert garbage
+        # The relay's newest rows come after the copies.
+        lab.pause(*lab.controllers[:2])
+        job.wait_for("no-leader", since=len(before), within_s=120)
+        lab.resume(*lab.controllers[:2])
+        job.wait_for("no-leader", "resolved", since=len(before), within_s=120)
+        assert transitions(job.alerts()) == before * 2
+
+    with reading_job(relay, lab, tmp_path / "second") as job:
+        replayed = job.wait_for("no-leader", "resolved", since=3, within_s=120)
+        assert replayed.state == "resolved"
+        assert transitions(job.alerts())[:4] == before * 2, "a new job reads the same past"
+
+
+def write_garbage(relay: RelayProcess) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": ",".join(relay.section["bootstrap"]), "log_level": 0})
+    producer.produce(relay.section["topic"], b"this is no row of a relay", b"test")
+    assert producer.flush(60) == 0
+
+
+@pytest.mark.long
+def test_direct_and_relayed_alerts_are_the_same(lab: Lab, relay: RelayProcess, folder: Path, tmp_path: Path) -> None:
+    relay.wait_for_rows(1)
+    direct = ConfiguredJob(folder=tmp_path / "direct", bootstrap=(), name="test")
+    direct.write_config(clusters=[section("test", lab)], thresholds=THRESHOLDS)
+    with reading_job(relay, lab, tmp_path) as relayed, direct:
+        lab.pause(*lab.controllers[:2])
+        both_write(direct, relayed, "no-leader", "firing")
+        lab.resume(*lab.controllers[:2])
+        both_write(direct, relayed, "no-leader", "resolved")
+        leader = lab.await_state(lambda state: True, what="a leader").leader_id
+        node = next(node for node in lab.controllers if node != leader)
+        lab.stop(node)
+        lab.wipe_disk(node)
+        lab.start(node)
+        both_write(direct, relayed, "voter-disk-replaced", "firing")
+        for line in relayed.wait_for("voter-disk-replaced", within_s=1).remedy:
+            lab.run_remedy(line, node_properties=lab.node(node).properties_file)
+        both_write(direct, relayed, "voter-disk-replaced", "resolved")
+
+        assert same(relayed) == same(direct)
+
+
+def both_write(direct: JobProcess, relayed: JobProcess, rule: str, state: str) -> None:
+    for job in (direct, relayed):
+        job.wait_for(rule, state, within_s=180)
+
+
+def same(job: JobProcess) -> list[dict[str, Any]]:
+    """Returns what does not depend on the moment of a poll."""
+    keys = ("cluster", "cluster_id", "rule", "subject", "severity", "state", "remedy", "fingerprint")
+    return [{key: alert.line[key] for key in keys} for alert in job.alerts()]
+
+
+def test_missing_relay_is_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "kraftwatch.yaml"
+    file.write_text("clusters: [{name: a, bootstrap: ['127.0.0.1:1']}]\n")
+
+    refused = subprocess.run(
+        [sys.executable, "-m", "streaming", "gather", "--config", str(file), "--only", "a"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert refused.returncode == 2
+    assert refused.stderr.strip() == (
+        "kraftwatch: relay is missing in the configuration: add relay with the bootstrap and topic to write to"
+    )

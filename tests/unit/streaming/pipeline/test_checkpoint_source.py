@@ -1,0 +1,70 @@
+"""A checkpoint belongs to one source, and the other one is refused in one sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from connectors.errors import UsageError
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.checkpoint_source import (
+    CheckpointSource,
+    checkpoint_source,
+    record_source,
+    require_source,
+    with_baselines,
+)
+
+TOPIC = CheckpointSource(kind="kafka", topic="observations", starting_offsets={0: 7, 1: -1}, baselines={"a": 5})
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    return Checkpoint(folder=tmp_path)
+
+
+def test_a_new_checkpoint_takes_any_source(checkpoint: Checkpoint) -> None:
+    assert checkpoint_source(checkpoint) is None
+    assert require_source(checkpoint, TOPIC) == TOPIC
+    assert require_source(checkpoint, CheckpointSource()) == CheckpointSource()
+
+
+def test_the_recorded_source_is_returned(checkpoint: Checkpoint) -> None:
+    record_source(checkpoint, with_baselines(TOPIC, {"b": 9}))
+
+    wanted = CheckpointSource(kind="kafka", topic="observations")
+    assert require_source(checkpoint, wanted) == with_baselines(TOPIC, {"b": 9})
+
+
+def test_a_checkpoint_of_a_gatherer_has_no_file_and_refuses_a_topic(checkpoint: Checkpoint) -> None:
+    record_source(checkpoint, CheckpointSource())
+    assert list(checkpoint.folder.iterdir()) == []
+    checkpoint.journal.mkdir()
+
+    with pytest.raises(
+        UsageError, match=r"belongs to source: gatherer, not to source: kafka, topic observations; noth"
+    ):
+        require_source(checkpoint, TOPIC)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence"),
+    [
+        (CheckpointSource(), "belongs to source: kafka, topic observations, not to source: gatherer"),
+        (CheckpointSource(kind="kafka", topic="other"), "not to source: kafka, topic other"),
+        (CheckpointSource(kind="relay"), "not to kraftwatch relay; .* give a new relay.folder"),
+    ],
+)
+def test_a_checkpoint_of_a_topic_refuses_other_sources(
+    wanted: CheckpointSource, sentence: str, checkpoint: Checkpoint
+) -> None:
+    record_source(checkpoint, TOPIC)
+
+    with pytest.raises(UsageError, match=sentence):
+        require_source(checkpoint, wanted)
+
+
+def test_a_damaged_file_is_named(checkpoint: Checkpoint) -> None:
+    (checkpoint.folder / "source.json").write_text("{")
+
+    with pytest.raises(UsageError, match=r"source\.json cannot be read"):
+        checkpoint_source(checkpoint)

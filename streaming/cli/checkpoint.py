@@ -7,6 +7,7 @@ import typer
 
 from connectors.errors import UsageError
 from connectors.sinks.evidence_format import visible
+from streaming.cli.checkpoint_owner import refuse_root_for_other_owner
 from streaming.cli.options import AsJson
 from streaming.cli.output import print_json, print_message, print_progress
 
@@ -69,6 +70,7 @@ def repair(
         raise UsageError(
             f"--checkpoint {folder.folder}: no such folder; give the --checkpoint folder of `kraftwatch run`"
         )
+    refuse_root_for_other_owner(folder.folder)
     found = 0
     with ExitStack() as stack:
         stack.enter_context(private_files())

@@ -23,6 +23,7 @@ from rules.finding import Severity
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
+from streaming.cli.checkpoint_owner import refuse_root_for_other_owner
 from streaming.cli.explain import rule_ids
 from streaming.cli.output import print_json, print_message, stdout_console
 from streaming.cli.time_argument import parse_time
@@ -91,7 +92,7 @@ def add(
         author=author or _current_user(),
         comment=comment.strip(),
     )
-    _silence_file(checkpoint, config).add(silence, now_ms=now_ms)
+    _silence_file(checkpoint, config, to_write=True).add(silence, now_ms=now_ms)
     sys.stdout.write(silence.id + "\n")
     length = ms_text(ends_at_ms - now_ms)
     print_message(
@@ -150,7 +151,7 @@ def end(
 
     kraftwatch silence end 1f0c9b2e --checkpoint DIR
     """
-    ended = _silence_file(checkpoint, config).end(silence, now_ms=wall_ms())
+    ended = _silence_file(checkpoint, config, to_write=True).end(silence, now_ms=wall_ms())
     print_message(f"silence ended: {_matchers(ended)}")
 
 
@@ -166,7 +167,7 @@ def _check_pattern(option: str, pattern: str, known: Collection[str]) -> None:
         raise UsageError(f"--{option} {pattern}: matches no {option}; {hint}")
 
 
-def _silence_file(checkpoint: Path | None, config: Path | None) -> SilenceFile:
+def _silence_file(checkpoint: Path | None, config: Path | None, *, to_write: bool = False) -> SilenceFile:
     if checkpoint is not None and config is not None:
         raise UsageError("give --checkpoint or --config, not both")
     from streaming.config import Config, load
@@ -176,6 +177,8 @@ def _silence_file(checkpoint: Path | None, config: Path | None) -> SilenceFile:
     folder = checkpoint or (default if config is None else load(config).checkpoint)
     if not folder.is_dir():
         raise UsageError(f"--checkpoint {folder}: no such folder; give the --checkpoint folder of `kraftwatch run`")
+    if to_write:
+        refuse_root_for_other_owner(folder)
     return SilenceFile(Checkpoint(folder=folder).silences)
 
 

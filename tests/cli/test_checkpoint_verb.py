@@ -12,6 +12,7 @@ from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from streaming.cli import app
 from streaming.pipeline.checkpoint import Checkpoint
+from tests.cli.foreign_checkpoint import owned_by_another_user
 
 
 def repair(folder: Path, *options: str) -> Result:
@@ -75,6 +76,19 @@ def test_a_damaged_restart_position_is_replaced_when_the_logs_are_read_again(che
     assert "the gatherer reads each cluster's metadata log again" in result.stdout
     assert JournalReader(checkpoint.journal).beginning() == 3
     checkpoint.check_journal()
+
+
+def test_root_does_not_repair_what_the_user_of_the_job_could_not_read(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned_by_another_user(checkpoint.folder, monkeypatch)
+
+    for options in ((), ("--apply",)):
+        assert "who could not read what root writes: run this command as that user" in usage_error(
+            checkpoint.folder, *options
+        )
+    assert not (checkpoint.journal / PUBLISHED).exists()
+    assert not (checkpoint.folder / "lock").exists()
 
 
 def test_json_has_a_line_for_each_finding(checkpoint: Checkpoint) -> None:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
 from streaming.cli import app
+from tests.cli.foreign_checkpoint import owned_by_another_user
 
 
 def silence(folder: Path, *words: str) -> Result:
@@ -96,3 +97,22 @@ def test_usage_error_is_one_sentence(tmp_path: Path, words: list[str], message: 
 
 def test_missing_checkpoint_folder_is_reported(tmp_path: Path) -> None:
     assert "no such folder; give the --checkpoint folder of `kraftwatch run`" in usage_error(tmp_path / "no", "list")
+
+
+def test_root_does_not_write_what_the_user_of_the_job_could_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = ("add", "--rule", "no-leader", "--for", "2h", "--comment", "why")
+    silence_id = silence(tmp_path, *add).stdout.strip()
+    owned_by_another_user(tmp_path, monkeypatch)
+
+    for words in (add, ("end", silence_id)):
+        message = usage_error(tmp_path, *words)
+        assert re.fullmatch(
+            rf"checkpoint {re.escape(str(tmp_path))} belongs to user \S+, who could not read what root writes: "
+            r"run this command as that user, for example with `sudo -u \S+`",
+            message,
+        )
+    assert [one["id"] for one in map(json.loads, silence(tmp_path, "list", "--json").stdout.splitlines())] == [
+        silence_id
+    ]

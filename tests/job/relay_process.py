@@ -12,6 +12,7 @@ import psutil
 import yaml
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 
+from connectors.journal.reader import JournalReader
 from connectors.relay.relay_message import RelayMessage, parse_message
 from deploy.lab.lab import Lab
 from tests.eventually import eventually
@@ -71,6 +72,11 @@ class RelayProcess:
             return 0
         self._process.terminate()
         return self._process.wait(STOP_S)
+
+    def wait_until_acknowledged(self) -> None:
+        """Waits until the brokers have acknowledged a row."""
+        journal = JournalReader(Path(self.section["folder"]) / "journal")
+        eventually(lambda: journal.created and journal.committed_end() > 0, within_s=60)
 
     def wait_for_rows(self, count: int) -> None:
         """Waits until the topic has this many messages."""

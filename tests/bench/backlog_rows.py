@@ -1,0 +1,86 @@
+"""The rows of an hour: some seconds of a real quorum, repeated with later times and offsets."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from connectors.event import from_json, to_json
+from connectors.metadata.batches import RecordBatch, scan
+from connectors.observation import Observation, ObservationKind
+from connectors.observation_event import QuorumPolled
+from deploy.lab.lab import Lab
+from rules.model.identifiers import Millis, Offset
+from rules.model.poll import Replica
+from tests.kafka.gatherer_run import cluster_of, run_gatherer
+
+START_S, PERIOD_S = 15, 20
+"""Seconds that are recorded first, and those that are repeated."""
+
+
+def recorded_rows(lab: Lab, folder: Path) -> Sequence[Observation]:
+    """Records a quorum for a little longer than the first seconds and one period."""
+    with run_gatherer(folder, cluster_of(lab)) as gatherer:
+        time.sleep(START_S + PERIOD_S + 2)
+        return gatherer.rows()
+
+
+def backlog(rows: Sequence[Observation], seconds: int) -> Iterator[Observation]:
+    """Yields the rows of `seconds` seconds: the first ones as recorded, then the period again and again."""
+    start_ms = rows[0].observed_at_ms + START_S * 1000
+    period = [row for row in rows if 0 <= row.observed_at_ms - start_ms < PERIOD_S * 1000]
+    records = [row for row in period if row.kind is ObservationKind.RECORDS and row.last_offset is not None]
+    assert records[0].base_offset is not None
+    assert records[-1].last_offset is not None
+    length = records[-1].last_offset + 1 - records[0].base_offset
+    yield from (row for row in rows if row.observed_at_ms < start_ms)
+    for number in range((seconds - START_S) // PERIOD_S):
+        for row in period:
+            yield _moved(row, number * PERIOD_S * 1000, number * length)
+
+
+def _moved(row: Observation, by_ms: int, by_offset: int) -> Observation:
+    moved = replace(row, observed_at_ms=row.observed_at_ms + by_ms)
+    match row.kind:
+        case ObservationKind.RECORDS:
+            return replace(
+                moved,
+                base_offset=_sum(row.base_offset, by_offset),
+                last_offset=_sum(row.last_offset, by_offset),
+                high_watermark=_sum(row.high_watermark, by_offset),
+                payload=_moved_batches(row.payload, by_offset),
+            )
+        case ObservationKind.QUORUM:
+            polled = from_json(row.payload)
+            assert isinstance(polled, QuorumPolled)
+            later = replace(
+                polled,
+                high_watermark=None if polled.high_watermark is None else Offset(polled.high_watermark + by_offset),
+                voters=tuple(_moved_replica(each, by_ms, by_offset) for each in polled.voters),
+                observers=tuple(_moved_replica(each, by_ms, by_offset) for each in polled.observers),
+            )
+            return replace(moved, payload=to_json(later))
+        case _:
+            return moved
+
+
+def _moved_batches(payload: bytes, by_offset: int) -> bytes:
+    """The base offset is not part of a batch's checksum."""
+    content = bytearray(payload)
+    for batch in scan(payload):
+        assert isinstance(batch, RecordBatch)
+        content[batch.position : batch.position + 8] = (batch.base_offset + by_offset).to_bytes(8, "big")
+    return bytes(content)
+
+
+def _moved_replica(replica: Replica, by_ms: int, by_offset: int) -> Replica:
+    return replace(
+        replica,
+        log_end_offset=None if replica.log_end_offset is None else Offset(replica.log_end_offset + by_offset),
+        last_fetch_ms=None if replica.last_fetch_ms is None else Millis(replica.last_fetch_ms + by_ms),
+        last_caught_up_ms=None if replica.last_caught_up_ms is None else Millis(replica.last_caught_up_ms + by_ms),
+    )
+
+
+def _sum(value: int | None, more: int) -> int | None:
+    return None if value is None else value + more

@@ -1,0 +1,131 @@
+"""Measures a backlog of the relay: `python -m tests.bench.relay_bench [CLUSTERS [SECONDS]]`. It prints numbers only.
+
+The rows of an hour are written to a real topic, as a relay does, and then read by the job's query: seconds of the
+backlog for each second of work, the batches, and the largest one.
+"""
+
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from connectors.delivery.dispatcher import Dispatcher
+from connectors.delivery.ledger import Ledger
+from connectors.journal.reader import JournalReader
+from connectors.journal.writer import JournalWriter
+from connectors.observation import Observation
+from connectors.relay.forwarder import Forwarder
+from connectors.relay.relay_message import RelayMessage
+from connectors.relay.relay_positions import with_clusters
+from connectors.sinks.sink_config import KafkaTopic
+from deploy.lab.lab import Lab
+from deploy.lab.spark_jars import spark_kafka_jars
+from rules.model.monitoring import Vantage
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.kafka_source import TopicSource, kafka_settings
+from streaming.pipeline.query import Query
+from streaming.pipeline.spark_session import start_spark
+from streaming.pipeline.step import ClusterSettings, Step
+from streaming.status.status_store import StatusStore
+from tests.bench.backlog_rows import backlog, recorded_rows
+
+CONSOLE = Console(highlight=False, soft_wrap=True)
+ROWS_PER_BATCH = 5_000
+"""The default of `relay.rows_per_batch`."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    clusters, seconds = (int(each) for each in (*arguments, *("1", "3600")[len(arguments) :]))
+    names = [f"cluster-{number}" for number in range(clusters)]
+    with tempfile.TemporaryDirectory(prefix="kraftwatch-bench-", ignore_cleanup_errors=True) as folder_name:
+        folder = Path(folder_name)
+        with (
+            Lab(folder / "lab", brokers=0) as lab,
+            Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0) as topic_lab,
+        ):
+            recorded = recorded_rows(lab, folder / "gather")
+            for node in lab.controllers:
+                lab.stop(node)
+            topic = KafkaTopic(bootstrap=tuple(topic_lab.broker_bootstrap), topic="backlog", create=True)
+            rows = list(backlog(recorded, seconds))
+            CONSOLE.print(f"relay backlog: {clusters} clusters, {seconds} s, {clusters * len(rows)} rows")
+            baselines = _write(folder / "journal", topic, names, rows)
+            _read(folder, topic, baselines, cluster_id=lab.cluster_id, seconds=seconds, last=rows[-1])
+    return 0
+
+
+def _write(journal: Path, topic: KafkaTopic, names: Sequence[str], rows: Sequence[Observation]) -> dict[str, int]:
+    """Forwards the rows of all clusters; returns the clusters' baselines."""
+    numberings = with_clusters({}, names, end=0, now_ms=rows[0].observed_at_ms)
+    with JournalWriter(journal) as writer:
+        for row in rows:
+            writer.append([replace(row, cluster=name) for name in names])
+        writer.publish()
+
+        def message(row: Observation) -> RelayMessage:
+            sequence = numberings[row.cluster].sequence(row.sequence)
+            baseline = numberings[row.cluster].baseline_of(sequence)
+            return RelayMessage(observation=replace(row, sequence=sequence), cluster_id="bench", baseline=baseline)
+
+        began = time.monotonic()
+        forwarder = Forwarder(JournalReader(journal), topic, message)
+        while forwarder.waiting_rows:
+            forwarder.forward(1)
+        took_s = time.monotonic() - began
+        forwarder.close(1)
+    sent = forwarder.counts
+    CONSOLE.print(f"  relay -> topic: {sent.rows / took_s:,.0f} rows/s, {sent.payload_bytes / took_s / 1e6:.1f} MB/s")
+    return {name: one.baselines[0].sequence for name, one in numberings.items()}
+
+
+def _read(
+    folder: Path, topic: KafkaTopic, baselines: dict[str, int], *, cluster_id: str, seconds: int, last: Observation
+) -> None:
+    checkpoint = Checkpoint(folder=folder / str(uuid.uuid4()))
+    checkpoint.folder.mkdir()
+    store = StatusStore(list(baselines))
+    ledger = Ledger(checkpoint.ledger)
+    batch_s: list[float] = []
+    deliver = Deliver(
+        Dispatcher(ledger, []),
+        Quarantine(checkpoint.quarantine),
+        store=store,
+        request_poll=lambda *_: None,
+        on_batch=lambda batch: batch_s.append(batch.took_s),
+    )
+    settings = ClusterSettings(cluster_id=cluster_id, bootstrap=("c:1",), vantage=Vantage.INSIDE)
+    spark = start_spark(master="local[2]", logs=checkpoint.logs, settings=kafka_settings(spark_kafka_jars(), {}))
+    source = TopicSource(
+        topic=topic,
+        rows_per_batch=ROWS_PER_BATCH,
+        starting_offsets=dict.fromkeys(range(4), 0),
+        baselines=baselines,
+    )
+    query = Query(spark, checkpoint, deliver, source)
+    began = time.monotonic()
+    query.start(Step(dict.fromkeys(baselines, settings)))
+    while not all(_reached(store, name, last.observed_at_ms) for name in baselines):
+        query.wait(1)
+    took_s = time.monotonic() - began
+    query.stop()
+    spark.stop()
+    ledger.close()
+    slowest = f", the slowest took {max(batch_s):.1f} s to deliver" if batch_s else ""
+    CONSOLE.print(
+        f"  topic -> verdict: {took_s:.1f} s = {seconds / took_s:,.0f} times real time; {len(batch_s)} batches{slowest}"
+    )
+
+
+def _reached(store: StatusStore, name: str, at_ms: int) -> bool:
+    newest = store.newest(name)
+    return newest is not None and newest.status.now_ms >= at_ms
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

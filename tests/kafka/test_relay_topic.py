@@ -1,0 +1,130 @@
+"""The relay on a real quorum and a real topic: nothing is left out, whatever happens to the brokers or the relay."""
+
+import signal
+import urllib.request
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from connectors.kafka.cluster_id_lookup import identify
+from connectors.observation import ObservationKind
+from connectors.relay.relay_message import RelayMessage
+from connectors.relay.topic_survey import survey_topic
+from deploy.lab.lab import Lab
+from deploy.lab.ports import Ports
+from streaming.config import checked
+from streaming.job.relay_job import Relay
+from streaming.pipeline.checkpoint import Checkpoint
+from tests.eventually import eventually
+from tests.job.configured_job import section
+from tests.job.relay_process import RelayProcess
+from tests.kafka.conftest import MakeLab
+from tests.kafka.gatherer_run import cluster_of
+from tests.unit.streaming.metrics.exposition import samples
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def kafka(shared_lab: MakeLab) -> Lab:
+    return shared_lab(controllers=1, brokers=0)
+
+
+@pytest.fixture(scope="module")
+def topic_lab(shared_lab: MakeLab) -> Lab:
+    return shared_lab(controllers=0, combined=1, brokers=0)
+
+
+@pytest.fixture
+def relay(tmp_path: Path, kafka: Lab, topic_lab: Lab, request: pytest.FixtureRequest) -> Iterator[RelayProcess]:
+    relay = RelayProcess(tmp_path, topic_lab, topic=request.node.name, clusters=[section("test", kafka)])
+    yield relay
+    relay.stop()
+
+
+def assert_complete(messages: list[RelayMessage]) -> None:
+    """Asserts that the messages have every row of the relay's journal, and the metadata log without a gap."""
+    rows = sorted({one.observation.sequence: one.observation for one in messages}.items())
+    assert all(after[0] == before[0] + 1 for before, after in pairwise(rows)), "a row is missing"
+    logs = [row for _, row in rows if row.kind is ObservationKind.RECORDS and row.payload]
+    for before, after in pairwise(logs):
+        assert before.last_offset is not None
+        assert after.base_offset in (before.last_offset + 1, 0), "records are missing"
+
+
+def test_rows_of_a_broker_outage_and_of_a_killed_relay_are_written_later(relay: RelayProcess, topic_lab: Lab) -> None:
+    ports = Ports()
+    address = f"127.0.0.1:{ports.claim()}"
+    relay.start("--listen", address)
+    relay.wait_for_rows(5)
+    (node,) = topic_lab.brokers
+    topic_lab.stop(node)
+
+    def failing() -> None:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as page:
+            found = samples(page.read().decode())
+        assert found[("relay_failing", ())] == 1
+        assert found[("relay_waiting_rows", ())] > 5
+
+    eventually(failing, within_s=60, every_s=1)
+    assert relay.log.count("no row can be written to the topic") == 1
+    relay.kill()
+    relay.start()
+    topic_lab.start(node)
+    before = len(relay.raw_messages())
+
+    eventually(lambda: len(relay.raw_messages()) > before + 20, within_s=90, every_s=1)
+    assert relay.stop() == 0
+    messages = relay.messages()
+    assert_complete(messages)
+    assert len({one.baseline for one in messages}) == 1
+
+
+def test_sighup_writes_the_metadata_log_again_as_a_new_baseline(
+    relay: RelayProcess, kafka: Lab, topic_lab: Lab
+) -> None:
+    relay.start()
+    relay.wait_for_rows(3)
+
+    relay.send_signal(signal.SIGHUP)
+
+    eventually(lambda: len({one.baseline for one in relay.messages()}) == 2, within_s=60, every_s=1)
+    relay.stop()
+    messages = relay.messages()
+    assert_complete(messages)
+    newest = max((one.baseline for one in messages), key=lambda one: one.sequence)
+    again = [one.observation for one in messages if one.baseline == newest]
+    assert min(again, key=lambda row: row.sequence).sequence == newest.sequence
+    assert {row.base_offset for row in again if row.kind is ObservationKind.RECORDS} >= {0}
+    config = checked({"clusters": [section("test", kafka)], "relay": relay.section}, "test")
+    assert config.relay is not None
+    survey = survey_topic(config.relay.connection(), ["test", "missing"], within_s=10)
+    (surveyed,) = survey.clusters.values()
+    assert (surveyed.baseline, surveyed.cluster_id, surveyed.whole) == (newest, kafka.cluster_id, True)
+
+
+def test_more_than_the_buffer_is_given_up_and_the_log_is_read_again(
+    kafka: Lab, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    relay = {"bootstrap": ["127.0.0.1:1"], "folder": str(tmp_path)}
+    config = checked({"clusters": [section("a", kafka)], "relay": relay}, "test")
+    assert config.relay is not None
+    small = config.relay.model_copy(update={"buffer_bytes": 1})
+    folder = Checkpoint(folder=tmp_path)
+    cluster = cluster_of(kafka)
+    assert identify(cluster, 30) == kafka.cluster_id
+    running = Relay(small, folder, {"a": cluster})
+    try:
+
+        def given_up() -> None:
+            running.run_once()
+            assert running.sources().dropped_rows() > 0
+
+        eventually(given_up, within_s=60)
+        assert running.sources().restated() >= 1
+        assert "more than buffer_bytes (1) wait: they are given up" in caplog.text
+        assert "no broker is reachable" in (running.sources().counts.failing or "")
+    finally:
+        running.stop()

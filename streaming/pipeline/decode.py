@@ -5,13 +5,15 @@ row whose decoding raises, or whose values do not fit the columns of `schema.EVE
 query for all clusters, and again after each restart.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
+from typing import Any, NamedTuple, TypeGuard
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.decode_observation import decode_observation
+from connectors.event_block import EventBlock
 from connectors.event_columns import EventColumns
 from connectors.log_event import Undecodable
 from connectors.observation import Observation, ObservationKind
@@ -31,21 +33,73 @@ def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     """`mapInArrow`: batches of `schema.OBSERVATION` to batches of `schema.EVENT`, one for one."""
     freeze_imports()
     for batch in batches:
-        tables = [_contained(row) for row in batch.to_pylist()]
+        decoded = [_decoded(row) for row in batch.to_pylist()]
+        tables = [
+            table
+            for plain, run in groupby(decoded, key=lambda one: one.is_plain)
+            for table in (_plain_tables([*run]) if plain else map(_contained_table, run))
+        ]
         if tables:
             yield pa.concat_batches(tables)
 
 
-def _contained(row: Mapping[str, Any]) -> pa.RecordBatch:
+class _Decoded(NamedTuple):
+    """An observation row and its events."""
+
+    row: Mapping[str, Any]
+    events: EventColumns
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the events are rows only. Blocks of many events are copied as little as possible."""
+        return all(map(_is_rows, self.events.parts()))
+
+
+def _is_rows(part: list[tuple[Any, ...]] | EventBlock) -> TypeGuard[list[tuple[Any, ...]]]:
+    return isinstance(part, list)
+
+
+def _decoded(row: Mapping[str, Any]) -> _Decoded:
     """Returns the events of one observation row; one Undecodable if its decoding raises."""
     try:
-        return event_table(row, decode_observation(_observation(row)))
+        return _Decoded(row, decode_observation(_observation(row)))
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - one cluster's row must not end the query for all clusters
-        reason = f"the row cannot be decoded: {failure_reason(error)}"
-        event = Undecodable(offset=None, reason=reason, length=len(row["payload"]))
-        return event_table(row, EventColumns([event]))
+        return _undecodable(row, error)
+
+
+def _undecodable(row: Mapping[str, Any], error: Exception) -> _Decoded:
+    reason = f"the row cannot be decoded: {failure_reason(error)}"
+    return _Decoded(row, EventColumns([Undecodable(offset=None, reason=reason, length=len(row["payload"]))]))
+
+
+def _plain_tables(run: Sequence[_Decoded]) -> Iterable[pa.RecordBatch]:
+    """Returns the events of several observations as one table; one table each if a value does not fit its column.
+
+    Most observations are one event: a table for each of them takes ten times as long as decoding it.
+    """
+    rows = [
+        (one.row["cluster"], SHARD_OF_QUORUM, one.row["sequence"], one.row["observed_at_ms"], ordinal, *event)
+        for one in run
+        for ordinal, event in enumerate(chain.from_iterable(filter(_is_rows, one.events.parts())))
+    ]
+    columns = zip(*rows, strict=True) if rows else [()] * len(EVENT_ARROW)
+    try:
+        arrays = [pa.array(column, type=field.type) for column, field in zip(columns, EVENT_ARROW, strict=True)]
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        return map(_contained_table, run)
+    return [pa.RecordBatch.from_arrays(arrays, schema=EVENT_ARROW)]
+
+
+def _contained_table(one: _Decoded) -> pa.RecordBatch:
+    """Returns the events of one observation; one Undecodable if they do not fit the columns."""
+    try:
+        return event_table(one.row, one.events)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - one cluster's row must not end the query for all clusters
+        return event_table(*_undecodable(one.row, error))
 
 
 def _observation(row: Mapping[str, Any]) -> Observation:

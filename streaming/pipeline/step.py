@@ -1,8 +1,9 @@
 """The step: applies one cluster's events to its state and yields alerts; Spark keeps the state as one versioned blob.
 
-Spark guarantees no order, so rows are sorted by their sequence in the journal. The replay skips what it has already
-applied, so re-delivered rows change nothing. All decisions are pure and are in `streaming.replay.cluster_monitor`;
-this module passes them in and out of Spark.
+The replay skips what it has already applied, so re-delivered rows change nothing. All decisions are pure and are in
+`streaming.replay.cluster_monitor`; this module passes them in and out of Spark.
+
+A `ClusterStatus` is rendered when an evaluation changed, at most once a second; otherwise every few seconds.
 
 An exception here would end the query for all clusters, and again after each restart. So whatever raises while one
 cluster's rows are decoded, applied, evaluated or rendered is contained: it becomes a violated data contract of that
@@ -15,23 +16,22 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import pandas as pd
 from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UsageError
-from connectors.event import Event
-from connectors.event_columns import events_from_columns
-from connectors.log_event import Undecodable
+from connectors.log_event import LeaderChanged, Undecodable
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.lifecycle import next_due
-from rules.model.identifiers import Millis
 from rules.model.monitoring import PLAINTEXT, Access, ContractViolation, Vantage
+from streaming.pipeline.frame_rows import decoded_rows
 from streaming.pipeline.output_rows import ALERT, OutputKind, OutputRow, quarantine_row
 from streaming.pipeline.python_worker import freeze_imports
+from streaming.pipeline.rendered_status import RenderedStatus, refresh_ms
 from streaming.pipeline.schema import OUTPUT
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow, readable_conditions
 from streaming.replay.contained_replay import FailedRow, failed_row, observe_contained
@@ -58,15 +58,25 @@ class ClusterSettings:
     """By rule id: the defaults with the configured overrides."""
 
 
+class _Cached(NamedTuple):
+    """The decoded state of a cluster; valid while blob and settings are the same."""
+
+    blob: bytes
+    settings: ClusterSettings
+    monitor: ClusterMonitor
+    status: RenderedStatus | None
+
+
 class Step:
     """The function of `applyInPandasWithState`. Spark pickles it to the workers: it holds settings only."""
 
-    # A worker keeps the decoded state between batches; it is valid while the blob is the same.
-    _cache: ClassVar[dict[tuple[str, int], tuple[bytes, ClusterSettings, ClusterMonitor]]] = {}
+    _cache: ClassVar[dict[tuple[str, int], _Cached]] = {}
+    """What a worker keeps between batches, by (cluster, shard)."""
 
     def __init__(self, clusters: Mapping[str, ClusterSettings]) -> None:
         """`clusters`: settings by cluster name."""
         self._clusters = dict(clusters)
+        self._refresh_ms = refresh_ms(len(clusters))
 
     def __call__(
         self, key: tuple[str, int], frames: Iterator[pd.DataFrame], state: GroupState
@@ -79,32 +89,44 @@ class Step:
             # The journal may still hold rows of a cluster that is no longer configured.
             return
         blob = bytes(state.get[0]) if state.exists else None
-        rows = list(_rows(pd.concat(list(frames), ignore_index=True)))
+        rows = list(decoded_rows(frames))
         output: list[OutputRow] = []
-        monitor = self._cached(cluster, shard, settings, blob)
-        if monitor is None:
+        cached = self._cached(cluster, shard, settings, blob)
+        if cached is not None:
+            monitor = cached.monitor
+        else:
             monitor, damage = _restored(cluster, settings, blob, rows[0])
             if damage is not None:
                 output.append(damage)
                 blob = monitor.to_bytes()
+        if cached is not None and cached.status is not None and cached.status.is_older(monitor) and _has_election(rows):
+            # /metrics measures an election from the newest record before it.
+            output += _contained(_status, cluster, monitor)[0]
         applied, failing_before = monitor.machine.sequence, _failing_rules(monitor)
         result = observe_contained(monitor, blob, rows, lambda stored: _monitor(cluster, settings, stored))
         monitor, after = result.monitor, result.blob
         fresh = [row for row in rows if row.sequence > applied]
         failed = (*result.failed, *_failed_rules(monitor, failing_before, rows))
         output += [*_quarantined(cluster, fresh), *(_failed_row(cluster, one) for one in failed)]
-        rendered, failure = _rendered(cluster, monitor, result.alerts)
+        urgent = bool(output or result.alerts)
+        renders = [_due]
+        status = None if cached is None else cached.status
+        if urgent or status is None or status.is_due(monitor, self._refresh_ms):
+            renders.append(_status)
+            status = RenderedStatus(monitor.newest_evaluation, monitor.machine.now_ms)
+        rendered, failure = _rendered(cluster, monitor, result.alerts, renders)
         if failure is not None:
             monitor.machine.record_failure(RENDERS, failure)
             after = monitor.to_bytes()
         state.update((after,))
-        Step._cache[(cluster, shard)] = (after, settings, monitor)
-        yield pd.DataFrame([*output, *rendered], columns=OUTPUT.fieldNames())
+        Step._cache[(cluster, shard)] = _Cached(after, settings, monitor, status)
+        if output or rendered:
+            yield pd.DataFrame([*output, *rendered], columns=OUTPUT.fieldNames())
 
-    def _cached(self, cluster: str, shard: int, settings: ClusterSettings, blob: bytes | None) -> ClusterMonitor | None:
+    def _cached(self, cluster: str, shard: int, settings: ClusterSettings, blob: bytes | None) -> _Cached | None:
         cached = Step._cache.pop((cluster, shard), None)
         # A worker outlives a query, and the next query may have other settings.
-        return cached[2] if cached is not None and cached[:2] == (blob, settings) else None
+        return cached if cached is not None and cached[:2] == (blob, settings) else None
 
 
 def _monitor(cluster: str, settings: ClusterSettings, blob: bytes | None) -> ClusterMonitor:
@@ -145,21 +167,12 @@ def _restored(
     return monitor, _quarantined_state(cluster, blob, reason)
 
 
-def _rows(frame: pd.DataFrame) -> Iterator[DecodedRow]:
-    """Yields the frame's events as one DecodedRow per observation, in journal order."""
-    ordered = frame.sort_values(["sequence", "ordinal"], kind="stable")
-    for sequence, part in ordered.groupby("sequence", sort=True):
-        columns = {name: part[name].tolist() for name in part.columns}
-        try:
-            events: tuple[Event, ...] = tuple(events_from_columns(columns))
-        except MemoryError:
-            raise
-        except Exception as error:  # noqa: BLE001 - one row's columns must not end the query for all clusters
-            events = (Undecodable(offset=None, reason=f"its events cannot be read: {failure_reason(error)}", length=0),)
-        yield DecodedRow(int(sequence), Millis(int(columns["observed_at_ms"][0])), events)
-
-
-def _rendered(cluster: str, monitor: ClusterMonitor, alerts: Iterable[Alert]) -> tuple[list[OutputRow], str | None]:
+def _rendered(
+    cluster: str,
+    monitor: ClusterMonitor,
+    alerts: Iterable[Alert],
+    renders: Iterable[Callable[[str, ClusterMonitor], Iterable[OutputRow]]],
+) -> tuple[list[OutputRow], str | None]:
     """Returns the rows of what can be rendered, and the reason why the rest cannot: None if all can.
 
     An alert that cannot be rendered is rendered without its evidence.
@@ -172,7 +185,7 @@ def _rendered(cluster: str, monitor: ClusterMonitor, alerts: Iterable[Alert]) ->
             rows, _ = _contained(_alert, cluster, replace(alert, evidence={"evidence": reason}))
         output += rows
         failure = failure or reason
-    for render in (_due, _status):
+    for render in renders:
         rows, reason = _contained(render, cluster, monitor)
         output += rows
         failure = failure or reason
@@ -189,6 +202,10 @@ def _contained(
         raise
     except Exception as error:  # noqa: BLE001 - what cannot be rendered must not end the query for all clusters
         return [], f"could not be rendered: {failure_reason(error)}"
+
+
+def _has_election(rows: Iterable[DecodedRow]) -> bool:
+    return any(isinstance(event, LeaderChanged) for row in rows for event in row.events)
 
 
 def _alert(cluster: str, alert: Alert) -> Iterator[OutputRow]:

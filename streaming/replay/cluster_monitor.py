@@ -132,6 +132,11 @@ class ClusterMonitor:
             self._evaluated = (quorum, self._evaluator.evaluate(quorum))
         return self._evaluated[1]
 
+    @property
+    def newest_evaluation(self) -> Evaluation | None:
+        """The newest evaluation; the same object while no rule's results have changed. None before the first one."""
+        return None if self._evaluated is None else self._evaluated[1]
+
     def to_bytes(self) -> bytes:
         """Returns a versioned blob: `kww`, version, length and bytes of the tracked conditions, the machine's bytes."""
         tracked = zlib.compress(json.dumps(to_document(self.tracked), separators=(",", ":")).encode(), level=1)

@@ -1,10 +1,11 @@
-"""`make bench`: measures decoding, replay, gathering from a fleet and the idle job. It prints numbers only."""
+"""`make bench`: measures decoding, replay, gathering, quiet clusters and the idle job. It prints numbers only."""
 
 import sys
 
-from tests.bench import decode_bench, fleet_bench, idle_bench, replay_bench
+from tests.bench import cluster_second_bench, decode_bench, fleet_bench, idle_bench, replay_bench
 
 decode_bench.main([])
 replay_bench.main()
 fleet_bench.main([])
+cluster_second_bench.main([])
 sys.exit(idle_bench.main())

@@ -4,8 +4,8 @@ The decoder makes blocks from large observations. One array for each column repl
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,16 @@ class NodeLists:
                 start, end = end, end + length
                 yield nodes[start:end]
 
+    def take(self, at: Positions) -> "NodeLists":
+        """Returns the lists at these indices."""
+        present = np.maximum(self.lengths, 0).astype(np.int64)
+        lengths = present[at]
+        ends = np.cumsum(lengths)
+        firsts = (np.cumsum(present) - present)[at]
+        total = int(ends[-1]) if len(ends) else 0
+        nodes = self.nodes[np.arange(total) + np.repeat(firsts - ends + lengths, lengths)]
+        return NodeLists(lengths=self.lengths[at], nodes=nodes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionColumns:
@@ -73,10 +83,20 @@ class PartitionColumns:
     def __len__(self) -> int:
         return len(self.offset)
 
+    def take(self, at: Positions) -> "PartitionColumns":
+        """Returns the events at these indices."""
+        columns = ((each.name, getattr(self, each.name)) for each in fields(self))
+        taken: dict[str, Any] = {
+            name: column.take(at) if isinstance(column, NodeLists) else column[at] for name, column in columns
+        }
+        return PartitionColumns(**taken)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventBlock:
     """Consecutive events of one observation."""
+
+    type: ClassVar[Literal["event-block"]] = "event-block"
 
     snapshot: bool
     """Whether the partition events are of a `.checkpoint`."""

@@ -118,7 +118,16 @@ class EventColumns:
 
     def events(self) -> Iterator[Event]:
         """Yields the events in the order in which they were appended."""
-        return events_from_columns(self.columns())
+        for part in self.parts():
+            yield from events_from_rows(part) if isinstance(part, list) else block_events(part)
+
+    def items(self) -> "Iterator[Event | EventBlock]":
+        """Yields the events in the order in which they were appended; those of a block together, as the block."""
+        for part in self.parts():
+            if isinstance(part, list):
+                yield from events_from_rows(part)
+            else:
+                yield part
 
 
 def event_row(event: Event) -> EventRow:
@@ -192,7 +201,21 @@ def events_from_columns(columns: Columns) -> Iterator[Event]:
     Raises:
         pydantic.ValidationError: a `body` is not an event (a ValueError).
     """
-    for values in zip(*(columns[name] for name in EventRow._fields), strict=True):
+    return events_from_rows(zip(*(columns[name] for name in EventRow._fields), strict=True))
+
+
+def block_events(block: "EventBlock") -> Iterator[Event]:
+    """Yields the events of a block, in order."""
+    return events_from_rows(block.rows(PARTITION_SET, PARTITION_CHANGED))
+
+
+def events_from_rows(rows: Iterable[tuple[Any, ...]]) -> Iterator[Event]:
+    """Yields the events of rows with the fields of EventRow.
+
+    Raises:
+        pydantic.ValidationError: a `body` is not an event (a ValueError).
+    """
+    for values in rows:
         row = EventRow(*values)
         if row.type == PARTITION_SET:
             yield _partition_set(row)

@@ -26,7 +26,8 @@ from connectors.log_event import (
 from rules.model.identifiers import Epoch, Millis, Offset
 from streaming.replay import recent_history, registrations, voters
 from streaming.replay.image import Image
-from streaming.replay.partitions import Partitions, SnapshotOrigin
+from streaming.replay.partitions import Partitions
+from streaming.replay.snapshot_origin import SnapshotOrigin
 
 Control: TypeAlias = LeaderChanged | KRaftVersionSet | VotersSet
 PartitionRecord: TypeAlias = PartitionChanged | PartitionSet

@@ -12,9 +12,8 @@ An observation is applied completely or not at all, and once: observations are s
 There are two kinds of observations. *Polls and probes*, also failed ones, report the current state; the newest one of
 each wins. The *log* reports decisions, in order; it is replayed as Kafka's own controllers replay it:
 
-- A log record below the applied position is a re-read and is skipped. But a record of a newer epoch below that position
-  cannot be a re-read: the log was truncated and rewritten. It is applied, and the loss of committed metadata is kept as
-  a failure (KIP-595 allows truncation only above the high watermark).
+- A log record below the applied position is a re-read and is skipped; one of a newer epoch shows that the log was
+  truncated below its high watermark, against KIP-595. It is applied, and the loss of metadata is kept as a failure.
 - VotersRecord is the whole voter set, never a difference; any change is legal (KIP-853).
 - Records in a transaction are held until its end record, and dropped when it is aborted (KIP-868). Control records are
   not part of transactions.
@@ -61,8 +60,9 @@ from streaming.replay.contract_violations import APPLIES
 from streaming.replay.leader_evidence import LeaderEvidence
 from streaming.replay.log import Log, Record
 from streaming.replay.machine_state import MachineState
-from streaming.replay.partitions import SnapshotOrigin
+from streaming.replay.observed_events import ObservedEvent, remaining_events
 from streaming.replay.quorum_builder import build_quorum
+from streaming.replay.snapshot_origin import SnapshotOrigin
 
 BEHIND_MS = Millis(10_000)
 """How long the log may be behind its high watermark before rules see it as far as it is read."""
@@ -80,7 +80,7 @@ class Machine(MachineState):
         """True while history is replayed: a snapshot is unfinished or the log not read to its high watermark."""
         return self.loading is not None or self.behind_since_ms is not None
 
-    def apply(self, events: Iterable[Event], *, sequence: int, observed_at_ms: Millis) -> bool:
+    def apply(self, events: Iterable[ObservedEvent], *, sequence: int, observed_at_ms: Millis) -> bool:
         """Applies one observation's events; returns False if it was applied before and so is skipped.
 
         Raises:
@@ -92,7 +92,7 @@ class Machine(MachineState):
             return False
         self._begin(sequence, observed_at_ms)
         self._epoch_before = self.log.epoch
-        for event in events:
+        for event in remaining_events(self, events):
             self._apply(event)
         for log in filter(None, (self.log, self.loading)):
             log.end_observation()

@@ -6,39 +6,39 @@ unclean election are in an earlier record.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from connectors.log_event import PartitionChanged, PartitionSet, RecordPosition
 from rules.model.history import ElectedRecovered, Recovery
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
+from rules.model.identifiers import Millis, Offset, TopicId
 from streaming.replay import topic_codec
+from streaming.replay.assignment import Assignment
 from streaming.replay.recent_history import UncleanElection
-from streaming.replay.topic_codec import Assignment, Topic
+from streaming.replay.recovery_change import UNKNOWN, continued, elected, passed_over, raised, union
+from streaming.replay.snapshot_origin import SnapshotOrigin
+from streaming.replay.topic_codec import Topic
 
-
-class SnapshotOrigin(NamedTuple):
-    """The latest possible position of a snapshot's records: the snapshot's last contained offset."""
-
-    offset: Offset
-    leader_epoch: Epoch
-    timestamp_ms: Millis
+if TYPE_CHECKING:
+    from streaming.replay.partition_table import PartitionTable
+    from streaming.replay.partition_updates import ColumnUpdates
 
 
 class Partitions:
-    """Topics by id, and the partitions whose leader is recovering.
+    """Every partition of a log in a table, and the partitions whose leader is recovering.
 
-    The topics are large and change rarely: they are unpacked only when an event needs them, and packed again only after
-    a change. `recovering` is small and is stored separately.
+    The table is large and changes rarely: it is restored only when an event needs it, and stored again only after a
+    change. `recovering` is small and is stored separately.
     """
 
-    __slots__ = ("_interned", "_packed", "_recovering", "_sorted_recovering", "_topics", "elected_recovered", "unclean")
+    __slots__ = ("_packed", "_recovering", "_sorted_recovering", "_table", "elected_recovered", "unclean")
 
     def __init__(self, *, recovering: tuple[Recovery, ...] = (), packed: bytes | None = None) -> None:
-        self._topics: dict[TopicId, Topic] | None = {} if packed is None else None
+        self._table: PartitionTable | None = None
         self._packed = packed
-        self._recovering: dict[tuple[TopicId, int], Recovery] = {(r.topic_id, r.partition): r for r in recovering}
+        self._recovering: dict[TopicId, dict[int, Recovery]] = {}
+        for one in recovering:
+            self._recovering.setdefault(one.topic_id, {})[one.partition] = one
         self._sorted_recovering: tuple[Recovery, ...] | None = recovering
-        self._interned: dict[tuple[NodeId, ...], tuple[NodeId, ...]] = {}
         self.elected_recovered: list[ElectedRecovered] = []
         """Ends of a recovery by an election since `Log.end_observation` last cleared the list."""
         self.unclean: list[UncleanElection] = []
@@ -48,94 +48,116 @@ class Partitions:
     def recovering(self) -> tuple[Recovery, ...]:
         """Partitions whose leader is recovering, ordered by topic name, topic id, partition."""
         if self._sorted_recovering is None:
-            order = sorted(self._recovering.values(), key=lambda r: (r.topic or "", r.topic_id, r.partition))
-            self._sorted_recovering = tuple(order)
+            all_of_them = (one for of_topic in self._recovering.values() for one in of_topic.values())
+            self._sorted_recovering = tuple(
+                sorted(all_of_them, key=lambda one: (one.topic or "", one.topic_id, one.partition))
+            )
         return self._sorted_recovering
 
     @property
     def topics(self) -> Mapping[TopicId, Topic]:
-        """Every topic by its id."""
-        return self._unpacked()
+        """Every topic by its id, as objects."""
+        table = self.table
+        by_number = {number: (topic_id, Topic(name=name)) for number, topic_id, name in table.topics}
+        for number, partition, held in table.partitions():
+            by_number[number][1].partitions[partition] = held
+        return dict(by_number.values())
+
+    @property
+    def table(self) -> "PartitionTable":
+        """Every partition."""
+        if self._table is None:
+            self._table = self._restored()
+        return self._table
 
     def pack(self) -> bytes:
         """Returns all topics as bytes; the original bytes if nothing changed."""
         if self._packed is None:
-            self._packed = topic_codec.pack(self._unpacked())
+            self._packed = topic_codec.pack(self.topics)
         return self._packed
 
     def create(self, topic_id: TopicId, name: str) -> None:
         """Applies a TopicRecord: a topic has this name."""
-        topic = self._topic(topic_id)
-        topic.name = name
-        for partition in topic.partitions if self._recovering else ():
-            known = self._recovering.get((topic_id, partition))
-            if known is not None:
-                self._recovering[topic_id, partition] = replace(known, topic=name)
-                self._sorted_recovering = None
+        topics = self._for_change().topics
+        topics.set_name(topics.number(topic_id), name)
+        for known in [*self._recovering.get(topic_id, {}).values()]:
+            self._keep_recovery(replace(known, topic=name))
 
     def remove(self, topic_id: TopicId) -> None:
         """Applies a RemoveTopicRecord: drops the topic and its partitions."""
-        removed = self._unpacked_for_change().pop(topic_id, None)
-        if removed is None or not self._recovering:
-            return
-        for partition in removed.partitions:
-            self._end_recovery((topic_id, partition))
+        self._for_change().remove_topic(topic_id)
+        if self._recovering.pop(topic_id, None) is not None:
+            self._sorted_recovering = None
 
     def clear_elr(self, name: str | None) -> None:
         """Applies a ClearElrRecord: clears the ELRs of the topic with this name, or of every topic if None (KIP-966).
 
         For a partition with an ELR it counts as a change (TopicDelta.maybeClearElr).
         """
-        for topic_id, topic in self._unpacked_for_change().items():
-            if name is not None and topic.name != name:
-                continue
-            for partition, known in topic.partitions.items():
-                if known.elr or known.last_known_elr:
-                    epoch = _raised(known.partition_epoch)
-                    topic.partitions[partition] = known._replace(elr=(), last_known_elr=(), partition_epoch=epoch)
-                    recovery = self._recovering.get((topic_id, partition))
-                    if recovery is not None:
-                        self._recovering[topic_id, partition] = replace(recovery, partition_epoch=epoch)
-                        self._sorted_recovering = None
+        table = self._for_change()
+        for slot in table.clear_elr(name):
+            topic, partition = table.key(slot)
+            known = self._recovering[topic][partition]
+            self._keep_recovery(replace(known, partition_epoch=table.get(slot).partition_epoch))
+
+    def apply_columns(self, updates: "ColumnUpdates", start: int, stop: int) -> list[int]:
+        """Applies the partition events from `start` to `stop`; returns those that have to be applied one by one."""
+        return updates.apply(self._for_change(), start, stop)
 
     def set(self, event: PartitionSet, origin: RecordPosition | SnapshotOrigin) -> None:
         """Applies a PartitionRecord: a whole partition."""
-        topic = self._topic(event.topic_id)
-        before = topic.partitions.get(event.partition)
-        replicas = self._intern(event.replicas)
-        topic.partitions[event.partition] = now = Assignment(
-            replicas=replicas,
-            isr=replicas if event.isr == replicas else self._intern(event.isr),
+        now = Assignment(
+            replicas=event.replicas,
+            isr=event.isr,
             elr=event.elr,
             last_known_elr=event.last_known_elr,
             leader=event.leader,
             leader_epoch=event.partition_leader_epoch,
             partition_epoch=event.partition_epoch,
         )
-        if event.recovering or self._recovering:
-            self._update_recovery(event, topic.name, before, now, origin)
+        self._replace(event, self._held(event), now, origin)
 
     def change(self, event: PartitionChanged, origin: RecordPosition | SnapshotOrigin) -> None:
         """Applies a PartitionChangeRecord: absent fields are unchanged; epochs rise (PartitionRegistration.merge)."""
-        topic = self._topic(event.topic_id)
-        before = topic.partitions.get(event.partition)
-        replicas, isr, elr, last_known_elr, leader, leader_epoch, partition_epoch = before or _UNKNOWN
+        before = self._held(event)
+        replicas, isr, elr, last_known_elr, leader, leader_epoch, partition_epoch = before or UNKNOWN
         if event.replicas is not None:
-            replicas = self._intern(event.replicas)
+            replicas = event.replicas
         if event.isr is not None:
-            isr = replicas if event.isr == replicas else self._intern(event.isr)
+            isr = event.isr
         if event.elr is not None:
             elr = event.elr
         if event.last_known_elr is not None:
             last_known_elr = event.last_known_elr
         if event.leader_set:
             leader = event.leader
-            leader_epoch = _raised(leader_epoch)
-        topic.partitions[event.partition] = now = Assignment(
-            replicas, isr, elr, last_known_elr, leader, leader_epoch, _raised(partition_epoch)
-        )
-        if event.recovering is not None or self._recovering:
-            self._update_recovery(event, topic.name, before, now, origin)
+            leader_epoch = raised(leader_epoch)
+        now = Assignment(replicas, isr, elr, last_known_elr, leader, leader_epoch, raised(partition_epoch))
+        self._replace(event, before, now, origin)
+
+    def _held(self, event: PartitionSet | PartitionChanged) -> Assignment | None:
+        """Returns what was known about the event's partition."""
+        table = self._for_change()
+        slot = table.find(event.topic_id, event.partition)
+        return None if slot < 0 else table.get(slot)
+
+    def _replace(
+        self,
+        event: PartitionSet | PartitionChanged,
+        before: Assignment | None,
+        now: Assignment,
+        origin: RecordPosition | SnapshotOrigin,
+    ) -> None:
+        table = self.table
+        if before is None:
+            slot = table.add(event.topic_id, event.partition, now)
+        else:
+            slot = table.find(event.topic_id, event.partition)
+            table.put(slot, now)
+        if event.recovering or self._recovering:
+            self._update_recovery(event, table.topics.name(event.topic_id), before, now, origin)
+            of_topic = self._recovering.get(event.topic_id, {})
+            table.set_recovering(slot, recovering=event.partition in of_topic)
 
     def _update_recovery(
         self,
@@ -147,18 +169,17 @@ class Partitions:
     ) -> None:
         """Updates the recovering partitions after a partition changed."""
         key = (event.topic_id, event.partition)
-        known = self._recovering.get(key)
+        known = self._recovering.get(key[0], {}).get(key[1])
         if event.recovering is False:
             self._end_recovery(key)
             if known is not None and isinstance(event, PartitionChanged):
                 self._record_elected_recovered(known, event, origin)
         elif known is not None:
-            self._recovering[key] = _continued(known, before or _UNKNOWN, now, origin)
-            self._sorted_recovering = None
-            if before is not None and _passed_over(before, now):
+            self._keep_recovery(continued(known, before or UNKNOWN, now, origin))
+            if before is not None and passed_over(before, now):
                 self._record_unclean(key, topic, before, now, origin)
         elif event.recovering:
-            self._recovering[key] = Recovery(
+            began = Recovery(
                 topic_id=key[0],
                 topic=topic,
                 partition=key[1],
@@ -172,9 +193,9 @@ class Partitions:
                 previous_elr=before.elr if before else None,
                 leader_epoch=now.leader_epoch,
                 partition_epoch=now.partition_epoch,
-                elected=_elected(event, before) if isinstance(event, PartitionChanged) else None,
+                elected=elected(event, before) if isinstance(event, PartitionChanged) else None,
             )
-            self._sorted_recovering = None
+            self._keep_recovery(began)
             if isinstance(event, PartitionChanged):
                 self._record_unclean(key, topic, before, now, origin)
 
@@ -186,7 +207,7 @@ class Partitions:
         now: Assignment,
         origin: RecordPosition | SnapshotOrigin,
     ) -> None:
-        holders = () if before is None else _union(before.isr, before.elr)
+        holders = () if before is None else union(before.isr, before.elr)
         self.unclean.append(
             UncleanElection(
                 topic_id=key[0],
@@ -217,81 +238,36 @@ class Partitions:
             )
         )
 
+    def _keep_recovery(self, one: Recovery) -> None:
+        self._recovering.setdefault(one.topic_id, {})[one.partition] = one
+        self._sorted_recovering = None
+
     def _end_recovery(self, key: tuple[TopicId, int]) -> None:
-        if self._recovering.pop(key, None) is not None:
+        of_topic = self._recovering.get(key[0], {})
+        if of_topic.pop(key[1], None) is not None:
             self._sorted_recovering = None
+            if not of_topic:
+                del self._recovering[key[0]]
 
-    def _unpacked(self) -> dict[TopicId, Topic]:
-        if self._topics is None:
-            assert self._packed is not None, "the topics are packed, unpacked or both"
-            self._topics = topic_codec.unpack(self._packed)
-        return self._topics
-
-    def _unpacked_for_change(self) -> dict[TopicId, Topic]:
-        topics = self._unpacked()
+    def _for_change(self) -> "PartitionTable":
+        table = self.table
         self._packed = None
-        return topics
+        return table
 
-    def _topic(self, topic_id: TopicId) -> Topic:
-        topics = self._unpacked_for_change()
-        topic = topics.get(topic_id)
-        if topic is None:
-            topic = topics[topic_id] = Topic()
-        return topic
+    def _restored(self) -> "PartitionTable":
+        # Imported here, because on-call commands that read no log need no numpy.
+        from streaming.replay.partition_table import PartitionTable
 
-    def _intern(self, nodes: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
-        """Returns one tuple for all partitions with the same replicas: there are far fewer of those than partitions."""
-        if len(self._interned) > _INTERNED:
-            self._interned.clear()
-        return self._interned.setdefault(nodes, nodes)
-
-
-def _continued(
-    known: Recovery, before: Assignment, now: Assignment, origin: RecordPosition | SnapshotOrigin
-) -> Recovery:
-    """Returns a recovery after a change: its start and the in-sync replicas before it are kept.
-
-    An ISR without any replica that was in sync or eligible is another unclean election. Its record does not repeat the
-    recovery state (PartitionChangeBuilder), and the passed-over replicas may hold acknowledged records that the new
-    leader lacks.
-    """
-    isr, elr = known.previous_isr, known.previous_elr
-    if isr is not None and _passed_over(before, now):
-        isr, elr = _union(isr, before.isr), _union(elr or (), before.elr)
-    new = tuple(node for node in now.replicas if node not in known.replicas) if known.replicas else ()
-    return replace(
-        known,
-        replicas=now.replicas,
-        isr=now.isr,
-        leader=now.leader,
-        previous_isr=isr,
-        previous_elr=elr,
-        added=tuple(node for node in (*known.added, *new) if node in now.replicas),
-        added_timestamp_ms=Millis(origin.timestamp_ms) if new else known.added_timestamp_ms,
-        leader_epoch=now.leader_epoch,
-        partition_epoch=now.partition_epoch,
-        leader_changes=known.leader_changes + (now.leader is not None and now.leader != before.leader),
-    )
-
-
-def _passed_over(before: Assignment, now: Assignment) -> bool:
-    """Returns whether no replica that is in sync now was in sync or eligible before."""
-    holders = {*before.isr, *before.elr}
-    return bool(now.isr and holders and holders.isdisjoint(now.isr))
-
-
-def _elected(event: PartitionChanged, before: Assignment | None) -> bool:
-    """Returns whether this record sets a different leader."""
-    return event.leader is not None and (before is None or event.leader != before.leader)
-
-
-def _raised(epoch: int | None) -> int | None:
-    return None if epoch is None else epoch + 1
-
-
-def _union(first: tuple[NodeId, ...], second: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
-    return (*first, *(node for node in second if node not in first))
-
-
-_INTERNED = 50_000
-_UNKNOWN = Assignment((), (), (), (), None, None, None)
+        table = PartitionTable()
+        for topic_id, topic in ({} if self._packed is None else topic_codec.unpack(self._packed)).items():
+            number = table.topics.number(topic_id)
+            if topic.name is not None:
+                table.topics.set_name(number, topic.name)
+            for partition, held in topic.partitions.items():
+                table.add(topic_id, partition, held)
+        for topic_id, of_topic in self._recovering.items():
+            for partition in of_topic:
+                slot = table.find(topic_id, partition)
+                if slot >= 0:
+                    table.set_recovering(slot, recovering=True)
+        return table

@@ -7,7 +7,7 @@ from typing import TypeVar
 from connectors.log_event import BrokerChanged, BrokerRegistered, ControllerRegistered, FeatureLevelSet, RecordPosition
 from rules.model.identifiers import Millis, NodeId, Offset
 from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
-from streaming.replay.partitions import SnapshotOrigin
+from streaming.replay.snapshot_origin import SnapshotOrigin
 
 _Registration = TypeVar("_Registration", BrokerRegistration, ControllerRegistration)
 

@@ -27,9 +27,10 @@ from streaming.replay.invariants import Invariants
 from streaming.replay.leadership_state import Leadership
 from streaming.replay.log import Log, Transaction
 from streaming.replay.machine_state import MachineState
-from streaming.replay.partitions import Partitions, SnapshotOrigin
+from streaming.replay.partitions import Partitions
 from streaming.replay.poll_history import PollHistory
 from streaming.replay.probe_state import ProbeState
+from streaming.replay.snapshot_origin import SnapshotOrigin
 from streaming.replay.topic_codec import from_version_1
 
 MAGIC = b"kwm"

@@ -4,26 +4,10 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from rules.model.identifiers import NodeId, TopicId
-
-
-class Assignment(NamedTuple):
-    """A partition's replicas, in-sync replicas, eligible leader replicas (KIP-966) and leader.
-
-    Kafka's PartitionRegistration without directories, adding replicas and removing replicas.
-    """
-
-    replicas: tuple[NodeId, ...]
-    isr: tuple[NodeId, ...]
-    elr: tuple[NodeId, ...]
-    last_known_elr: tuple[NodeId, ...]
-    leader: NodeId | None
-    leader_epoch: int | None
-    """Raised by every change that sets the leader, also to no leader; None until a PartitionRecord is read."""
-    partition_epoch: int | None
-    """Raised by every change; None until a PartitionRecord is read."""
+from rules.model.identifiers import TopicId
+from streaming.replay.assignment import Assignment
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from connectors.log_event import RecordPosition, VotersSet
 from rules.model.identifiers import Epoch, Millis, Offset, ReplicaKey
 from rules.model.voter_set import VoterRemoval, VoterSet
 from streaming.replay.image import Image, RemovedVoter
-from streaming.replay.partitions import SnapshotOrigin
+from streaming.replay.snapshot_origin import SnapshotOrigin
 
 REMEMBERED_MS = Millis(86_400_000)
 """How long a removal is kept: a disk replacement may stay unfinished overnight."""

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from connectors.event import Event
 from rules.alert import Alert
 from rules.evaluate import evaluate
 from rules.finding import Thresholds
@@ -14,6 +13,7 @@ from rules.model.identifiers import Millis
 from rules.model.monitoring import Vantage
 from rules.model.quorum import Quorum
 from streaming.replay.machine import Machine
+from streaming.replay.observed_events import ObservedEvent
 from streaming.status.status_store import EndedRecovery
 
 
@@ -43,7 +43,7 @@ class FullHistory(Machine):
         self._recovering: tuple[Recovery, ...] = ()
         self._topics: dict[str, Recovery] = {}
 
-    def apply(self, events: Iterable[Event], *, sequence: int, observed_at_ms: Millis) -> bool:
+    def apply(self, events: Iterable[ObservedEvent], *, sequence: int, observed_at_ms: Millis) -> bool:
         """Applies events as the machine does, and keeps what is new in the history."""
         applied = super().apply(events, sequence=sequence, observed_at_ms=observed_at_ms)
         self.began_ms = self.now_ms if self.began_ms is None else self.began_ms

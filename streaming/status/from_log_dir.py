@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.event import Event
 from connectors.logdir.log_dir_files import LogDirFiles, find_partition, open_files
 from connectors.logdir.log_dir_reader import DamagedFile, LogContinues, ReadStart, read_log_dir
 from connectors.logdir.meta_properties import MetaProperties, read_meta_properties
@@ -19,6 +18,7 @@ from connectors.point_in_time import AtTime, PointInTime
 from rules.model.identifiers import Epoch, Millis, Offset
 from rules.model.monitoring import Vantage
 from streaming.replay.machine import Machine
+from streaming.replay.observed_events import ObservedEvent
 from streaming.status.as_of import SourceExtent, events_upto, require_within
 
 
@@ -132,7 +132,7 @@ def replay_log_dir(folder: Path, upto: PointInTime | None = None) -> ReplayedLog
     return ReplayedLogDir(contents=contents, machine=machine, newest_ms=Millis(newest_ms))
 
 
-def _apply(machine: Machine, row: Observation, events: Iterable[Event]) -> None:
+def _apply(machine: Machine, row: Observation, events: Iterable[ObservedEvent]) -> None:
     machine.apply(events, sequence=machine.sequence + 1, observed_at_ms=Millis(row.observed_at_ms))
 
 

@@ -87,10 +87,10 @@ class LiveCluster:
         """Applies one row as it arrives."""
         machine = self._machine
         at_ms = Millis(row.observed_at_ms)
-        machine.apply(decode_observation(row).events(), sequence=machine.sequence + 1, observed_at_ms=at_ms)
+        machine.apply(decode_observation(row).items(), sequence=machine.sequence + 1, observed_at_ms=at_ms)
         if self._fallback is not None:
             self._fallback.apply(
-                decode_observation(row).events(), sequence=self._fallback.sequence + 1, observed_at_ms=at_ms
+                decode_observation(row).items(), sequence=self._fallback.sequence + 1, observed_at_ms=at_ms
             )
         elif self._unanswered is not None:
             self._unanswered.append(row)
@@ -149,7 +149,7 @@ class LiveCluster:
         for row in rows:
             sequence = self._fallback.sequence + 1
             self._fallback.apply(
-                decode_observation(row).events(), sequence=sequence, observed_at_ms=Millis(row.observed_at_ms)
+                decode_observation(row).items(), sequence=sequence, observed_at_ms=Millis(row.observed_at_ms)
             )
 
     def _missing(self) -> Iterable[str]:

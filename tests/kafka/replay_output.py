@@ -13,7 +13,7 @@ from rules.model.monitoring import Vantage
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import VoterSet
 from streaming.replay.machine import Machine
-from streaming.replay.topic_codec import Assignment
+from streaming.replay.assignment import Assignment
 
 PIECE_BYTES = 1 << 20
 """The maximal size of one observation here; a control batch is an observation of its own."""

@@ -14,7 +14,7 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.model.monitoring import Vantage
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
-from streaming.replay.topic_codec import Assignment
+from streaming.replay.assignment import Assignment
 from tests.simulation.conditions import CHECKED_RULES, Condition
 from tests.simulation.ground_truth import BrokenInvariant, GroundTruth
 from tests.simulation.metadata_log import LogEntry

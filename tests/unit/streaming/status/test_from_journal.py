@@ -17,6 +17,7 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import ObservationSource, Reason, Vantage
 from streaming.replay.machine import Machine
+from streaming.replay.observed_events import ObservedEvent
 from streaming.status.cluster_state import ClusterState
 from streaming.status.from_journal import ReplayedJournal, has_journal, recorded_state, replay_journal
 from streaming.status.live_cluster import LiveCluster, QueryTarget
@@ -117,7 +118,7 @@ def test_polls_older_than_a_day_are_skipped(tmp_path: Path) -> None:
 class FailingMachine(Machine):
     """Fails on the second row, as a bug of the replay would."""
 
-    def apply(self, events: Iterable[Event], *, sequence: int, observed_at_ms: Millis) -> bool:
+    def apply(self, events: Iterable[ObservedEvent], *, sequence: int, observed_at_ms: Millis) -> bool:
         if sequence == 1:
             raise TypeError("quotes a record")
         return super().apply(events, sequence=sequence, observed_at_ms=observed_at_ms)

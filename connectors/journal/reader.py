@@ -99,6 +99,20 @@ class JournalReader:
             restart is not None and restart.journal_id == self.journal_id and restart.sequence >= first
         )
 
+    def restarted_at(self) -> int | None:
+        """Returns the sequence of the row from which on a repair had the logs read again.
+
+        None if no repair had, or if the `restart` file is damaged or belongs to another journal.
+
+        Raises:
+            JournalError: there is no journal.
+        """
+        try:
+            restart = position_file.read(self.directory / RESTART)
+        except JournalError:
+            return None
+        return None if restart is None or restart.journal_id != self.journal_id else restart.sequence
+
     def committed_end(self) -> int:
         """Returns the sequence below which all rows are committed; 0 if none is."""
         return committed_sequence(self.directory, self.journal_id)

@@ -99,7 +99,8 @@ def _run_audit(
     if journal is not None:
         first, end = journal.first_sequence(), journal.published_end()
         with _progress(end - first) as progress:
-            run.journal(_rows_of(clusters, journal.read(first, end), journal), progress=progress)
+            rows = _rows_of(clusters, journal.read(first, end), journal)
+            run.journal(rows, restarted_at=journal.restarted_at(), progress=progress)
     for source in sent_alerts:
         run.alerts(alert for alert in source if not clusters or alert.fields.get("cluster") in clusters)
     return violations, None if pages is None else pages.write(violations)

@@ -58,16 +58,27 @@ class Audit:
         self._machines: dict[str, Machine] = {}
         self._thresholds = thresholds_for({})
 
-    def journal(self, rows: Iterable[Observation], *, replay: bool = True, progress: Progress = lambda _: None) -> None:
+    def journal(
+        self,
+        rows: Iterable[Observation],
+        *,
+        replay: bool = True,
+        restarted_at: int | None = None,
+        progress: Progress = lambda _: None,
+    ) -> None:
         """Evaluates rows of a journal in their order.
 
         Args:
             rows: consecutive rows, from any position of a journal.
             replay: also evaluates the replayed states; they are correct only for rows from the journal's beginning.
+            restarted_at: the sequence of the row from which on a repair had the logs read again.
             progress: called every 1,000 rows.
         """
         count = 0
         for count, row in enumerate(self._readable(rows), start=1):
+            if restarted_at is not None and row.sequence >= restarted_at:
+                restarted_at = None
+                self._logs_read_again()
             events = tuple(decode_observation(row).events())
             self._observations.add(row, events[0] if events else None)
             self._events.add(row, events)
@@ -81,10 +92,19 @@ class Audit:
                 self.flush()
             if count % 1_000 == 0:
                 progress(count)
-        for machine in self._machines.values():
-            self._state(machine)
+        self._final_states()
         progress(count)
         self.flush()
+
+    def _final_states(self) -> None:
+        for machine in self._machines.values():
+            self._state(machine)
+
+    def _logs_read_again(self) -> None:
+        """Begins with new states, as the job does after the repair."""
+        self._observations.logs_read_again()
+        self._final_states()
+        self._machines.clear()
 
     def _readable(self, rows: Iterable[Observation]) -> Iterator[Observation]:
         """Yields the rows up to the first one that cannot be read."""

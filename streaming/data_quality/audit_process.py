@@ -65,7 +65,7 @@ def audit_sample(sample: AuditSample) -> dict[str, ObservationsAudited]:
 
     audit = Audit(evaluate)
     # A replay from the middle of a journal gives no correct state: the job's own statuses are audited instead.
-    audit.journal(journal.read(first, end), replay=False)
+    audit.journal(journal.read(first, end), replay=False, restarted_at=journal.restarted_at())
     for status in sample.statuses.values():
         audit.states.add(status, None)
     audit.flush()

@@ -102,7 +102,7 @@ CONTRACTS: tuple[Contract, ...] = (
         name="offsets-ascend",
         promise="each row of the log begins at or after the end of the row before it",
         why="Committed records are read once and in order; a row that goes back means two gatherers, or a restored "
-        "journal. After a loss of metadata or a pause the log may be read again.",
+        "journal. After a loss of metadata, a pause or a repair the log may be read again.",
         source="KIP-595, section Fetch; connectors.gather.commit_buffer",
         severity=Severity.CRITICAL,
         check=NotBelow(column="base_offset_of_log", floor="next_offset"),
@@ -220,6 +220,11 @@ class ObservationTable:
             }
         )
         before.observed_at_ms = row.observed_at_ms
+
+    def logs_read_again(self) -> None:
+        """Forgets how far each cluster's log was read: a repair had all logs read again from their start."""
+        for before in self._before.values():
+            before.next_offset = before.log_epoch = before.snapshot = None
 
     def add_damaged(self, problem: str) -> None:
         """Adds the position from which the journal cannot be read, with the reason."""

@@ -1,0 +1,82 @@
+"""The audit of a journal whose logs were read again after a repair: that is no violation, and a later one is found."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from connectors.journal.reader import RESTART, JournalReader
+from connectors.journal.writer import JournalWriter
+from connectors.observation import Observation, ObservationKind
+from rules.evaluate import thresholds_for
+from streaming.cli import app
+from streaming.data_quality.audit_process import AuditSample, audit_sample
+from streaming.status.build_status import job_cluster_status
+from streaming.status.status_json import status_json
+from tests.unit.connectors.metadata.metadata_bytes import batch, noop
+from tests.unit.rules.situation import healthy
+
+NOW = 1_800_000_000_000
+
+
+def records(base: int, last: int, *, epoch: int, cluster: str = "prod") -> Observation:
+    return Observation(
+        cluster=cluster,
+        kind=ObservationKind.RECORDS,
+        observed_at_ms=NOW,
+        base_offset=base,
+        last_offset=last,
+        leader_epoch=epoch,
+        high_watermark=last + 1,
+        payload=b"".join(batch([noop()], base_offset=offset, epoch=epoch) for offset in range(base, last + 1)),
+    )
+
+
+def write(journal: Path, *rows: Observation, again: bool = False) -> None:
+    with JournalWriter(journal) as writer:
+        if again:
+            writer.read_logs_again()
+        writer.append(list(rows))
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """Returns a journal whose logs were read again from offset 0, where the epoch is lower."""
+    folder = tmp_path / "journal"
+    write(folder, records(0, 9, epoch=1), records(10, 19, epoch=2), records(0, 3, epoch=1, cluster="lab"))
+    write(folder, records(0, 9, epoch=1), records(10, 24, epoch=2), again=True)
+    return folder
+
+
+def violated(journal: Path) -> set[str]:
+    """Returns the contracts that the job's sample and the command find violated; both find the same."""
+    status = status_json(job_cluster_status(replace(healthy(), cluster="prod"), thresholds_for({})))
+    sample = AuditSample(journal=str(journal), ledger=str(journal.with_name("ledger.jsonl")), statuses={"prod": status})
+    sampled = audit_sample(sample)["prod"].broken
+    ended = CliRunner().invoke(app, ["audit", "--journal", str(journal)])
+    found = {one.contract for one in sampled}
+    assert {name for name in found if name in ended.stdout} == found
+    assert ended.exit_code == (1 if found else 0), ended.output
+    return found
+
+
+def test_logs_that_are_read_again_violate_no_contract(journal: Path) -> None:
+    assert violated(journal) == set()
+
+
+@pytest.mark.parametrize("restart", ["missing", "damaged"])
+def test_a_log_that_goes_back_without_a_repair_violates_contracts(journal: Path, restart: str) -> None:
+    if restart == "missing":
+        (journal / RESTART).unlink()
+    else:
+        (journal / RESTART).write_bytes(bytes(600))
+
+    assert violated(journal) == {"offsets-ascend", "log-epoch-never-falls"}
+
+
+def test_a_log_that_goes_back_after_the_repair_violates_contracts(journal: Path) -> None:
+    assert JournalReader(journal).beginning() == 3
+    write(journal, records(5, 6, epoch=2))
+
+    assert violated(journal) == {"offsets-ascend"}

@@ -33,6 +33,9 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Adaptive planning takes time in every batch and changes nothing for one partition.
     "spark.sql.adaptive.enabled": "false",
+    # The generated code of such small plans takes longer to compile than it ever saves.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.session.timeZone": "UTC",
     # Time is in the rows: a batch without rows would change nothing.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -53,6 +56,10 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     # Offsets, commits and state changes are still written completely and then renamed. Setting fs.file.impl instead
     # makes the state's snapshots fail in the background, and without a snapshot no state change is ever deleted.
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    # The default file manager forks readlink four times for each file that it renames: 12 processes in every batch.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
 }
 """Settings of a local master, where everything runs in the driver's Java process."""
 JAVA_OPTIONS = (
@@ -64,6 +71,8 @@ JAVA_OPTIONS = (
     "-XX:+DisplayVMOutputToStderr",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
+    # By default the heap begins with 1/64 of the machine's memory, however little is used.
+    "-Xms128m",
     "-XX:ReservedCodeCacheSize=96m",
     "-XX:MaxMetaspaceSize=256m",
     # The heap in use is small and steady: memory that start-up needed is returned to the system.

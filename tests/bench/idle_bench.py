@@ -7,6 +7,7 @@ import json
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +29,8 @@ class ProcessCost:
     name: str
     cpu: float
     """Share of one core."""
-    rss_mb: float
+    memory_mb: float
+    """Proportional set size: a page that n processes share counts 1/n for each, so that the sum is what they use."""
 
 
 def main() -> int:
@@ -49,9 +51,9 @@ def main() -> int:
             table.add_column("CPU of a core", justify="right")
             table.add_column("memory", justify="right")
             for cost in costs:
-                table.add_row(cost.name, f"{cost.cpu:.1%}", f"{cost.rss_mb:.0f} MB")
+                table.add_row(cost.name, f"{cost.cpu:.1%}", f"{cost.memory_mb:.0f} MB")
             table.add_section()
-            table.add_row("all", f"{sum(c.cpu for c in costs):.1%}", f"{sum(c.rss_mb for c in costs):.0f} MB")
+            table.add_row("all", f"{sum(c.cpu for c in costs):.1%}", f"{sum(c.memory_mb for c in costs):.0f} MB")
             console.print(table)
             console.print(f"{(newest_batch(job) - first_batch) / MEASURED_S:.2f} micro-batches a second")
             console.print(f"{(requests(stats) - first_requests) / MEASURED_S:.1f} requests a second to the quorum")
@@ -68,15 +70,12 @@ def measure_processes(pid: int) -> list[ProcessCost]:
         if time.time() - process.create_time() > 1
     }
     time.sleep(MEASURED_S)
-    costs = [
-        ProcessCost(
-            name=process_role(process, job),
-            cpu=(cpu_s(process) - spent) / MEASURED_S,
-            rss_mb=process.memory_info().rss / 1e6,
-        )
-        for process, spent in before.items()
-        if process.is_running()
-    ]
+    costs = []
+    for process, spent in before.items():
+        with suppress(psutil.NoSuchProcess):
+            cpu = (cpu_s(process) - spent) / MEASURED_S
+            memory_mb = process.memory_full_info().pss / 1e6
+            costs.append(ProcessCost(name=process_role(process, job), cpu=cpu, memory_mb=memory_mb))
     return sorted(costs, key=lambda cost: -cost.cpu)
 
 

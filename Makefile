@@ -47,7 +47,7 @@ check: $(READY) ## check format, lint, types, import contracts and project layou
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/pytest --quiet tests/unit/test_project_layout.py tests/unit/test_retired_words.py
 
-bench: $(READY) ## measure decoding, replay, gathering from a fleet and the idle job
+bench: $(READY) ## measure decoding, replay, gathering from a fleet, the backlog of a relay and the idle job
 	@$(BIN)/python -m tests.bench
 
 simulate: $(READY) ## simulate a quorum with faults (SEED=, STEPS=) and compare the alerts with the simulated state

@@ -11,6 +11,8 @@ What it means
     - `rule NAME`: that rule failed, and is not evaluated until it is fixed.
     - `sink NAME`, for the cluster `kraftwatch`, which is the job itself: that sink could not be notified for five
       minutes. The other sinks are notified of it. Its pending notifications are sent once it accepts them.
+    - `relay of NAME`, for the cluster `kraftwatch`: with `source: kafka`, the relay of that cluster has sent no row for
+      a minute. No rule is evaluated for the cluster until rows arrive.
 
 Evidence
     When the metadata log and DescribeQuorum last answered, and every attempt that fails now: observation source,

@@ -17,6 +17,7 @@ from connectors.errors import UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.private_files import private_files
 from connectors.sinks.sink import Sink
+from connectors.wall_clock import wall_ms
 from streaming.config import Config, host_port
 from streaming.config.reload import ConfigFile, refuse_fixed
 from streaming.data_quality.audit_scheduler import AuditScheduler
@@ -26,6 +27,7 @@ from streaming.job.cluster_identity import ClusterIds, identify_clusters
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.job_spec import JobSpec
 from streaming.job.ledger_from_state import restore_ledger
+from streaming.job.relay_silence import RelaySilence
 from streaming.job.signals import StopSignal
 from streaming.job.start_up import OpenSinks, StartUp, open_sinks, prepare
 from streaming.job.topic_input import (
@@ -36,7 +38,7 @@ from streaming.job.topic_input import (
     spark_settings,
     topic_start,
 )
-from streaming.metrics.batch_stats import BatchStats
+from streaming.metrics.batch_stats import BatchStats, DeliveredBatch
 from streaming.metrics.exporter import metrics
 from streaming.metrics.heartbeat import Heartbeat, HeartbeatSchedule
 from streaming.metrics.job_metrics import JobSources
@@ -83,7 +85,8 @@ def run(config: Config, *, say: Print, file: ConfigFile | None = None) -> None:
         if file is not None and start_up.unavailable:
             file.wait_for("; ".join(start_up.unavailable), meanwhile="the others are monitored")
         job = Job(start_up, checkpoint, stack)
-        say(f"gathering from {_names(job.config)}; starting Spark")
+        verb = "gathering from" if config.source == GATHERER else "reading the relay of"
+        say(f"{verb} {_names(job.config)}; starting Spark")
         _start_services(job, file, stack)
         spark = start_spark(master=config.master, logs=checkpoint.logs, settings=spark_settings(config))
         stack.callback(stop_ignoring_errors, spark.stop)
@@ -119,6 +122,7 @@ def _run_until_stopped(job: "Job", stop: StopSignal, file: ConfigFile | None) ->
     while not stop.is_set():
         try:
             job.query.wait(1)
+            job.check_relays()
             if file is not None:
                 file.poll(job.change)
         except JobError:
@@ -154,6 +158,7 @@ class Job:
         self.store = StatusStore([section.name for section in self.config.watched])
         self.batch_stats = BatchStats(firing=self.ledger.firing)
         self.silences = ActiveSilences(SilenceFile(checkpoint.silences), self.ledger, lambda: self.config)
+        self._relay_silence = RelaySilence(self.ledger.firing())
         self._delivery = Dispatcher(self.ledger, _sinks(self._sinks), silences=self.silences.for_dispatch)
         self.deliver = Deliver(
             self._delivery,
@@ -161,9 +166,21 @@ class Job:
             store=self.store,
             # A reload may have replaced the gatherer process.
             request_poll=lambda cluster, due_ms: self.gatherer.request_poll(cluster, due_ms),
-            on_batch=self.batch_stats.add,
+            on_batch=self._note_batch,
             history=self.ledger.history,
         )
+
+    def _note_batch(self, batch: DeliveredBatch) -> None:
+        self.batch_stats.add(batch)
+        self._relay_silence.rows_arrived(status.cluster for status in batch.statuses)
+
+    def check_relays(self) -> None:
+        """Sends an alert about each cluster whose relay sends no rows; without relays, does nothing."""
+        if self.config.source == GATHERER:
+            return
+        alerts = self._relay_silence.due(self.store.names, wall_ms(), waits_for_data=self.query.waits_for_data)
+        if alerts or self._relay_silence.firing:
+            self.deliver.send(alerts)
 
     def audit_scheduler(self) -> AuditScheduler:
         """Returns the scheduler of audits, which re-reads the configured interval."""

@@ -104,6 +104,13 @@ class Deliver:
         with self._lock:
             self._deliver(rows, began)
 
+    def send(self, alerts: Sequence[Alert]) -> None:
+        """Delivers alerts about the job itself between two batches, and what is pending."""
+        with self._lock:
+            now_ms = wall_ms()
+            report = self._delivery.deliver(alerts, now_ms=now_ms)
+            self._store.put_delivery(report, self._history, at_ms=now_ms)
+
     def _deliver(self, rows: Sequence[Row], began: float) -> None:
         now_ms = wall_ms()
         quarantined: Counter[str] = Counter()

@@ -29,6 +29,8 @@ configurable): on a busy machine the imports alone may take that long."""
 ATTEMPTS = 10
 
 
+_WAITING = "Waiting for data"
+"""The message of a query's status between two batches (MicroBatchExecution)."""
 STATE_ERRORS = (
     *("CANNOT_LOAD_STATE_STORE", "STATE_STORE_", "RocksDBException", "Stream is corrupted"),
     *("Incomplete log file", "UNSUPPORTED_DATATYPE"),
@@ -105,6 +107,15 @@ class Query:
             return
         if ended:
             raise JobError("the streaming query ended by itself; restart the job")
+
+    @property
+    def waits_for_data(self) -> bool:
+        """Whether the query has read everything that its source has, and waits for more."""
+        try:
+            status = None if self._running is None else self._running.status
+        except SPARK_ERRORS:
+            return False
+        return status is not None and not status["isDataAvailable"] and status["message"].startswith(_WAITING)
 
     def _failure(self, how: str, problem: Exception) -> JobError | UsageError:
         """Returns the error that says what to do: to restart the job, or to repair a damaged file."""

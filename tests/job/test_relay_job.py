@@ -135,6 +135,22 @@ def test_rows_that_arrive_twice_change_nothing_and_other_messages_are_quarantine
         assert transitions(job.alerts())[:4] == before * 2, "a new job reads the same past"
 
 
+@pytest.mark.long
+def test_stopped_relay_is_an_alert_until_it_runs_again(lab: Lab, relay: RelayProcess, tmp_path: Path) -> None:
+    relay.wait_for_rows(1)
+    with reading_job(relay, lab, tmp_path) as job:
+        relay.kill()
+        firing = job.wait_for("monitor-blind", subject="relay of test", within_s=180)
+        relay.start()
+        job.wait_for("monitor-blind", "resolved", subject="relay of test", within_s=120)
+
+        assert (firing.severity, firing.line["cluster"]) == ("critical", "kraftwatch")
+        assert transitions(job.alerts()) == [
+            ("monitor-blind", "critical", "firing"),
+            ("monitor-blind", "critical", "resolved"),
+        ]
+
+
 def write_garbage(relay: RelayProcess) -> None:
     from confluent_kafka import Producer
 

@@ -44,15 +44,15 @@ class PartitionTable:
         self._changed_alone: set[int] = set()
 
     @classmethod
-    def restored(cls, topics: TopicNumbers, rows: Rows, odd: dict[int, Assignment]) -> "PartitionTable":
+    def restored(cls, topics: TopicNumbers, rows: Rows, end: int, odd: dict[int, Assignment]) -> "PartitionTable":
         """Returns a stored table; takes over what it is given."""
         table = cls()
-        table.topics, table.odd, table.end = topics, odd, len(rows)
+        table.topics, table.odd, table.end = topics, odd, end
         if len(rows):
             table.rows = rows
-        used = np.flatnonzero(rows["topic"] != NO_TOPIC).astype(np.int32)
+        used = table.used().astype(np.int32)
         table.index.add(partition_keys(rows["topic"][used], rows["partition"][used]), used)
-        table._free = np.flatnonzero(rows["topic"] == NO_TOPIC).tolist()
+        table._free = np.flatnonzero(rows["topic"][:end] == NO_TOPIC).tolist()
         return table
 
     def find(self, topic_id: TopicId, partition: int) -> int:

@@ -21,6 +21,7 @@ from streaming.replay.topic_codec import Topic
 if TYPE_CHECKING:
     from streaming.replay.partition_table import PartitionTable
     from streaming.replay.partition_updates import ColumnUpdates
+    from streaming.replay.table_codec import StoredTable
 
 
 class Partitions:
@@ -30,10 +31,10 @@ class Partitions:
     change. `recovering` is small and is stored separately.
     """
 
-    __slots__ = ("_packed", "_recovering", "_sorted_recovering", "_table", "elected_recovered", "unclean")
+    __slots__ = ("_packed", "_recovering", "_sorted_recovering", "_stored", "elected_recovered", "unclean")
 
     def __init__(self, *, recovering: tuple[Recovery, ...] = (), packed: bytes | None = None) -> None:
-        self._table: PartitionTable | None = None
+        self._stored: StoredTable | None = None
         self._packed = packed
         self._recovering: dict[TopicId, dict[int, Recovery]] = {}
         for one in recovering:
@@ -66,14 +67,14 @@ class Partitions:
     @property
     def table(self) -> "PartitionTable":
         """Every partition."""
-        if self._table is None:
-            self._table = self._restored()
-        return self._table
+        if self._stored is None:
+            self._stored = self._restored()
+        return self._stored.table
 
     def pack(self) -> bytes:
-        """Returns all topics as bytes; the original bytes if nothing changed."""
+        """Returns the table as bytes; the original bytes if nothing changed."""
         if self._packed is None:
-            self._packed = topic_codec.pack(self.topics)
+            self._packed = b"" if self._stored is None else self._stored.to_bytes()
         return self._packed
 
     def create(self, topic_id: TopicId, name: str) -> None:
@@ -254,20 +255,24 @@ class Partitions:
         self._packed = None
         return table
 
-    def _restored(self) -> "PartitionTable":
+    def _restored(self) -> "StoredTable":
         # Imported here, because on-call commands that read no log need no numpy.
         from streaming.replay.partition_table import PartitionTable
+        from streaming.replay.table_codec import MAGIC, StoredTable
 
+        if self._packed is None or not self._packed:
+            return StoredTable(PartitionTable())
+        if self._packed.startswith(MAGIC):
+            return StoredTable.restored(self._packed)
         table = PartitionTable()
-        for topic_id, topic in ({} if self._packed is None else topic_codec.unpack(self._packed)).items():
+        for topic_id, topic in topic_codec.unpack(self._packed).items():
             number = table.topics.number(topic_id)
             if topic.name is not None:
                 table.topics.set_name(number, topic.name)
             for partition, held in topic.partitions.items():
                 table.add(topic_id, partition, held)
-        for topic_id, of_topic in self._recovering.items():
-            for partition in of_topic:
-                slot = table.find(topic_id, partition)
-                if slot >= 0:
-                    table.set_recovering(slot, recovering=True)
-        return table
+        for one in self.recovering:
+            slot = table.find(one.topic_id, one.partition)
+            if slot >= 0:
+                table.set_recovering(slot, recovering=True)
+        return StoredTable(table)

@@ -1,9 +1,10 @@
 """State codec: a `MachineState` as a versioned blob.
 
 Layout: four bytes, `kwm` and the version, then three sections, each a length of four bytes (big-endian) and that many
-bytes: the hot section (deflated JSON of StoredState, rewritten whenever an observation was applied), the topics of the
-log, and the topics of an unfinished snapshot. The topics are most of the bytes; they stay packed, and are only copied
-while no event changes them.
+bytes: the hot section (deflated JSON of StoredState, rewritten whenever an observation was applied), the partitions of
+the log, and those of an unfinished snapshot, as `table_codec` stores them. The partitions are most of the bytes; they
+are only copied while no event changes them. Until version 3 they were topics in deflated JSON (`topic_codec`), which
+are copied as they are, and become a table with the first change.
 
 A change to the meaning or the fields of StoredState raises VERSION and adds to MIGRATIONS a function that converts the
 JSON document of the previous version. A blob of a newer version is refused: reading it would lose state.
@@ -34,7 +35,7 @@ from streaming.replay.snapshot_origin import SnapshotOrigin
 from streaming.replay.topic_codec import from_version_1
 
 MAGIC = b"kwm"
-VERSION = 3
+VERSION = 4
 
 
 class DamagedStateError(UsageError):
@@ -111,6 +112,7 @@ def _with_keys(part: dict[str, Any], **renamed: str) -> dict[str, Any]:
 MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: lambda document: document,
     2: _renamed_keys,
+    3: lambda document: document,
 }
 """By version: converts its JSON document to the next version."""
 _EPOCHS_SINCE = 2

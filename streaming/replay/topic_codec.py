@@ -1,8 +1,8 @@
-"""Topics: names, partition assignments, and their packed form in the state blob."""
+"""Topics: names and partition assignments, and their form in state blobs of versions 1 to 3."""
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -21,27 +21,10 @@ class Topic:
 _Row: TypeAlias = "tuple[str, str | None, list[int] | None, list[int], list[int | None], list[int | None]]"
 """Topic id, name, partition numbers (None: 0, 1, 2, ...), and for each its index into the assignments, its leader
 epoch and its partition epoch."""
-_EPOCHS = 2
-"""The number of an assignment's last fields that are written for each partition: they are rarely equal."""
-
-
-def pack(topics: Mapping[TopicId, Topic]) -> bytes:
-    """Returns topics as deflated JSON: each distinct assignment is written once, partitions hold its index."""
-    index: dict[tuple[object, ...], int] = {}
-    rows: list[_Row] = []
-    for topic_id, topic in topics.items():
-        partitions = topic.partitions
-        pointers = [index.setdefault(assignment[:-_EPOCHS], len(index)) for assignment in partitions.values()]
-        numbers = list(partitions)
-        leader_epochs = [assignment.leader_epoch for assignment in partitions.values()]
-        partition_epochs = [assignment.partition_epoch for assignment in partitions.values()]
-        stored = None if numbers == list(range(len(numbers))) else numbers
-        rows.append((topic_id, topic.name, stored, pointers, leader_epochs, partition_epochs))
-    return _packed(index, rows)
 
 
 def unpack(packed: bytes) -> dict[TopicId, Topic]:
-    """Returns the topics that `pack` packed."""
+    """Returns the topics of a state blob of version 2 or 3: distinct assignments, to which partitions refer."""
     document = json.loads(zlib.decompress(packed))
     assignments = [
         (tuple(replicas), tuple(isr), tuple(elr), tuple(last_known_elr), leader)
@@ -67,7 +50,7 @@ def unpack(packed: bytes) -> dict[TopicId, Topic]:
 
 
 def from_version_1(packed: bytes) -> bytes:
-    """Converts topics of a version 1 blob to the format of `pack`: version 1 had no epochs and no last known ELR."""
+    """Converts topics of a version 1 blob to those of version 2: version 1 had no epochs and no last known ELR."""
     if not packed:
         return packed
     document = json.loads(zlib.decompress(packed))

@@ -12,6 +12,7 @@ from rules.model.monitoring import Reason, Vantage
 from streaming.replay import state_codec
 from streaming.replay.machine import Machine
 from tests.description import describe
+from tests.unit.streaming.replay.former_topics import former_topics
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, machine, poll, replica
 
 
@@ -85,7 +86,7 @@ def test_a_complete_blob_with_other_content_is_refused(version: int, inside: byt
 
 
 def test_an_older_version_is_migrated_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An invented future: version 3 has another key for `undecodable`, version 4 stores it as a string."""
+    """An invented future: version 4 has another key for `undecodable`, version 5 stores it as a string."""
     replay = replayed()
     replay.undecodable = 7
     new = replay.to_bytes()
@@ -93,17 +94,17 @@ def test_an_older_version_is_migrated_step_by_step(monkeypatch: pytest.MonkeyPat
     document: dict[str, Any] = json.loads(zlib.decompress(new[8 : 8 + length]))
     document["broken"] = document.pop("undecodable")
     old_hot = zlib.compress(json.dumps(document).encode())
-    old = b"kwm\x03" + len(old_hot).to_bytes(4, "big") + old_hot + new[8 + length :]
+    old = b"kwm\x04" + len(old_hot).to_bytes(4, "big") + old_hot + new[8 + length :]
 
-    def to_fourth(old: dict[str, Any]) -> dict[str, Any]:
+    def to_fifth(old: dict[str, Any]) -> dict[str, Any]:
         broken = old.pop("broken")
         return {**old, "undecodable": str(broken)}
 
-    def to_fifth(old: dict[str, Any]) -> dict[str, Any]:
+    def to_sixth(old: dict[str, Any]) -> dict[str, Any]:
         return {**old, "undecodable": int(old["undecodable"])}
 
-    monkeypatch.setattr(state_codec, "VERSION", 5)
-    monkeypatch.setattr(state_codec, "MIGRATIONS", {3: to_fourth, 4: to_fifth})
+    monkeypatch.setattr(state_codec, "VERSION", 6)
+    monkeypatch.setattr(state_codec, "MIGRATIONS", {4: to_fifth, 5: to_sixth})
 
     assert again(old).undecodable == 7
     assert again(old).quorum() == replay.quorum()
@@ -131,6 +132,31 @@ def test_topics_of_version_1_are_read_with_unknown_epochs() -> None:
     assert (known.leader_epoch, known.partition_epoch) == (0, 0)
     assert held == known._replace(leader_epoch=None, partition_epoch=None)
     assert again(again(old).to_bytes()).log.partitions.topics == again(old).log.partitions.topics
+
+
+def test_topics_of_version_3_are_kept_until_a_partition_changes() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.topic("orders")
+    script.partition("orders", 0, 101, 102, elr=(103,))
+    script.partition("orders", 70_000, 101, 102, 103, 104, 105, 106)
+    script.change("orders", 0, isr=(102,), recovering=True)
+    script.change("unknown", 3, isr=(101,))
+    apply(replay, [script.read()])
+    new = replay.to_bytes()
+    hot = new[4 : 8 + int.from_bytes(new[4:8], "big")]
+    topics = former_topics(replay.log.partitions.topics)
+    old = b"kwm\x03" + hot + len(topics).to_bytes(4, "big") + topics + bytes(4)
+
+    held = again(old)
+    assert held.quorum() == replay.quorum()
+    assert topics in held.to_bytes()
+    assert again(held.to_bytes()).log.partitions.topics == replay.log.partitions.topics
+    script.change("orders", 0, isr=(101,), leader=101)
+    event = script.read()
+    assert apply(held, [event]) == apply(replay, [event])
+    assert topics not in held.to_bytes()
+    assert again(held.to_bytes()).log.partitions.topics == replay.log.partitions.topics
 
 
 def test_an_idle_quorum_is_a_small_blob() -> None:

@@ -35,3 +35,7 @@ class JournalInUseError(JournalError):
 
 class LedgerError(KraftwatchError):
     """The ledger of notifications cannot be read or written; the message names the file and the fix."""
+
+
+class SparkEndedError(KraftwatchError):
+    """Java ended while Spark started, and gave no reason: it was killed, which no input can change."""

@@ -14,24 +14,24 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.accumulators import AccumulatorTCPServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from connectors.errors import UsageError
+from connectors.errors import SparkEndedError, UsageError
 
 log = logging.getLogger(__name__)
 
 SETTINGS: Mapping[str, str] = {
     "spark.app.name": "kraftwatch",
-    # One partition is enough for one cluster's state; a checkpoint's number of partitions cannot change.
+    # The configuration's pipeline.partitions replaces it.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Adaptive planning takes time in every batch and changes nothing for one partition.
+    # Adaptive planning takes time in every batch and changes nothing here.
     "spark.sql.adaptive.enabled": "false",
     # The generated code of such small plans takes longer to compile than it ever saves.
     "spark.sql.codegen.wholeStage": "false",
@@ -94,6 +94,7 @@ def start_spark(*, master: str, logs: Path, settings: Mapping[str, str]) -> Spar
 
     Raises:
         UsageError: Java is missing, the master does not accept the job, or a setting is invalid.
+        SparkEndedError: Java was killed while it started.
     """
     _require_java()
     logs.mkdir(parents=True, exist_ok=True)
@@ -130,6 +131,11 @@ def start_spark(*, master: str, logs: Path, settings: Mapping[str, str]) -> Spar
                 spark.sparkContext.addPyFile(str(archive))
     except (PySparkException, Py4JError, OSError) as problem:
         reason = _reason(problem, errors, size_before)
+        if reason is None:
+            raise SparkEndedError(
+                "Java ended while Spark started and gave no reason, as if it had been killed (for lack of memory, for "
+                f"example): start kraftwatch again; see {logs}"
+            ) from problem
         raise UsageError(f"Spark does not start on --master {master}: {reason}; see {logs}") from problem
     # A signal to the process group may end Java first: no traceback of that on the terminal that shows alerts.
     AccumulatorTCPServer.handle_error = _connection_closed  # type: ignore[method-assign, assignment]  # there is no setting
@@ -178,9 +184,9 @@ def _require_java() -> None:
         raise UsageError("Spark needs Java, but java is not on the PATH: install a JDK 17 or newer")
 
 
-def _reason(problem: Exception, errors: Path, size_before: int) -> str:
-    """Returns the most specific line of Java's stderr, or of the error that Java raised."""
-    if isinstance(problem, Py4JError):
+def _reason(problem: Exception, errors: Path, size_before: int) -> str | None:
+    """Returns the most specific line of Java's stderr, or of the error that Java raised; None if it gave none."""
+    if isinstance(problem, Py4JError) and not isinstance(problem, Py4JNetworkError):
         lines = str(problem).splitlines()
         if any("stopped SparkContext" in line for line in lines):
             return "no Spark master accepted the job there within a minute"
@@ -188,10 +194,10 @@ def _reason(problem: Exception, errors: Path, size_before: int) -> str:
         with errors.open("rb") as file:
             file.seek(size_before)
             lines = file.read().decode(errors="replace").splitlines()
-    lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("at ")]
-    errors_found = [line for line in lines if _ERROR_LINE.search(line)] or lines or [type(problem).__name__]
+    lines = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith(("at ", "WARNING:"))]
+    errors_found = [line for line in lines if _ERROR_LINE.search(line)] or lines
     # A cause follows its consequence.
-    return errors_found[-1][:300]
+    return errors_found[-1][:300] if errors_found else None
 
 
 @contextmanager

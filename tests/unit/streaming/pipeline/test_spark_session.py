@@ -1,6 +1,7 @@
 """A Spark that does not start is reported in one sentence; Java receives paths unchanged. No JVM here."""
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -32,17 +33,17 @@ def test_missing_java_is_reported_in_one_sentence(tmp_path: Path, monkeypatch: p
         start_spark(master="local[1]", logs=tmp_path / "log", settings={})
 
 
-def test_the_error_of_a_java_that_exits_at_once_is_reported(tmp_path: Path) -> None:
+def start_error(tmp_path: Path, java_script: str) -> str:
+    """Returns the last line that a start of Spark prints with this `java`, beside an error of a former run."""
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'Error: this java is from 2014' >&2\nexit 1\n")
+    java.write_text(f"#!/bin/sh\n{java_script}\n")
     java.chmod(0o755)
     logs = tmp_path / "log"
     logs.mkdir()
     (logs / "spark.err").write_text("Error: of the former run\n")
     # In a separate process: pyspark leaves an open pipe to a Java that has exited.
     start = f"from pathlib import Path; start_spark(master='local[1]', logs=Path({str(logs)!r}), settings={{}})"
-
     ended = subprocess.run(
         [sys.executable, "-c", f"from streaming.pipeline.spark_session import start_spark; {start}"],
         env={**os.environ, "JAVA_HOME": str(tmp_path)},
@@ -51,11 +52,28 @@ def test_the_error_of_a_java_that_exits_at_once_is_reported(tmp_path: Path) -> N
         check=False,
         timeout=180,
     )
+    return ended.stderr.splitlines()[-1]
 
-    error = ended.stderr.splitlines()[-1]
+
+def test_the_error_of_a_java_that_exits_at_once_is_reported(tmp_path: Path) -> None:
+    error = start_error(tmp_path, "echo 'Error: this java is from 2014' >&2\nexit 1")
+
     assert error.startswith("connectors.errors.UsageError: Spark does not start on --master local[1]: ")
     assert "Error: this java is from 2014" in error
     assert "of the former run" not in error
+
+
+def test_a_java_that_is_killed_while_it_starts_is_no_invalid_input(tmp_path: Path) -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    # Spark's script first runs a short Java program that prints the command line.
+    launcher = f'case "$*" in *launcher.Main*) exec {java} "$@";; esac'
+    warning = "echo 'WARNING: Using incubator modules: jdk.incubator.vector' >&2"
+
+    error = start_error(tmp_path, f"{launcher}\n{warning}\nkill -9 $$")
+
+    assert error.startswith("connectors.errors.SparkEndedError: Java ended while Spark started and gave no reason")
+    assert "start kraftwatch again" in error
 
 
 def test_a_path_with_a_space_stays_one_option() -> None:

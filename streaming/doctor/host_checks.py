@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from connectors.errors import UsageError
+from connectors.errors import JournalError, UsageError
 from connectors.private_files import is_open_to_others
 from rules.formatting import plural
 from streaming.config import Config
@@ -128,8 +128,9 @@ def _checkpoint(folder: Path) -> Iterator[CheckResult]:
     if folder.exists():
         try:
             checkpoint.cluster_ids()
+            checkpoint.check_spark()
             checkpoint.check_journal()
-        except UsageError as problem:
+        except (UsageError, JournalError) as problem:
             yield _result(subject, "checkpoint", CheckStatus.FAILS, str(problem))
             return
     known = ", ".join(checkpoint.cluster_ids()) if folder.exists() else ""

@@ -9,9 +9,12 @@ import pytest
 
 from connectors.errors import ObservationError
 from connectors.gather.connectivity_check import ApiVersionsCheck, ConnectivityCheck, TransportCheck
+from connectors.journal.segment import segment_path
+from connectors.journal.writer import JournalWriter
 from connectors.kafka.client import Address
 from connectors.kafka.cluster_id_lookup import ClusterDescription
 from connectors.kafka.messages import FetchResult
+from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import QuorumPolled
 from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.monitoring import Reason
@@ -181,6 +184,34 @@ def test_unusable_checkpoint_is_reported(tmp_path: Path) -> None:
     assert [one.message for one in check_host(config) if one.status is CheckStatus.FAILS] == [
         f"{tmp_path / 'cluster.json'} cannot be read: restore it from a backup, or run "
         f"`kraftwatch checkpoint repair --checkpoint {tmp_path}`"
+    ]
+
+
+def failed_checkpoint(folder: Path) -> list[str]:
+    """Returns the messages of the failed checks of this machine, with this checkpoint."""
+    config = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "checkpoint": folder}, "test")
+    return [one.message for one in check_host(config) if one.status is CheckStatus.FAILS]
+
+
+def test_damaged_spark_file_is_reported_with_the_repair(tmp_path: Path) -> None:
+    offset = tmp_path / "spark" / "offsets" / "1"
+    offset.parent.mkdir(parents=True)
+    offset.with_name("0").write_text('v1\n{}\n{"journal": "00", "sequence": 1}')
+    offset.write_bytes(b"")
+    (tmp_path / "spark" / "metadata").write_text('{"id": "a"}')
+
+    assert failed_checkpoint(tmp_path) == [
+        f"{offset} is damaged (it is empty): run `kraftwatch checkpoint repair --checkpoint {tmp_path}`"
+    ]
+
+
+def test_journal_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "journal") as writer:
+        writer.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=1)])
+    segment_path(tmp_path / "journal", 0).unlink()
+
+    assert failed_checkpoint(tmp_path) == [
+        f"{tmp_path / 'journal'} holds no journal: no observation was recorded there."
     ]
 
 

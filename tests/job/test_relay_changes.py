@@ -1,0 +1,98 @@
+"""A job on a relay's topic when its configuration or the topic changes: a new cluster, and rows that were deleted."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from deploy.lab.lab import Lab
+from streaming.demo.job_process import JobProcessError
+from tests.eventually import eventually
+from tests.job.configured_job import ConfiguredJob, section
+from tests.job.relay_process import RelayProcess
+
+pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
+
+FIRE_SOON = {"quorum-shape": {"hold": 1}}
+"""quorum-shape fires for a quorum of one voter after an hour by default."""
+
+
+@pytest.fixture(scope="module")
+def lab(folder: Path) -> Iterator[Lab]:
+    with Lab(folder / "lab", controllers=1, brokers=0) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def topic_lab(folder: Path) -> Iterator[Lab]:
+    with Lab(folder / "topic-lab", controllers=0, combined=1, brokers=0) as lab:
+        yield lab
+
+
+@pytest.fixture
+def relay(lab: Lab, topic_lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RelayProcess]:
+    clusters = [section("first", lab), section("second", lab)]
+    relay = RelayProcess(tmp_path / "relay", topic_lab, topic=request.node.name, clusters=clusters)
+    relay.start()
+    relay.wait_for_rows(10)
+    yield relay
+    relay.stop()
+
+
+def test_cluster_that_is_added_to_a_running_job_begins_with_the_next_baseline(
+    lab: Lab, relay: RelayProcess, tmp_path: Path
+) -> None:
+    job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="first")
+    common = {"source": "kafka", "relay": relay.section, "thresholds": FIRE_SOON}
+    job.write_config(clusters=[section("first", lab)], **common)
+    with job:
+        assert job.wait_for("quorum-shape", within_s=120).line["cluster"] == "first"
+        job.write_config(clusters=[section("first", lab), section("second", lab)], **common)
+        eventually(lambda: "was reloaded: changed clusters" in job.log.read_text(), within_s=60, every_s=1)
+        relay.send_signal(signal.SIGHUP)
+
+        assert job.wait_for("quorum-shape", since=1, within_s=120).line["cluster"] == "second"
+        fired = [(alert.line["cluster"], alert.state) for alert in job.alerts() if alert.rule == "quorum-shape"]
+        assert fired == [("first", "firing"), ("second", "firing")]
+
+
+def test_rows_that_were_deleted_unread_are_one_sentence_and_a_new_state_continues(
+    lab: Lab, topic_lab: Lab, relay: RelayProcess, tmp_path: Path
+) -> None:
+    job = ConfiguredJob(folder=tmp_path / "job", bootstrap=(), name="first")
+    job.write_config(clusters=[section("first", lab)], source="kafka", relay=relay.section, thresholds=FIRE_SOON)
+    with job:
+        job.wait_for("quorum-shape", within_s=120)
+    written = len(relay.raw_messages())
+    eventually(lambda: len(relay.raw_messages()) > written + 20, within_s=60, every_s=1)
+    delete_all_rows(topic_lab, relay)
+
+    with pytest.raises(JobProcessError):
+        job.start()
+    sentence = job.log.read_text().strip().splitlines()[-1]
+    assert "no longer has rows that were not read" in sentence
+    assert f"move {job.checkpoint / 'spark'} away" in sentence
+
+    (job.checkpoint / "spark").rename(tmp_path / "spark-before")
+    relay.send_signal(signal.SIGHUP)
+    eventually(lambda: len({one.baseline for one in relay.messages()}) >= 1, within_s=60, every_s=1)
+    eventually(lambda: any(one.observation.base_offset == 0 for one in relay.messages()), within_s=60, every_s=1)
+    with job:
+        job.wait_for("quorum-shape", within_s=60)
+    assert [alert.state for alert in job.alerts() if alert.rule == "quorum-shape"] == ["firing"], "it is not sent again"
+
+
+def delete_all_rows(topic_lab: Lab, relay: RelayProcess) -> None:
+    consumer = relay.consumer()
+    topic = relay.section["topic"]
+    ends = []
+    for number in consumer.list_topics(topic, timeout=30).topics[topic].partitions:
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)
+        ends.append(TopicPartition(topic, number, end))
+    consumer.close()
+    admin = AdminClient({"bootstrap.servers": ",".join(topic_lab.broker_bootstrap), "log_level": 0})
+    for future in admin.delete_records(ends).values():
+        future.result(60)

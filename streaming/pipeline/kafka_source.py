@@ -21,16 +21,18 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UndecodableError
-from connectors.event_columns import EventColumns, events_from_columns
+from connectors.event_columns import EventColumns
 from connectors.log_event import Undecodable
 from connectors.observation import Observation
 from connectors.relay.relay_message import parse_message
 from connectors.sinks.sink_config import KafkaTopic
 from streaming.pipeline.decode import decode_batches, event_table
+from streaming.pipeline.frame_rows import decoded_rows
 from streaming.pipeline.kafka_options import REDACTION, connection_options
 from streaming.pipeline.output_rows import OutputRow, quarantine_row
+from streaming.pipeline.packed_events import EventPacker
 from streaming.pipeline.python_worker import freeze_imports
-from streaming.pipeline.schema import EVENT, OUTPUT
+from streaming.pipeline.schema import OUTPUT, PACKED
 from streaming.pipeline.source import observations_to_arrow
 from streaming.pipeline.step import Step
 
@@ -72,7 +74,7 @@ class TopicSource:
         columns = messages.select(
             "key", "value", "headers", "partition", "offset", F.unix_millis("timestamp").alias("at_ms")
         )
-        return columns.mapInArrow(MessageDecoder(self.baselines), EVENT)
+        return columns.mapInArrow(EventPacker(MessageDecoder(self.baselines)), PACKED)
 
 
 def kafka_settings(jars: Sequence[Path], settings: Mapping[str, str]) -> Mapping[str, str]:
@@ -167,14 +169,13 @@ class TopicStep:
 
 
 def _quarantine_rows(partition: str, frame: pd.DataFrame) -> Iterator[OutputRow]:
-    columns = {name: frame[name].tolist() for name in frame.columns}
-    for at, event in enumerate(events_from_columns(columns)):
+    for row, event in ((one, event) for one in decoded_rows([frame]) for event in one.events):
         if isinstance(event, Undecodable):
             yield quarantine_row(
                 partition,
                 f"offset-{event.offset}",
-                sequence=columns["sequence"][at],
-                observed_at_ms=columns["observed_at_ms"][at],
+                sequence=row.sequence,
+                observed_at_ms=row.observed_at_ms,
                 offset=event.offset,
                 length=event.length,
                 reason=event.reason,

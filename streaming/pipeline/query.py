@@ -15,7 +15,8 @@ from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.decode import decode_batches
 from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.kafka_source import TopicSource, TopicStep
-from streaming.pipeline.schema import EVENT, OUTPUT, STATE
+from streaming.pipeline.packed_events import EventPacker
+from streaming.pipeline.schema import OUTPUT, PACKED, STATE
 from streaming.pipeline.source import JournalSource
 from streaming.pipeline.step import Step
 
@@ -160,7 +161,7 @@ def start(
 def _journal_events(spark: SparkSession, checkpoint: Checkpoint) -> DataFrame:
     spark.dataSource.register(JournalSource)
     observations = spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal)).load()
-    return observations.mapInArrow(decode_batches, EVENT)
+    return observations.mapInArrow(EventPacker(decode_batches), PACKED)
 
 
 def _of_topic(spark: SparkSession, topic: TopicSource, step: Step) -> DataFrame:
@@ -168,7 +169,7 @@ def _of_topic(spark: SparkSession, topic: TopicSource, step: Step) -> DataFrame:
 
 
 def evaluated(events: DataFrame, step: Step | TopicStep) -> DataFrame:
-    """Returns the step's output rows for event rows."""
+    """Returns the step's output rows for packed events."""
     return events.groupBy("cluster", "shard").applyInPandasWithState(
         step, OUTPUT, STATE, "append", GroupStateTimeout.NoTimeout
     )

@@ -57,6 +57,15 @@ EVENT = StructType(
     ]
 )
 
+PACKED = StructType(
+    [
+        StructField("cluster", StringType(), nullable=False),
+        StructField("shard", IntegerType(), nullable=False),
+        StructField("events", BinaryType(), nullable=False),
+    ]
+)
+"""Events between decoding and the step: `streaming.pipeline.packed_events`."""
+
 OUTPUT = StructType(
     [
         StructField("kind", StringType(), nullable=False),

@@ -75,7 +75,7 @@ class Step:
 
     def __init__(self, clusters: Mapping[str, ClusterSettings]) -> None:
         """`clusters`: settings by cluster name."""
-        self._clusters = dict(clusters)
+        self._clusters = _with_shared_thresholds(clusters)
         self._refresh_ms = refresh_ms(len(clusters))
 
     def __call__(
@@ -127,6 +127,18 @@ class Step:
         cached = Step._cache.pop((cluster, shard), None)
         # A worker outlives a query, and the next query may have other settings.
         return cached if cached is not None and cached[:2] == (blob, settings) else None
+
+
+def _with_shared_thresholds(clusters: Mapping[str, ClusterSettings]) -> dict[str, ClusterSettings]:
+    """Returns equal settings in which equal thresholds are one object: Spark unpickles them for every task."""
+    distinct: list[Mapping[str, Thresholds]] = []
+    shared: dict[str, ClusterSettings] = {}
+    for name, settings in clusters.items():
+        known = next((each for each in distinct if each == settings.thresholds), None)
+        if known is None:
+            distinct.append(settings.thresholds)
+        shared[name] = settings if known is None else replace(settings, thresholds=known)
+    return shared
 
 
 def _monitor(cluster: str, settings: ClusterSettings, blob: bytes | None) -> ClusterMonitor:

@@ -31,6 +31,7 @@ from rules.model.poll import Replica
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.decode import decode_batches
 from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.packed_events import EventPacker
 from streaming.pipeline.query import Query
 from streaming.pipeline.source import observations_to_arrow
 from streaming.pipeline.spark_session import start_spark
@@ -214,7 +215,7 @@ def measure_stages(clusters: int, seconds: int) -> None:
                 sequence += 1
         observations = observations_to_arrow(rows)
         began = time.process_time()
-        (events,) = decode_batches(iter([observations]))
+        (events,) = EventPacker(decode_batches)(iter([observations]))
         decoded = time.process_time()
         frames = dict(list(events.to_pandas().groupby("cluster", sort=False)))
         grouped = time.process_time()

@@ -29,6 +29,7 @@ from streaming.metrics.rates import Rates
 from streaming.pipeline.decode import decode_batches
 from streaming.pipeline.deliver import Quarantine
 from streaming.pipeline.output_rows import ALERT, OutputKind
+from streaming.pipeline.packed_events import PACKED_ARROW, EventPacker
 from streaming.pipeline.source import observations_to_arrow
 from streaming.pipeline.step import ClusterSettings, Step
 from streaming.replay.contract_violations import APPLIES, EVALUATES, READS, RENDERS
@@ -93,7 +94,8 @@ class MonitoredPath:
         """Passes rows through the path, beginning from a stored state, by default the healthy one."""
         recorded = [_through_journal(row) for row in self._numbered(rows)]
         batch = observations_to_arrow(recorded)
-        events = pa.Table.from_batches(list(decode_batches(iter([batch])))).to_pandas()
+        packed = list(EventPacker(decode_batches)(iter([batch])))
+        events = pa.Table.from_batches(packed, schema=PACKED_ARROW).to_pandas()
         state = StoredState(self.healthy_blob if blob is None else blob)
         if events.empty:
             return PathResult(blob=state.blob)  # Spark calls the step only for rows

@@ -5,7 +5,7 @@ from random import Random
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from connectors.event import Event, to_json
@@ -13,8 +13,10 @@ from connectors.event_columns import EventColumns
 from connectors.log_event import Undecodable
 from connectors.observation import Observation, ObservationKind
 from rules.model.monitoring import Reason
+from streaming.pipeline import packed_events
 from streaming.pipeline.decode import EVENT_ARROW, decode_batches, event_table
 from streaming.pipeline.frame_rows import decoded_rows
+from streaming.pipeline.packed_events import HEADER, PACKED_ARROW, EventPacker, PackedEvents, pack
 from streaming.pipeline.source import observations_to_arrow
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
 from tests.unit.streaming.replay.log_script import LogScript, failed, poll, replica
@@ -52,10 +54,17 @@ def frame_of(observations: list[tuple[int, tuple[Event, ...]]]) -> pd.DataFrame:
         event_table({"cluster": "prod", "sequence": sequence, "observed_at_ms": NOW + sequence}, EventColumns(events))
         for sequence, events in observations
     ]
-    return pa.Table.from_batches(tables, schema=EVENT_ARROW).to_pandas()
+    return pack(pa.concat_batches(tables)).to_pandas()
 
 
+@pytest.fixture(params=[1, 2, 4_096])
+def events_per_value(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_events, "EVENTS_PER_VALUE", request.param)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1_000), pieces=st.integers(1, 4), which=st.lists(st.integers(0, 4), min_size=1, max_size=6))
+@pytest.mark.usefixtures("events_per_value")
 def test_rows_are_those_that_were_observed(seed: int, pieces: int, which: list[int]) -> None:
     observations = [(100 + number, OBSERVED[index]) for number, index in enumerate(which)]
     frame = frame_of(observations)
@@ -72,19 +81,35 @@ def test_rows_are_those_that_were_observed(seed: int, pieces: int, which: list[i
     ]
 
 
-@pytest.mark.parametrize("column", ["body", "type"])
-def test_a_row_that_cannot_be_read_spoils_no_other(column: str) -> None:
+@pytest.mark.parametrize("tail", [b"\0\0\0\1{", b"\0\0", b"\0\0\0\0"])
+def test_events_that_cannot_be_read_spoil_no_other_observation(tail: bytes) -> None:
     frame = frame_of(list(enumerate(OBSERVED)))
-    frame.loc[frame["sequence"] == 1, column] = None
+    frame.loc[1, "events"] = frame.loc[1, "events"][:HEADER] + tail
 
     rows = list(decoded_rows([frame]))
 
     assert [row.sequence for row in rows] == [0, 1, 2, 3, 4]
-    if column == "body":
-        (event,) = rows[1].events
-        assert isinstance(event, Undecodable)
-        assert event.reason.startswith("its events cannot be read: TypeError in streaming.pipeline.frame_rows, line ")
+    (event,) = rows[1].events
+    assert isinstance(event, Undecodable)
+    assert event.reason.startswith("its events cannot be read: ")
     assert [tuple(row.events) for row in rows if row.sequence != 1] == [*OBSERVED[:1], *OBSERVED[2:]]
+
+
+def test_a_value_holds_the_events_of_one_observation_of_one_cluster() -> None:
+    polled = to_json(poll(*map(replica, ("1-a", "2-b", "3-c")), hw=90))
+    rows = [observation(sequence, polled) for sequence in (0, 1, 2, 5, 5)]
+
+    (packed,) = EventPacker(decode_batches)(iter([observations_to_arrow(rows)]))
+
+    assert packed.schema == PACKED_ARROW
+    assert packed.column("cluster").to_pylist() == ["c0", "c1", "c2", "c2"], "the twice recorded row is one value"
+    values = [PackedEvents.of(value) for value in packed.column("events").to_pylist()]
+    assert [(one.sequence, one.observed_at_ms, len([*one.events()])) for one in values] == [
+        (0, NOW, 1),
+        (1, NOW + 1, 1),
+        (2, NOW + 2, 1),
+        (5, NOW + 5, 2),
+    ]
 
 
 def observation(sequence: int, payload: bytes, kind: ObservationKind = ObservationKind.QUORUM) -> Observation:

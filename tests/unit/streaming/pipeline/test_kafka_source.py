@@ -13,7 +13,9 @@ from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import ObservationFailed
 from connectors.relay.relay_message import Baseline, RelayMessage
 from rules.model.monitoring import ObservationSource, Reason
+from streaming.pipeline.frame_rows import decoded_rows
 from streaming.pipeline.kafka_source import MessageDecoder, TopicStep, kafka_settings
+from streaming.pipeline.packed_events import EventPacker
 from streaming.pipeline.step import Step
 
 FAILED = ObservationFailed(source=ObservationSource.QUORUM, endpoint="c1:9093", reason=Reason.NO_LEADER, detail="none")
@@ -85,10 +87,11 @@ def test_rows_of_other_clusters_and_of_older_baselines_are_skipped() -> None:
 
 def test_unreadable_messages_are_quarantined_and_the_others_are_read() -> None:
     damaged = message(12).value()[:-1] + b"x"
-    events = pd.DataFrame(decoded(kafka_batch(message(11), b"hello", damaged, message(13), partition=3)))
+    batch = kafka_batch(message(11), b"hello", damaged, message(13), partition=3)
+    packed = pa.Table.from_batches([*EventPacker(MessageDecoder({"prod": 10}))(iter([batch]))]).to_pandas()
 
-    assert events[events.cluster == "prod"].sequence.tolist() == [11, 13]
-    frames = iter([events[events.cluster != "prod"]])
+    assert [row.sequence for row in decoded_rows([packed[packed.cluster == "prod"]])] == [11, 13]
+    frames = iter([packed[packed.cluster != "prod"]])
     state: Any = None  # it is not used
     (output,) = TopicStep(Step({}))(("topic partition 3", 0), frames, state)
     bodies = [json.loads(body) for body in output.body]

@@ -34,8 +34,7 @@ class Fleet:
 
     def second(self, now_s: float, *events: Event) -> list[int]:
         """Applies one observation; returns the times of the statuses that the step yields, in ms since NOW."""
-        frame = self.cluster.frame(events)
-        frame["observed_at_ms"] = NOW + round(1_000 * now_s)
+        frame = self.cluster.frame(events, NOW + round(1_000 * now_s))
         state: Any = self.cluster.state
         output: list[Any] = []
         for each in self.step(("prod", 0), iter([pd.concat([frame])]), state):

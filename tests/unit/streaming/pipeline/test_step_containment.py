@@ -19,8 +19,9 @@ from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Reason, Vantage
-from streaming.pipeline.decode import EVENT_ARROW, decode_batches
-from streaming.pipeline.schema import EVENT, OBSERVATION
+from streaming.pipeline.decode import EVENT_ARROW, decode_batches, event_table
+from streaming.pipeline.packed_events import HEADER, pack
+from streaming.pipeline.schema import OBSERVATION
 from streaming.pipeline.step import ClusterSettings, Step
 from tests.unit.streaming.replay.log_script import failed, poll, replica
 
@@ -66,12 +67,11 @@ class OneCluster:
         for frame in Step({"prod": settings})(("prod", 0), iter([pd.concat(frames)]), state):
             self.output += list(frame.itertuples(index=False))
 
-    def frame(self, events: Iterable[Event]) -> pd.DataFrame:
+    def frame(self, events: Iterable[Event], observed_at_ms: int | None = None) -> pd.DataFrame:
         self.sequence += 1
-        columns = EventColumns(events).columns()
-        count = len(columns["ordinal"])
-        keys = {"cluster": "prod", "shard": 0, "sequence": self.sequence, "observed_at_ms": NOW + 1_000 * self.sequence}
-        return pd.DataFrame({**{name: [value] * count for name, value in keys.items()}, **columns})[EVENT.fieldNames()]
+        now_ms = NOW + 1_000 * self.sequence if observed_at_ms is None else observed_at_ms
+        row = {"cluster": "prod", "sequence": self.sequence, "observed_at_ms": now_ms}
+        return pack(event_table(row, EventColumns(events))).to_pandas()
 
     def taken(self, kind: str) -> list[Any]:
         rows = [row for row in self.output if row.kind == kind]
@@ -102,7 +102,7 @@ def in_the_year_12000() -> list[Event]:
 def test_a_row_whose_columns_are_no_events_is_undecodable() -> None:
     cluster = OneCluster()
     damaged = cluster.frame(healthy())
-    damaged["body"] = [b"{"]
+    damaged["events"] = [damaged["events"][0][:HEADER] + b"\0\0\0\1{"]
     settings = ClusterSettings(cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
     state: Any = cluster.state
     (frame,) = Step({"prod": settings})(("prod", 0), iter([damaged]), state)

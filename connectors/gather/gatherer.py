@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, Protocol, TextIO
 
 from connectors.cluster_connection import ClusterConnection
 from connectors.errors import JournalError, UsageError
@@ -19,11 +19,13 @@ from connectors.gather.commit_buffer import LogPosition
 from connectors.gather.control_messages import AuditResult, ControlMessage, PollRequest
 from connectors.gather.control_messages import from_line as message_from_line
 from connectors.gather.endpoint_cache import EndpointCache
+from connectors.gather.gatherer_group import GathererGroup
 from connectors.gather.gatherer_settings import GathererSettings, from_line
 from connectors.gather.gatherer_stats import GathererStats
 from connectors.gather.log_follower import START
 from connectors.gather.loop_heartbeat import LoopHeartbeat
-from connectors.gather.publisher import Publisher
+from connectors.gather.publisher import Appender, Publisher
+from connectors.journal.follow_position import FollowPosition
 from connectors.journal.writer import JournalWriter
 from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import limit_kafka_logging
@@ -50,8 +52,13 @@ def main(stdin: BinaryIO, stdout: TextIO) -> int:
         settings = from_line(stdin.readline())
         logging.basicConfig(level=logging.INFO if settings.verbose else logging.WARNING, stream=sys.stderr)
         limit_kafka_logging()
-        _allow_many_sockets()
+        allow_many_sockets()
         with _open_journal(settings) as journal:
+            if settings.processes > 1:
+                group = GathererGroup(settings, journal)
+                _print_line(stdout, READY)
+                group.run(stdin)
+                return OK
             gatherer = Gatherer(settings, journal)
             _print_line(stdout, READY)
             gatherer.run(stdin)
@@ -64,10 +71,17 @@ def main(stdin: BinaryIO, stdout: TextIO) -> int:
     return OK
 
 
+class GathererJournal(Appender, Protocol):
+    """Where rows go, and where to continue each cluster."""
+
+    def follow_position(self, cluster: str) -> FollowPosition | None:
+        """Returns where to continue following a cluster; None if no row of it was ever recorded."""
+
+
 class Gatherer:
     """The gatherers of all clusters on one event loop."""
 
-    def __init__(self, settings: GathererSettings, journal: JournalWriter) -> None:
+    def __init__(self, settings: GathererSettings, journal: GathererJournal) -> None:
         """Opens no connection yet.
 
         Raises:
@@ -76,7 +90,7 @@ class Gatherer:
         self._settings = settings
         self._journal = journal
         self._loop = EventLoop()
-        self._endpoint_cache = EndpointCache(Path(settings.journal))
+        self._endpoint_cache = EndpointCache(Path(settings.journal), share=settings.share)
         self._publisher = Publisher(journal, self._loop, on_failure=self._loop.stop, before_publish=self._update_cache)
         self._rate_limiters = {cluster.name: RateLimiter() for cluster in settings.clusters}
         self._heartbeat = LoopHeartbeat(self._loop)
@@ -133,7 +147,10 @@ class Gatherer:
         while True:
             await self._loop.sleep(_PUBLISH_EVERY_S)
             self._publisher.publish()
-            self._stats.write()
+            self._write_stats()
+
+    def _write_stats(self) -> None:
+        self._stats.write()
 
     def _cluster_gatherer(self, cluster: ClusterConnection) -> ClusterGatherer:
         progress = self._journal.follow_position(cluster.name)
@@ -178,7 +195,7 @@ def _read_messages(stdin: BinaryIO, loop: EventLoop, handle: Callable[[ControlMe
     timer.start()
 
 
-def _allow_many_sockets() -> None:
+def allow_many_sockets() -> None:
     """Raises the file descriptor limit to its hard limit: 100 clusters need more than a shell's default of 1024."""
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):

@@ -59,9 +59,31 @@ _JSON: TypeAdapter[WrittenStats] = TypeAdapter(WrittenStats)
 def read_stats(path: Path) -> WrittenStats | None:
     """Reads the file; None if there is none, or if it is damaged."""
     try:
-        return _JSON.validate_json(path.read_bytes())
-    except (OSError, ValidationError):
+        return stats_from_json(path.read_bytes())
+    except OSError:
         return None
+
+
+def stats_json(stats: WrittenStats) -> bytes:
+    """Returns the file's content."""
+    return _JSON.dump_json(stats, by_alias=True)
+
+
+def stats_from_json(content: bytes) -> WrittenStats | None:
+    """Parses the file's content; None if it is damaged."""
+    try:
+        return _JSON.validate_json(content)
+    except ValidationError:
+        return None
+
+
+def write_stats(path: Path, stats: WrittenStats) -> None:
+    """Replaces the file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    replace_file(path, stats_json(stats), synced=Synced.NOTHING)
 
 
 class GathererStats:
@@ -85,8 +107,7 @@ class GathererStats:
         if self._path is None:
             return
         with suppress(OSError):
-            content = _JSON.dump_json(self.read(), by_alias=True)
-            replace_file(self._path, content, synced=Synced.NOTHING)
+            write_stats(self._path, self.read())
 
     def read(self) -> WrittenStats:
         """Returns the current numbers."""
@@ -94,7 +115,7 @@ class GathererStats:
         return WrittenStats(
             at_ms=time.time_ns() // 1_000_000,
             cpu_s=round(times.user + times.system, 2),
-            rss_bytes=_rss_bytes(),
+            rss_bytes=rss_bytes(),
             rows=self._publisher.rows,
             publications=self._publisher.publications,
             loop=LoopCounts(
@@ -121,7 +142,8 @@ class GathererStats:
         return counts
 
 
-def _rss_bytes() -> int | None:
+def rss_bytes() -> int | None:
+    """Returns the resident memory of this process; None where it cannot be read."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE_BYTES
     except OSError:

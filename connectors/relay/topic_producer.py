@@ -93,6 +93,11 @@ def reason(error: KafkaError, topic: KafkaTopic) -> str:
                 f"a row is larger than the topic {topic.topic} accepts: set max.message.bytes of the topic to "
                 f"{MESSAGE_BYTES_MAX}"
             )
+        case KafkaError.INVALID_TIMESTAMP:
+            return (
+                "the brokers refuse the time of a row: correct the clock of the relay's host, or message.timestamp.* "
+                f"of the topic {topic.topic}"
+            )
         case _:
             return librdkafka.reason(error, topic.topic)
 

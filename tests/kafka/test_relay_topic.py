@@ -1,17 +1,25 @@
 """The relay on a real quorum and a real topic: nothing is left out, whatever happens to the brokers or the relay."""
 
+import os
 import signal
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from connectors.journal.reader import JournalReader
+from connectors.journal.writer import JournalWriter
 from connectors.kafka.cluster_id_lookup import identify
-from connectors.observation import ObservationKind
-from connectors.relay.relay_message import RelayMessage
+from connectors.observation import Observation, ObservationKind
+from connectors.relay.forwarder import Forwarder
+from connectors.relay.relay_message import Baseline, RelayMessage
 from connectors.relay.topic_survey import survey_topic
+from connectors.sinks.sink_config import KafkaTopic
+from connectors.wall_clock import wall_ms
 from deploy.lab.lab import Lab
 from deploy.lab.ports import Ports
 from streaming.config import checked
@@ -128,3 +136,41 @@ def test_more_than_the_buffer_is_given_up_and_the_log_is_read_again(
         assert "no broker is reachable" in (running.sources().counts.failing or "")
     finally:
         running.stop()
+
+
+def test_large_rows_need_the_size_of_a_created_topic(topic_lab: Lab, tmp_path: Path) -> None:
+    admin = AdminClient({"bootstrap.servers": ",".join(topic_lab.broker_bootstrap), "log_level": 0})
+    admin.create_topics([NewTopic("small", 1, 1)])["small"].result(60)
+    row = Observation(
+        cluster="a", kind=ObservationKind.SNAPSHOT, observed_at_ms=wall_ms(), base_offset=1, last_offset=0
+    )
+    with JournalWriter(tmp_path / "journal") as journal:
+        journal.append([replace(row, payload=os.urandom(8_000_000)), row])
+        journal.publish()
+
+    def forwarder(topic: str) -> Forwarder:
+        connection = KafkaTopic(bootstrap=tuple(topic_lab.broker_bootstrap), topic=topic, create=True)
+        baseline = Baseline(sequence=0, at_ms=0)
+        return Forwarder(
+            JournalReader(tmp_path / "journal"),
+            connection,
+            lambda row: RelayMessage(observation=row, cluster_id="id", baseline=baseline),
+        )
+
+    refused, accepted = forwarder("small"), forwarder("large")
+
+    def is_refused() -> None:
+        refused.forward(0.5)
+        assert "a row is larger than the topic small accepts" in (refused.counts.failing or "")
+
+    eventually(is_refused, within_s=60)
+    refused.close(0)
+    assert refused.waiting_rows == 2
+
+    def all_accepted() -> None:
+        accepted.forward(0.5)
+        assert accepted.waiting_rows == 0
+
+    eventually(all_accepted, within_s=60)
+    assert accepted.counts.rows == 2
+    accepted.close(0)

@@ -5,11 +5,11 @@ from itertools import groupby
 
 import pandas as pd
 
-from connectors.event import Event
 from connectors.log_event import Undecodable
 from streaming.pipeline.packed_events import PackedEvents
 from streaming.replay.cluster_monitor import DecodedRow
 from streaming.replay.failure_reason import failure_reason
+from streaming.replay.observed_events import ObservedEvent
 
 
 def decoded_rows(frames: Iterable[pd.DataFrame]) -> Iterator[DecodedRow]:
@@ -23,7 +23,7 @@ def decoded_rows(frames: Iterable[pd.DataFrame]) -> Iterator[DecodedRow]:
     for sequence, group in groupby(values, key=lambda one: one.sequence):
         parts = list(group)
         try:
-            events: tuple[Event, ...] = tuple(event for part in parts for event in part.events())
+            events: tuple[ObservedEvent, ...] = tuple(event for part in parts for event in part.events())
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - one row's events must not end the query for all clusters

@@ -18,10 +18,12 @@ import pyarrow as pa
 from pyarrow import compute
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from connectors.event import Event, from_json
-from connectors.event_columns import COLUMNS, PARTITION_CHANGED, PARTITION_SET, events_from_columns
+from connectors.event import from_json
+from connectors.event_columns import COLUMNS, PARTITION_CHANGED, PARTITION_SET
 from rules.model.identifiers import Millis
+from streaming.pipeline.event_arrow import observed_events
 from streaming.pipeline.schema import PACKED
+from streaming.replay.observed_events import ObservedEvent
 
 EVENTS_PER_VALUE = 4_096
 """Most events in one value: Java copies a value several times, and has little memory."""
@@ -102,8 +104,8 @@ class PackedEvents(NamedTuple):
         form, sequence, observed_at_ms, ordinal = _HEADER.unpack_from(value)
         return cls(sequence, ordinal, Millis(observed_at_ms), form, value)
 
-    def events(self) -> Iterable[Event]:
-        """Yields the events, in order.
+    def events(self) -> Iterable[ObservedEvent]:
+        """Yields the events, in order; many partition events together, as a block.
 
         Raises:
             pydantic.ValidationError: one is no event (a ValueError).
@@ -111,7 +113,7 @@ class PackedEvents(NamedTuple):
         if self.form == _ARROW:
             with pa.ipc.open_stream(pa.py_buffer(self.value).slice(HEADER)) as stream:
                 for batch in stream:
-                    yield from events_from_columns(batch.to_pydict())
+                    yield from observed_events(batch)
             return
         position = HEADER
         while position < len(self.value):

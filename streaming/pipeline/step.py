@@ -22,7 +22,7 @@ import pandas as pd
 from pyspark.sql.streaming.state import GroupState
 
 from connectors.errors import UsageError
-from connectors.log_event import LeaderChanged, Undecodable
+from connectors.log_event import LeaderChanged
 from rules.alert import Alert
 from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
@@ -37,6 +37,7 @@ from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow, readabl
 from streaming.replay.contained_replay import FailedRow, failed_row, observe_contained
 from streaming.replay.contract_violations import EVALUATES, READS, RENDERS
 from streaming.replay.failure_reason import failure_reason
+from streaming.replay.observed_events import undecodable_events
 from streaming.replay.state_codec import DamagedStateError
 from streaming.status.build_status import job_cluster_status
 from streaming.status.status_json import to_bytes
@@ -239,17 +240,16 @@ def _due(cluster: str, monitor: ClusterMonitor) -> Iterator[OutputRow]:
 
 def _quarantined(cluster: str, rows: Iterable[DecodedRow]) -> Iterator[OutputRow]:
     for row in rows:
-        for ordinal, event in enumerate(row.events):
-            if isinstance(event, Undecodable):
-                yield quarantine_row(
-                    cluster,
-                    f"{row.sequence}-{ordinal}",
-                    sequence=row.sequence,
-                    observed_at_ms=row.observed_at_ms,
-                    offset=event.offset,
-                    length=event.length,
-                    reason=event.reason,
-                )
+        for ordinal, event in undecodable_events(row.events):
+            yield quarantine_row(
+                cluster,
+                f"{row.sequence}-{ordinal}",
+                sequence=row.sequence,
+                observed_at_ms=row.observed_at_ms,
+                offset=event.offset,
+                length=event.length,
+                reason=event.reason,
+            )
 
 
 def _failed_row(cluster: str, failed: FailedRow) -> OutputRow:

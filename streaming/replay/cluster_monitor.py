@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from connectors.errors import UsageError
-from connectors.event import Event
 from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
 from rules.finding import Evaluation, Thresholds, UnknownResult
@@ -22,6 +21,7 @@ from rules.model.quorum import Quorum
 from rules.rule_evaluator import RuleEvaluator
 from streaming.replay.contract_violations import EVALUATES
 from streaming.replay.machine import Machine
+from streaming.replay.observed_events import ObservedEvent
 from streaming.replay.state_codec import DamagedStateError
 
 MAGIC = b"kww"
@@ -35,7 +35,7 @@ class DecodedRow(NamedTuple):
 
     sequence: int
     observed_at_ms: Millis
-    events: Iterable[Event]
+    events: Iterable[ObservedEvent]
 
 
 class ClusterMonitor:

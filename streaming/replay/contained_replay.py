@@ -16,6 +16,7 @@ from rules.model.identifiers import Millis
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from streaming.replay.contract_violations import APPLIES
 from streaming.replay.failure_reason import failure_reason
+from streaming.replay.observed_events import event_count, first_offset
 
 RestoreMonitor = Callable[[bytes | None], ClusterMonitor]
 """Returns the monitor of a stored state; a new one for None."""
@@ -104,8 +105,8 @@ def failed_row(row: DecodedRow, reason: str) -> FailedRow:
     return FailedRow(
         sequence=row.sequence,
         observed_at_ms=row.observed_at_ms,
-        ordinal=len(tuple(row.events)),
-        offset=_offset(row),
+        ordinal=event_count(row.events),
+        offset=first_offset(row.events),
         reason=reason,
     )
 
@@ -119,12 +120,3 @@ def _apply_unevaluated(monitor: ClusterMonitor, row: DecodedRow, reason: str) ->
 def _skip_unevaluated(monitor: ClusterMonitor, row: DecodedRow, reason: str) -> tuple[Alert, ...]:
     monitor.machine.skip(sequence=row.sequence, observed_at_ms=row.observed_at_ms, reason=reason)
     return monitor.advance_unevaluated(reason)
-
-
-def _offset(row: DecodedRow) -> int | None:
-    for event in row.events:
-        at = getattr(event, "at", None)
-        offset = getattr(event, "offset", None) if at is None else at.offset
-        if isinstance(offset, int):
-            return offset
-    return None

@@ -23,6 +23,7 @@ from rules.evaluate import RULES, thresholds_for
 from rules.model.identifiers import Millis
 from rules.model.monitoring import Access, Vantage
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.observed_events import each_event
 from tests.kill_campaign.scripted_cluster import ScriptedCluster, merged
 from tests.simulation.simulation import START_MS, Simulation
 
@@ -151,7 +152,7 @@ class RecordedSimulation(Simulation):
                     observed_at_ms=newest_ms,
                     payload=to_json(self._named(event)),
                 )
-                for event in row.events
+                for event in each_event(row.events)
             ]
         return found
 

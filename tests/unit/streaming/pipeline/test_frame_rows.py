@@ -18,6 +18,7 @@ from streaming.pipeline.decode import EVENT_ARROW, decode_batches, event_table
 from streaming.pipeline.frame_rows import decoded_rows
 from streaming.pipeline.packed_events import HEADER, PACKED_ARROW, EventPacker, PackedEvents, pack
 from streaming.pipeline.source import observations_to_arrow
+from streaming.replay.observed_events import each_event
 from tests.unit.connectors.metadata.metadata_bytes import batch, noop
 from tests.unit.streaming.replay.log_script import LogScript, failed, poll, replica
 
@@ -38,11 +39,11 @@ def observed() -> list[tuple[Event, ...]]:
     script.noops(2)
     quiet = script.read()
     return [
-        tuple(first.events),
+        tuple(each_event(first.events)),
         (poll(*map(replica, ("1-a", "2-b", "3-c")), hw=90),),
-        tuple(records.events),
+        tuple(each_event(records.events)),
         (failed(Reason.NO_LEADER, "c1:9093"), failed(Reason.REFUSED, "c2:9093")),
-        tuple(quiet.events),
+        tuple(each_event(quiet.events)),
     ]
 
 

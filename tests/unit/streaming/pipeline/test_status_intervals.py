@@ -12,6 +12,7 @@ from connectors.event import Event
 from rules.model.monitoring import Reason, Vantage
 from streaming.pipeline.rendered_status import CHANGED_STATUS_MS, QUIET_STATUS_MS
 from streaming.pipeline.step import ClusterSettings, Step
+from streaming.replay.observed_events import each_event
 from tests.unit.streaming.pipeline.test_step_containment import NOW, OneCluster
 from tests.unit.streaming.replay.log_script import LogScript, failed, poll, replica
 
@@ -91,12 +92,12 @@ def test_the_status_before_an_election_is_shown_too() -> None:
     script = LogScript(now_ms=NOW)
     script.leader(1)
     script.voters(*VOTERS)
-    fleet.second(0, *script.read(after_ms=0).events)
+    fleet.second(0, *each_event(script.read(after_ms=0).events))
     shown: list[int] = []
     for second in range(1, 9):
         script.noops(2)
-        shown = fleet.second(second, *script.read().events, polled(second))
+        shown = fleet.second(second, *each_event(script.read().events), polled(second))
     assert shown == []
     script.leader(2, epoch=2)
 
-    assert fleet.second(9, *script.read().events) == [8_000, 9_000]
+    assert fleet.second(9, *each_event(script.read().events)) == [8_000, 9_000]

@@ -14,6 +14,7 @@ from rules.model.monitoring import Answer, Connection, Invariant, Resolution
 from rules.model.quorum import Quorum
 from streaming.replay.cluster_monitor import DecodedRow
 from streaming.replay.machine import Machine
+from streaming.replay.observed_events import each_event
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, endpoint, machine, poll, replica
 
 LIE_AT = 40
@@ -73,7 +74,7 @@ def rows(kind: type[Event] | None, lie: Lie | None) -> Iterable[DecodedRow]:
             script.leader(1, epoch=2)
         script.noops(2)
         log = script.read(after_ms=200)
-        *records, end = log.events
+        *records, end = each_event(log.events)
         epoch = Epoch(script.epoch)
         assert isinstance(end, LogAdvanced)
         of_log: list[Event] = [*records, replace(end, first_epoch=epoch, last_epoch=epoch)]

@@ -8,23 +8,19 @@ again. The alerts that are firing in the ledger keep firing in the new state (`s
 Whatever is replaced is kept under another name.
 """
 
-import json
 import shutil
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-
-from pyspark.sql import SparkSession
 
 from connectors.delivery.ledger_file import ledger_damage
 from connectors.durable_file import replace_file
 from connectors.errors import JournalError, UsageError
 from connectors.journal.position_repair import lower_committed, published_damage, restore_published
 from connectors.journal.reader import PUBLISHED, RESTART, JournalReader
+from connectors.journal.segment_repair import damaged_segment, replace_segments
 from connectors.journal.writer import JournalWriter
+from streaming.job.intact_state import OpenSpark, new_metadata, newest_intact
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import KAFKA, checkpoint_source
 from streaming.pipeline.spark_files import PlannedEnd, SparkFiles
@@ -33,8 +29,6 @@ from streaming.pipeline.spark_state import UnreadableStateError, read_states
 DAMAGED_SUFFIX = ".damaged-"
 _STATE_SUFFIXES = (".changelog", ".zip", ".delta", ".snapshot")
 """Of a version of the state, in Spark's two kinds of state stores."""
-OpenSpark = Callable[[], SparkSession]
-"""Starts Spark, or returns the session that runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +99,9 @@ def _spark(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep
         return
     if not files.offsets and not files.commits:
         if not _rebuildable(checkpoint):
-            yield _log_read_again(checkpoint, f"{checkpoint.spark} has no offsets, and journal/ lacks its first rows")
+            yield from _logs_read_again(
+                checkpoint, f"{checkpoint.spark} has no offsets, and journal/ lacks its first rows"
+            )
         return
     damaged = [str(each) for each in files.damaged()]
     if any(each.path.name == "metadata" for each in files.damaged()):
@@ -115,7 +111,7 @@ def _spark(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep
             apply=lambda: _write_metadata(checkpoint),
         )
     newest = files.commits[-1] if files.commits else None
-    intact, problem = _newest_intact(checkpoint, open_spark)
+    intact, problem = newest_intact(checkpoint, open_spark)
     if intact is not None and intact == newest and not damaged:
         return
     found = "; ".join(damaged) or f"Spark cannot read its state: {problem}"
@@ -134,7 +130,7 @@ def _spark(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep
             apply=lambda: _move_away(checkpoint.spark),
         )
     else:
-        yield _log_read_again(checkpoint, f"{found}; the state of no batch is intact")
+        yield from _logs_read_again(checkpoint, f"{found}; the state of no batch is intact")
 
 
 def _spark_of_topic(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep]:
@@ -155,58 +151,6 @@ def _spark_of_topic(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[R
         )
 
 
-def _newest_intact(checkpoint: Checkpoint, open_spark: OpenSpark) -> tuple[int | None, str]:
-    """Returns the newest batch from which Spark can continue; else None, and why the newest one cannot be read."""
-    files, first_problem = checkpoint.spark_files, ""
-    for batch in reversed(files.commits):
-        problem = _obstacle(checkpoint, files, batch)
-        if problem is None:
-            try:
-                with _until(files, batch) as folder:
-                    read_states(open_spark(), folder, batch)
-            except UnreadableStateError as error:
-                problem = str(error)
-            else:
-                return batch, first_problem
-        first_problem = first_problem or problem
-    return None, first_problem
-
-
-@contextmanager
-def _until(files: SparkFiles, batch: int) -> Iterator[Path]:
-    """Yields a view of Spark's checkpoint that ends after a batch: Spark refuses damaged files of later batches."""
-    with TemporaryDirectory(prefix="kraftwatch-repair-") as name:
-        view = Path(name)
-        (view / "metadata").write_text(_metadata())
-        for log in ("offsets", "commits"):
-            (view / log).mkdir()
-            for number in range(max(batch - 1, 0), batch + 1):
-                if (path := files.folder / log / str(number)).exists():
-                    shutil.copyfile(path, view / log / str(number))
-        (view / "state").symlink_to(files.folder / "state", target_is_directory=True)
-        yield view
-
-
-def _metadata() -> str:
-    return json.dumps({"id": str(uuid.uuid4())})
-
-
-def _obstacle(checkpoint: Checkpoint, files: SparkFiles, batch: int) -> str | None:
-    """Returns why Spark cannot continue after a batch, as far as the files and the journal show it."""
-    end = files.planned_end(batch)
-    if not files.committed(batch) or end is None or (batch > 0 and files.planned_end(batch - 1) is None):
-        return f"batch {batch} has no offset or commit"
-    journal = JournalReader(checkpoint.journal)
-    if published_damage(checkpoint.journal) is not None:
-        # It is repaired first; the rows themselves are there.
-        return None
-    if not journal.created or journal.journal_id != end.journal_id:
-        return "journal/ is not the one that Spark has read"
-    if not journal.first_sequence() <= end.sequence <= journal.written_end():
-        return f"journal/ does not have row {end.sequence}"
-    return None
-
-
 def _rebuildable(checkpoint: Checkpoint) -> bool:
     """Whether the journal holds everything from which a new state is built, and all of it can be read."""
     if published_damage(checkpoint.journal) is not None:
@@ -224,8 +168,19 @@ def _rebuildable(checkpoint: Checkpoint) -> bool:
     return True
 
 
-def _log_read_again(checkpoint: Checkpoint, found: str) -> RepairStep:
-    return RepairStep(
+def _logs_read_again(checkpoint: Checkpoint, found: str) -> Iterator[RepairStep]:
+    journal = checkpoint.journal
+    damaged = damaged_segment(journal) if published_damage(journal) is None else None
+    if damaged is not None:
+        planned = checkpoint.spark_files.newest_planned_end()
+        yield RepairStep(
+            found=f"{damaged} is damaged",
+            repair="The journal's segments are moved away, and the numbers of the rows continue.",
+            apply=lambda: replace_segments(
+                journal, kept=_free_name(journal), at_least=0 if planned is None else planned.sequence
+            ),
+        )
+    yield RepairStep(
         found=found,
         repair="Spark starts with a new state, and the gatherer reads each cluster's metadata log again. Firing alerts "
         "are in the ledger: they are not sent again, and they resolve when their condition is over. Rows that were "
@@ -235,11 +190,12 @@ def _log_read_again(checkpoint: Checkpoint, found: str) -> RepairStep:
 
 
 def _read_logs_again(checkpoint: Checkpoint) -> None:
+    with JournalWriter(checkpoint.journal) as writer:
+        (checkpoint.journal / RESTART).unlink(missing_ok=True)
+        writer.read_logs_again()
+    # Last: a journal that cannot be written must not cost the state.
     if checkpoint.spark.exists():
         _move_away(checkpoint.spark)
-    (checkpoint.journal / RESTART).unlink(missing_ok=True)
-    with JournalWriter(checkpoint.journal) as writer:
-        writer.read_logs_again()
 
 
 def _continue_after(checkpoint: Checkpoint, batch: int) -> None:
@@ -275,7 +231,7 @@ def _write_metadata(checkpoint: Checkpoint) -> None:
     path = checkpoint.spark / "metadata"
     if path.exists():
         _move_away(path)
-    replace_file(path, _metadata().encode())
+    replace_file(path, new_metadata().encode())
 
 
 def _ledger(checkpoint: Checkpoint) -> Iterator[RepairStep]:

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from connectors.errors import UsageError
+from connectors.delivery.ledger import Ledger
+from connectors.errors import JournalError, UsageError
 from connectors.journal.reader import PUBLISHED, RESTART, JournalReader
+from connectors.journal.segment import segment_path
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from streaming.cli import app
@@ -76,6 +78,52 @@ def test_a_damaged_restart_position_is_replaced_when_the_logs_are_read_again(che
     assert "the gatherer reads each cluster's metadata log again" in result.stdout
     assert JournalReader(checkpoint.journal).beginning() == 3
     checkpoint.check_journal()
+
+
+def test_damaged_segment_is_replaced_before_the_logs_are_read_again(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    with JournalWriter(checkpoint.journal, segment_bytes=100) as writer:
+        for at in range(4):
+            writer.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=at)])
+            writer.publish()
+    damaged = segment_path(checkpoint.journal, 1)
+    damaged.write_bytes(damaged.read_bytes()[:-3])
+    for log in ("offsets", "commits"):
+        (checkpoint.spark / log).mkdir(parents=True)
+        (checkpoint.spark / log / "0").write_bytes(b"")
+    (checkpoint.spark / "metadata").write_text('{"id": "a"}')
+    Ledger(checkpoint.ledger).close()
+
+    dry, applied = repair(checkpoint.folder), repair(checkpoint.folder, "--apply")
+
+    assert (dry.exit_code, applied.exit_code) == (1, 0), applied.output
+    assert applied.stdout == dry.stdout.replace("  repair: ", "  repaired: ")
+    assert dry.stdout.splitlines()[:2] == [
+        f"{damaged} is damaged",
+        "  repair: The journal's segments are moved away, and the numbers of the rows continue.",
+    ]
+    assert (tmp_path / "journal.damaged-1" / damaged.name).exists()
+    assert (tmp_path / "spark.damaged-1" / "offsets" / "0").exists()
+    checkpoint.check_journal()
+    with JournalWriter(checkpoint.journal) as writer:
+        position = writer.follow_position("prod")
+        assert position is not None
+        assert (writer.published_end, position.next_offset, position.observed_at_ms) == (4, None, 3)
+    assert JournalReader(checkpoint.journal).beginning() == 4
+    assert repair(checkpoint.folder).exit_code == 0
+
+
+def test_spark_is_not_moved_away_if_the_journal_cannot_be_opened(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(folder=tmp_path)
+    with JournalWriter(checkpoint.journal) as writer:
+        writer.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=1)])
+    (checkpoint.journal / RESTART).write_bytes(bytes(600))
+    (checkpoint.spark / "offsets").mkdir(parents=True)
+    (checkpoint.spark / "offsets" / "0").write_bytes(b"")
+    with JournalWriter(checkpoint.journal):
+        assert isinstance(repair(checkpoint.folder, "--apply").exception, JournalError)
+
+    assert (checkpoint.spark / "offsets" / "0").exists()
 
 
 def test_root_does_not_repair_what_the_user_of_the_job_could_not_read(

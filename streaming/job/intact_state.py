@@ -1,0 +1,73 @@
+"""Finds the newest batch of a checkpoint from which Spark can continue. Writes nothing in the checkpoint."""
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pyspark.sql import SparkSession
+
+from connectors.journal.position_repair import published_damage
+from connectors.journal.reader import JournalReader
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.spark_files import SparkFiles
+from streaming.pipeline.spark_state import UnreadableStateError, read_states
+
+OpenSpark = Callable[[], SparkSession]
+"""Starts Spark, or returns the session that runs."""
+
+
+def newest_intact(checkpoint: Checkpoint, open_spark: OpenSpark) -> tuple[int | None, str]:
+    """Returns the newest batch from which Spark can continue; else None, and why the newest one cannot be read."""
+    files, first_problem = checkpoint.spark_files, ""
+    for batch in reversed(files.commits):
+        problem = _obstacle(checkpoint, files, batch)
+        if problem is None:
+            try:
+                with _until(files, batch) as folder:
+                    read_states(open_spark(), folder, batch)
+            except UnreadableStateError as error:
+                problem = str(error)
+            else:
+                return batch, first_problem
+        first_problem = first_problem or problem
+    return None, first_problem
+
+
+@contextmanager
+def _until(files: SparkFiles, batch: int) -> Iterator[Path]:
+    """Yields a view of Spark's checkpoint that ends after a batch: Spark refuses damaged files of later batches."""
+    with TemporaryDirectory(prefix="kraftwatch-repair-") as name:
+        view = Path(name)
+        (view / "metadata").write_text(new_metadata())
+        for log in ("offsets", "commits"):
+            (view / log).mkdir()
+            for number in range(max(batch - 1, 0), batch + 1):
+                if (path := files.folder / log / str(number)).exists():
+                    shutil.copyfile(path, view / log / str(number))
+        (view / "state").symlink_to(files.folder / "state", target_is_directory=True)
+        yield view
+
+
+def new_metadata() -> str:
+    """Returns the content of Spark's file `metadata`, with a random id."""
+    return json.dumps({"id": str(uuid.uuid4())})
+
+
+def _obstacle(checkpoint: Checkpoint, files: SparkFiles, batch: int) -> str | None:
+    """Returns why Spark cannot continue after a batch, as far as the files and the journal show it."""
+    end = files.planned_end(batch)
+    if not files.committed(batch) or end is None or (batch > 0 and files.planned_end(batch - 1) is None):
+        return f"batch {batch} has no offset or commit"
+    journal = JournalReader(checkpoint.journal)
+    if published_damage(checkpoint.journal) is not None:
+        # It is repaired first; the rows themselves are there.
+        return None
+    if not journal.created or journal.journal_id != end.journal_id:
+        return "journal/ is not the one that Spark has read"
+    if not journal.first_sequence() <= end.sequence <= journal.written_end():
+        return f"journal/ does not have row {end.sequence}"
+    return None

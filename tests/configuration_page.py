@@ -17,6 +17,7 @@ from streaming.config import Config, config_json_schema
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection
 from streaming.config.heartbeat_section import HeartbeatSection
 from streaming.config.maintenance_section import MaintenanceSection
+from streaming.config.pipeline_section import PipelineSection
 from streaming.config.relay_section import RelaySection
 from streaming.config.root import WatchSection
 from streaming.config.sink_options import PeopleSection, SinkSection
@@ -43,6 +44,7 @@ def sections() -> dict[str, tuple[type[BaseModel], type[BaseModel] | None]]:
         "maintenance": (MaintenanceSection, None),
         "heartbeat": (HeartbeatSection, None),
         "relay": (RelaySection, TopicLogin),
+        "pipeline": (PipelineSection, None),
         "sinks": (SinkSection, None),
         "people": (PeopleSection, SinkSection),
         **{f"sink-{name}": (kind, PeopleSection) for name, kind in kinds.items()},

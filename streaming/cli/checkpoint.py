@@ -1,4 +1,4 @@
-"""`kraftwatch checkpoint`: finds damaged files of a job's checkpoint and repairs them."""
+"""`kraftwatch checkpoint`: repairs damaged files of a job's checkpoint, and changes the number of its partitions."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""Find and repair damaged files of a job's checkpoint folder.
+    help="""Repair a job's checkpoint folder, or change its number of partitions.
 
-Use it when the job names a damaged file, for example after a power failure.
+Use it when the job names a damaged file, for example after a power failure,
+or before a start with another pipeline.partitions.
 """,
 )
 
@@ -34,7 +35,7 @@ CheckpointFolder: TypeAlias = Annotated[
 
 @app.callback()
 def checkpoint() -> None:
-    """Find and repair damaged files of a job's checkpoint folder."""
+    """Repair a job's checkpoint folder, or change its number of partitions."""
 
 
 @app.command("repair")
@@ -65,12 +66,7 @@ def repair(
     from streaming.job.checkpoint_repair import plan_repair
     from streaming.pipeline.checkpoint import Checkpoint
 
-    folder = Checkpoint(folder=_folder(checkpoint).absolute())
-    if not folder.folder.is_dir():
-        raise UsageError(
-            f"--checkpoint {folder.folder}: no such folder; give the --checkpoint folder of `kraftwatch run`"
-        )
-    refuse_root_for_other_owner(folder.folder)
+    folder = Checkpoint(folder=_existing(checkpoint))
     found = 0
     with ExitStack() as stack:
         stack.enter_context(private_files())
@@ -92,6 +88,49 @@ def repair(
         raise typer.Exit(1)
 
 
+@app.command("repartition")
+def repartition(
+    checkpoint: CheckpointFolder = None,
+    *,
+    partitions: Annotated[
+        int, typer.Option("--partitions", help="The new pipeline.partitions.", min=1, max=256, metavar="N")
+    ],
+) -> None:
+    """Spread the state over another number of partitions.
+
+    Stop the job first, and start it afterwards with the same number in
+    pipeline.partitions of its configuration. No row and no alert is lost or
+    sent twice. If the command is interrupted, run it again. Queries no cluster;
+    needs Java.
+
+    Exit codes: 0 the state has this number of partitions; 1 Spark failed; 2
+    invalid usage.
+
+      kraftwatch checkpoint repartition --checkpoint DIR --partitions 4
+    """
+    from contextlib import ExitStack
+
+    from connectors.private_files import private_files
+    from streaming.job.checkpoint_repartition import partitions_to_change
+    from streaming.job.checkpoint_repartition import repartition as spread
+    from streaming.pipeline.checkpoint import Checkpoint
+
+    folder = Checkpoint(folder=_existing(checkpoint))
+    with ExitStack() as stack:
+        stack.enter_context(private_files())
+        stack.enter_context(folder.held(wait_s=0))
+        before = partitions_to_change(folder, partitions)
+        if before is not None:
+            spread(folder, _spark(folder, stack), partitions)
+    if before is None:
+        print_message(f"nothing was changed: the state has {partitions} partitions already")
+    else:
+        print_message(
+            f"the state has {partitions} partitions instead of {before}: start the job with pipeline.partitions "
+            f"{partitions}"
+        )
+
+
 def _spark(folder: "Checkpoint", stack: "ExitStack") -> "SparkSession":
     from pyspark.sql import SparkSession
 
@@ -104,6 +143,14 @@ def _spark(folder: "Checkpoint", stack: "ExitStack") -> "SparkSession":
     spark = start_spark(master="local[1]", logs=folder.logs, settings={})
     stack.callback(spark.stop)
     return spark
+
+
+def _existing(checkpoint: Path | None) -> Path:
+    folder = _folder(checkpoint).absolute()
+    if not folder.is_dir():
+        raise UsageError(f"--checkpoint {folder}: no such folder; give the --checkpoint folder of `kraftwatch run`")
+    refuse_root_for_other_owner(folder)
+    return folder
 
 
 def _folder(checkpoint: Path | None) -> Path:

@@ -18,6 +18,7 @@ from streaming.config.duration import DurationOrZero, ThresholdValue
 from streaming.config.heartbeat_section import HeartbeatSection
 from streaming.config.maintenance_section import MaintenanceSection
 from streaming.config.maintenance_window import Window
+from streaming.config.pipeline_section import SHUFFLE_PARTITIONS, PipelineSection
 from streaming.config.relay_section import RelaySection
 from streaming.config.section import Section
 from streaming.config.sink_section import ConsoleSection, SinkEntry, Sinks
@@ -69,6 +70,8 @@ class Config(Section):
     """Spark's master. With local[1] a batch takes 1.5 times as long."""
     spark: Mapping[str, str] = Field(default_factory=dict)
     """Further Spark settings."""
+    pipeline: PipelineSection = Field(default_factory=PipelineSection)
+    """How the work is divided."""
     heartbeat: HeartbeatSection | None = None
     """A dead man's switch: the URL to request while the job is healthy; default: none."""
     audit_every: DurationOrZero = Field(default=600.0, le=86_400)
@@ -115,6 +118,13 @@ class Config(Section):
     def _listen_address(cls, value: str | None) -> str | None:
         if value is not None:
             host_port(value)
+        return value
+
+    @field_validator("spark")
+    @classmethod
+    def _partitions_are_not_here(cls, value: Mapping[str, str]) -> Mapping[str, str]:
+        if SHUFFLE_PARTITIONS in value:
+            raise ValueError(f"{SHUFFLE_PARTITIONS} is the number of partitions: set pipeline.partitions instead")
         return value
 
     @model_validator(mode="after")

@@ -285,7 +285,8 @@ class Job:
     def _started_gatherer(self) -> GathererProcess | RelayedInput:
         if self.config.source != GATHERER:
             return RelayedInput()
-        gatherer = GathererProcess(self._spec.clusters, journal=self._checkpoint.journal, logs=self._checkpoint.logs)
+        at, processes = self._checkpoint, self.config.pipeline.gather_processes
+        gatherer = GathererProcess(self._spec.clusters, journal=at.journal, logs=at.logs, processes=processes)
         gatherer.start()
         return gatherer
 

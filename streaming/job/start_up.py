@@ -54,6 +54,7 @@ def prepare(config: Config, checkpoint: Checkpoint, *, may_wait: bool) -> StartU
     spec = JobSpec.of(config)
     sinks = open_sinks(config, (), memory=checkpoint.folder)
     recorded = checkpoint.cluster_ids()
+    checkpoint.check_partitions(config.pipeline.partitions)
     topic, answered = _identified(config, spec, checkpoint, recorded)
     if not (may_wait and recorded and answered.ids):
         answered.require_all()

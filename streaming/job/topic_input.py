@@ -115,14 +115,15 @@ def spark_settings(config: Config) -> Mapping[str, str]:
     Raises:
         UsageError: the jars of the source cannot be downloaded, or differ from their checksums.
     """
+    settings = {**config.pipeline.spark_settings(), **config.spark}
     if config.source == GATHERER or config.relay is None:
-        return config.spark
+        return settings
     # Imported here: a job with its own gatherer downloads nothing.
     from deploy.lab.lab_errors import LabError
     from deploy.lab.spark_jars import spark_kafka_jars
 
     try:
-        return kafka_settings(spark_kafka_jars(config.relay.jars), config.spark)
+        return kafka_settings(spark_kafka_jars(config.relay.jars), settings)
     except LabError as problem:
         raise UsageError(f"source: kafka: {problem}") from None
 

@@ -56,6 +56,11 @@ class Checkpoint:
         """The command that repairs damaged files of this checkpoint."""
         return f"kraftwatch checkpoint repair --checkpoint {shlex.quote(str(self.folder))}"
 
+    def repartition_command(self, partitions: int) -> str:
+        """The command that spreads this checkpoint's state over another number of partitions."""
+        folder = shlex.quote(str(self.folder))
+        return f"kraftwatch checkpoint repartition --checkpoint {folder} --partitions {partitions}"
+
     @property
     def ledger(self) -> Path:
         """Alerts and their notifications."""
@@ -174,6 +179,29 @@ class Checkpoint:
             raise UsageError(
                 f"checkpoint {self.folder} has a journal/ without its first rows, but no Spark offsets: "
                 f"restore spark/, or run `{self.repair_command}`"
+            )
+
+    def check_partitions(self, configured: int) -> None:
+        """Checks that Spark's state has the configured number of partitions.
+
+        Raises:
+            UsageError: it has another one, or a change was interrupted; names the command that changes it.
+        """
+        existing, planned = self.spark_files.partitions, self.spark_files.planned_partitions
+        if existing is None and planned is not None and planned != configured:
+            raise UsageError(
+                f"pipeline.partitions is {configured}, but the first batch in checkpoint {self.folder} was planned for "
+                f"{planned}: start the job with {planned}, and change the number after the first batch"
+            )
+        if existing is not None and planned is not None and existing != planned:
+            raise UsageError(
+                f"checkpoint {self.folder}: the change from {existing} to {planned} partitions was interrupted: run "
+                f"`{self.repartition_command(planned)}` again"
+            )
+        if existing is not None and existing != configured:
+            raise UsageError(
+                f"pipeline.partitions is {configured}, but the state in checkpoint {self.folder} has {existing}: run "
+                f"`{self.repartition_command(configured)}`, or set pipeline.partitions to {existing}"
             )
 
     def check_spark(self) -> None:

@@ -160,7 +160,9 @@ def start(
 
 def _journal_events(spark: SparkSession, checkpoint: Checkpoint) -> DataFrame:
     spark.dataSource.register(JournalSource)
-    observations = spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal)).load()
+    reader = spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal))
+    # As many tasks decode as evaluate.
+    observations = reader.option("partitions", str(spark.conf.get("spark.sql.shuffle.partitions"))).load()
     return observations.mapInArrow(EventPacker(decode_batches), PACKED)
 
 

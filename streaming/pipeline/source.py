@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from connectors.cluster_share import share_of
 from connectors.errors import JournalError
 from connectors.journal.reader import JournalReader
 from connectors.observation import Observation
@@ -50,7 +51,8 @@ class JournalPartition(InputPartition):
 class JournalSource(DataSource):
     """`spark.readStream.format("kraftwatch-journal").option("path", DIR)`: observations in recorded order.
 
-    Options: `path`, the journal's folder on the driver's machine.
+    Options: `path`, the journal's folder on the driver's machine; `partitions`, over how many tasks the clusters are
+    spread (1).
     """
 
     options: MutableMapping[str, str]
@@ -67,19 +69,21 @@ class JournalSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "JournalStreamReader":
         """Returns a reader that holds only the path, because Spark pickles it to the planner."""
-        return JournalStreamReader(Path(self.options["path"]))
+        return JournalStreamReader(Path(self.options["path"]), partitions=int(self.options.get("partitions", "1")))
 
 
 class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are `{"journal": id, "sequence": next row}`: another journal at the same path is refused."""
 
-    def __init__(self, path: Path, *, commits: bool = True) -> None:
+    def __init__(self, path: Path, *, commits: bool = True, partitions: int = 1) -> None:
         """Takes the journal's folder, which is opened at first use in the planner.
 
         Args:
             path: the folder.
             commits: mark processed rows in the journal, whose writer may then delete them. Only the job does that.
+            partitions: the most input partitions of a batch; all rows of a cluster are in one.
         """
+        self._partitions = partitions
         self._path = path
         self._commits = commits
         self._target: int | None = None
@@ -118,7 +122,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"journal": journal.journal_id, "sequence": begin + len(rows)}
 
     def partitions(self, start: dict[str, str | int], end: dict[str, str | int]) -> Sequence[InputPartition]:
-        """Returns one partition that contains the rows."""
+        """Returns the rows, in at most the chosen number of partitions: those of a cluster together and in order."""
         journal = self._checked(start)
         begin, until = int(start["sequence"]), int(end["sequence"])
         # Released here: Spark pickles this reader to the executors with every batch.
@@ -127,13 +131,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             rows = planned[1]
         else:
             rows = list(journal.read(begin, until))
-        if not rows:
-            return []
-        batch = observations_to_arrow(rows)
-        out = pa.BufferOutputStream()
-        with pa.ipc.new_stream(out, batch.schema) as writer:
-            writer.write_batch(batch)
-        return [JournalPartition(out.getvalue().to_pybytes())]
+        return [JournalPartition(_arrow_stream(part)) for part in _by_cluster(rows, self._partitions) if part]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a partition; runs on any executor."""
@@ -154,6 +152,29 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"{offset['journal']}: restore the journal that belongs to this checkpoint, or start with a new one"
             )
         return journal
+
+
+def _by_cluster(rows: Sequence[Observation], parts: int) -> Sequence[Sequence[Observation]]:
+    """Returns the rows in parts: each cluster's in one, chosen by its name and thus the same in each batch."""
+    if parts == 1:
+        return [rows]
+    divided: list[list[Observation]] = [[] for _ in range(parts)]
+    chosen: dict[str, list[Observation]] = {}
+    for row in rows:
+        part = chosen.get(row.cluster)
+        if part is None:
+            part = chosen[row.cluster] = divided[share_of(row.cluster, parts)]
+        part.append(row)
+    return divided
+
+
+def _arrow_stream(rows: Sequence[Observation]) -> bytes:
+    batch = observations_to_arrow(rows)
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, batch.schema) as writer:
+        writer.write_batch(batch)
+    content: bytes = out.getvalue().to_pybytes()
+    return content
 
 
 def _bounded(rows: Iterator[Observation]) -> Iterator[Observation]:

@@ -3,7 +3,7 @@
     metadata                        the query's id, written once
     offsets/N                       what batch N reads, written before it runs
     commits/N                       written after batch N has run
-    state/0/0/V.changelog, V.zip    version V = N + 1 of the state: its changes, and now and then a snapshot
+    state/0/P/V.changelog, V.zip    version V = N + 1 of the state in partition P: its changes, or a snapshot
     state/0/0/_metadata/schema      the schema of the state, written once
 
 Spark writes each file completely and renames it, but does not sync it: a power failure leaves empty files. To start
@@ -67,8 +67,28 @@ class SparkFiles:
 
     @property
     def state(self) -> Path:
-        """The folder of the state's only partition."""
-        return self.folder / "state" / "0" / "0"
+        """The folder of the state's first partition."""
+        return self.state_of(0)
+
+    def state_of(self, partition: int) -> Path:
+        """The folder of a partition of the state."""
+        return self.folder / "state" / "0" / str(partition)
+
+    @property
+    def partitions(self) -> int | None:
+        """The number of partitions of the state after the newest committed batch; None if no batch was committed."""
+        return self._partitions(self.commits[-1]) if self.commits else None
+
+    @property
+    def planned_partitions(self) -> int | None:
+        """The number of partitions of the newest planned batch; None if no batch was planned."""
+        return self._partitions(self.offsets[-1]) if self.offsets else None
+
+    def _partitions(self, batch: int) -> int | None:
+        lines = _log_lines(self.folder / "offsets" / str(batch))
+        with suppress(ValueError, LookupError, TypeError):
+            return int(parse_json(lines[1])["conf"]["spark.sql.shuffle.partitions"])
+        return None
 
     def planned_end(self, batch: int) -> PlannedEnd | None:
         """Returns the offset of a batch; None if its file is missing or damaged."""
@@ -118,22 +138,17 @@ class SparkFiles:
             commit = self.commits[-1]
             if not self.committed(commit):
                 yield _damaged_file(self.folder / "commits" / str(commit))
-            yield from self._damaged_state(version=commit + 1)
+            yield from self._damaged_state(version=commit + 1, partitions=self._partitions(commit) or 1)
 
-    def _damaged_state(self, version: int) -> Iterator[DamagedSparkFile]:
+    def _damaged_state(self, *, version: int, partitions: int) -> Iterator[DamagedSparkFile]:
         schema = self.state / "_metadata" / "schema"
         if schema.exists() and not _readable_schema(schema):
             yield _damaged_file(schema)
         if not any(self.state.glob("*.changelog")) and not any(self.state.glob("*.zip")):
             # Another state store, by configuration.
             return
-        for each in range(version, 0, -1):
-            if _whole_zip(self.state / f"{each}.zip"):
-                return
-            changelog = self.state / f"{each}.changelog"
-            if not _whole_changelog(changelog):
-                yield _damaged_file(changelog)
-                return
+        for partition in range(partitions):
+            yield from _damaged_versions(self.state_of(partition), version)
 
 
 def _numbers(folder: Path) -> Sequence[int]:
@@ -160,6 +175,17 @@ def _unreadable_metadata(path: Path) -> Iterator[DamagedSparkFile]:
         if str(parse_json(path.read_text(encoding="utf-8"))["id"]):
             return
     yield _damaged_file(path)
+
+
+def _damaged_versions(state: Path, version: int) -> Iterator[DamagedSparkFile]:
+    """Yields the first damaged file of those from which Spark builds this version."""
+    for each in range(version, 0, -1):
+        if _whole_zip(state / f"{each}.zip"):
+            return
+        changelog = state / f"{each}.changelog"
+        if not _whole_changelog(changelog):
+            yield _damaged_file(changelog)
+            return
 
 
 def _readable_schema(path: Path) -> bool:

@@ -1,5 +1,6 @@
 """What one micro-batch may carry: rows bounded in number and in bytes, the same when they are asked for again."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -56,3 +57,24 @@ def test_a_batch_is_bounded_in_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     second = reader.latestOffset(first, reader.getDefaultReadLimit())
 
     assert (first["sequence"], second["sequence"]) == (2, 3)
+
+
+def test_each_clusters_rows_are_in_one_partition_in_order_and_the_same_one_in_each_batch(tmp_path: Path) -> None:
+    clusters = [f"c{number}" for number in range(12)]
+    with JournalWriter(tmp_path) as recorder:
+        for second in range(4):
+            recorder.append([replace(piece(second, 1), cluster=cluster) for cluster in clusters])
+    reader = JournalStreamReader(tmp_path, partitions=4)
+    batches = []
+    for begin, end in ((0, 24), (24, 48)):
+        parts = reader.partitions(
+            {**reader.initialOffset(), "sequence": begin}, {**reader.initialOffset(), "sequence": end}
+        )
+        read = [pa.Table.from_batches(list(reader.read(part))).to_pylist() for part in parts]
+        assert sorted(row["sequence"] for rows in read for row in rows) == list(range(begin, end))
+        assert all(rows == sorted(rows, key=lambda row: row["sequence"]) for rows in read)
+        batches.append([{row["cluster"] for row in rows} for rows in read])
+
+    assert 1 < len(batches[0]) <= 4
+    assert sum(len(names) for names in batches[0]) == len(clusters)
+    assert batches[0] == batches[1]

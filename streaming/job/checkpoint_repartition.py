@@ -1,0 +1,53 @@
+"""Spreads the state of a stopped job over another number of partitions, with Spark's own offline repartitioning.
+
+Spark reads the state of every partition, writes it to the new partitions as the state of a batch without rows, and
+commits that batch: the next start continues from it. A batch that was planned and not committed is left out; its rows
+are evaluated again, and the ledger has the alerts that were sent. If the change is interrupted, the same command
+completes it.
+"""
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from connectors.errors import UsageError
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.query import JobError, error_cause
+
+
+def partitions_to_change(checkpoint: Checkpoint, partitions: int) -> int | None:
+    """Returns the present number of partitions; None if it is already this one.
+
+    Raises:
+        UsageError: the checkpoint has no state yet, or a damaged file.
+    """
+    files = checkpoint.spark_files
+    existing = files.partitions
+    if existing is None:
+        raise UsageError(
+            f"checkpoint {checkpoint.folder} has no state yet: set pipeline.partitions, and start the job with it"
+        )
+    checkpoint.check_spark()
+    return None if existing == partitions else existing
+
+
+def repartition(checkpoint: Checkpoint, spark: SparkSession, partitions: int) -> None:
+    """Spreads the state over this many partitions.
+
+    Args:
+        checkpoint: locked by this process; its query is stopped.
+        spark: any session.
+        partitions: another number than the present one.
+
+    Raises:
+        JobError: Spark cannot do it; the state is as before, or the same command completes the change.
+    """
+    try:
+        # PySpark 4.2 has no public name for it yet. A batch without a commit is left out.
+        spark._streamingCheckpointManager.repartition(
+            str(checkpoint.spark), partitions, enforce_exactly_once_sink=False
+        )
+    except (PySparkException, Py4JError) as problem:
+        raise JobError(
+            f"Spark cannot spread the state in {checkpoint.spark} over {partitions} partitions: {error_cause(problem)}"
+        ) from problem

@@ -1,0 +1,219 @@
+"""Several partitions of the state on a real Spark: the same alerts, and another number after a stop changes none."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from connectors.delivery.dispatcher import Dispatcher
+from connectors.delivery.ledger import Ledger
+from connectors.errors import UsageError
+from connectors.event import to_json
+from connectors.journal.writer import JournalWriter
+from connectors.observation import Observation, ObservationKind
+from connectors.sinks.jsonl import JsonlSink
+from rules.evaluate import thresholds_for
+from rules.model.monitoring import Vantage
+from streaming.job.checkpoint_repartition import partitions_to_change, repartition
+from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.deliver import Deliver, Quarantine
+from streaming.pipeline.query import Query
+from streaming.pipeline.spark_state import read_states
+from streaming.pipeline.step import ClusterSettings, Step
+from streaming.status.status_store import StatusStore
+from tests.eventually import eventually
+from tests.spark.test_pipeline import BOOTSTRAP, START_MS, poll_with_leader, poll_without_leader
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+CLUSTERS = [f"c{number}" for number in range(8)]
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+class Fleet:
+    """Eight clusters in one journal; every second one loses its leader."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.checkpoint = Checkpoint(folder=folder / "checkpoint")
+        self.now_ms = START_MS
+        self.writer = JournalWriter(self.checkpoint.journal)
+        self.writer.__enter__()
+        self.store = StatusStore(CLUSTERS)
+        self.query: Query | None = None
+
+    def start(self, partitions: int) -> None:
+        self.spark.conf.set(PARTITIONS, str(partitions))
+        self.checkpoint.check_partitions(partitions)
+        ledger = Ledger(self.checkpoint.ledger, must_exist=self.checkpoint.spark_files.has_state)
+        deliver = Deliver(
+            Dispatcher(ledger, [JsonlSink(self.folder / "alerts.jsonl")], deadline_s=120),
+            Quarantine(self.checkpoint.quarantine),
+            store=self.store,
+            request_poll=lambda *_: None,
+            history=ledger.history,
+        )
+        settings = {
+            cluster: ClusterSettings(
+                cluster_id=f"id-{cluster}",
+                bootstrap=BOOTSTRAP,
+                vantage=Vantage.INSIDE,
+                thresholds=thresholds_for({}),
+            )
+            for cluster in CLUSTERS
+        }
+        self.query = Query(self.spark, self.checkpoint, deliver)
+        self.query.start(Step(settings))
+
+    def stop(self) -> None:
+        if self.query is not None:
+            self.query.stop()
+            self.query = None
+
+    def close(self) -> None:
+        self.stop()
+        self.writer.__exit__(None, None, None)
+        self.spark.conf.set(PARTITIONS, "1")
+
+    def second(self, *, leaders: bool) -> None:
+        """Writes one poll of each cluster; without `leaders` no controller of every second cluster knows one."""
+        for number, cluster in enumerate(CLUSTERS):
+            leads = leaders or number % 2
+            kind = ObservationKind.QUORUM if leads else ObservationKind.FAILED
+            polls = (
+                [replace(poll_with_leader(), cluster_id=f"id-{cluster}")]
+                if leads
+                else [poll_without_leader(endpoint) for endpoint in BOOTSTRAP]
+            )
+            self.writer.append(
+                [
+                    Observation(cluster=cluster, kind=kind, observed_at_ms=self.now_ms, payload=to_json(poll))
+                    for poll in polls
+                ]
+            )
+        self.writer.publish()
+        self.now_ms += 1_000
+
+    def seconds(self, count: int, *, leaders: bool) -> None:
+        for _ in range(count):
+            self.second(leaders=leaders)
+
+    def read_all(self) -> None:
+        """Waits until every published row was evaluated and committed."""
+
+        def read() -> None:
+            assert self.query is not None
+            self.query.wait(1)
+            files = self.checkpoint.spark_files
+            end = files.planned_end(files.commits[-1]) if files.commits else None
+            assert end is not None
+            assert end.sequence == self.writer.published_end
+
+        eventually(read, within_s=60)
+
+    def alerts(self) -> list[tuple[str, ...]]:
+        lines = (self.folder / "alerts.jsonl").read_text().splitlines()
+        found = [json.loads(line) for line in lines]
+        return sorted(
+            (one["cluster"], one["rule"], one["state"], one["started_at"], one["observed_at"]) for one in found
+        )
+
+
+@pytest.fixture
+def fleet(spark: SparkSession, tmp_path: Path) -> Iterator[Fleet]:
+    created = Fleet(spark, tmp_path)
+    yield created
+    created.close()
+
+
+def outage(fleet: Fleet, *, first: int, then: int, interrupted: bool = False) -> list[tuple[str, ...]]:
+    """Half of the clusters lose their leader and get one again; between the two, the number of partitions changes."""
+    fleet.start(first)
+    fleet.seconds(3, leaders=True)
+    fleet.read_all()
+    fleet.seconds(40, leaders=False)
+    fleet.read_all()
+    fleet.stop()
+    if then != first:
+        if interrupted:
+            # Killed while the last batch was running: it is planned, and not committed.
+            newest = fleet.checkpoint.spark_files.commits[-1]
+            (fleet.checkpoint.spark / "commits" / str(newest)).unlink()
+        assert partitions_to_change(fleet.checkpoint, then) == first
+        repartition(fleet.checkpoint, fleet.spark, then)
+        assert partitions_to_change(fleet.checkpoint, then) is None
+    fleet.start(then)
+    fleet.seconds(60, leaders=True)
+    fleet.read_all()
+    fleet.stop()
+    return fleet.alerts()
+
+
+def expected() -> set[tuple[str, str, str]]:
+    return {(cluster, "no-leader", state) for cluster in CLUSTERS[::2] for state in ("firing", "resolved")}
+
+
+def test_alerts_are_the_same_with_one_and_four_partitions_and_after_each_change(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    runs = {"one": (1, 1, False), "four": (4, 4, False), "more": (1, 4, True), "fewer": (4, 1, False)}
+    alerts = {}
+    for name, (first, then, interrupted) in runs.items():
+        fleet = Fleet(spark, tmp_path / name)
+        try:
+            alerts[name] = outage(fleet, first=first, then=then, interrupted=interrupted)
+        finally:
+            fleet.close()
+    assert {one[:3] for one in alerts["one"]} >= expected()
+    for name, found in alerts.items():
+        assert found == alerts["one"], name
+
+
+def test_clusters_are_spread_over_the_partitions(fleet: Fleet) -> None:
+    fleet.start(4)
+    fleet.seconds(2, leaders=True)
+    fleet.read_all()
+    fleet.stop()
+    files = fleet.checkpoint.spark_files
+    assert files.partitions == 4
+    assert not files.damaged()
+    rows = fleet.spark.read.format("statestore").option("path", str(fleet.checkpoint.spark)).load().collect()
+    assert {row.key.cluster for row in rows} == set(CLUSTERS)
+    assert len({row.partition_id for row in rows}) > 1
+
+
+def test_damaged_file_of_any_partition_is_named(fleet: Fleet) -> None:
+    fleet.start(4)
+    fleet.seconds(2, leaders=True)
+    fleet.read_all()
+    fleet.stop()
+    files = fleet.checkpoint.spark_files
+    newest = files.state_of(3) / f"{files.commits[-1] + 1}.changelog"
+    newest.write_bytes(b"")
+    assert [one.path for one in files.damaged()] == [newest]
+
+
+def test_another_number_is_refused_with_the_command_and_an_interrupted_change_is_completed(fleet: Fleet) -> None:
+    fleet.start(1)
+    fleet.seconds(2, leaders=True)
+    fleet.read_all()
+    fleet.stop()
+    with pytest.raises(UsageError, match=r"pipeline.partitions is 4, .* has 1: run `kraftwatch checkpoint repartition"):
+        fleet.checkpoint.check_partitions(4)
+    before = read_states(fleet.spark, fleet.checkpoint.spark)
+    repartition(fleet.checkpoint, fleet.spark, 4)
+    # Interrupted after the new state was written, and before it was committed.
+    (fleet.checkpoint.spark / "commits" / str(fleet.checkpoint.spark_files.commits[-1])).unlink()
+    for number in (1, 4):
+        with pytest.raises(UsageError, match=r"the change from 1 to 4 partitions was interrupted: run .* 4` again"):
+            fleet.checkpoint.check_partitions(number)
+    repartition(fleet.checkpoint, fleet.spark, 4)
+    fleet.checkpoint.check_partitions(4)
+    assert read_states(fleet.spark, fleet.checkpoint.spark) == before
+    fleet.start(4)
+    fleet.seconds(2, leaders=True)
+    fleet.read_all()

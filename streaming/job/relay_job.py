@@ -8,7 +8,7 @@ from its start: polls of that time are missing then, but no record.
 import logging
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -32,6 +32,7 @@ from streaming.config.relay_section import RelaySection
 from streaming.job import logging_setup
 from streaming.job.cluster_identity import identify_clusters
 from streaming.job.gatherer_process import GathererProcess
+from streaming.job.late_clusters import LateClusters
 from streaming.job.signals import StopSignal
 from streaming.job.start_up import record_ids
 from streaming.metrics.relay_metrics import RelaySources, relay_endpoints
@@ -71,11 +72,30 @@ def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
         stack.enter_context(private_files())
         stop = stack.enter_context(StopSignal())
         stack.enter_context(folder.held())
-        source = require_source(folder, CheckpointSource(kind=RELAY))
-        clusters = _identified(config, folder)
-        record_source(folder, source)
-        logging_setup.log_to(folder.logs)
-        stack.enter_context(logging_setup.rotated_child_logs(folder.logs))
+        require_source(folder, CheckpointSource(kind=RELAY))
+        logs_to_files = False
+        while not stop.is_set():
+            clusters, late = _identified(config, folder)
+            record_source(folder, CheckpointSource(kind=RELAY))
+            if not logs_to_files:
+                logging_setup.log_to(folder.logs)
+                stack.enter_context(logging_setup.rotated_child_logs(folder.logs))
+                logs_to_files = True
+            _relay(config, section, folder, clusters, late, stop=stop, say=say)
+
+
+def _relay(
+    config: Config,
+    section: RelaySection,
+    folder: Checkpoint,
+    clusters: Mapping[str, ClusterConnection],
+    late: Sequence[ClusterConnection],
+    *,
+    stop: StopSignal,
+    say: Callable[[str], None],
+) -> None:
+    """Relays these clusters until the stop signal, or until one of the late clusters answers."""
+    with ExitStack() as stack:
         relay = Relay(section, folder, clusters)
         stack.callback(relay.stop)
         if config.listen is not None:
@@ -83,22 +103,34 @@ def run_relay(config: Config, *, say: Callable[[str], None]) -> None:
             stack.enter_context(Server(address, [relay_endpoints(relay.sources())], access=access))
         former = signal.signal(signal.SIGHUP, lambda *_: relay.restate_soon())
         stack.callback(signal.signal, signal.SIGHUP, former)
-        names = ", ".join(clusters)
-        say(f"relaying {names} to the topic {section.topic} at {', '.join(section.bootstrap)}")
+        say(f"relaying {', '.join(clusters)} to the topic {section.topic} at {', '.join(section.bootstrap)}")
         for name, cluster in clusters.items():
             say(f"  {name}: cluster id {cluster.cluster_id}")
-        while not stop.is_set():
+        others = stack.enter_context(LateClusters(late))
+        while not stop.is_set() and not others.answered:
             relay.run_once()
 
 
-def _identified(config: Config, folder: Checkpoint) -> Mapping[str, ClusterConnection]:
-    """Returns the clusters with their ids, which the folder records: a restart needs no answer of a cluster."""
+def _identified(
+    config: Config, folder: Checkpoint
+) -> tuple[Mapping[str, ClusterConnection], Sequence[ClusterConnection]]:
+    """Returns the clusters with their ids, and the new ones that do not answer yet.
+
+    The folder records the ids: a restart needs no answer of a cluster. A new folder needs one of each.
+
+    Raises:
+        UsageError: a cluster cannot be identified.
+    """
     clusters = [section.cluster() for section in config.watched]
     recorded = folder.cluster_ids()
     answered = identify_clusters(clusters, recorded, identify)
-    answered.require_all()
+    if not (recorded and answered.ids):
+        answered.require_all()
+    for problem in answered.unavailable.values():
+        log.warning("%s; the other clusters are relayed", problem)
     ids = record_ids(folder, recorded, answered)
-    return {each.name: replace(each, cluster_id=ids[each.name]) for each in clusters}
+    available = {each.name: replace(each, cluster_id=ids[each.name]) for each in clusters if each.name in answered.ids}
+    return available, [each for each in clusters if each.name in answered.unavailable]
 
 
 class Relay:

@@ -53,9 +53,14 @@ def relay(tmp_path: Path, kafka: Lab, topic_lab: Lab, request: pytest.FixtureReq
 
 
 def assert_complete(messages: list[RelayMessage]) -> None:
-    """Asserts that the messages have every row of the relay's journal, and the metadata log without a gap."""
+    """Asserts that the messages of one cluster are every row of the relay's journal, and its log without a gap."""
+    sequences = sorted({one.observation.sequence for one in messages})
+    assert all(after == before + 1 for before, after in pairwise(sequences)), "a row is missing"
+    assert_no_record_is_missing(messages)
+
+
+def assert_no_record_is_missing(messages: list[RelayMessage]) -> None:
     rows = sorted({one.observation.sequence: one.observation for one in messages}.items())
-    assert all(after[0] == before[0] + 1 for before, after in pairwise(rows)), "a row is missing"
     logs = [row for _, row in rows if row.kind is ObservationKind.RECORDS and row.payload]
     for before, after in pairwise(logs):
         assert before.last_offset is not None
@@ -111,6 +116,31 @@ def test_sighup_writes_the_metadata_log_again_as_a_new_baseline(
     survey = survey_topic(config.relay.connection(), ["test", "missing"], within_s=10)
     (surveyed,) = survey.clusters.values()
     assert (surveyed.baseline, surveyed.cluster_id, surveyed.whole) == (newest, kafka.cluster_id, True)
+
+
+@pytest.mark.long
+def test_new_cluster_that_does_not_answer_is_relayed_once_it_does(
+    relay: RelayProcess, kafka: Lab, shared_lab: MakeLab
+) -> None:
+    relay.start()
+    relay.wait_until_acknowledged()
+    relay.stop()
+    other = shared_lab(controllers=1, brokers=0)
+    (node,) = other.controllers
+    other.stop(node)
+
+    relay.add_cluster(section("late", other))
+    relay.start()
+    eventually(lambda: "the other clusters are relayed" in relay.log, within_s=60)
+    relay.wait_for_rows(len(relay.raw_messages()) + 5)
+    assert {one.observation.cluster for one in relay.messages()} == {"test"}
+    other.start(node)
+
+    eventually(
+        lambda: {one.observation.cluster for one in relay.messages()} == {"test", "late"}, within_s=90, every_s=1
+    )
+    assert relay.stop() == 0
+    assert_no_record_is_missing([one for one in relay.messages() if one.observation.cluster == "test"])
 
 
 def test_more_than_the_buffer_is_given_up_and_the_log_is_read_again(

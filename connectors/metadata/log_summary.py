@@ -24,6 +24,10 @@ class LogSummary:
 
     def add(self, entry: DumpedRecord | RecordText | DumpGap) -> None:
         """Adds one record or gap; a gap without bytes is not counted."""
+        if isinstance(entry, RecordText) and self.first_offset is not None:
+            self.records[entry.type] += 1
+            self.last_offset, self.last_epoch = entry.offset, entry.epoch
+            return
         if isinstance(entry, DumpGap):
             self.undecodable += entry.size > 0
             return

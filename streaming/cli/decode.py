@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 from rich.color import ColorSystem
@@ -30,6 +30,9 @@ from connectors.metadata.dump_log import (
 from connectors.metadata.log_summary import LogSummary
 from connectors.metadata.record_schemas import kafka_versions
 from streaming.cli.decode_summary import print_summary
+
+if TYPE_CHECKING:
+    from connectors.metadata.partition_text import FieldStyle
 
 PATIENCE_S = 2.0
 """The progress bar appears after this time."""
@@ -96,8 +99,9 @@ def decode(
     complete = True
     summary = LogSummary()
     try:
+        style: FieldStyle | None = None if summarize else "json" if as_json else "text"
         write = summary.add if summarize else _record_writer(as_json=as_json)
-        entries = _entries(segment, kafka=kafka, secrets=show_secrets, as_json=as_json)
+        entries = _entries(segment, kafka=kafka, secrets=show_secrets, style=style)
         complete = _write_entries(path, len(segment), entries, write)
         if summarize:
             print_summary(path.name, segment, summary, as_json=as_json)
@@ -155,14 +159,16 @@ def _read_log(path: Path) -> bytes:
     return segment
 
 
-def _entries(segment: bytes, *, kafka: str | None, secrets: bool, as_json: bool) -> Iterator[DumpEntry | RecordText]:
+def _entries(
+    segment: bytes, *, kafka: str | None, secrets: bool, style: "FieldStyle | None"
+) -> Iterator[DumpEntry | RecordText]:
     """Yields the records of a file; from a large file, the frequent ones as text."""
     if kafka is not None or len(segment) < _LARGE:
         return dump_records(segment, kafka=kafka, secrets=secrets)
     # Imported here, because a small file needs no numpy.
     from connectors.metadata.dump_text import dump_texts
 
-    return dump_texts(segment, style="json" if as_json else "text", secrets=secrets)
+    return dump_texts(segment, style=style, secrets=secrets)
 
 
 def _problem(entry: DumpedRecord | RecordText | DumpGap) -> str | None:

@@ -1,6 +1,5 @@
 """Prints `kraftwatch decode --summary`: counts of one file of the metadata log, and sums over its partitions."""
 
-import gc
 import json
 import sys
 
@@ -17,14 +16,9 @@ def print_summary(name: str, segment: bytes, summary: LogSummary, *, as_json: bo
         as_json: whether to print JSON.
     """
     # Imported here, because its imports would delay the command's completion and help.
-    from connectors.metadata.partition_sums import partition_sums
+    from streaming.replay.partition_sums import partition_sums
 
-    # The states of a million partitions are millions of objects without cycles: collections would double the time.
-    gc.disable()
-    try:
-        sums = partition_sums(segment, snapshot=summary.is_snapshot).as_json()
-    finally:
-        gc.enable()
+    sums = partition_sums(segment, snapshot=summary.is_snapshot).as_json()
     counts = {
         "file": name,
         "bytes": len(segment),

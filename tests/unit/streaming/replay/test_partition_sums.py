@@ -1,6 +1,6 @@
 """The sums over the resulting partitions follow Kafka's MetadataDelta."""
 
-from connectors.metadata.partition_sums import partition_sums
+from streaming.replay.partition_sums import partition_sums
 from tests.unit.connectors.metadata.metadata_bytes import batch, data, ints, tagged, text, tinylog
 from tests.unit.connectors.metadata.unusual_records import change, numbers, partition
 
@@ -60,6 +60,19 @@ def test_the_elr_of_one_topic_or_of_all_is_cleared() -> None:
     assert sums(TOPIC, with_elr, other)[name] == 2
     assert sums(TOPIC, with_elr, other, data(28, 0, text("orders") + b"\0"))[name] == 1
     assert sums(TOPIC, with_elr, other, data(28, 0, text("") + b"\0"))[name] == 0
+
+
+def test_a_cleared_elr_increments_the_partition_epoch() -> None:
+    with_elr = partition(tags=tagged(t1=ints([3])))
+
+    assert sums(TOPIC, with_elr, data(28, 0, text("orders") + b"\0"))["sum_partition_epoch"] == 10
+
+
+def test_partitions_that_do_not_fit_into_a_row_are_summed_alike() -> None:
+    usual, with_five = partition(), partition(replicas=ints([1, 2, 3, 4, 5]), isr=ints([1, 2]))
+    wide = sums(TOPIC, with_five, change(t1=numbers(2)))
+
+    assert wide == sums(TOPIC, usual, change(t1=numbers(2))) | {"sum_isr_len": 2}
 
 
 def test_a_long_log_is_summed_in_pieces() -> None:

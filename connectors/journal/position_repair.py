@@ -5,7 +5,7 @@ from pathlib import Path
 from connectors.errors import JournalError
 from connectors.journal import position_file, segment
 from connectors.journal.position_file import JournalPosition
-from connectors.journal.reader import COMMITTED, PUBLISHED, JournalReader
+from connectors.journal.reader import COMMITTED, PUBLISHED, RESTART, JournalReader
 
 
 def published_damage(directory: Path) -> str | None:
@@ -21,6 +21,15 @@ def published_damage(directory: Path) -> str | None:
     except JournalError:
         return "it holds no valid position"
     return "it is missing beside the journal's segments" if found is None else None
+
+
+def restart_damage(directory: Path) -> str | None:
+    """Returns why the file `restart` of a journal cannot be read; None if it is intact or does not exist."""
+    try:
+        position_file.read(directory / RESTART)
+    except JournalError:
+        return "it holds no valid position"
+    return None
 
 
 def restore_published(directory: Path, *, at_least: int = 0) -> JournalPosition:

@@ -16,7 +16,7 @@ from pathlib import Path
 from connectors.delivery.ledger_file import ledger_damage
 from connectors.durable_file import replace_file
 from connectors.errors import JournalError, UsageError
-from connectors.journal.position_repair import lower_committed, published_damage, restore_published
+from connectors.journal.position_repair import lower_committed, published_damage, restart_damage, restore_published
 from connectors.journal.reader import PUBLISHED, RESTART, JournalReader
 from connectors.journal.segment_repair import damaged_segment, replace_segments
 from connectors.journal.writer import JournalWriter
@@ -112,6 +112,8 @@ def _spark(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep
         )
     newest = files.commits[-1] if files.commits else None
     intact, problem = newest_intact(checkpoint, open_spark)
+    if intact is not None:
+        yield from _restart_position(checkpoint)
     if intact is not None and intact == newest and not damaged:
         return
     found = "; ".join(damaged) or f"Spark cannot read its state: {problem}"
@@ -131,6 +133,18 @@ def _spark(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep
         )
     else:
         yield from _logs_read_again(checkpoint, f"{found}; the state of no batch is intact")
+
+
+def _restart_position(checkpoint: Checkpoint) -> Iterator[RepairStep]:
+    """Of a state that is kept; where the logs are read again, the file is written again."""
+    path = checkpoint.journal / RESTART
+    damage = restart_damage(checkpoint.journal)
+    if damage is not None:
+        yield RepairStep(
+            found=f"{path}: {damage}",
+            repair="It is moved away: a DataFrame of the journal then begins with its oldest row.",
+            apply=lambda: _move_away(path),
+        )
 
 
 def _spark_of_topic(checkpoint: Checkpoint, open_spark: OpenSpark) -> Iterator[RepairStep]:
@@ -237,10 +251,11 @@ def _write_metadata(checkpoint: Checkpoint) -> None:
 def _ledger(checkpoint: Checkpoint) -> Iterator[RepairStep]:
     damage = ledger_damage(checkpoint.ledger, must_exist=checkpoint.spark_files.has_state)
     if damage is not None:
+        kept = "keeps it under another name and " if checkpoint.ledger.exists() else ""
         yield RepairStep(
             found=f"{checkpoint.ledger} is damaged: {damage}",
-            repair="The next start keeps it under another name and restores it from Spark's state; alerts that may not "
-            "have been sent are sent again.",
+            repair=f"The next start {kept}restores it from Spark's state; alerts that may not have been sent are sent "
+            "again.",
             apply=lambda: None,
         )
 

@@ -7,6 +7,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from connectors.delivery.ledger import Ledger
+from connectors.delivery.ledger_end import LedgerEnd
+from connectors.delivery.ledger_file import END_SUFFIX
 from connectors.errors import JournalError, UsageError
 from connectors.journal.reader import PUBLISHED, RESTART, JournalReader
 from connectors.journal.segment import segment_path
@@ -124,6 +126,21 @@ def test_spark_is_not_moved_away_if_the_journal_cannot_be_opened(tmp_path: Path)
         assert isinstance(repair(checkpoint.folder, "--apply").exception, JournalError)
 
     assert (checkpoint.spark / "offsets" / "0").exists()
+
+
+def test_lost_ledger_is_not_said_to_be_kept(checkpoint: Checkpoint) -> None:
+    checkpoint.ledger.write_bytes(b"")
+    end = LedgerEnd(checkpoint.ledger.with_name(f"{checkpoint.ledger.name}{END_SUFFIX}"))
+    end.write(3)
+    end.close()
+    lines = repair(checkpoint.folder).stdout.splitlines()
+    kept = lines[lines.index(f"{checkpoint.ledger} is damaged: no line of it is intact") + 1]
+    checkpoint.ledger.unlink()
+    lines = repair(checkpoint.folder).stdout.splitlines()
+    lost = lines[lines.index(f"{checkpoint.ledger} is damaged: it does not exist") + 1]
+
+    assert kept.startswith("  repair: The next start keeps it under another name and restores it from Spark's state;")
+    assert lost.startswith("  repair: The next start restores it from Spark's state;")
 
 
 def test_root_does_not_repair_what_the_user_of_the_job_could_not_read(

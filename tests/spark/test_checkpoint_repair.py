@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from connectors.delivery.dispatcher import Dispatcher
 from connectors.delivery.ledger import Ledger
-from connectors.journal.reader import PUBLISHED, JournalReader
+from connectors.errors import JournalError
+from connectors.journal.reader import PUBLISHED, RESTART, JournalReader
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from connectors.sinks.jsonl import JsonlSink
@@ -340,6 +341,22 @@ def test_the_published_position_is_restored(spark: SparkSession, complete: Path,
         == JournalReader(complete / "checkpoint/journal").published_end()
     )
     assert_continues(spark, tmp_path)
+
+
+def test_a_damaged_restart_position_beside_an_intact_state_is_moved_away(
+    spark: SparkSession, complete: Path, tmp_path: Path
+) -> None:
+    checkpoint = damaged_copy(complete, tmp_path, lambda folder: empty(folder.journal / RESTART))
+    journal = JournalReader(checkpoint.journal)
+    with pytest.raises(JournalError, match="kraftwatch checkpoint repair"):
+        journal.beginning()
+
+    (step,) = repaired(checkpoint, spark)
+
+    assert step.found == f"{checkpoint.journal / RESTART}: it holds no valid position"
+    assert (checkpoint.journal / f"{RESTART}.damaged-1").read_bytes() == b""
+    assert journal.beginning() == 0
+    assert list(plan_repair(checkpoint, lambda: spark)) == []
 
 
 @pytest.mark.parametrize("how", ["emptied", "deleted", "flipped bit", "removed line"])

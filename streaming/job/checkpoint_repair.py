@@ -218,13 +218,13 @@ def _continue_after(checkpoint: Checkpoint, batch: int) -> None:
     assert end is not None, "the batch was chosen because its offset is intact"
     lower_committed(checkpoint.journal, end.sequence)
     kept = _free_name(checkpoint.spark)
-    for path in _files_after(checkpoint.spark_files, batch):
+    for path in files_after(checkpoint.spark_files, batch):
         target = kept / path.relative_to(checkpoint.spark)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         shutil.move(path, target)
 
 
-def _files_after(files: SparkFiles, batch: int) -> Sequence[Path]:
+def files_after(files: SparkFiles, batch: int) -> Sequence[Path]:
     """Returns the files of later batches: commits first, then offsets, then versions of the state."""
     logs = [
         files.folder / log / str(number)

@@ -1,9 +1,8 @@
 """Spreads the state of a stopped job over another number of partitions, with Spark's own offline repartitioning.
 
 Spark reads the state of every partition, writes it to the new partitions as the state of a batch without rows, and
-commits that batch: the next start continues from it. A batch that was planned and not committed is left out; its rows
-are evaluated again, and the ledger has the alerts that were sent. If the change is interrupted, the same command
-completes it.
+commits that batch: the next start continues from it. The files of a batch that was planned and not committed are deleted
+before, those of an interrupted change too: its rows are evaluated again, and the ledger has the alerts that were sent.
 """
 
 from py4j.protocol import Py4JError
@@ -11,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from connectors.errors import UsageError
+from streaming.job.checkpoint_repair import files_after
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.query import JobError, error_cause
 
@@ -28,7 +28,7 @@ def partitions_to_change(checkpoint: Checkpoint, partitions: int) -> int | None:
             f"checkpoint {checkpoint.folder} has no state yet: set pipeline.partitions, and start the job with it"
         )
     checkpoint.check_spark()
-    return None if existing == partitions else existing
+    return None if existing == partitions == files.planned_partitions else existing
 
 
 def repartition(checkpoint: Checkpoint, spark: SparkSession, partitions: int) -> None:
@@ -37,16 +37,22 @@ def repartition(checkpoint: Checkpoint, spark: SparkSession, partitions: int) ->
     Args:
         checkpoint: locked by this process; its query is stopped.
         spark: any session.
-        partitions: another number than the present one.
+        partitions: the new number.
 
     Raises:
-        JobError: Spark cannot do it; the state is as before, or the same command completes the change.
+        JobError: Spark cannot do it; the state is as before, and the same command can be run again.
     """
+    files = checkpoint.spark_files
+    # Spark itself would commit a batch that has no state, and could not complete an interrupted change.
+    for path in files_after(files, files.commits[-1]):
+        path.unlink()
+    if files.partitions == partitions:
+        return
+    # Spark creates the StateStoreCoordinator, which the change needs, with the session's manager of queries.
+    _ = spark.streams.active
     try:
-        # PySpark 4.2 has no public name for it yet. A batch without a commit is left out.
-        spark._streamingCheckpointManager.repartition(
-            str(checkpoint.spark), partitions, enforce_exactly_once_sink=False
-        )
+        # PySpark 4.2 has no public name for it yet.
+        spark._streamingCheckpointManager.repartition(str(checkpoint.spark), partitions)
     except (PySparkException, Py4JError) as problem:
         raise JobError(
             f"Spark cannot spread the state in {checkpoint.spark} over {partitions} partitions: {error_cause(problem)}"

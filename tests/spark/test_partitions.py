@@ -1,6 +1,9 @@
 """Several partitions of the state on a real Spark: the same alerts, and another number after a stop changes none."""
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -173,6 +176,23 @@ def test_alerts_are_the_same_with_one_and_four_partitions_and_after_each_change(
         assert found == alerts["one"], name
 
 
+def test_the_command_starts_its_own_spark(fleet: Fleet) -> None:
+    fleet.start(1)
+    fleet.seconds(2, leaders=True)
+    fleet.read_all()
+    fleet.stop()
+    before = read_states(fleet.spark, fleet.checkpoint.spark)
+    command = [
+        *(sys.executable, "-m", "streaming", "checkpoint", "repartition"),
+        *("--checkpoint", str(fleet.checkpoint.folder), "--partitions", "4"),
+    ]
+    for said in ("the state has 4 partitions instead of 1", "the state has 4 partitions already"):
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert ended.returncode == 0, ended.stderr
+        assert said in ended.stderr
+    assert read_states(fleet.spark, fleet.checkpoint.spark) == before
+
+
 def test_clusters_are_spread_over_the_partitions(fleet: Fleet) -> None:
     fleet.start(4)
     fleet.seconds(2, leaders=True)
@@ -206,11 +226,13 @@ def test_another_number_is_refused_with_the_command_and_an_interrupted_change_is
         fleet.checkpoint.check_partitions(4)
     before = read_states(fleet.spark, fleet.checkpoint.spark)
     repartition(fleet.checkpoint, fleet.spark, 4)
-    # Interrupted after the new state was written, and before it was committed.
+    # Interrupted after the new state was written, and before it was committed, and in one partition not even that.
     (fleet.checkpoint.spark / "commits" / str(fleet.checkpoint.spark_files.commits[-1])).unlink()
     for number in (1, 4):
         with pytest.raises(UsageError, match=r"the change from 1 to 4 partitions was interrupted: run .* 4` again"):
             fleet.checkpoint.check_partitions(number)
+    shutil.rmtree(fleet.checkpoint.spark_files.state_of(2))
+    assert partitions_to_change(fleet.checkpoint, 4) == 1
     repartition(fleet.checkpoint, fleet.spark, 4)
     fleet.checkpoint.check_partitions(4)
     assert read_states(fleet.spark, fleet.checkpoint.spark) == before

@@ -33,7 +33,7 @@ def at(offset: int, *, snapshot: bool = False) -> RecordPosition:
 
 
 def replicas(number: int) -> tuple[NodeId, ...]:
-    return tuple(NodeId(100 + (number * step) % BROKERS) for step in (1, 7, 31))
+    return tuple(NodeId(100 + (number + step) % BROKERS) for step in (1, 7, 31))
 
 
 def snapshot(partitions: int) -> list[LogEvent]:
@@ -56,6 +56,7 @@ def snapshot(partitions: int) -> list[LogEvent]:
                 elr=(),
                 leader=nodes[0],
                 partition_leader_epoch=0,
+                partition_epoch=0,
                 recovering=False,
             )
         )
@@ -153,12 +154,18 @@ def main() -> None:
         nonlocal blob
         blob = replay.to_bytes()
 
-    print_result("to_bytes, topics changed", cpu_seconds(store))
+    print_result("to_bytes, all partitions new", cpu_seconds(store))
+    print(f"{'state blob':58} {len(blob) / 1e6:10.2f} MB")  # noqa: T201
+    changed = changes(partitions, 200_100)[-101:]
+    print_result(
+        "100 partition changes", cpu_seconds(lambda: replay.apply(changed, sequence=3, observed_at_ms=Millis(3))), 100
+    )
+    print_result("to_bytes, 100 partitions changed", cpu_seconds(store))
     print(f"{'state blob':58} {len(blob) / 1e6:10.2f} MB")  # noqa: T201
     restored = load_machine(blob)
-    print_result("decoding the topics", cpu_seconds(lambda: restored.log.partitions.topics))
+    print_result("restoring the partitions", cpu_seconds(lambda: restored.log.partitions.table))
     for second in range(120):
-        restored.apply([poll(200_001 + second)], sequence=3 + second, observed_at_ms=Millis(1_000 * second))
+        restored.apply([poll(200_101 + second)], sequence=4 + second, observed_at_ms=Millis(1_000 * second))
     idle = restored.to_bytes()
 
     def micro_batch() -> None:

@@ -12,8 +12,8 @@ from rules.model.identifiers import Endpoint, Millis, TopicId
 from rules.model.monitoring import Vantage
 from rules.model.registration import FeatureRange
 from rules.model.voter_set import VoterSet
-from streaming.replay.machine import Machine
 from streaming.replay.assignment import Assignment
+from streaming.replay.machine import Machine
 
 PIECE_BYTES = 1 << 20
 """The maximal size of one observation here; a control batch is an observation of its own."""
@@ -104,7 +104,7 @@ def _batches(payload: bytes) -> Iterator[RecordBatch]:
 
 def _apply(machine: Machine, events: EventColumns) -> None:
     sequence = machine.sequence + 1
-    machine.apply(events.events(), sequence=sequence, observed_at_ms=Millis(sequence))
+    machine.apply(events.items(), sequence=sequence, observed_at_ms=Millis(sequence))
 
 
 def _image(machine: Machine) -> Iterator[Fact]:

@@ -13,8 +13,8 @@ from rules.alert import Alert, AlertState
 from rules.evaluate import evaluate, thresholds_for
 from rules.finding import Severity
 from rules.model.monitoring import Vantage
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from streaming.replay.assignment import Assignment
+from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from tests.simulation.conditions import CHECKED_RULES, Condition
 from tests.simulation.ground_truth import BrokenInvariant, GroundTruth
 from tests.simulation.metadata_log import LogEntry

@@ -24,6 +24,7 @@ from streaming.data_quality.audit_scheduler import AuditScheduler
 from streaming.job import logging_setup
 from streaming.job.active_silences import ActiveSilences
 from streaming.job.cluster_identity import ClusterIds, identify_clusters
+from streaming.job.clusters_without_state import ClustersWithoutState
 from streaming.job.gatherer_process import GathererProcess
 from streaming.job.job_spec import JobSpec
 from streaming.job.ledger_from_state import restore_ledger
@@ -45,10 +46,8 @@ from streaming.metrics.job_metrics import JobSources
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.checkpoint_source import GATHERER
 from streaming.pipeline.deliver import Deliver, Quarantine
-from streaming.pipeline.initial_alerts import StepWithInitialAlerts, initial_conditions
 from streaming.pipeline.query import JobError, Query, stop_ignoring_errors
 from streaming.pipeline.spark_session import start_spark
-from streaming.pipeline.step import Step
 from streaming.status.status_store import StatusStore
 from streaming.web.api import api
 from streaming.web.fleet_view import FleetView
@@ -152,9 +151,9 @@ class Job:
         """The configuration in effect."""
         self.gatherer = self._started_gatherer()
         stack.callback(lambda: self.gatherer.stop())
-        self._new_state = not checkpoint.spark_files.has_state
-        self.ledger = Ledger(checkpoint.ledger, must_exist=not self._new_state)
+        self.ledger = Ledger(checkpoint.ledger, must_exist=checkpoint.spark_files.has_state)
         stack.callback(self.ledger.close)
+        self._without_state = ClustersWithoutState(checkpoint, self.ledger)
         self.store = StatusStore([section.name for section in self.config.watched])
         self.batch_stats = BatchStats(firing=self.ledger.firing)
         self.silences = ActiveSilences(SilenceFile(checkpoint.silences), self.ledger, lambda: self.config)
@@ -172,6 +171,7 @@ class Job:
 
     def _note_batch(self, batch: DeliveredBatch) -> None:
         self.batch_stats.add(batch)
+        self._without_state.batch_delivered(status.cluster for status in batch.statuses)
         self._relay_silence.rows_arrived(status.cluster for status in batch.statuses)
 
     def check_relays(self) -> None:
@@ -225,13 +225,7 @@ class Job:
         """
         restore_ledger(self.ledger, spark, self._checkpoint, self._spec.settings)
         self.query = Query(spark, self._checkpoint, self.deliver, query_topic(self.config, self._checkpoint))
-        self.query.start(self._step())
-
-    def _step(self) -> Step:
-        settings = self._spec.settings
-        if not self._new_state:
-            return Step(settings)
-        return StepWithInitialAlerts(settings, initial_conditions(self.ledger.history(), self.ledger.firing()))
+        self.query.start(self._without_state.step(self._spec.settings))
 
     def change(self, config: Config) -> Sequence[str]:
         """Puts a changed configuration into effect and returns its changed keys. Unchanged parts continue untouched.
@@ -280,7 +274,7 @@ class Job:
                 raise JobError(f"the gatherer could not be restarted: {problem}") from problem
         if step_changes:
             self.query.topic = query_topic(self.config, self._checkpoint)
-            self.query.start(self._step())
+            self.query.start(self._without_state.step(self._spec.settings))
 
     def _started_gatherer(self) -> GathererProcess | RelayedInput:
         if self.config.source != GATHERER:

@@ -23,10 +23,10 @@ from connectors.sinks.sink import Sink
 from rules.evaluate import thresholds_for
 from rules.model.monitoring import Vantage
 from streaming.job.checkpoint_repair import RepairStep, plan_repair
+from streaming.job.clusters_without_state import ClustersWithoutState
 from streaming.job.ledger_from_state import restore_ledger
 from streaming.pipeline.checkpoint import Checkpoint
 from streaming.pipeline.deliver import Deliver, Quarantine
-from streaming.pipeline.initial_alerts import StepWithInitialAlerts, initial_conditions
 from streaming.pipeline.query import JobError, Query
 from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
 from streaming.pipeline.step import ClusterSettings
@@ -60,9 +60,8 @@ class MonitoringRun(Pipeline):
         self.now_ms = max(self.now_ms, newest + 1_000)
 
     def run(self, *, pager_down: bool = False) -> None:
-        files = self.checkpoint.spark_files
-        new_state = not files.has_state
-        self.ledger = Ledger(self.checkpoint.ledger, must_exist=not new_state)
+        self.ledger = Ledger(self.checkpoint.ledger, must_exist=self.checkpoint.spark_files.has_state)
+        without_state = ClustersWithoutState(self.checkpoint, self.ledger)
         self.pager.unreachable = pager_down
         sinks: list[Sink] = [JsonlSink(self.folder / "alerts.jsonl"), self.pager]
         dispatcher = Dispatcher(self.ledger, sinks, deadline_s=120, patience_s=30)
@@ -73,10 +72,10 @@ class MonitoringRun(Pipeline):
             store=self.store,
             request_poll=lambda *_: None,
             history=self.ledger.history,
+            on_batch=lambda batch: without_state.batch_delivered(status.cluster for status in batch.statuses),
         )
-        initial = initial_conditions(self.ledger.history(), self.ledger.firing()) if new_state else {}
         self.query = Query(self.spark, self.checkpoint, deliver)
-        self.query.start(StepWithInitialAlerts(SETTINGS, initial))
+        self.query.start(without_state.step(SETTINGS))
 
     def close(self) -> None:
         self.stop()

@@ -210,6 +210,7 @@ class Job:
             batch_stats=self.batch_stats,
             is_healthy=lambda: liveness.is_healthy,
             gatherer_runs=liveness.gatherer_runs,
+            gatherer_pid=lambda: self.gatherer.pid,
             journal=checkpoint.journal,
             quarantine=checkpoint.quarantine,
             stats=checkpoint.logs / "gather-stats.json",

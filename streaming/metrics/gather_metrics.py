@@ -18,7 +18,9 @@ def _of_gatherer(name: str) -> Callable[[JobSample], Values]:
 
 def _loop_stall(job: JobSample) -> Values:
     heartbeat = read_heartbeat(job.sources.stats) if job.sources.gatherer_runs() else None
-    return None if heartbeat is None else max(heartbeat.longest_stall_s, heartbeat.stalled_s(time.monotonic()))
+    if heartbeat is None or heartbeat.pid != job.sources.gatherer_pid():
+        return None
+    return max(heartbeat.longest_stall_s, heartbeat.stalled_s(time.monotonic()))
 
 
 def _requests(job: JobSample) -> Values:

@@ -41,6 +41,8 @@ class JobSources:
     is_healthy: Callable[[], bool]
     """Whether batches complete and the gatherer runs."""
     gatherer_runs: Callable[[], bool]
+    gatherer_pid: Callable[[], int | None]
+    """The process id of the newest gatherer; None where there is none."""
     journal: Path
     quarantine: Path
     stats: Path

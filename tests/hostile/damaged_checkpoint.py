@@ -48,6 +48,7 @@ class DamagedCheckpoint:
             batch_stats=stats,
             is_healthy=lambda: True,
             gatherer_runs=lambda: True,
+            gatherer_pid=lambda: 1,
             journal=checkpoint.journal,
             quarantine=checkpoint.quarantine,
             stats=self._folder / "log" / "gather-stats.json",

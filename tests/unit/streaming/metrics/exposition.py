@@ -32,12 +32,14 @@ class MetricsFixture:
         self.folder = folder
         self.now_ms = int(NOW)
         self.healthy = True
+        self.gatherer_pid: int | None = 1
         self.heartbeats: HeartbeatCounts | None = None
         self.sources = JobSources(
             store=self.store,
             batch_stats=self.batch_stats,
             is_healthy=lambda: self.healthy,
             gatherer_runs=lambda: True,
+            gatherer_pid=lambda: self.gatherer_pid,
             journal=folder / "journal",
             quarantine=folder / "quarantine",
             stats=folder / "stats.json",

@@ -111,6 +111,18 @@ def test_stall_of_the_event_loop_is_the_longest_of_the_last_minute_or_the_presen
         assert shown >= max(turned_s_ago, longest_s), "a frozen loop does not hide its stall"
 
 
+def test_stall_of_a_former_gatherer_is_not_exported(tmp_path: Path) -> None:
+    """After a restart the file is the former gatherer's until the new one writes its first statistics."""
+    running = MetricsFixture(tmp_path)
+    loop = {"pid": running.gatherer_pid, "turn_at_s": time.monotonic() - 400, "longest_stall_s": 0.0}
+    (tmp_path / "stats.json").write_text(json.dumps({"at_ms": 0, "loop": loop}))
+    assert reader(running.samples())("gatherer_loop_stall_seconds") is not None
+
+    running.gatherer_pid = 2
+
+    assert reader(running.samples())("gatherer_loop_stall_seconds") is None
+
+
 @pytest.mark.parametrize("content", [b"", b"null", b"[]", b"{}", b'{"at_ms": "x"}', b"[" * 100_000, b"\xff"])
 def test_damaged_statistics_leave_the_other_metrics(tmp_path: Path, content: bytes) -> None:
     running = MetricsFixture(tmp_path)

@@ -24,6 +24,7 @@ from connectors.kafka.kafka_python import Future, KernelEvent, NetworkSelector, 
 _COROUTINES: Final = 0x20 | 0x80 | 0x200
 """Flags of a generator, a coroutine and an asynchronous generator (inspect.CO_GENERATOR, ...)."""
 _LONGEST_WAIT_S: Final = 2_147_483.0
+_READ_BYTES: Final = 256 * 1024
 _ENDED: Final = (TaskState.DONE, TaskState.CANCELLED)
 
 
@@ -72,6 +73,8 @@ class PersistentSelector(NetworkSelector):  # type: ignore[misc]
         super().__init__(**configs)
         self._registrations: dict[int, _Registration] = {}
         self._current: Task | None = None
+        self.read_buffer = memoryview(bytearray(_READ_BYTES))
+        """What a transport reads into, and copies from before any other task runs. No other loop may use it."""
 
     def call_at(self, when: float, task: Any) -> Task:
         """Runs the task at this time of the monotonic clock."""

@@ -26,8 +26,6 @@ from connectors.kafka.event_loop import EventLoop
 from connectors.kafka.kafka_python import KafkaSSLTransport, KafkaTCPTransport, kafka_errors
 from rules.model.monitoring import Reason
 
-_READ_BYTES = 256 * 1024
-_BUFFER = memoryview(bytearray(_READ_BYTES))
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EALREADY, errno.EWOULDBLOCK)
 _MOST_SPECIFIC_FIRST = (Reason.TOO_FEW_DESCRIPTORS, Reason.REFUSED, Reason.CLOSED, Reason.TIMED_OUT, Reason.UNREACHABLE)
 
@@ -129,8 +127,9 @@ class PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
         # The selector does not see bytes that TLS has decrypted already: they are read too.
         while not received or getattr(self._sock, "pending", int)():
             try:
-                # A buffer for all connections: a new one of this size for each read costs more than the read.
-                piece = bytes(_BUFFER[: self._sock.recv_into(_BUFFER)])
+                # One buffer for each loop, and so for each thread: a new one for each read costs more than the read.
+                buffer = self._net.read_buffer
+                piece = bytes(buffer[: self._sock.recv_into(buffer)])
             except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return b"".join(received), None
             except ssl.SSLEOFError:

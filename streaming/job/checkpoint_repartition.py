@@ -1,8 +1,8 @@
 """Spreads the state of a stopped job over another number of partitions, with Spark's own offline repartitioning.
 
 Spark reads the state of every partition, writes it to the new partitions as the state of a batch without rows, and
-commits that batch: the next start continues from it. The files of a batch that was planned and not committed are deleted
-before, those of an interrupted change too: its rows are evaluated again, and the ledger has the alerts that were sent.
+commits that batch: the next start continues from it. The files of a batch that was planned and not committed, also of
+an interrupted change, are deleted before: its rows are evaluated again, and the ledger has the alerts that were sent.
 """
 
 from py4j.protocol import Py4JError

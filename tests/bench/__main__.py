@@ -1,4 +1,4 @@
-"""`make bench`: measures decoding, replay, gathering, relays, quiet clusters and the idle job. It prints numbers only."""
+"""`make bench`: measures decoding, replay, gathering, relays, quiet clusters and the idle job. Prints numbers only."""
 
 import sys
 

@@ -19,6 +19,9 @@ What it means
       and the cluster started with a new state. Alerts that can still be read keep firing; the voters and registrations
       are unknown until the log reports them again.
 
+    An alert with the subject `ledger` of the cluster `kraftwatch` is about the job itself: its ledger of alerts was
+    damaged or lost. The job has restored it from memory or from Spark's state; some alerts may be sent twice.
+
     Each broken contract is one alert. It fires for half an hour after the contract was last found broken,
     because no later row corrects an earlier one.
 
@@ -35,8 +38,10 @@ What to do
        row is in the quarantine.
     4. For a state that cannot be read, stop the job and start it with a new --checkpoint: it reads the log again from
        the newest snapshot. Check the disk of the monitor's host.
-    5. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
-    6. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
+    5. For the subject `ledger`, check the disk of the monitor's host, and whether another program changes files of the
+       checkpoint. The evidence names the file in which the damaged ledger was kept.
+    6. For a secret in a checkpoint: restrict who can read the folder, change the secret, and remove the checkpoint.
+    7. For damaged bytes: check the disk of the monitor's host, and the controllers' own logs with `kraftwatch decode`.
 
 What not to do
     Do not remove the checkpoint before the audit has run: it holds the rows that show the cause. Do not restart

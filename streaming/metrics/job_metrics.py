@@ -155,7 +155,8 @@ JOB_METRICS: tuple[MetricSpec[JobSample], ...] = (
     ),
     MetricSpec(
         name="quarantined_total",
-        help="Undecodable records since the job started.",
+        help="Entries in quarantine since the job started: records that did not decode, rows on which "
+        "kraftwatch failed, and damaged states.",
         read=_quarantined,
         labels=(CLUSTER,),
         kind=MetricKind.COUNTER,

@@ -1,5 +1,6 @@
 """data-contract-broken: one finding for each contract that was found broken recently."""
 
+from rules.checks import data_contract_broken
 from rules.finding import Severity
 from tests.unit.rules.situation import finding_lines, findings, healthy, with_contract_violation
 
@@ -44,3 +45,8 @@ def test_the_summary_has_the_number_of_rows_and_one_example() -> None:
     assert "Example: offset 180: record type 99" in finding.summary
     assert (finding.evidence["rows"], finding.evidence["journal_row"]) == (3, 1_042)
     assert any("kraftwatch quarantine list" in step for step in finding.remedy)
+
+
+def test_page_explains_the_alert_about_the_ledger() -> None:
+    """The job itself raises it (`connectors.delivery.ledger_damage_alerts`)."""
+    assert "`ledger` of the cluster `kraftwatch`" in data_contract_broken.RULE.text

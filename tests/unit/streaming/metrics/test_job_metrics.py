@@ -19,6 +19,7 @@ from streaming.config import Config
 from streaming.config.reload import ConfigFile
 from streaming.metrics.exporter import CLUSTER_METRICS, OWN_METRICS, metrics, registry
 from streaming.metrics.heartbeat import HeartbeatCounts
+from streaming.metrics.job_metrics import JOB_METRICS
 from streaming.metrics.metric_spec import MetricKind, MetricSpec, Origin, family
 from streaming.metrics.relay_metrics import RELAY_METRICS
 from streaming.web.server import Server
@@ -142,6 +143,9 @@ def test_quarantine_and_journal(tmp_path: Path) -> None:
     read = reader(running.samples())
 
     assert (read("quarantined_total"), read("quarantine_files"), read("journal_bytes")) == (3, 3, 100)
+    (help_text,) = [each.help for each in JOB_METRICS if each.name == "quarantined_total"]
+    for counted in ("records that did not decode", "rows on which kraftwatch failed", "damaged states"):
+        assert counted in help_text
 
 
 def test_watchdog_is_0_when_the_job_is_not_healthy(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def check_host(config: Config) -> Iterator[CheckResult]:
     yield _java()
     yield _spark()
     yield _descriptors(len(config.watched))
-    yield from _checkpoint(config.checkpoint.absolute())
+    yield from _checkpoint(config.checkpoint.absolute(), config.pipeline.partitions)
 
 
 def recorded_ids(config: Config) -> Mapping[str, str]:
@@ -115,7 +115,7 @@ def _descriptors(clusters: int) -> CheckResult:
     )
 
 
-def _checkpoint(folder: Path) -> Iterator[CheckResult]:
+def _checkpoint(folder: Path, partitions: int) -> Iterator[CheckResult]:
     subject = str(folder)
     existing = next(each for each in (folder, *folder.parents) if each.exists())
     if not os.access(existing, os.W_OK | os.X_OK) or not existing.is_dir():
@@ -129,6 +129,7 @@ def _checkpoint(folder: Path) -> Iterator[CheckResult]:
         try:
             checkpoint.cluster_ids()
             checkpoint.check_spark()
+            checkpoint.check_partitions(partitions)
             checkpoint.check_journal()
         except (UsageError, JournalError) as problem:
             yield _result(subject, "checkpoint", CheckStatus.FAILS, str(problem))

@@ -27,7 +27,7 @@ class DeliveredBatch:
     statuses: Sequence[ClusterStatus]
     """The status of each cluster that had rows."""
     quarantined: Mapping[str, int]
-    """Undecodable records, by cluster."""
+    """New entries in quarantine, by cluster: records that did not decode, skipped rows, damaged states."""
     report: DeliveryReport
 
 

@@ -205,6 +205,19 @@ def test_damaged_spark_file_is_reported_with_the_repair(tmp_path: Path) -> None:
     ]
 
 
+def test_state_with_another_number_of_partitions_is_reported_with_the_command(tmp_path: Path) -> None:
+    metadata = '{"conf": {"spark.sql.shuffle.partitions": "4"}}'
+    for name, content in (("offsets", f'v1\n{metadata}\n{{"journal": "00", "sequence": 1}}'), ("commits", "v1\n{}")):
+        (tmp_path / "spark" / name).mkdir(parents=True)
+        (tmp_path / "spark" / name / "0").write_text(content)
+    (tmp_path / "spark" / "metadata").write_text('{"id": "a"}')
+
+    assert failed_checkpoint(tmp_path) == [
+        f"pipeline.partitions is 1, but the state in checkpoint {tmp_path} has 4: run "
+        f"`kraftwatch checkpoint repartition --checkpoint {tmp_path} --partitions 1`, or set pipeline.partitions to 4"
+    ]
+
+
 def test_journal_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     with JournalWriter(tmp_path / "journal") as writer:
         writer.append([Observation(cluster="prod", kind=ObservationKind.FAILED, observed_at_ms=1)])

@@ -69,7 +69,7 @@ OWN_CHARTS = (
     ),
     Chart(
         title="Quarantine",
-        description="Entries per hour: records and rows that kraftwatch skipped, and damaged states. It does not know what they changed.",
+        description="Skipped data and damaged states per hour: kraftwatch does not know what they changed.",
         queries=(ChartQuery(expr=f"increase(kraftwatch_quarantined_total{OF_CLUSTER}[1h])", legend="{{cluster}}"),),
         steps=OK_BELOW,
     ),

@@ -30,7 +30,7 @@ def bash_completions(typed: str) -> list[str]:
     [
         ("kraftwatch st", ["status"]),
         ("kraftwatch silence ", ["add", "list", "end"]),
-        ("kraftwatch checkpoint ", ["repair"]),
+        ("kraftwatch checkpoint ", ["repair", "repartition"]),
         ("kraftwatch run --chec", ["--checkpoint"]),
         ("kraftwatch explain no-", ["no-leader"]),
         ("kraftwatch explain glo", ["glossary"]),

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from connectors.errors import UsageError
 from connectors.secret import Secret
+from connectors.sinks.address_checks import check_alertmanager_url
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import evidence_lines
 from connectors.sinks.http.request import post_for_outcome
@@ -18,7 +19,6 @@ from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
 from connectors.sinks.sink_config import Alertmanager
-from connectors.sinks.webhook import host_of
 from rules.alert import Alert, AlertState
 from rules.finding import Plain, Severity
 from rules.model.identifiers import Millis
@@ -51,7 +51,7 @@ class AlertmanagerSink:
         The severity is a label, so a changed severity is a different alert there, and the previous one must be ended.
         After a restart of the job the previous one ends at its `endsAt`.
         """
-        host_of(config.url)
+        check_alertmanager_url(config.url)
         for secret in self._secrets():
             secret.read()
 

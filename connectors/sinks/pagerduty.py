@@ -20,6 +20,7 @@ from pagerduty import EventsApiV2Client
 from pagerduty.errors import Error
 
 from connectors.errors import UsageError
+from connectors.sinks.address_checks import check_routing_key
 from connectors.sinks.alert_json import iso, json_safe
 from connectors.sinks.evidence_format import other_alert_lines, visible
 from connectors.sinks.http.deadline import CallDeadline
@@ -48,13 +49,13 @@ class PagerdutySink:
         """Reads the routing key once, so that a missing one is reported at start-up.
 
         Raises:
-            UsageError: the key cannot be read.
+            UsageError: the key cannot be read, or is not an integration key.
         """
         self.options = options
         self._config = config
         self._links = links
         self._triggered = TriggeredIncidents(state_folder, options.name)
-        config.routing_key.read()
+        check_routing_key(config.routing_key)
 
     def send(
         self, notifications: Sequence[Notification], *, sent_at_ms: Millis, deadline_s: float

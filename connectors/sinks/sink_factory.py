@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from connectors.sinks.address_checks import check_alertmanager_url
 from connectors.sinks.sink import DeliveryMode, DeliveryOptions, Sink
 from connectors.sinks.sink_config import (
     Alertmanager,
@@ -59,6 +60,7 @@ def _alertmanager(config: Alertmanager, spec: SinkSpec, state_folder: Path) -> S
     from connectors.sinks.alertmanager import REPEAT_S, AlertmanagerSink
     from connectors.sinks.webhook import host_of
 
+    check_alertmanager_url(config.url)
     options = _people(replace(spec, repeat_s=REPEAT_S), f"alertmanager:{host_of(config.url)}")
     return AlertmanagerSink(config, options=options, links=spec.links)
 

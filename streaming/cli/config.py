@@ -54,7 +54,8 @@ def check(
       kraftwatch config check kraftwatch.yaml --send-test
     """
     from connectors.wall_clock import wall_ms
-    from streaming.config import load, mistakes
+    from streaming.config import load, located, mistakes
+    from streaming.config.cluster_id import unusual_ids
     from streaming.config.exposure import exposures
     from streaming.config.file_checks import unreadable
     from streaming.doctor.config_summary import config_summary, summary_text
@@ -63,12 +64,12 @@ def check(
     if errors:
         _exit_invalid(file, errors, as_json=as_json)
     config = load(file)
-    errors = [f"{file}: {sentence}" for sentence in unreadable(config)]
+    errors = [*unreadable(config)]
     checks = _check_sinks(config, send_test=send_test and not errors)
-    errors += [f"{file}: sinks.{at}: {one.problem}" for at, one in enumerate(checks) if one.problem is not None]
+    errors += [f"sinks.{at}: {one.problem}" for at, one in enumerate(checks) if one.problem is not None]
     if errors:
-        _exit_invalid(file, errors, as_json=as_json)
-    warnings = exposures(config, file)
+        _exit_invalid(file, [located(file, sentence) for sentence in errors], as_json=as_json)
+    warnings = [*unusual_ids([section.cluster_id for section in config.clusters]), *exposures(config, file)]
     summary = config_summary(file, config, checks, warnings=warnings, tested=send_test, now_ms=wall_ms())
     if as_json:
         print_json(summary)

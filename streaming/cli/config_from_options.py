@@ -40,7 +40,7 @@ def resolve_config(
     """
     from streaming.config import checked
 
-    data = _from_file(config)
+    data = _from_file(config, complete=not cluster)
     data["clusters"] = [*data.get("clusters", []), *[_cluster(text) for text in cluster or []]]
     if not data["clusters"]:
         raise UsageError("no cluster is given: give --cluster NAME=HOST:PORT,… or --config FILE")
@@ -59,13 +59,13 @@ def resolve_config(
     return checked(data, "options" if config is None else f"{config} and options")
 
 
-def _from_file(path: Path | None) -> dict[str, Any]:
+def _from_file(path: Path | None, *, complete: bool) -> dict[str, Any]:
     """Returns the file's settings as plain data, to which options can be applied."""
     if path is None:
         return {}
     from streaming.config import load
 
-    config = load(path)
+    config = load(path, complete=complete)
     data = config.model_dump(exclude_unset=True, by_alias=True)
     data["clusters"] = [dict(section) for section in data["clusters"]]
     return data

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from connectors.errors import UsageError
 from streaming.cli import config_from_options, options
 from streaming.cli.output import print_progress
 
@@ -68,6 +69,7 @@ def run(
       kraftwatch run --config kraftwatch.yaml --listen 127.0.0.1:9847
     """
 
+    from streaming.config import located
     from streaming.config.exposure import open_page
     from streaming.config.reload import ConfigFile
 
@@ -91,5 +93,8 @@ def run(
     # Imported here: Spark takes a second to import, and usage errors must not wait for it.
     from streaming.job import job
 
-    job.run(resolved, say=print_progress, file=file)
+    try:
+        job.run(resolved, say=print_progress, file=file)
+    except UsageError as problem:
+        raise problem if config is None or sink else UsageError(located(config, str(problem))) from None
     sys.stderr.flush()

@@ -7,7 +7,7 @@ value is reported in one sentence that names the key, the line and the fix.
 from streaming.config.address import host_port
 from streaming.config.cluster_section import ClusterSection
 from streaming.config.json_schema import config_json_schema
-from streaming.config.loading import checked, load, mistakes
+from streaming.config.loading import checked, load, located, mistakes
 from streaming.config.root import Config
 from streaming.config.thresholds import flattened, in_force
 
@@ -20,5 +20,6 @@ __all__ = [
     "host_port",
     "in_force",
     "load",
+    "located",
     "mistakes",
 ]

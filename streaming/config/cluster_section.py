@@ -11,6 +11,7 @@ from connectors.errors import UsageError
 from connectors.secret import Secret
 from rules.model.monitoring import Access, Vantage
 from streaming.config.address import Bootstrap, host_port
+from streaming.config.cluster_id import ClusterId
 from streaming.config.duration import ThresholdValue
 from streaming.config.kafka_security import BY_PASSWORD, LoginSection
 from streaming.config.section import readable
@@ -53,7 +54,7 @@ class ClusterSection(ClusterDefaults):
     """The name in alerts. It identifies the recorded state: a renamed cluster starts without state."""
     bootstrap: Bootstrap
     """HOST:PORT of controllers, all of them if possible. Through brokers alone the log cannot be read."""
-    cluster_id: str | None = None
+    cluster_id: ClusterId | None = None
     """Needed only where the monitor may not use DescribeCluster."""
     thresholds: Mapping[str, Mapping[str, ThresholdValue]] = Field(default_factory=dict)
     """RULE: {THRESHOLD: VALUE} for this cluster; overrides the common ones."""

@@ -28,13 +28,19 @@ def has_unit(value: Any) -> bool:
 
 
 def _seconds(value: Any) -> Any:
-    return parse_seconds(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return parse_seconds(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        # YAML reads yes, on and true as a boolean, which would be 1 second.
+        shown = f"value '{str(value).lower()}'" if isinstance(value, bool) else "value"
+        raise ValueError(f"invalid {shown}: expected seconds or a duration such as 30s, 5m, 1h")  # noqa: TRY004 - pydantic handles ValueError
+    return value
 
 
 Duration = Annotated[
     float,
     BeforeValidator(_seconds),
-    Field(gt=0),
+    Field(gt=0, allow_inf_nan=False),
     WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "pattern": _SCHEMA_PATTERN}),
 ]
 """A duration of more than 0 seconds."""
@@ -42,7 +48,7 @@ Duration = Annotated[
 DurationOrZero = Annotated[
     float,
     BeforeValidator(_seconds),
-    Field(ge=0),
+    Field(ge=0, allow_inf_nan=False),
     WithJsonSchema({"type": ["number", "string"], "minimum": 0, "pattern": _SCHEMA_PATTERN}),
 ]
 """A duration of 0 seconds or more."""

@@ -1,37 +1,41 @@
 """Reads a configuration from YAML or plain data; each invalid value is one sentence with its key and line."""
 
-import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from connectors.errors import UsageError
 from streaming.config import env_expansion
+from streaming.config.cross_checks import mistakes_between_parts
 from streaming.config.env_expansion import ExpansionError, expanded
 from streaming.config.root import Config
 from streaming.config.section import readable
 from streaming.config.thresholds import check_unit, in_force
+from streaming.config.validation_sentences import origin, place, sentences
 from streaming.config.yaml_lines import Document, parse_yaml
 
-_UNKNOWN = "extra_forbidden"
 _QUOTES_A_TEXT = ("found undefined alias", "found undefined tag", "could not determine a constructor for the tag")
 """Beginnings of YAML errors that would print a text of the file, possibly a secret."""
 
 
-def load(path: Path) -> Config:
+def load(path: Path, *, complete: bool = True) -> Config:
     """Returns the configuration in a YAML file.
+
+    Args:
+        path: the file.
+        complete: False if options add clusters to it: `checked` then finds what refers to no cluster.
 
     Raises:
         UsageError: the file cannot be read, is not YAML, or has an invalid value: the first one.
     """
     document = _read(path)
     try:
-        return _validated(document)
+        return _validated(document, complete=complete)
     except _InvalidConfig as problem:
         raise UsageError(f"{path}: {problem.sentences[0]}") from None
 
@@ -49,16 +53,46 @@ def mistakes(path: Path) -> Sequence[str]:
     return []
 
 
-def checked(data: Mapping[str, Any], place: str) -> Config:
-    """Returns a configuration from plain data; `place` is named in the error.
+def checked(data: Mapping[str, Any], source: str) -> Config:
+    """Returns a configuration from plain data; `source` is named in the error.
 
     Raises:
         UsageError: one sentence for the first invalid value.
     """
     try:
-        return Config.model_validate(data)
+        config = Config.model_validate(data)
     except ValidationError as problem:
-        raise UsageError(f"{place}: {_sentences(problem, None)[0]}") from None
+        raise UsageError(f"{source}: {sentences(problem, None)[0]}") from None
+    for path, sentence in mistakes_between_parts(config):
+        raise UsageError(f"{source}: {place(None, path)}: {sentence}")
+    return config
+
+
+def located(path: Path, sentence: str) -> str:
+    """Returns a sentence about a value of a YAML file with the file and, if the value is found in it, its line.
+
+    Args:
+        path: the file.
+        sentence: begins with a key, as `sinks.0: ` or `cluster prod: ssl_cafile: `; any other is returned unchanged.
+    """
+    try:
+        document = _read(path)
+    except UsageError:
+        # Changed meanwhile.
+        return sentence
+    keys = _keys_at_the_beginning(sentence, document.data)
+    return sentence if keys is None else f"{path}: line {document.line_of(origin(document, keys))}: {sentence}"
+
+
+def _keys_at_the_beginning(sentence: str, data: Mapping[str, Any]) -> env_expansion.Path | None:
+    found = re.match(r"(?:cluster (?P<cluster>\S+): (?P<key>\w+)|(?P<keys>\w+(?:\.\w+)*)): ", sentence)
+    if found is None:
+        return None
+    if found["cluster"] is None:
+        keys = tuple(int(key) if key.isdigit() else key for key in found["keys"].split("."))
+        return keys if keys[0] in data else None
+    names = [each.get("name") if isinstance(each, Mapping) else None for each in data.get("clusters", ())]
+    return ("clusters", names.index(found["cluster"]), found["key"]) if found["cluster"] in names else None
 
 
 class _InvalidConfig(Exception):
@@ -79,43 +113,25 @@ def _read(path: Path) -> Document:
             # Without quotation marks a secret that begins with * or ! is an alias or a tag.
             reason = reason.partition(" '")[0] + ": put a text that begins with * or ! in quotation marks"
         raise UsageError(f"{path}: not YAML{place}: {reason}") from None
-    except ValueError:
-        # A date or a number of another base: YAML reports it without its line.
-        raise UsageError(
-            f"{path}: not YAML: a value looks like a date or a number but is invalid: put it in quotation marks"
-        ) from None
-    except RecursionError:
-        raise UsageError(f"{path}: not YAML: a value contains itself through an alias (*NAME)") from None
     if not isinstance(document.data, dict):
-        raise UsageError(f"{path}: a configuration must be a mapping with at least the key 'clusters'")
+        raise UsageError(f"{path}: line 1: a configuration must be a mapping with at least the key 'clusters'")
     return document
 
 
-def _validated(document: Document) -> Config:
+def _validated(document: Document, *, complete: bool = True) -> Config:
     try:
         data = expanded(document.data, os.environ)
         config = Config.model_validate(data)
     except ExpansionError as problem:
-        raise _InvalidConfig([f"{_place(document, problem.path)}: {problem}"]) from None
+        raise _InvalidConfig([f"{place(document, problem.path)}: {problem}"]) from None
     except ValidationError as problem:
-        raise _InvalidConfig(_sentences(problem, document)) from None
+        raise _InvalidConfig(sentences(problem, document)) from None
     wrong = list(_wrong_thresholds(config, data, document))
+    if complete:
+        wrong += [f"{place(document, path)}: {sentence}" for path, sentence in mistakes_between_parts(config)]
     if wrong:
         raise _InvalidConfig(wrong)
     return config
-
-
-def _place(document: Document | None, path: env_expansion.Path) -> str:
-    """Returns the line, if known, and the keys that lead to the value."""
-    line = None if document is None else document.line_of(path)
-    return ("" if line is None else f"line {line}: ") + ".".join(map(str, path))
-
-
-def _origin(document: Document | None, path: env_expansion.Path) -> env_expansion.Path:
-    """Returns where the value was written: in the defaults, if the cluster has it from there."""
-    common = ("defaults", *path[2:])
-    inherited = path[:1] == ("clusters",) and len(path) > 2 and document is not None and path[:3] not in document.lines
-    return common if inherited and document is not None and common in document.lines else path
 
 
 def _wrong_thresholds(config: Config, data: Any, document: Document) -> Iterator[str]:
@@ -124,14 +140,14 @@ def _wrong_thresholds(config: Config, data: Any, document: Document) -> Iterator
         (("thresholds",), config.thresholds),
         *((("clusters", at, "thresholds"), each.thresholds) for at, each in enumerate(config.clusters)),
     ]
-    for place, thresholds in sections:
+    for section, thresholds in sections:
         for rule, values in thresholds.items():
             for name, value in values.items():
                 try:
                     in_force({f"{rule}.{name}": value})
-                    check_unit(rule, name, _value_at(data, (*place, rule, name)))
+                    check_unit(rule, name, _value_at(data, (*section, rule, name)))
                 except (UsageError, ValueError) as problem:
-                    yield f"{_place(document, (*place, rule, name))}: {problem}"
+                    yield f"{place(document, (*section, rule, name))}: {problem}"
 
 
 def _value_at(data: Any, path: env_expansion.Path) -> Any:
@@ -142,53 +158,3 @@ def _value_at(data: Any, path: env_expansion.Path) -> Any:
         except (LookupError, TypeError):
             return None
     return data
-
-
-def _sentences(problem: ValidationError, document: Document | None) -> Sequence[str]:
-    found = problem.errors(include_url=False, include_input=False)
-    # pydantic does not count an invalid item.
-    within = {each["loc"][:-length] for each in found for length in range(1, len(each["loc"]))}
-    errors = [each for each in found if each["type"] != "too_short" or each["loc"] not in within]
-    # A misspelt key is also a missing key: the former error is more helpful.
-    errors.sort(key=lambda each: each["type"] != _UNKNOWN)
-    # An invalid default is invalid in each cluster as well.
-    return list(dict.fromkeys(_sentence(each["type"], each["loc"], each["msg"], document) for each in errors))
-
-
-def _sentence(kind: str, where: Sequence[int | str], message: str, document: Document | None) -> str:
-    # pydantic lists the alternatives of a type among the keys.
-    keys = tuple(part for part in where if isinstance(part, int) or not set(part) & set("[("))
-    path = _origin(document, keys)
-    place = _place(document, path)
-    if kind == _UNKNOWN:
-        known = _keys(_section(path[:-1]))
-        near = difflib.get_close_matches(str(path[-1]), known, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
-        line, _, name = place.rpartition(": ")
-        return f"{line}{': ' if line else ''}unknown key '{name}'; {hint}"
-    if kind == "missing":
-        return f"{place} is missing"
-    text = message.removeprefix("Value error, ").partition(", unable")[0].partition(" after validation")[0]
-    text = re.sub(r"^(Input|Tuple|String|List) should", "should", text)
-    return f"{place}: {text}" if path else text
-
-
-def _section(where: Sequence[int | str]) -> type[BaseModel]:
-    """Returns the model of the part of the configuration at this path."""
-    section: type[BaseModel] = Config
-    for part in where:
-        if isinstance(part, str) and (field := section.model_fields.get(part)) is not None:
-            section = next(_models(field.annotation), section)
-    return section
-
-
-def _keys(section: type[BaseModel]) -> Sequence[str]:
-    return [field.alias or name for name, field in section.model_fields.items()]
-
-
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yields the models within a type such as `tuple[Model, ...]` or `Model | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for inner in get_args(annotation):
-        yield from _models(inner)

@@ -6,7 +6,9 @@ from typing import Literal
 from pydantic import Field, SecretStr, model_validator
 
 from connectors.sinks import sink_config
+from connectors.sinks.address_checks import routing_key_problem
 from connectors.sinks.sink_config import SinkConfig
+from streaming.config.placed_error import placed_error
 from streaming.config.sink_options import PeopleSection
 
 _PAGERDUTY = {"us": "https://events.pagerduty.com", "eu": "https://events.eu.pagerduty.com"}
@@ -58,6 +60,9 @@ class PagerdutySection(PeopleSection):
     @model_validator(mode="after")
     def _whole(self) -> "PagerdutySection":
         self.require("routing_key")
+        problem = None if self.routing_key is None else routing_key_problem(self.routing_key.get_secret_value())
+        if problem is not None:
+            raise placed_error(problem, "routing_key")
         return self
 
     def sink_config(self) -> SinkConfig:

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from connectors.sinks.sink_config import KafkaTopic
 from streaming.config.address import Bootstrap
 from streaming.config.duration import Duration
+from streaming.config.placed_error import placed_error
 from streaming.config.topic_login import TopicLogin
 
 _MIB = 1024 * 1024
@@ -49,14 +50,14 @@ class RelaySection(TopicLogin):
         """Checks that Spark's Kafka client supports the login.
 
         Raises:
-            ValueError: names the key that it does not support.
+            PydanticCustomError: names the key that it does not support.
         """
         if self.sasl_mechanism == "OAUTHBEARER":
-            raise ValueError("relay: source: kafka does not support OAUTHBEARER: use SCRAM, PLAIN or a certificate")
+            sentence = "source: kafka does not support OAUTHBEARER: use SCRAM, PLAIN or a certificate"
+            raise placed_error(sentence, "relay", "sasl_mechanism")
         if self.ssl_crlfile is not None:
-            raise ValueError(
-                "relay: source: kafka does not support ssl_crlfile: Kafka's Java client has no such setting"
-            )
+            sentence = "source: kafka does not support ssl_crlfile: Kafka's Java client has no such setting"
+            raise placed_error(sentence, "relay", "ssl_crlfile")
 
     def connection(self) -> KafkaTopic:
         """Returns the settings of the connection to the topic."""

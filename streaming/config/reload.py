@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from connectors.errors import UsageError
 from connectors.wall_clock import wall_ms
-from streaming.config import Config
+from streaming.config import Config, located
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class ConfigFile:
         try:
             keys = change(self._read())
         except UsageError as problem:
-            self.wait_for(str(problem), meanwhile="the old configuration stays in effect")
+            self.wait_for(located(self._path, str(problem)), meanwhile="the old configuration stays in effect")
             return
         self.error = None
         self.loaded_at_ms = wall_ms()

@@ -19,6 +19,7 @@ from streaming.config.heartbeat_section import HeartbeatSection
 from streaming.config.maintenance_section import MaintenanceSection
 from streaming.config.maintenance_window import Window
 from streaming.config.pipeline_section import SHUFFLE_PARTITIONS, PipelineSection
+from streaming.config.placed_error import placed_error
 from streaming.config.relay_section import RelaySection
 from streaming.config.section import Section
 from streaming.config.sink_section import ConsoleSection, SinkEntry, Sinks
@@ -99,10 +100,11 @@ class Config(Section):
     @field_validator("clusters")
     @classmethod
     def _names_differ(cls, value: tuple[ClusterSection, ...]) -> tuple[ClusterSection, ...]:
-        names = [section.name for section in value]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two clusters are named {name}: give each its own name")
+        seen: set[str] = set()
+        for at, section in enumerate(value):
+            if section.name in seen:
+                raise placed_error(f"two clusters are named {section.name}: give each its own name", at, "name")
+            seen.add(section.name)
         return value
 
     @field_validator("page_url")
@@ -130,21 +132,25 @@ class Config(Section):
     @model_validator(mode="after")
     def _key_has_a_certificate(self) -> "Config":
         if self.listen_keyfile is not None and self.listen_certfile is None:
-            raise ValueError("listen_keyfile is given without listen_certfile: give both, or only listen_certfile")
+            sentence = "is given without listen_certfile: give both, or only listen_certfile"
+            raise placed_error(sentence, "listen_keyfile")
         return self
 
     @model_validator(mode="after")
     def _some_cluster_is_monitored(self) -> "Config":
         if not self.watched:
+            if not any(_matches(section.name, self.watch.include) for section in self.clusters):
+                # Reported with each pattern that matches no cluster.
+                return self
             names = ", ".join(section.name for section in self.clusters)
-            raise ValueError(f"watch excludes all clusters ({names}): correct its include and exclude")
+            raise placed_error(f"excludes all clusters ({names}): correct its include and exclude", "watch")
         return self
 
     @model_validator(mode="after")
     def _source_has_a_topic(self) -> "Config":
         if self.source == "kafka":
             if self.relay is None:
-                raise ValueError("source: kafka reads the relay's topic: add relay with its bootstrap and topic")
+                raise placed_error("kafka reads the relay's topic: add relay with its bootstrap and topic", "source")
             self.relay.check_spark_login()
         return self
 

@@ -1,8 +1,9 @@
 """What all parts of the configuration file have in common."""
 
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from connectors.errors import UsageError
 
@@ -12,6 +13,14 @@ class Section(BaseModel):
 
     # The text under a key is its description in the JSON schema and in docs/configuration.md.
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        # YAML reads yes, on and true as a boolean, which pydantic would accept as 1.
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation in (int, float):
+            raise ValueError("expected a number, not true or false")
+        return value
 
 
 def readable(path: Path, what: str) -> str:

@@ -9,10 +9,12 @@ from pydantic_core import CoreSchema
 
 from connectors.secret import Secret
 from connectors.sinks import sink_config
+from connectors.sinks.address_checks import alertmanager_url_problem
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink_config import SinkConfig, SinkSpec
 from streaming.config.kafka_sink import KafkaSection
 from streaming.config.people_sinks import AppriseSection, PagerdutySection, SlackSection
+from streaming.config.placed_error import placed_error
 from streaming.config.section import Section
 from streaming.config.sink_options import PeopleSection, SinkSection
 
@@ -112,6 +114,9 @@ class AlertmanagerSection(SinkSection):
     @model_validator(mode="after")
     def _whole(self) -> "AlertmanagerSection":
         self.require("url")
+        problem = None if self.url is None else alertmanager_url_problem(self.url.get_secret_value())
+        if problem is not None:
+            raise placed_error(problem, "url")
         password, token = self.secret("password"), self.secret("token")
         if (self.username is None) != (password is None):
             raise ValueError("username and password (or password_file) go together: give both or none")
@@ -157,11 +162,21 @@ class SinkEntry(Section):
             return {kind: {} if keys is None else keys for kind, keys in value.items()}
         return value
 
+    @property
+    def kind(self) -> str:
+        """The kind of sink, such as `slack`."""
+        (kind,) = self.model_fields_set
+        return kind
+
+    @property
+    def section(self) -> SinkSection:
+        """The keys of the sink."""
+        section: SinkSection = getattr(self, self.kind)
+        return section
+
     def sink_spec(self, links: MessageLinks) -> SinkSpec:
         """Returns what the sink is opened with."""
-        (kind,) = self.model_fields_set
-        section: SinkSection = getattr(self, kind)
-        return section.sink_spec(links)
+        return self.section.sink_spec(links)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

@@ -16,13 +16,15 @@ class Document:
     data: Any
     lines: Mapping[Path, int]
     """Line of each value, or of the key before it; the first line is 1."""
+    first_line: int = 1
+    """Line of the whole."""
 
-    def line_of(self, path: Path) -> int | None:
-        """Returns the line of the value at this path, or of the nearest part that contains it; None for the whole."""
+    def line_of(self, path: Path) -> int:
+        """Returns the line of the value at this path, or of the nearest part that contains it."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.lines:
                 return self.lines[path[:length]]
-        return None
+        return self.first_line
 
 
 class DuplicateKeyError(yaml.MarkedYAMLError):
@@ -40,10 +42,15 @@ def parse_yaml(text: str) -> Document:
         node = loader.get_single_node()
         if node is None:
             return Document(data=None, lines={})
-        _refuse_duplicate_keys(node, set())
-        # Also resolves << merges, so that their lines are found below.
-        data = loader.construct_document(node)
-        return Document(data=data, lines=dict(_lines(node, ())))
+        _refuse_invalid_keys(node, (), set())
+        try:
+            # Also resolves << merges, so that their lines are found below.
+            data = loader.construct_document(node)
+        except ValueError:
+            loader.recursive_objects.clear()
+            _refuse_unreadable_values(loader, node)
+            raise
+        return Document(data=data, lines=dict(_lines(node, ())), first_line=node.start_mark.line + 1)
     finally:
         loader.dispose()
 
@@ -61,10 +68,31 @@ def _lines(node: yaml.Node, path: Path) -> Iterator[tuple[Path, int]]:
             yield from _lines(value, inner)
 
 
-def _refuse_duplicate_keys(node: yaml.Node, seen: set[int]) -> None:
+def _refuse_unreadable_values(loader: yaml.SafeLoader, node: yaml.Node) -> None:
+    """Refuses a date or a number that cannot exist: YAML reports it without its line."""
+    if isinstance(node, yaml.ScalarNode):
+        try:
+            loader.construct_object(node)
+        except ValueError:
+            reason = "a value looks like a date or a number but is invalid: put it in quotation marks"
+            raise yaml.constructor.ConstructorError(problem=reason, problem_mark=node.start_mark) from None
+    elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            _refuse_unreadable_values(loader, key)
+            _refuse_unreadable_values(loader, value)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _refuse_unreadable_values(loader, value)
+
+
+def _refuse_invalid_keys(node: yaml.Node, parents: tuple[int, ...], seen: set[int]) -> None:
+    if id(node) in parents:
+        reason = "a value contains itself through an alias (*NAME)"
+        raise yaml.constructor.ConstructorError(problem=reason, problem_mark=node.start_mark)
     if id(node) in seen:
         return
     seen.add(id(node))
+    parents = (*parents, id(node))
     if isinstance(node, yaml.MappingNode):
         keys: set[str] = set()
         for key, value in node.value:
@@ -74,7 +102,7 @@ def _refuse_duplicate_keys(node: yaml.Node, seen: set[int]) -> None:
             if key.value in keys and key.tag != "tag:yaml.org,2002:merge":
                 raise DuplicateKeyError(problem=f"the key '{key.value}' is given twice", problem_mark=key.start_mark)
             keys.add(key.value)
-            _refuse_duplicate_keys(value, seen)
+            _refuse_invalid_keys(value, parents, seen)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            _refuse_duplicate_keys(value, seen)
+            _refuse_invalid_keys(value, parents, seen)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from connectors.errors import UsageError
 from connectors.kafka.cluster_id_lookup import identify
 from connectors.sinks.sink import Sink
 from connectors.sinks.sink_config import SinkSpec
@@ -102,11 +103,14 @@ def open_sinks(config: Config, opened: OpenSinks, *, memory: Path) -> OpenSinks:
         memory: the folder in which a sink keeps what it must remember over restarts.
 
     Raises:
-        UsageError: a sink cannot be opened.
+        UsageError: a sink cannot be opened; begins with its position, such as `sinks.0`.
     """
 
-    def sink(wanted: SinkSpec) -> Sink:
+    def sink(at: int, wanted: SinkSpec) -> Sink:
         known = next((one for before, one in opened if before == wanted), None)
-        return known or open_sink(wanted, state_folder=memory)
+        try:
+            return known or open_sink(wanted, state_folder=memory)
+        except UsageError as problem:
+            raise UsageError(f"sinks.{at}: {problem}") from None
 
-    return [(wanted, sink(wanted)) for wanted in config.sink_specs()]
+    return [(wanted, sink(at, wanted)) for at, wanted in enumerate(config.sink_specs())]

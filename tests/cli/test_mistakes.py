@@ -96,3 +96,43 @@ def test_missing_lab_is_reported(tmp_path: Path) -> None:
 
     assert ended.returncode == 2
     assert ended.stderr == f"kraftwatch: there is no lab in {tmp_path / 'empty'}\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        (
+            ["sinks:", "- webhook: {url: 'http://127.0.0.1:1/', clusters: ['prd*']}"],
+            "line 3: sinks.0.webhook.clusters.0: 'prd*' matches no cluster; did you mean 'prod'?",
+        ),
+        (["sinks:", "- pagerduty: {routing_key_file: key}"], "line 3: sinks.0: routing_key in key has 3 characters"),
+        (["thresholds: {no-leader: {hold: true}}"], "line 2: thresholds.no-leader.hold: invalid value 'true'"),
+    ],
+)  # fmt: skip
+def test_run_refuses_what_config_check_refuses_with_the_same_line(
+    lines: list[str], sentence: str, tmp_path: Path
+) -> None:
+    (tmp_path / "key").write_text("abc")
+    file = tmp_path / "kraftwatch.yaml"
+    file.write_text("\n".join([f"clusters: [{{name: prod, bootstrap: ['{FREE}']}}]", *lines]))
+
+    for verb in (["run", "--config"], ["config", "check"]):
+        ended = kraftwatch(*verb, "kraftwatch.yaml", folder=tmp_path)
+
+        assert (ended.returncode, ended.stdout) == (2, "")
+        (message,) = ended.stderr.strip().splitlines()
+        assert message.startswith(f"kraftwatch: kraftwatch.yaml: {sentence}")
+
+
+def test_sink_of_a_file_may_name_a_cluster_of_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "kraftwatch.yaml"
+    file.write_text(
+        "clusters: [{name: prod, bootstrap: ['c1:9093']}]\n"
+        "sinks: [{webhook: {url: 'http://127.0.0.1:1/', clusters: [a]}}]\n"
+    )
+    alone = kraftwatch("run", "--config", "kraftwatch.yaml", folder=tmp_path)
+    assert "line 2: sinks.0.webhook.clusters.0: 'a' matches no cluster; known: prod" in alone.stderr
+
+    ended = kraftwatch("run", "--config", "kraftwatch.yaml", *A, "--only", "a", folder=tmp_path)
+
+    assert f"cluster a: none of {FREE} could be queried" in ended.stderr

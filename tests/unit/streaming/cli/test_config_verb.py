@@ -59,6 +59,11 @@ def write_config(folder: Path, **keys: Any) -> Path:
     return path
 
 
+def line_of(path: Path, text: str) -> int:
+    """Returns the number of the first line of a file with this text."""
+    return next(number for number, line in enumerate(path.read_text().splitlines(), start=1) if text in line)
+
+
 def checked(path: Path, *options: str) -> Result:
     ended = CliRunner().invoke(app, ["config", "check", str(path), *options])
     assert SECRET not in ended.output
@@ -120,10 +125,14 @@ def test_unreadable_files_in_the_configuration_are_reported(tmp_path: Path) -> N
 
     assert ended.exit_code == 2
     assert ended.stderr.splitlines() == [
-        f"kraftwatch: {path}: cluster prod: ssl_cafile: cannot read {tmp_path / 'ca.pem'}: no such file or directory",
-        f"kraftwatch: {path}: heartbeat.url_file: cannot read {tmp_path / 'url'}: no such file or directory",
-        f"kraftwatch: {path}: sinks.0: the folder {nowhere.parent} does not exist: create it, or name another file",
-        f"kraftwatch: {path}: sinks.1: cannot read {tmp_path / 'token'}: no such file or directory",
+        f"kraftwatch: {path}: line {line_of(path, 'ssl_cafile')}: cluster prod: ssl_cafile: "
+        f"cannot read {tmp_path / 'ca.pem'}: no such file or directory",
+        f"kraftwatch: {path}: line {line_of(path, 'url_file')}: heartbeat.url_file: "
+        f"cannot read {tmp_path / 'url'}: no such file or directory",
+        f"kraftwatch: {path}: line {line_of(path, '- jsonl')}: sinks.0: "
+        f"the folder {nowhere.parent} does not exist: create it, or name another file",
+        f"kraftwatch: {path}: line {line_of(path, '- slack')}: sinks.1: "
+        f"cannot read {tmp_path / 'token'}: no such file or directory",
     ]
 
 
@@ -188,7 +197,8 @@ def test_check_refuses_a_page_whose_certificate_or_token_cannot_be_read(tmp_path
 
     assert ended.exit_code == 2
     assert ended.stderr.splitlines() == [
-        f"kraftwatch: {path}: {key}: cannot read {tmp_path / 'missing'}: no such file or directory"
+        f"kraftwatch: {path}: line {line_of(path, key)}: {key}: "
+        f"cannot read {tmp_path / 'missing'}: no such file or directory"
     ]
 
 
@@ -196,4 +206,43 @@ def test_key_of_the_page_without_its_certificate_is_refused(tmp_path: Path) -> N
     ended = checked(write_config(tmp_path, listen_keyfile="page.key"))
 
     assert ended.exit_code == 2
-    assert "listen_keyfile is given without listen_certfile: give both, or only listen_certfile" in ended.stderr
+    assert "listen_keyfile: is given without listen_certfile: give both, or only listen_certfile" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("sink", "sentence"),
+    [
+        (
+            {"pagerduty": {"routing_key_file": "FILE"}},
+            "routing_key in FILE has 3 characters, but an integration key has",
+        ),
+        (
+            {"alertmanager": {"url_file": "FILE"}},
+            "url in FILE is not a URL: write http://HOST:9093",
+        ),
+    ],
+)
+def test_secret_file_with_an_unusable_content_is_refused_with_its_line(
+    tmp_path: Path, sink: dict[str, Any], sentence: str
+) -> None:
+    file = tmp_path / "secret"
+    file.write_text("abc\n")
+    file.chmod(0o600)
+    path = write_config(tmp_path, sinks=json.loads(json.dumps(sink).replace("FILE", str(file)).join("[]")))
+
+    ended = checked(path)
+
+    assert ended.exit_code == 2
+    line = line_of(path, f"- {min(sink)}")
+    expected = sentence.replace("FILE", str(file))
+    assert ended.stderr.startswith(f"kraftwatch: {path}: line {line}: sinks.0: {expected}")
+
+
+def test_check_warns_about_a_cluster_id_that_kafka_did_not_generate(tmp_path: Path) -> None:
+    path = write_config(tmp_path, clusters=[{**CLUSTER, "cluster_id": "my-cluster"}])
+
+    ended = checked(path, "--json")
+
+    assert ended.exit_code == 0
+    (warning,) = json.loads(ended.stdout)["warnings"]
+    assert warning.startswith("clusters.0.cluster_id: my-cluster is not of the form that `kafka-storage random-uuid`")

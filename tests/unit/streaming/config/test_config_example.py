@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel
 
 from streaming.config import Config, config_json_schema, load
-from streaming.config.loading import _keys, _models
+from streaming.config.validation_sentences import keys_of, models_in
 
 EXAMPLE = files("streaming.config").joinpath("example.yaml").read_text(encoding="utf-8")
 COMMITTED = Path(__file__).parents[4] / "deploy" / "config.schema.json"
@@ -53,7 +53,7 @@ def test_the_schema_refuses_invalid_values(wrong: dict[str, Any]) -> None:
 
 def test_the_example_shows_every_key() -> None:
     for model in models(Config, set()):
-        for key in _keys(model):
+        for key in keys_of(model):
             # A secret is shown as its file.
             assert re.search(rf"\b{key}(_file)?:|^- {key}$", UNCOMMENTED, re.MULTILINE), f"{model.__name__}: {key}"
 
@@ -63,7 +63,7 @@ def models(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type[
         seen.add(model)
         yield model
         for field in model.model_fields.values():
-            for inner in _models(field.annotation):
+            for inner in models_in(field.annotation):
                 yield from models(inner, seen)
 
 

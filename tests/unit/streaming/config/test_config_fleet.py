@@ -67,7 +67,7 @@ def test_watch_selects_clusters_and_only_replaces_its_include(fleet: Path) -> No
     assert [section.name for section in resolved(fleet, only=["lab"]).watched] == ["lab"]
     with pytest.raises(UsageError, match=r"--only prod matches none of the clusters: prod-eu, prod-us, lab"):
         resolved(fleet, only=["prod"])
-    with pytest.raises(UsageError, match="watch excludes all clusters"):
+    with pytest.raises(UsageError, match="watch: excludes all clusters"):
         resolved(fleet, only=["prod-us"])
 
 

@@ -26,10 +26,11 @@ from streaming.config import Config, checked
 
 HOURS_S = 3_600.0
 SECRET = "do-not-print-me"
+ROUTING_KEY = "0123456789abcdef0123456789abcdef"
 
 
 def configured(*sinks: Any, **more: Any) -> Config:
-    return checked({"clusters": [{"name": "a", "bootstrap": ["h:1"]}], "sinks": list(sinks), **more}, "file.yaml")
+    return checked({"clusters": [{"name": "prod-eu", "bootstrap": ["h:1"]}], "sinks": list(sinks), **more}, "file.yaml")
 
 
 def wanted(sink: Any, **more: Any) -> SinkSpec:
@@ -58,7 +59,7 @@ def test_a_text_names_kind_and_address(text: str, place: SinkConfig) -> None:
 def test_a_kind_with_its_keys() -> None:
     slack = {"channel": "#kafka", "token_file": "/run/secrets/slack"}
     assert wanted({"slack": slack}).config == SlackBot(channel="#kafka", token=Secret(file=Path("/run/secrets/slack")))
-    eu = wanted({"pagerduty": {"routing_key": "k", "region": "eu"}}).config
+    eu = wanted({"pagerduty": {"routing_key": ROUTING_KEY, "region": "eu"}}).config
     assert isinstance(eu, Pagerduty)
     assert eu.api_url == "https://events.eu.pagerduty.com"
     webhook = {"url": "https://x", "headers": {"A": "1"}, "header_files": {"B": "/b"}, "signing_key": "s"}
@@ -73,7 +74,7 @@ def test_a_kind_with_its_keys() -> None:
 
 def test_every_kind_takes_the_common_keys() -> None:
     common = {"name": "pager", "min_severity": "critical", "clusters": ["prod-*"], "repeat": "90m"}
-    found = wanted({"pagerduty": {"routing_key": "k", **common}})
+    found = wanted({"pagerduty": {"routing_key": ROUTING_KEY, **common}})
     assert (found.name, found.repeat_s) == ("pager", 5_400)
     assert found.route == Route(min_severity=Severity.CRITICAL, clusters=("prod-*",))
 

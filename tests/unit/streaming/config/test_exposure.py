@@ -46,7 +46,7 @@ def test_files_with_secrets_that_every_user_can_read_are_reported_once_with_the_
     login = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "ssl_cafile": ca}
     file = write(
         tmp_path,
-        clusters=[CLUSTER, {**CLUSTER, "name": "other"}],
+        clusters=[CLUSTER, {**CLUSTER, "name": "other", "bootstrap": ["o1:9093"]}],
         defaults={**login, "sasl_plain_password_file": password},
         sinks=[{"webhook": {"url_file": hook, "header_files": {"Authorization": header}}}],
         heartbeat={"url_file": secret(tmp_path, "heartbeat", 0o600)},

@@ -22,9 +22,8 @@ def at(moment: str) -> Millis:
 
 def silences(moment: str, **keys: Any) -> tuple[Silence, ...]:
     window = {"from": "22:00", "for": "4h", "timezone": "Europe/Berlin", "comment": "CHG-1", **keys}
-    config = checked(
-        {"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "maintenance": [window]}, "the test's configuration"
-    )
+    clusters = [{"name": name, "bootstrap": [f"{name}:9093"]} for name in ("prod-eu", "a", "b")]
+    config = checked({"clusters": clusters, "maintenance": [window]}, "the test's configuration")
     return in_force(config.windows(), at(moment))
 
 

@@ -19,5 +19,6 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_example_is_a_configuration(example: str) -> None:
     data = yaml.safe_load(example)
-    config = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], **data}, "docs/alerts.md")
+    clusters = [{"name": name, "bootstrap": [f"{name}:9093"]} for name in ("prod-eu", "staging-eu")]
+    config = checked({"clusters": clusters, **data}, "docs/alerts.md")
     assert len(config.sink_specs()) == len(data["sinks"])

@@ -1,0 +1,70 @@
+"""Checks between the parts of a configuration: what refers to nothing, and what two clusters must not share.
+
+A name that matches nothing would silence a sink, or leave a maintenance window without effect, without any sign of it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from rules.evaluate import RULES
+from rules.notifications.route import JOB_CLUSTER_ID
+from streaming.config.address import host_port
+from streaming.config.cluster_section import ClusterSection
+from streaming.config.env_expansion import Path
+from streaming.config.known_names import unmatched
+from streaming.config.root import Config
+
+Mistake: TypeAlias = tuple[Path, str]
+"""The path of a value, and what is wrong with it."""
+
+
+def mistakes_between_parts(config: Config) -> Iterator[Mistake]:
+    """Yields each value that contradicts another part of the configuration, or refers to nothing."""
+    names = [section.name for section in config.clusters]
+    yield from _unmatched(("watch", "include"), config.watch.include, names, "cluster")
+    yield from _shared_addresses(config.clusters)
+    yield from _shared_ids(config.clusters)
+    for at, entry in enumerate(config.sinks):
+        kind, section = entry.kind, entry.section
+        yield from _unmatched(("sinks", at, kind, "clusters"), section.clusters, names, "cluster")
+    for at, window in enumerate(config.maintenance):
+        # The job's own alerts name the cluster `kraftwatch`.
+        known = [*names, JOB_CLUSTER_ID]
+        yield from _unmatched(("maintenance", at, "clusters"), window.clusters, known, "cluster")
+        yield from _unmatched(("maintenance", at, "rules"), window.rules, list(RULES), "rule")
+
+
+def _unmatched(place: Path, patterns: Sequence[str], known: Sequence[str], what: str) -> Iterator[Mistake]:
+    for at, pattern in enumerate(patterns):
+        problem = unmatched(pattern, known, what)
+        if problem is not None:
+            yield (*place, at), problem
+
+
+def _shared_addresses(clusters: Sequence[ClusterSection]) -> Iterator[Mistake]:
+    owners: dict[tuple[str, str | None, int, str | None], str] = {}
+    for at, section in enumerate(clusters):
+        for number, address in enumerate(section.bootstrap):
+            host, port = host_port(address)
+            # One name may be two machines, because each cluster may resolve it in its own way; and a TLS proxy at one
+            # address may serve several clusters by their names.
+            own = section.resolve.get(host)
+            file = None if section.hosts_file is None or own is not None else str(section.hosts_file)
+            owner = owners.setdefault((host.lower(), own, port, file), section.name)
+            if owner != section.name:
+                yield (
+                    ("clusters", at, "bootstrap", number),
+                    f"{address} is also in the bootstrap of cluster {owner}: give each cluster its own controllers",
+                )
+
+
+def _shared_ids(clusters: Sequence[ClusterSection]) -> Iterator[Mistake]:
+    owners: dict[str, str] = {}
+    for at, section in enumerate(clusters):
+        if section.cluster_id is not None:
+            owner = owners.setdefault(section.cluster_id, section.name)
+            if owner != section.name:
+                yield (
+                    ("clusters", at, "cluster_id"),
+                    f"cluster {owner} has the same id: give each cluster its own",
+                )

@@ -100,4 +100,5 @@ RULE_SCENARIOS: Mapping[str, RuleScenario] = {
         "tests/job/test_combined.py::test_replaced_disk_is_one_alert_and_printed_commands_fix_it"
     ),
     "voter-lagging": in_one_place(f"{LIVE}::test_one_voter_stops_fetching_then_a_second"),
+    "voter-log-regressed": in_one_place(f"{DISASTERS}::test_one_voter_is_restored_from_an_old_copy_of_its_log"),
 }

@@ -77,6 +77,18 @@ class LagSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogRegression:
+    """A voter's log ended below committed records that this voter had: Raft never truncates those (KIP-595)."""
+
+    acknowledged_offset: Offset
+    """All records below it are committed and were in the voter's log."""
+    log_end_offset: Offset
+    """Where the log ended in the first poll that shows the regression."""
+    leader_epoch: Epoch
+    observed_at_ms: Millis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaHistory:
     """One replica's progress over the newest polls: a bounded window, newest last (as Burrow evaluates lag)."""
 
@@ -91,3 +103,5 @@ class ReplicaHistory:
     one. So a voter that stopped fetching keeps the epoch in which its log ends, however many elections follow.
     """
     samples: tuple[LagSample, ...]
+    log_regression: LogRegression | None = None
+    """The newest regression of this voter's log, also after it caught up; None in state blobs of older versions."""

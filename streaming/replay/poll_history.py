@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from connectors.observation_event import QuorumPolled
-from rules.model.identifiers import Epoch, Millis, NodeId, Offset
-from rules.model.poll import LagSample, Poll, Replica, ReplicaHistory
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.poll import LagSample, LogRegression, Poll, Replica, ReplicaHistory
+from streaming.replay.acknowledged_offsets import AcknowledgedOffsets, with_regression
 
 WINDOW_MS = Millis(60_000)
 """The age of a replica's oldest sample."""
@@ -33,6 +34,7 @@ class PollHistory:
     histories: tuple[ReplicaHistory, ...] = ()
     ends_before: dict[str, LogEnd] = field(default_factory=dict)
     """The log end before the newest one, by replica. A poll that returns to it shows that the newest one was false."""
+    acknowledged: AcknowledgedOffsets = field(default_factory=AcknowledgedOffsets)
 
     def add(self, event: QuorumPolled, now_ms: Millis, voter_ids: Collection[NodeId] = ()) -> None:
         """Adds an answered poll.
@@ -51,9 +53,11 @@ class PollHistory:
             observers=event.observers,
             nodes={node.id: node.endpoints for node in event.nodes},
         )
+        fallen = self.acknowledged.add(poll, self.newest)
         self.newest = poll
         before = {history.key: history for history in self.histories}
-        self.histories = tuple(_histories(self.histories, poll, voter_ids, self.ends_before))
+        histories = _histories(self.histories, poll, voter_ids, self.ends_before)
+        self.histories = tuple(_with_regressions(histories, before, fallen) if fallen else histories)
         self.ends_before = {
             str(history.key): end
             for history in self.histories
@@ -82,6 +86,20 @@ def _histories(
         if now_ms - history.last_seen_at_ms <= (VOTER_REMEMBERED_MS if history.key.id in voter_ids else REMEMBERED_MS)
     )
     return sorted(recent, key=lambda history: (history.key.id, history.key.directory_id or ""))
+
+
+def _with_regressions(
+    histories: Iterable[ReplicaHistory],
+    before: Mapping[ReplicaKey, ReplicaHistory],
+    fallen: Mapping[ReplicaKey, LogRegression],
+) -> Iterable[ReplicaHistory]:
+    for history in histories:
+        found, old = fallen.get(history.key), before.get(history.key)
+        if found is None:
+            yield history
+            continue
+        known, end = (None, None) if old is None else (old.log_regression, old.last_log_end_offset)
+        yield replace(history, log_regression=with_regression(known, found, end))
 
 
 def _history(

@@ -1,4 +1,4 @@
-"""Faults that bypass Raft, on real controllers: a majority restored from old copies, a forced voter set.
+"""Faults that bypass Raft, on real controllers: a voter and a majority restored from old copies, a forced voter set.
 
 Three controllers. Each test starts with the quorum that the test before left: their order matters.
 """
@@ -16,11 +16,12 @@ from connectors.observation import ObservationKind
 from connectors.observation_event import QuorumPolled
 from deploy.lab.lab import Lab
 from deploy.lab.node import Node
+from rules.alert import Alert
 from tests.eventually import eventually
 from tests.kafka.conftest import MakeLab
 from tests.kafka.gatherer_run import GathererRun
 from tests.kafka.lab_helpers import start_new_controller
-from tests.kafka.monitored_cluster import monitor_cluster, monitored_cluster_of
+from tests.kafka.monitored_cluster import MonitoredCluster, monitor_cluster, monitored_cluster_of
 from tests.unit.connectors.metadata.metadata_bytes import batch, control, tagged, text, uvarint
 
 pytestmark = pytest.mark.lab
@@ -29,11 +30,38 @@ VOTERS_RECORD = 6
 LOST_RECORDS = 20
 """Committed records that are not in the copies. A new leader appends its first records at once and then two a second:
 for some seconds each poll shows a lower high watermark."""
+SLOW_FETCHES = {"controller.quorum.fetch.max.bytes": "1"}
+"""Each fetch returns one batch, so a voter catches up batch by batch."""
 
 
 @pytest.fixture(scope="module")
 def lab(shared_lab: MakeLab) -> Lab:
-    return shared_lab(controllers=3, brokers=0)
+    return shared_lab(controllers=3, brokers=0, properties=SLOW_FETCHES)
+
+
+@pytest.mark.kip("A004", "D093")
+def test_one_voter_is_restored_from_an_old_copy_of_its_log(lab: Lab, tmp_path: Path) -> None:
+    before = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader")
+    voter = next(node for node in lab.controllers if node != before.leader_id)
+    key = f"{voter}-{lab.node(voter).directory_id}"
+
+    with monitor_cluster(lab, tmp_path) as monitor:
+        monitor.start_scenario({"voter-log-regressed.hold": 1})
+        copy_disk(lab.node(voter), tmp_path / "old")
+        copied = lab.await_state(lambda state: state.high_watermark >= 0, what="a leader").high_watermark
+        eventually(lambda: has_read(monitor.gatherer, copied + LOST_RECORDS), within_s=30)
+        paused_at = eventually(lambda: restored_and_paused(lab, voter, tmp_path / "old", copied), within_s=60)
+        behind = monitor.wait_for("voter-log-regressed")
+        lab.resume(voter)
+        caught_up = eventually(lambda: with_severity(monitor, "voter-log-regressed", "warning"), within_s=30)
+        monitor.set_thresholds({"voter-log-regressed.keep_firing_for": 1})
+        monitor.wait_for("voter-log-regressed", "resolved")
+
+    assert (behind.severity, behind.subject) == ("critical", f"voter {voter}")
+    assert (behind.evidence["voter"], caught_up.evidence["caught_up"]) == (key, True)
+    assert behind.evidence["log_ended_at_offset"] == paused_at
+    assert f"controller {voter} has caught up" in behind.remedy[0]
+    assert monitor.rules == {"voter-log-regressed"}
 
 
 def test_a_majority_is_restored_from_old_copies(lab: Lab, tmp_path: Path) -> None:
@@ -45,8 +73,7 @@ def test_a_majority_is_restored_from_old_copies(lab: Lab, tmp_path: Path) -> Non
         monitor.start_scenario({})
         polls_only.start_scenario({"raft-invariant-broken.hold": 1})
         for node in restored:
-            # The controller is running: a file that it replaces may be deleted before it is copied.
-            shutil.copytree(lab.node(node).data, tmp_path / str(node), ignore=shutil.ignore_patterns("*.tmp", "*.part"))
+            copy_disk(lab.node(node), tmp_path / str(node))
         copied = lab.await_state(lambda state: state.high_watermark >= 0, what="a leader").high_watermark
         eventually(lambda: has_read(monitor.gatherer, copied + LOST_RECORDS), within_s=30)
         lab.kill(*lab.controllers)
@@ -115,6 +142,45 @@ def test_stopped_observer_becomes_a_ghost_registration(lab: Lab, tmp_path: Path)
         monitor.wait_for("ghost-registration", "resolved", subject=f"controller {node}")
 
     assert fired.evidence["last_fetch"] != "never observed"
+
+
+def copy_disk(node: Node, folder: Path) -> None:
+    """Copies the disk of a running controller: a file that it replaces may be deleted before it is copied."""
+    shutil.copytree(node.data, folder, ignore=shutil.ignore_patterns("*.tmp", "*.part"))
+
+
+def restored_and_paused(lab: Lab, voter: int, old: Path, copied: int) -> int:
+    """Restores a voter's disk, starts it, and pauses it while it catches up; returns where its log ends then.
+
+    The next fetch may be the last one that is missing before the pause: then the assertion fails, and a caller tries
+    again.
+    """
+    lab.resume(voter)
+    lab.kill(voter)
+    shutil.rmtree(lab.node(voter).data)
+    shutil.copytree(old, lab.node(voter).data)
+    behind = copied + LOST_RECORDS // 2
+
+    def log_end() -> int:
+        state = lab.state
+        ends = {row.id: row.log_end_offset for row in state.voters} if state else {}
+        return ends.get(voter, -1)
+
+    lab.start(voter, wait=False)
+    for _ in range(20_000):
+        if 0 <= log_end() < behind:
+            break
+    lab.pause(voter)
+    paused_at = log_end()
+    assert 0 <= paused_at < behind, f"voter {voter} had caught up before it was paused"
+    return paused_at
+
+
+def with_severity(monitor: MonitoredCluster, rule: str, severity: str) -> Alert:
+    """Returns the newest alert of this rule if it fires with this severity."""
+    alert = monitor.wait_for(rule)
+    assert alert.severity == severity
+    return alert
 
 
 def has_read(gatherer: GathererRun, offset: int) -> bool:

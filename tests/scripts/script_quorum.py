@@ -59,6 +59,8 @@ class ScriptedNode:
     broker: bool = False
     stopped_at_ms: int | None = None
     end_offset: int = 0
+    regressed_until_ms: int | None = None
+    """Its log was restored from an older copy; it has caught up at this time."""
     update_due_ms: int | None = None
     cut_off: bool = False
     """It runs and answers the monitor, but hears none of the other controllers."""
@@ -171,6 +173,13 @@ class ScriptedQuorum:
         self.nodes[number].directory = directory
         self.nodes[number].end_offset = 0
         self.start(number)
+
+    def restore(self, number: int, offset: int, seconds: int) -> None:
+        """Stops it, restores its log to an older end and starts it; it catches up after so many seconds."""
+        self.stop(number)
+        node = self.nodes[number]
+        self.start(number)
+        node.end_offset, node.regressed_until_ms = offset, self.now_ms + seconds * SECOND
 
     def observe(self, number: int) -> None:
         """Starts a controller that was formatted without initial controllers: it is an observer."""
@@ -333,6 +342,8 @@ class ScriptedQuorum:
                 self._write_voters()
         self.offset += 2
         for node in self.nodes.values():
+            if node.regressed_until_ms is not None and self.now_ms < node.regressed_until_ms:
+                continue
             if node.up and not node.cut_off:
                 node.end_offset, node.epoch = self.offset, self.epoch
         self.stopped = {key: one for key, one in self.stopped.items() if self.now_ms - one.at_ms < 300 * SECOND}
@@ -401,14 +412,17 @@ class ScriptedQuorum:
         now = self.now_ms + LEADER_CLOCK_OFFSET_MS
         if node is not None and node.up and not node.cut_off and node.key == key:
             age = 0 if node.id == self.leader else 20
-            fetched_ms = Millis(now - age)
+            fetched_ms = caught_up_ms = Millis(now - age)
+            end = self.offset
+            if node.regressed_until_ms is not None and self.now_ms < node.regressed_until_ms:
+                end, caught_up_ms = node.end_offset, Millis(now - 20 * SECOND)
             return Replica(
-                key=key, log_end_offset=Offset(self.offset), last_fetch_ms=fetched_ms, last_caught_up_ms=fetched_ms
+                key=key, log_end_offset=Offset(end), last_fetch_ms=fetched_ms, last_caught_up_ms=caught_up_ms
             )
         stopped = self.stopped.get(key)
         last = None if stopped is None else Millis(stopped.at_ms + LEADER_CLOCK_OFFSET_MS)
-        end = None if stopped is None else Offset(stopped.end_offset)
-        return Replica(key=key, log_end_offset=end, last_fetch_ms=last, last_caught_up_ms=last)
+        ended = None if stopped is None else Offset(stopped.end_offset)
+        return Replica(key=key, log_end_offset=ended, last_fetch_ms=last, last_caught_up_ms=last)
 
     def _view(self, node: ScriptedNode) -> LeaderViewPolled:
         heard = self.leader is not None and not node.cut_off

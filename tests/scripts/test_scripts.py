@@ -54,6 +54,7 @@ class ScriptRun:
             "start": lambda *nodes: _each(self.cluster.start, nodes),
             "move": self.move,
             "wipe": lambda node, directory: self.cluster.wipe(int(node), directory),
+            "restore": lambda node, offset, duration: self.cluster.restore(int(node), int(offset), _seconds(duration)),
             "observer": lambda node: self.cluster.observe(int(node)),
             "add-controller": lambda node: self.cluster.add(int(node)),
             "remove-controller": lambda node: self.cluster.remove(int(node)),

@@ -26,7 +26,7 @@ from rules.model.monitoring import (
     Resolution,
     Snapshot,
 )
-from rules.model.poll import LagSample, Poll, Replica, ReplicaHistory
+from rules.model.poll import LagSample, LogRegression, Poll, Replica, ReplicaHistory
 from rules.model.quorum import Quorum
 from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
 from rules.model.voter_set import Voter, VoterRemoval, VoterSet
@@ -305,6 +305,27 @@ def voters_lagging(quorum: Quorum, *nodes: int, for_ms: int = 120_000, lags: Ite
             histories={**quorum.histories, key(node): samples},
         )
     return quorum
+
+
+def log_regressed(quorum: Quorum, node: int, *, end: int | None = 40, ago_ms: int = 5_000) -> Quorum:
+    """A voter's log ended at offset 3 this long ago, after it had all records below 9,990; it ends at `end` now."""
+    assert quorum.poll is not None
+    (replica,) = (each.key for each in quorum.poll.voters if each.key.id == node)
+    behind = row(replica, lag_ms=0 if end is None or end >= 9_990 else 4_000, end=end)
+    voters = tuple(behind if each.key == replica else each for each in quorum.poll.voters)
+    regression = LogRegression(
+        acknowledged_offset=Offset(9_990),
+        log_end_offset=Offset(3),
+        leader_epoch=EPOCH,
+        observed_at_ms=Millis(NOW - ago_ms),
+    )
+    known = history(replica, end=end or 0)
+    changed = replace(known, last_log_end_offset=None if end is None else Offset(end), log_regression=regression)
+    return replace(
+        quorum,
+        poll=replace(quorum.poll, voters=voters),
+        histories={**quorum.histories, replica: changed},
+    )
 
 
 def stalled(quorum: Quorum, *, for_ms: int = 31_000, waiting: int = 60) -> Quorum:

@@ -132,6 +132,7 @@ def test_no_leader_inhibits_rules_that_need_a_leader_but_not_endpoint_rules() ->
         ("voter-change-stuck", None),
         ("voter-disk-replaced", None),
         ("voter-lagging", None),
+        ("voter-log-regressed", None),
     }
 
 
@@ -220,7 +221,7 @@ def test_overrides_change_only_their_rule() -> None:
         ("no-leadr.hold", 1, r"unknown rule 'no-leadr' in 'no-leadr.hold': did you mean 'no-leader'\?"),
         ("no_leader.hold", 1, r"unknown rule 'no_leader' in 'no_leader.hold': did you mean 'no-leader'\?"),
         ("voter_disk_replaced.hold", 1, r"unknown rule .*: did you mean 'voter-disk-replaced'\?"),
-        ("xyz.hold", 1, r"unknown rule 'xyz' in 'xyz.hold': known names: .*no-leader, .*, voter-lagging"),
+        ("xyz.hold", 1, r"unknown rule 'xyz' in 'xyz.hold': known names: .*no-leader, .*, voter-log-regressed"),
         ("no-leader.hodl", 1, r"rule 'no-leader' has no threshold 'hodl': did you mean 'hold'\?"),
         ("voter-disk-replaced.half-done", 1, r"rule .* has no threshold 'half-done': did you mean 'half_done'\?"),
         ("no-leader", 1, r"rule 'no-leader' has no threshold '': known names: hold, clear, .*"),
@@ -264,5 +265,6 @@ def test_poll_without_the_leaders_row_makes_rules_unknown() -> None:
         "voter-change-stuck",
         "voter-disk-replaced",
         "voter-lagging",
+        "voter-log-regressed",
     }
     assert all("without a row of the leader" in each.why for each in evaluation.unknown)

@@ -36,6 +36,9 @@ from tests.unit.streaming.replay.stored_checkpoint import (
     unpacked,
 )
 
+LATER_RULES = {"voter-log-regressed"}
+"""Rules that the version that wrote the state did not have; a voter's log goes back in its polls."""
+
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Checkpoint:
@@ -43,9 +46,13 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
 
 
 def without_prose(quorum: Quorum) -> Quorum:
-    """The quorum without the sentences that replay writes into it: a later version words them differently."""
+    """The quorum without the sentences that replay writes into it: a later version words them differently.
+
+    Also without regressions of logs, which the version that wrote the state did not look for.
+    """
     return replace(
         quorum,
+        histories={name: replace(one, log_regression=None) for name, one in quorum.histories.items()},
         failures=tuple(replace(one, detail="") for one in quorum.failures),
         invariant_violations=tuple(replace(one, detail="") for one in quorum.invariant_violations),
         contract_violations=tuple(replace(one, promise="", example="") for one in quorum.contract_violations),
@@ -67,7 +74,11 @@ def test_stored_state_equals_a_replay_of_the_journal(checkpoint: Checkpoint, clu
 
 def conditions(one_monitor: ClusterMonitor) -> dict[str, object]:
     """Each tracked condition without its summary and evidence, which a later version words differently."""
-    return {key: replace(one, summary="", evidence={}) for key, one in one_monitor.tracked.conditions.items()}
+    return {
+        key: replace(one, summary="", evidence={})
+        for key, one in one_monitor.tracked.conditions.items()
+        if one.rule not in LATER_RULES
+    }
 
 
 def test_stored_state_holds_every_part(checkpoint: Checkpoint) -> None:

@@ -1,0 +1,126 @@
+"""A voter's log ends before committed records that it had: its metadata directory was emptied or restored.
+
+What it means
+    The leader reports the same voter as before (in a dynamic quorum: with the same directory id) with a log that ends
+    below committed records which this voter had acknowledged. Kafka never truncates those. The metadata directory was
+    emptied, restored from a backup, or another volume is mounted there. In a static quorum, which has no directory ids,
+    a replaced disk looks the same.
+
+    - Critical: the voter has not caught up. Its acknowledgement was counted for records that it no longer has. If
+      another voter fails now, a majority without these records can elect a leader, and committed metadata is lost
+      (KIP-595, KIP-853).
+    - Warning: the voter has fetched all records again. The quorum is as safe as before; the cause is not known.
+
+    kraftwatch polls once a second: a log that catches up between two polls is not observed. If the high watermark
+    decreased too, the whole quorum was restored: `committed-metadata-lost` or `raft-invariant-broken` fires instead.
+
+Evidence
+    The voter; below which offset it had all committed records; where its log ended when the regression was observed,
+    and where it ends now; when it was observed; the other voters that have the records.
+
+What to do
+    1. Stop and restart no other controller until this voter has caught up.
+    2. If it does not catch up, read its log: it must run and fetch.
+    3. Find out what changed its metadata directory: a restored backup or volume snapshot, an empty volume, a mount that
+       was missing when Kafka started.
+    4. If the disk was replaced in a dynamic quorum, give the directory a new id: remove the controller, format the
+       directory without initial controllers, add the controller.
+
+What not to do
+    Do not restore a controller's metadata directory from a backup. Do not copy it from another controller.
+
+Thresholds
+    hold (5 s) and clear (10 s). keep_firing_for (1 h): how long the alert fires after the regression if the voter has
+    caught up. poll_age (10 s).
+"""
+
+from collections.abc import Iterable
+
+from rules.analysis.freshness import POLL_AGE
+from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
+from rules.formatting import and_join
+from rules.model.poll import LogRegression, Poll, Replica
+from rules.model.quorum import Quorum
+from rules.observability import needed_poll
+from rules.remedy_commands import describe_status
+
+ID = "voter-log-regressed"
+KEEP_FIRING_FOR = Threshold(
+    name="keep_firing_for",
+    default=3_600.0,
+    unit="s",
+    meaning="how long the alert fires after the regression once the voter has caught up: its cause must still be found",
+)
+
+
+def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
+    """Returns one finding for each voter that has not caught up after a regression, or only recently did."""
+    poll = needed_poll(quorum)
+    keep_ms = thresholds.ms(KEEP_FIRING_FOR.name)
+    for row in poll.voters:
+        history = quorum.histories.get(row.key)
+        regression = history.log_regression if history else None
+        if history is None or regression is None:
+            continue
+        end = history.last_log_end_offset
+        caught_up = end is not None and end >= regression.acknowledged_offset
+        if not caught_up or quorum.now_ms - regression.observed_at_ms <= keep_ms:
+            yield _finding(quorum, poll, row, regression, caught_up=caught_up)
+
+
+def _finding(quorum: Quorum, poll: Poll, row: Replica, regression: LogRegression, *, caught_up: bool) -> Finding:
+    key, had, ended = row.key, regression.acknowledged_offset, regression.log_end_offset
+    now = (
+        "It has caught up; what changed its metadata directory is not known."
+        if caught_up
+        else "Until it has caught up, the failure of another voter can lose committed metadata."
+    )
+    return Finding(
+        rule=ID,
+        subject=f"voter {key.id}",
+        severity=Severity.WARNING if caught_up else Severity.CRITICAL,
+        summary=f"The log of voter {key} went back: it ended at offset {ended} after it had all records below {had}. "
+        f"{now}",
+        evidence={
+            "voter": str(key),
+            "acknowledged_below_offset": had,
+            "log_ended_at_offset": ended,
+            "caught_up": caught_up,
+            "observed_at_ms": regression.observed_at_ms,
+            "observed_in_epoch": regression.leader_epoch,
+            "other_voters": [str(each.key) for each in poll.voters if each.key != key],
+            "leader": poll.leader_id,
+            "leader_epoch": poll.leader_epoch,
+        },
+        remedy=tuple(_remedy(quorum, poll, row, caught_up=caught_up)),
+    )
+
+
+def _remedy(quorum: Quorum, poll: Poll, row: Replica, *, caught_up: bool) -> Iterable[str]:
+    node = row.key.id
+    if not caught_up:
+        others = and_join(each.key.id for each in poll.voters if each.key.id != node)
+        yield f"# Do not stop or restart controllers {others} until controller {node} has caught up"
+        yield f"# Check that controller {node} runs and fetches, and compare its log end offset with the leader's"
+        yield describe_status(quorum, excluding=node)
+    yield (
+        f"# Find out what changed the metadata directory of controller {node}: a restored backup or volume snapshot, "
+        "an empty volume, or a mount that was missing when Kafka started"
+    )
+    if quorum.committed is not None:
+        yield (
+            f"# If its disk was replaced, give the directory a new id: remove controller {node}, format its directory "
+            "with --no-initial-controllers, and add it again"
+        )
+
+
+RULE = Rule(
+    id=ID,
+    title="A voter's log went back",
+    text=__doc__ or "",
+    thresholds=(hold(5.0), clear(), KEEP_FIRING_FOR, POLL_AGE),
+    evaluate=evaluate,
+    needs=(Need.FRESH_POLL,),
+    inhibited_by=("no-leader", "committed-metadata-lost"),
+    grouped_with=("raft-invariant-broken", "failure-tolerance"),
+)

@@ -1,0 +1,104 @@
+"""A voter's log end that falls below committed records which the voter had is kept; what Raft allows is not."""
+
+from dataclasses import replace
+
+import pytest
+
+from connectors.observation_event import QuorumPolled
+from rules.model.identifiers import Epoch, Millis, Offset
+from rules.model.poll import LogRegression
+from rules.model.quorum import Quorum
+from streaming.replay.machine import Machine
+from tests.unit.streaming.replay.log_script import LogScript, again, apply, key, machine, poll, replica
+
+
+def polls(*ends: tuple[int | None, int | None], name: str = "2-b", epoch: int = 1) -> list[QuorumPolled]:
+    """Returns a poll for each (log end of voter 2, high watermark)."""
+    return [
+        poll(replica("1-a", end=hw), replica(name, end=end), replica("3-c", end=hw), epoch=epoch, hw=hw)
+        for end, hw in ends
+    ]
+
+
+def observed(*events: QuorumPolled, replay: Machine | None = None, script: LogScript | None = None) -> Quorum:
+    script = script or LogScript()
+    return apply(replay or machine(), [script.row(event) for event in events])
+
+
+def regression(quorum: Quorum, name: str = "2-b") -> LogRegression | None:
+    return quorum.histories[key(name)].log_regression
+
+
+@pytest.mark.kip("A004", "D093", "K042")
+@pytest.mark.parametrize("name", ["2-b", "2"], ids=["dynamic quorum", "static quorum"])
+def test_log_end_below_committed_records_that_the_voter_had_is_kept_after_it_caught_up(name: str) -> None:
+    quorum = observed(*polls((98, 98), (100, 100), (3, 102), (104, 104), (106, 106), name=name))
+
+    found = regression(quorum, name)
+    assert found is not None
+    assert (found.acknowledged_offset, found.log_end_offset, found.leader_epoch) == (98, 3, 1)
+    assert found.observed_at_ms == quorum.now_ms - 2_000
+
+
+def test_uncommitted_records_of_a_replaced_leader_are_truncated_without_a_regression() -> None:
+    before, cut = polls((105, 100), (105, 100)), polls((100, 100), (101, 101), epoch=2)
+    assert regression(observed(*before, *cut)) is None
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        (None, 102),
+        (10**12, 102),
+        (100, 10**12),
+        (10**12, 10**12),
+    ],
+    ids=["no log end", "false log end", "false high watermark", "both false"],
+)
+def test_one_false_poll_is_no_regression(between: tuple[int | None, int | None]) -> None:
+    lagging = [(50, 100), (50, 101), between, (50, 103), (51, 104)]
+    assert regression(observed(*polls(*lagging))) is None
+
+
+def test_a_quorum_restored_as_a_whole_is_no_regression_of_a_voter() -> None:
+    restored = polls((29, 30), (31, 32), epoch=2)
+    assert regression(observed(*polls((98, 100), (100, 100)), *restored)) is None
+
+
+def test_a_new_leader_without_a_high_watermark_shows_no_regression_yet() -> None:
+    new = polls((3, None), epoch=2)
+    assert regression(observed(*polls((100, 100), (100, 100)), *new)) is None
+    later = observed(*polls((100, 100), (100, 100)), *new, *polls((3, 104), epoch=2))
+    assert regression(later) == LogRegression(
+        acknowledged_offset=Offset(100), log_end_offset=Offset(3), leader_epoch=Epoch(2), observed_at_ms=later.now_ms
+    )
+
+
+def test_a_second_regression_while_the_first_is_not_caught_up_keeps_the_highest_offset() -> None:
+    quorum = observed(*polls((100, 100), (100, 100), (40, 101), (60, 102), (60, 103), (5, 104)))
+    found = regression(quorum)
+    assert found is not None
+    assert (found.acknowledged_offset, found.log_end_offset) == (100, 5)
+
+
+def test_a_regression_and_what_was_acknowledged_survive_a_restart_of_the_job() -> None:
+    script, replay = LogScript(), machine()
+    observed(*polls((100, 100), (100, 100)), replay=replay, script=script)
+    replay = again(replay.to_bytes())
+    fallen = observed(*polls((3, 102)), replay=replay, script=script)
+    assert again(replay.to_bytes()).quorum().histories == fallen.histories
+    assert regression(fallen) is not None
+
+
+def test_an_observer_has_no_regression() -> None:
+    def listed(end: int) -> QuorumPolled:
+        return replace(poll(replica("1-a", end=100), hw=100), observers=(replica("101-b", end=end),))
+
+    assert regression(observed(listed(100), listed(100), listed(3)), "101-b") is None
+
+
+def test_time_of_the_regression_is_the_first_poll_that_shows_it() -> None:
+    quorum = observed(*polls((100, 100), (100, 100), (3, 101), (3, 102), (3, 103)))
+    found = regression(quorum)
+    assert found is not None
+    assert found.observed_at_ms == Millis(quorum.now_ms - 2_000)

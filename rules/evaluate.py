@@ -13,11 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rules import checks
+from rules.analysis.start_conditions import start_conditions
 from rules.exception_site import exception_site
 from rules.finding import Evaluation, Finding, NotApplicable, Rule, RuleResult, Severity, Thresholds, UnknownResult
+from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
 from rules.observability import evaluate_rule
-from rules.remedy_commands import with_legend
+from rules.remedy_commands import after_election, with_legend
 
 BLIND = "monitor-blind"
 """The rule about the monitor itself: a rule that fails is reported under this id."""
@@ -89,10 +91,22 @@ def combined(
 
 def results_of(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> tuple[RuleResult, ...]:
     """Returns the results of one rule; raises what the rule raises."""
+    conditions: dict[tuple[NodeId, ...], tuple[str, ...]] = {(): ()}
     return tuple(
-        replace(each, remedy=with_legend(quorum, each.remedy)) if isinstance(each, Finding) else each
+        replace(each, remedy=_whole_remedy(quorum, each, conditions)) if isinstance(each, Finding) else each
         for each in evaluate_rule(rule, quorum, thresholds)
     )
+
+
+def _whole_remedy(
+    quorum: Quorum, finding: Finding, conditions: dict[tuple[NodeId, ...], tuple[str, ...]]
+) -> tuple[str, ...]:
+    """Returns the remedy with what all remedies have in common: what comes before a start, and the last line."""
+    if finding.starts not in conditions:
+        conditions[finding.starts] = start_conditions(quorum, finding.starts)
+    first = conditions[finding.starts]
+    own = (step for step in finding.remedy if step not in first)
+    return with_legend(quorum, (*first, *after_election(quorum, own)))
 
 
 def contained_results(

@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rules.model.identifiers import Millis
+from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Finding:
     evidence: Mapping[str, Plain]
     remedy: tuple[str, ...]
     """In order. Each line is one shell command, or one sentence that begins with `#`."""
+    starts: tuple[NodeId, ...] = ()
+    """The nodes that the remedy starts or restarts: its first steps are then those of `start_conditions`."""
     condition_age_ms: Millis | None = None
     """How long the condition has lasted by the evidence's own clock; None if only our observations tell."""
 

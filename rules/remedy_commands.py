@@ -9,6 +9,8 @@ because operators paste these lines.
 import shlex
 from collections.abc import Iterable
 
+from rules.analysis.leadership import leaderless
+from rules.analysis.start_conditions import COPY_METADATA_FIRST
 from rules.bootstrap_address import (
     UNKNOWN_BOOTSTRAP,
     answering_brokers,
@@ -19,7 +21,9 @@ from rules.bootstrap_address import (
     usable_controllers,
 )
 from rules.model.identifiers import NodeId, ReplicaKey
+from rules.model.poll import Poll
 from rules.model.quorum import Quorum
+from rules.model.voter_set import VoterSet
 
 QUORUM_TOOL = "kafka-metadata-quorum.sh"
 FEATURES_TOOL = "kafka-features.sh"
@@ -28,6 +32,8 @@ LEGEND = (
     "in it"
 )
 """The last line of a remedy for a secured cluster: the tools do not read the listener.name.* keys of a node."""
+WAIT_FOR_LEADER = "# Wait until a leader is elected: without one the next command times out"
+_LEADER_TOOLS = (QUORUM_TOOL, FEATURES_TOOL)
 _LOGIN_OPTION = "--command-config $NODE_PROPERTIES"
 _TOOLS_REACH_CONTROLLERS = 15
 """The first metadata.version of Kafka 3.7, whose tools were the first with --bootstrap-controller (KIP-919)."""
@@ -59,7 +65,7 @@ def describe_status(quorum: Quorum, excluding: NodeId | None = None) -> str:
 def contradiction_steps(quorum: Quorum) -> tuple[str, ...]:
     """Returns the steps for controllers that contradict each other in a way that Raft excludes."""
     return (
-        "# Copy the metadata directory of every controller before anything is restarted",
+        COPY_METADATA_FIRST,
         "# Find out whether a controller's disk was restored or copied, or a second quorum answers at these addresses",
         describe_status(quorum),
     )
@@ -87,6 +93,23 @@ def with_legend(quorum: Quorum, remedy: tuple[str, ...]) -> tuple[str, ...]:
     # Without security add-controller needs the file only for the node's own id, directory and listeners.
     needed = any(quorum.access.secured or not line.endswith("add-controller") for line in logins)
     return (*remedy, LEGEND) if needed else remedy
+
+
+def wait_for_pending_change(committed: VoterSet, poll: Poll) -> tuple[str, ...]:
+    """Returns the step that waits for a pending change of the voter set: the leader rejects a second one (KIP-853)."""
+    if poll.voter_keys == committed.keys or None in {key.directory_id for key in poll.voter_keys}:
+        return ()
+    return ("# Wait until the pending change of the voter set is committed or dropped",)
+
+
+def after_election(quorum: Quorum, remedy: Iterable[str]) -> Iterable[str]:
+    """Yields the remedy; while there is no leader, its first command that needs one comes after a step that waits."""
+    waited = quorum.derived(leaderless) is None
+    for step in remedy:
+        if not waited and step.startswith(_LEADER_TOOLS):
+            yield WAIT_FOR_LEADER
+        waited = waited or step.startswith(("# Wait", *_LEADER_TOOLS))
+        yield step
 
 
 def _connection(quorum: Quorum, excluding: NodeId | None = None, since: int = _TOOLS_REACH_CONTROLLERS) -> str:

@@ -7,20 +7,24 @@ What it means
 
     - Warning: the broker crashed, is cut off from the controllers, or has not caught up with the metadata since it
       started.
-    - Info: the broker left by a controlled shutdown and has not come back.
+    - Info: the broker left by a controlled shutdown and has not come back. A warning, if it may hold the only copy of
+      acknowledged records.
 
 Evidence
     The broker's registration with its endpoints; whether it left by a controlled shutdown; how many registered brokers
     are alive; how many recovering partitions have a replica on it.
 
 What to do
-    1. If the broker's process is down, start it.
-    2. If it runs, read the end of its log. The log shows why its heartbeats fail: the network to the controllers, a
+    1. If the alert says so, copy the named directories before the broker starts. After an unclean election it may hold
+       the only copy of acknowledged records, and it truncates them when it starts.
+    2. If the broker's process is down, start it.
+    3. If it runs, read the end of its log. The log shows why its heartbeats fail: the network to the controllers, a
        long pause, a full or broken disk.
-    3. If the broker will not come back, move its partitions to other brokers first. Unregister it after that.
+    4. If the broker will not come back, move its partitions to other brokers first. Unregister it after that.
 
 What not to do
-    Do not unregister a broker that still holds the only replica of a partition.
+    Do not start a broker before the directories that the alert names are copied. Do not unregister a broker that still
+    holds the only replica of a partition.
 
 Thresholds
     hold (5 min) and clear (10 s): a restart of a broker with many partitions, and each step of a rolling upgrade, is
@@ -31,6 +35,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
+from rules.analysis.start_conditions import copy_sentence
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import and_join
 from rules.model.identifiers import NodeId
@@ -59,14 +64,14 @@ def _recovering_on(quorum: Quorum) -> Counter[NodeId]:
 
 def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
     node, left = broker.id, broker.in_controlled_shutdown
-    alive = quorum.derived(_brokers_alive)
+    alive, copies = quorum.derived(_brokers_alive), copy_sentence(quorum, (node,))
     where = f" at {and_join(broker.endpoints, 2)}" if broker.endpoints else ""
     why = "it left by a controlled shutdown" if left else "the active controller receives no heartbeats from it"
     return Finding(
         rule=ID,
         subject=f"broker {node}",
-        severity=Severity.INFO if left else Severity.WARNING,
-        summary=f"Broker {node} is fenced: {why}. It serves no client. "
+        severity=Severity.INFO if left and not copies else Severity.WARNING,
+        summary=f"Broker {node} is fenced: {why}. It serves no client.{copies} "
         f"Brokers alive: {alive} of {len(quorum.brokers)} registered.",
         evidence={
             "broker": node,
@@ -87,6 +92,7 @@ def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
             "# Check which controller is the leader: brokers send their heartbeats to it",
             describe_status(quorum),
         ),
+        starts=(node,),
     )
 
 

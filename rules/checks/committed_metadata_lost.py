@@ -28,6 +28,7 @@ Thresholds
 
 from collections.abc import Iterable
 
+from rules.analysis.start_conditions import COPY_METADATA_FIRST
 from rules.finding import Finding, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.model.monitoring import FailedObservation, Reason
 from rules.model.quorum import Quorum
@@ -69,9 +70,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             "voters_record_offset": quorum.committed.offset if quorum.committed else None,
         },
         remedy=(
-            "# Copy __cluster_metadata-0 of every controller and broker to a safe place before you do anything else: "
-            "one of them may hold the lost records",
-            "# Do not restart or format any node: a node that follows the new log truncates its copy of the old one",
+            COPY_METADATA_FIRST,
             "# Find out which controller's disk was restored, wiped or rebuilt, and stop the process that does it",
             "# Compare topics, configurations and ACLs with what should exist, and create again what is missing",
             "# Check which controller is the leader now and which replicas follow it",

@@ -83,6 +83,7 @@ def _finding(
             "high_watermark": quorum.high_watermark,
         },
         remedy=tuple(_remedy(quorum, statuses, missing)),
+        starts=tuple(status.key.id for status in missing if status.activity is VoterActivity.NOT_FETCHING),
     )
 
 

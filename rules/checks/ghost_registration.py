@@ -110,6 +110,7 @@ def _finding(
             "# Check which nodes are voters",
             describe_status(quorum, excluding=node),
         ),
+        starts=(node,),
     )
 
 

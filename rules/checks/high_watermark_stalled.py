@@ -94,6 +94,8 @@ def _finding(
             },
         },
         remedy=tuple(_remedy(quorum, poll, statuses)),
+        starts=tuple(status.key.id for status in statuses if status.activity is VoterActivity.NOT_FETCHING)
+        or (poll.leader_id,),
     )
 
 

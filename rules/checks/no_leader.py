@@ -86,6 +86,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         summary=_summary(quorum, state, statuses),
         evidence=_evidence(quorum, state, statuses),
         remedy=_remedy(quorum, state, statuses),
+        starts=tuple(status.voter.key.id for status in statuses if not status.reachable),
     )
 
 

@@ -56,7 +56,7 @@ from rules.model.poll import OBSERVER_SESSION_MS, Poll, Replica
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet, tolerated_failures
 from rules.observability import needed_poll, needed_voters
-from rules.remedy_commands import add_controller
+from rules.remedy_commands import add_controller, wait_for_pending_change
 
 ID = "observer-could-be-voter"
 READY_LAG = Threshold(
@@ -167,7 +167,7 @@ def _shared(
             for voter in committed.voters
             if liveness(quorum, poll, voter.key, thresholds) is Liveness.NOT_FETCHING
         ],
-        pending_change=tuple(_pending_change(committed, poll)),
+        pending_change=wait_for_pending_change(committed, poll),
     )
 
 
@@ -206,18 +206,13 @@ def _finding(
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
+        starts=tuple(shared.not_fetching),
         remedy=(
             *shared.pending_change,
             *_before_adding(row, state, len(committed.voters), shared),
             *add_controller(quorum, row.key.id),
         ),
     )
-
-
-def _pending_change(committed: VoterSet, poll: Poll) -> Iterable[str]:
-    """Returns a step if a change of the voter set is pending: the leader rejects a second one (KIP-853)."""
-    if poll.voter_keys != committed.keys and None not in {key.directory_id for key in poll.voter_keys}:
-        yield "# Wait until the pending change of the voter set is committed or dropped"
 
 
 def _before_adding(row: Replica, state: Readiness, n: int, shared: _Shared) -> Iterable[str]:

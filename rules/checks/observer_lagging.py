@@ -122,6 +122,7 @@ def _finding(
             "# Check whether other brokers lag too",
             describe_status(quorum),
         ),
+        starts=(node,),
     )
 
 

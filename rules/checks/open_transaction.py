@@ -74,6 +74,7 @@ def _finding(quorum: Quorum, opened: OpenTransaction) -> Finding:
             "# Check which controller is the leader",
             describe_status(quorum),
         ),
+        starts=() if quorum.leader_id is None else (quorum.leader_id,),
         condition_age_ms=age,
     )
 

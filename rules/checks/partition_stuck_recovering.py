@@ -20,7 +20,8 @@ Evidence
 
 What to do
     1. A partition that also lost its leader serves no client: bring that leader back first.
-    2. Before you start a replica again, copy its directory if its records matter: it truncates its log to the leader's.
+    2. Before you start a replica again, copy the directories that the alert names: it truncates its log to the
+       leader's, and may hold the only copy of acknowledged records.
     3. Start that replica, or assign a live one to the partition: the state ends when it joins the ISR.
 
 What not to do
@@ -38,6 +39,7 @@ from itertools import groupby
 
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.replica_recovery import COPY, JOIN, ReplicaState, replica_states
+from rules.analysis.start_conditions import copy_sentence
 from rules.finding import (
     Finding,
     Need,
@@ -117,7 +119,7 @@ def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
         rule=ID,
         subject=f"topic {name}",
         severity=severity,
-        summary=_summary(name, cases, oldest, others),
+        summary=_summary(quorum, name, cases, oldest, others),
         evidence={
             "topic": cases[0].recovery.topic,
             "topic_id": cases[0].recovery.topic_id,
@@ -129,6 +131,7 @@ def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
             "clients_refused": any(case.recovery.leader is None for case in cases),
         },
         remedy=_remedy(quorum, name, cases),
+        starts=_started(cases),
         condition_age_ms=oldest.condition_age_ms,
     )
 
@@ -146,7 +149,9 @@ def _by_state(cases: list[_Case]) -> dict[ReplicaState, list[NodeId]]:
     return {state: sorted(nodes) for state, nodes in found.items()}
 
 
-def _summary(name: str, cases: list[_Case], oldest: _Case, others: dict[ReplicaState, list[NodeId]]) -> str:
+def _summary(
+    quorum: Quorum, name: str, cases: list[_Case], oldest: _Case, others: dict[ReplicaState, list[NodeId]]
+) -> str:
     which = f"{plural(len(cases), 'partition')} of topic {name} {'has' if len(cases) == 1 else 'have'}"
     what = f"{which} been RECOVERING for {_duration(oldest)}."
     alive, joining, copying = (
@@ -170,7 +175,8 @@ def _summary(name: str, cases: list[_Case], oldest: _Case, others: dict[ReplicaS
     elected = f" {plural(changes, 'more leader')} elected since." if changes else ""
     consequence = f": {_LOSS_CONSEQUENCE[name]}" if name in _LOSS_CONSEQUENCE else ""
     lost = f"After the unclean election acknowledged records may be lost{consequence}."
-    return f"{what} {why}{elected} {lost} Clients are not refused{refused}."
+    copies = copy_sentence(quorum, _started(cases))
+    return f"{what} {why}{elected} {lost}{copies} Clients are not refused{refused}."
 
 
 def _evidence(case: _Case) -> dict[str, Plain]:
@@ -221,6 +227,14 @@ def _remedy(quorum: Quorum, name: str, cases: list[_Case]) -> tuple[str, ...]:
     return tuple(steps)
 
 
+def _started(cases: list[_Case]) -> tuple[NodeId, ...]:
+    """Returns the brokers that the remedy starts or restarts."""
+    starting = {node for case in cases for node, state in case.others.items() if state.down}
+    starting |= {node for case in cases for node, state in case.others.items() if state is ReplicaState.NOT_JOINING}
+    starting |= {node for case in cases if case.recovery.leader is None for node in case.recovery.isr}
+    return tuple(sorted(starting))
+
+
 def _leader_first(leaderless: list[Recovery]) -> Iterable[str]:
     """Yields the steps for partitions whose leader failed while it was the only in-sync replica."""
     which = f"Partition {and_join(each.partition for each in leaderless)} has no leader and serves no client"
@@ -246,10 +260,6 @@ def _joining(others: dict[ReplicaState, list[NodeId]], down: list[NodeId]) -> It
             "the leader), then restart it: the state ends when it joins the ISR"
         )
     if down:
-        yield (
-            f"# If records that only broker {and_join(down)} holds matter, copy its directories of these partitions "
-            "before you start it: after its start it truncates them to the leader's log"
-        )
         yield f"# Start broker {and_join(down)} again: the state ends when it joins the ISR"
 
 

@@ -16,7 +16,7 @@ Evidence
     record.
 
 What to do
-    1. Keep the leader running.
+    1. Keep the leader running. If the alert says so, copy the named directories before their broker starts.
     2. Save a dump of the metadata log around the named offset and report it to the Kafka project.
     3. Compare the log end offsets of the replicas before you trust the ISR.
 
@@ -124,6 +124,7 @@ def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
     first, name = violations[0], _name(violations[0])
     leaders = sorted({each.leader for each in violations if each.leader is not None})
     partitions = len({each.partition for each in violations})
+    replicas = {node for each in quorum.recovering if each.topic_id == first.topic_id for node in each.replicas}
     keep = f"broker {and_join(leaders)}" if leaders else "the brokers that hold them"
     return Finding(
         rule=ID,
@@ -141,6 +142,7 @@ def _finding(quorum: Quorum, violations: list[_RecoveryViolation]) -> Finding:
             "partitions_not_listed": max(0, len(violations) - _MAX_LISTED),
             "last_committed_offset": quorum.last_offset,
         },
+        starts=tuple(sorted(replicas - {*leaders})),
         remedy=(
             *((describe_topic(quorum, name, leaders),) if first.topic is not None else ()),
             f"# Keep {keep} running: only the leader's log is known to be the partition's",

@@ -50,6 +50,7 @@ from rules.analysis.endpoint_status import (
 )
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
 from rules.analysis.leadership import last_polled_leader, leader_answered_within, leaderless
+from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, first_entries, first_steps, first_values
 from rules.model.identifiers import Millis, NodeId
@@ -76,6 +77,10 @@ class _VoterEndpoints:
     no_leader: bool
     down_or_moved: bool
     """There is no leader, a controller answers, and too many endpoints refuse connections."""
+
+    @cached_property
+    def ids(self) -> tuple[NodeId, ...]:
+        return tuple(status.voter.key.id for status in self.statuses)
 
     @cached_property
     def leader(self) -> EndpointStatus | None:
@@ -163,6 +168,7 @@ def _finding(endpoints: _VoterEndpoints, status: EndpointStatus) -> Finding:
         summary=_summary(endpoints, status),
         evidence=_evidence(endpoints, status),
         remedy=tuple(_remedy(endpoints, status)),
+        starts=endpoints.ids,
     )
 
 
@@ -177,8 +183,7 @@ def _summary(endpoints: _VoterEndpoints, status: EndpointStatus) -> str:
         consequence = "If all controllers restarted now, a leader could still be elected."
     else:
         consequence = "If all controllers restarted now, no leader could be elected."
-    outside = endpoints.quorum.vantage is Vantage.OUTSIDE
-    vantage = " Probed from outside the cluster's network." if outside else ""
+    vantage = " Probed from outside the cluster's network." if endpoints.quorum.vantage is Vantage.OUTSIDE else ""
     return f"Voter {status.voter.key.id}'s recorded endpoint {status.endpoint} {fault}. {consequence}{vantage}"
 
 
@@ -225,10 +230,7 @@ def _remedy(endpoints: _VoterEndpoints, status: EndpointStatus) -> Iterable[str]
 
 def _restore_names(endpoints: _VoterEndpoints, unresolved: Iterable[EndpointStatus]) -> Iterable[str]:
     """Yields the steps that were proven on a real quorum: with the old names back, each restart updates one record."""
-    yield (
-        "# Do not restart any controller until the old names resolve again: a restarted controller could not rejoin "
-        "the quorum"
-    )
+    yield from resolve_names_first(endpoints.quorum)
     known = endpoints.quorum.addresses
     hosts = sorted({status.endpoint.host for status in unresolved if status.endpoint})
     names = [f"{host} (it was {and_join(known[host])})" if known.get(host) else host for host in hosts]

@@ -5,15 +5,15 @@ What it means
     unclean.leader.election.enable, or by hand. The partition serves clients again. Records that only the other replicas
     had acknowledged may be lost.
 
-    This alert reports the election, once for each topic. `partition-stuck-recovering` reports partitions that do not
-    recover afterwards.
+    This alert is a warning, once for each topic: acknowledged records may be lost. `partition-stuck-recovering` reports
+    partitions that do not recover afterwards.
 
 Evidence
     One alert per topic: the partitions, the elected leaders, the in-sync replicas that were not elected, the time by
     the timestamps in the log, and how many of the partitions are RECOVERING now. A snapshot does not record elections.
 
 What to do
-    1. Copy the logs of the replicas that were not elected before you start them, if their records matter.
+    1. Copy the directories that the alert names before their broker starts: it truncates them to the new leader's log.
     2. Find out whether the election was intended: who ran it, or which topic or broker allows it.
     3. Inform the owner of the topic that acknowledged records may be lost.
 
@@ -28,6 +28,7 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
+from rules.analysis.start_conditions import copy_sentence
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
 from rules.formatting import and_join, ms_text, plural
 from rules.model.history import UncleanElections
@@ -66,10 +67,10 @@ def _finding(quorum: Quorum, newest: Millis, one: UncleanElections) -> Finding:
     return Finding(
         rule=ID,
         subject=f"topic {name}",
-        severity=Severity.INFO,
+        severity=Severity.WARNING,
         summary=f"{plural(one.elections, 'unclean leader election')} for topic {name}, the newest "
         f"{ms_text(Millis(newest - one.last_timestamp_ms))} ago. {elected}; in sync before and not elected: "
-        f"{passed_over}. Acknowledged records may be lost.",
+        f"{passed_over}. Acknowledged records may be lost.{copy_sentence(quorum, one.passed_over)}",
         evidence={
             "topic": one.topic,
             "topic_id": one.topic_id,
@@ -81,14 +82,12 @@ def _finding(quorum: Quorum, newest: Millis, one: UncleanElections) -> Finding:
             "first": f"{ms_text(Millis(newest - one.first_timestamp_ms))} ago",
             "newest_offset": one.last_offset,
         },
+        starts=one.passed_over,
         remedy=(
             "# Find out whether it was intended: an election by hand, or unclean.leader.election.enable of the "
             "topic or of a broker",
             *steps,
-            f"# If their records matter, copy this topic's directories of broker {passed_over} before it starts: "
-            "it truncates them to the leader's log"
-            if one.passed_over
-            else "# Inform the owner of the topic that records may be lost",
+            "# Inform the owner of the topic that acknowledged records may be lost",
         ),
     )
 
@@ -100,4 +99,5 @@ RULE = Rule(
     thresholds=(hold(0.0), clear(), KEEP_FIRING_FOR, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
+    grouped_with=("partition-stuck-recovering",),
 )

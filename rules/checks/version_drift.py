@@ -65,6 +65,9 @@ FINALIZE = Threshold(
     meaning="how long, by the timestamps in the log, every node must have supported a higher level than the finalized "
     "one before the alert fires. A week leaves time to observe a new version before a downgrade becomes impossible",
 )
+_UNREGISTER = (
+    "for a broker with kafka-cluster.sh unregister after its partitions have moved, for a controller from Kafka 4.4 on"
+)
 _UPGRADES_KRAFT = 26
 """The first metadata.version of Kafka 4.1: earlier versions support kraft.version 1 and cannot upgrade to it."""
 
@@ -165,10 +168,10 @@ def _unsupported_level(quorum: Quorum, node: _RegisteredNode, wrong: list[tuple[
         },
         remedy=(
             f"# Upgrade {node.name}: it cannot take part with the version that it registered last",
-            "# If it no longer exists, remove its registration: for a broker with kafka-cluster.sh unregister, for a "
-            "controller from Kafka 4.4 on",
+            f"# If it no longer exists, remove its registration: {_UNREGISTER}",
             describe_features(quorum),
         ),
+        starts=(node.id,),
     )
 
 
@@ -202,6 +205,7 @@ def _mixed_versions(quorum: Quorum, nodes: list[_RegisteredNode]) -> Finding:
             "# Check the levels that the active controller supports and the finalized levels",
             describe_features(quorum),
         ),
+        starts=tuple(node.id for node in behind or nodes),
         condition_age_ms=age,
     )
 
@@ -214,8 +218,7 @@ def _catch_up(behind: list[_RegisteredNode]) -> Iterable[str]:
     if stopped:
         yield (
             f"# Start {and_join(stopped)} (not running) with the version of the others, or remove its registration if "
-            "it no longer exists: for a broker with kafka-cluster.sh unregister after its partitions have moved, for a "
-            "controller from Kafka 4.4 on"
+            f"it no longer exists: {_UNREGISTER}"
         )
     if not behind:
         yield "# Give all nodes the same version and the same unstable.feature.versions.enable, one after the other"
@@ -263,11 +266,8 @@ def _finalizable(
         else "# Make the quorum dynamic if you want to change voters and replace disks with add-controller and "
         "remove-controller: there is no way back"
     )
-    after = (
-        ()
-        if feature == METADATA_VERSION
-        else ("# Then replace controller.quorum.voters with controller.quorum.bootstrap.servers on every node",)
-    )
+    step = "# Then replace controller.quorum.voters with controller.quorum.bootstrap.servers on every node"
+    after = () if feature == METADATA_VERSION else (step,)
     return Finding(
         rule=ID,
         subject=feature,

@@ -145,6 +145,7 @@ def _disagreement(quorum: Quorum, views: dict[str, Plain], view: LeaderView, epo
             "views": views,
         },
         remedy=_remedy(quorum, view, leader),
+        starts=() if view.node is None else (view.node,),
     )
 
 

@@ -93,6 +93,7 @@ def _finding(
             "high_watermark": quorum.high_watermark,
         },
         remedy=tuple(_remedy(quorum, poll, statuses)),
+        starts=tuple(status.key.id for status in statuses if status.activity is VoterActivity.NOT_FETCHING),
     )
 
 

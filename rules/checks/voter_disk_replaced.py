@@ -40,7 +40,7 @@ from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
 from rules.model.voter_set import Voter, VoterSet
 from rules.observability import needed_poll, needed_voters
-from rules.remedy_commands import add_controller, remove_controller
+from rules.remedy_commands import add_controller, remove_controller, wait_for_pending_change
 
 ID = "voter-disk-replaced"
 _LAGGING_MS = 2_000
@@ -135,7 +135,12 @@ def _finding(quorum: Quorum, committed: VoterSet, poll: Poll, replacement: _Repl
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
-        remedy=(*remove, *(wait if lagging else ()), *add_controller(quorum, new.id)),
+        remedy=(
+            *wait_for_pending_change(committed, poll),
+            *remove,
+            *(wait if lagging else ()),
+            *add_controller(quorum, new.id),
+        ),
     )
 
 

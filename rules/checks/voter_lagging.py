@@ -107,6 +107,7 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
         },
+        starts=(node,) if status.activity is VoterActivity.NOT_FETCHING else (),
         remedy=(first, "# Check the log end offset of each voter", describe_status(quorum)),
     )
 

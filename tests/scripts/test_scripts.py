@@ -22,6 +22,7 @@ from rules.model.monitoring import ObservationSource, Reason, Vantage
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from streaming.replay.machine import Machine
 from tests.description import describe
+from tests.remedy_conflicts import found_conflicts
 from tests.scripts.script_quorum import SECOND, START, ScriptedQuorum
 
 SCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
@@ -36,6 +37,8 @@ class ScriptRun:
     monitor: ClusterMonitor | None = None
     vantage: Vantage = Vantage.INSIDE
     recorded: list[DecodedRow] = field(default_factory=list)
+    alerts: list[Alert] = field(default_factory=list)
+    """Every alert that was printed, oldest first."""
 
     def run(self, line: str) -> Iterator[str]:
         """Runs one command and returns its output."""
@@ -104,7 +107,7 @@ class ScriptRun:
         for _ in range(_seconds(duration)):
             rows = list(self.cluster.advance_one_second())
             self.recorded += rows
-            yield from _printed(self.started_monitor().observe(rows))
+            yield from self.printed(self.started_monitor().observe(rows))
 
     def quorum(self) -> Iterator[str]:
         """quorum: prints what is known of the quorum (`description.describe`)."""
@@ -206,7 +209,7 @@ class ScriptRun:
         self.cluster.sequence += 1
         row = DecodedRow(self.cluster.sequence, Millis(self.cluster.now_ms), (event,))
         self.recorded.append(row)
-        yield from _printed(self.started_monitor().observe([row]))
+        yield from self.printed(self.started_monitor().observe([row]))
 
     def restart_job(self, *bootstrap: str) -> None:
         """restart-job [HOST:PORT...]: kills the job and starts it from its state, optionally with new addresses."""
@@ -223,7 +226,15 @@ class ScriptRun:
 
     def redeliver(self) -> Iterator[str]:
         """redeliver: delivers all recorded rows again."""
-        yield from _printed(self.started_monitor().observe(self.recorded))
+        yield from self.printed(self.started_monitor().observe(self.recorded))
+
+    def printed(self, alerts: tuple[Alert, ...]) -> Iterator[str]:
+        """Returns one line for each alert."""
+        self.alerts += alerts
+        for alert in alerts:
+            at = (alert.observed_at_ms - START) / SECOND
+            began = (alert.started_at_ms - START) / SECOND
+            yield f"{at:.0f}s {alert.state} {alert.severity} {alert.rule} {alert.subject} (since {began:.0f}s)"
 
     def started_monitor(self) -> ClusterMonitor:
         """Returns the monitor; the first call starts it."""
@@ -231,13 +242,6 @@ class ScriptRun:
             machine = Machine("test", None, self.cluster.bootstrap, self.vantage)
             self.monitor = ClusterMonitor(machine, TrackedConditions(), thresholds_for({}))
         return self.monitor
-
-
-def _printed(alerts: tuple[Alert, ...]) -> Iterator[str]:
-    for alert in alerts:
-        at = (alert.observed_at_ms - START) / SECOND
-        began = (alert.started_at_ms - START) / SECOND
-        yield f"{at:.0f}s {alert.state} {alert.severity} {alert.rule} {alert.subject} (since {began:.0f}s)"
 
 
 def _each(command: Callable[[int], None], nodes: tuple[str, ...]) -> None:
@@ -280,6 +284,16 @@ def test_script_prints_the_expected_output(script: Path) -> None:
     if REWRITE:
         script.write_text(result)
     assert result == text or REWRITE, f"{script.name}: KRAFTWATCH_REWRITE_GOLDENS=1 rewrites it; read the difference"
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_remedies_of_alerts_that_are_active_at_once_agree(script: Path) -> None:
+    run = ScriptRun()
+    for above, _ in blocks(script.read_text()):
+        for command in above:
+            if command and not command.startswith("#"):
+                list(run.run(command))
+    assert found_conflicts(run.alerts) == []
 
 
 def test_scripts_are_found() -> None:

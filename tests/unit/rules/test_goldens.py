@@ -160,7 +160,7 @@ CASES: dict[str, tuple[str, Quorum]] = {
     "views-disagree.warning.no-leader": ("controller 1", with_views(healthy(), view(1, leader=None, epoch=9))),
     "views-disagree.warning.foreign": ("controller 1", with_views(healthy(), foreign(view(1)))),
     "views-disagree.critical": ("quorum", with_views(healthy(), view(1, leader=2))),
-    "unclean-election.info": ("topic orders", recovering(unclean(healthy(), 0, 3), 0, 3)),
+    "unclean-election.warning": ("topic orders", recovering(unclean(healthy(), 0, 3), 0, 3)),
     "voter-lagging.warning": ("voter 1", voter_not_fetching(healthy(5), 1)),
     "voter-lagging.warning.behind": ("voter 1", voters_lagging(healthy(5), 1)),
     "monitor-blind.warning.names": ("names", resolver_fails(healthy(), 1, 2, 3)),
@@ -233,7 +233,7 @@ SEVERITIES = {
     "version-drift": {"info", "warning"},
     "snapshot-stale": {"warning"},
     "views-disagree": {"critical", "warning"},
-    "unclean-election": {"info"},
+    "unclean-election": {"warning"},
     "data-contract-broken": {"critical", "warning"},
 }
 

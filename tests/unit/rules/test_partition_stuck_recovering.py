@@ -120,11 +120,14 @@ def test_topic_with_an_unknown_name_is_named_by_its_id() -> None:
 def test_remedy_depends_on_the_state_of_the_other_replicas() -> None:
     describe = "kafka-topics.sh --bootstrap-server b102.test:9092 --describe --topic orders"
     (down,) = findings(recovering(with_101_fenced(), 0), RULE)
-    assert down.remedy[0] == describe
+    copied_first = (
+        "# Do not start or restart broker 101 before you have copied orders-0 from its log.dirs: it may hold the only "
+        "copy of acknowledged records, and it truncates them when it starts"
+    )
+    assert down.remedy[:2] == (copied_first, describe)
     assert [step for step in down.remedy if "Start broker 101 again" in step]
-    assert [step for step in down.remedy if "copy its directories of these partitions before you start it" in step]
     (not_joining,) = findings(recovering(healthy(), 0), RULE)
-    assert not_joining.remedy[0] == describe
+    assert not_joining.remedy[:2] == (copied_first, describe)
     assert "then restart it" in not_joining.remedy[-1]
     (single,) = findings(recovering(healthy(), 0, replicas=(102,)), RULE)
     assert "kafka-reassign-partitions.sh" in single.remedy[-1]
@@ -150,7 +153,8 @@ def test_partition_without_a_leader_needs_its_leader_first() -> None:
     assert finding.severity is Severity.CRITICAL
     assert "Clients are not refused, except on 1 partition without a leader." in finding.summary
     assert finding.evidence["clients_refused"] is True
-    assert finding.remedy == (
+    assert finding.remedy[0].startswith("# Do not start or restart broker 101 before you have copied orders-3 from")
+    assert finding.remedy[1:] == (
         "kafka-topics.sh --bootstrap-server b101.test:9092 --describe --topic orders",
         "# Partition 3 has no leader and serves no client: start broker 102 first, it holds the only in-sync copy",
     )

@@ -236,7 +236,7 @@ def test_unresolved_names_are_reported_without_a_leader() -> None:
 
 def test_remedy_restores_the_names_before_any_restart() -> None:
     remedy = findings(name_not_found(healthy(), 1, 2, 3), RULE)[0].remedy
-    assert remedy[0].startswith("# Do not restart any controller until the old names resolve again")
+    assert remedy[0].startswith("# Do not restart any controller until c1.test, c2.test and c3.test resolve again")
     assert remedy[1:4] == tuple(
         f"# Make c{node}.test (it was 10.0.0.{node}) resolve again on every controller and broker" for node in (1, 2, 3)
     )

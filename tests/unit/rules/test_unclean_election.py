@@ -17,7 +17,7 @@ from tests.unit.rules.situation import (
 )
 
 RULE = "unclean-election"
-FIRES = [f"info {RULE}: topic orders"]
+FIRES = [f"warning {RULE}: topic orders"]
 
 
 @pytest.mark.kip("B002")

@@ -1,0 +1,223 @@
+"""What must be done before a node is started or restarted, because its start would destroy something.
+
+What can be destroyed:
+
+- the only copy of acknowledged records: a replica that was in the ISR or ELR before an unclean election (KIP-704,
+  KIP-966) truncates its log to the new leader's when it starts;
+- the only in-sync copy of a RECOVERING partition, on a broker that runs;
+- lost metadata: a node that follows the new log truncates its copy of `__cluster_metadata`;
+- the voter set: a voter that a forced change removed still has the former voter set on its disk;
+- the majority: if too few voters fetch, or the names of recorded endpoints do not resolve, a controller that is
+  restarted is missing until it fetches again.
+
+Every remedy that starts or restarts a node begins with these steps (`rules.evaluate.results_of`).
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from heapq import nsmallest
+
+from rules.analysis.freshness import FETCH_AGE, PROBE_AGE
+from rules.analysis.leadership import leaderless
+from rules.analysis.replica_lag import Liveness, liveness
+from rules.finding import Thresholds
+from rules.formatting import and_join
+from rules.model.history import Recovery
+from rules.model.identifiers import NodeId, Offset, TopicId
+from rules.model.monitoring import Reason, Resolution, probe_key
+from rules.model.quorum import Quorum
+from rules.model.voter_set import majority
+
+_PROBE_AGE_MS = round(PROBE_AGE.default * 1000)
+_MOST_LISTED = 8
+"""How many directories a step names, and how many nodes have a step each."""
+COPY_METADATA_FIRST = (
+    "# Do not start, restart or format any node before you have copied __cluster_metadata-0 of every controller and "
+    "broker: the copies show what was committed, and a node that follows the new log truncates its own"
+)
+_FETCH_AGE = Thresholds(values={FETCH_AGE.name: FETCH_AGE.default})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class PartitionDirectory:
+    """A partition's directory in the log.dirs of a broker."""
+
+    topic: str
+    """The topic's name; its id if the name is unknown."""
+    partition: int
+    named: bool = True
+
+    def __str__(self) -> str:
+        """Returns the directory's name, such as `orders-0`; a description if the topic's name is unknown."""
+        return f"{self.topic}-{self.partition}" if self.named else f"partition {self.partition} of topic {self.topic}"
+
+
+def start_conditions(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]:
+    """Returns the first steps of a remedy that starts or restarts these nodes, in the order of their importance.
+
+    Takes a few steps for each node, and a pass over the recovering partitions once for each quorum.
+    """
+    ordered = sorted({*nodes})
+    if not ordered:
+        return ()
+    steps = [COPY_METADATA_FIRST] if metadata_contradicts(quorum) else []
+    steps += _first([_copy_first(node, directories) for node, directories in _held(quorum, ordered)])
+    in_sync = quorum.derived(only_in_sync_copies)
+    steps += _first([_keep_running(node, in_sync[node]) for node in ordered if node in in_sync])
+    former = quorum.derived(_former_voters)
+    steps += _first([_format_first(node) for node in ordered if node in former])
+    fetching, missing = quorum.derived(_voters_fetching)
+    if not fetching.isdisjoint(ordered):
+        steps += [*resolve_names_first(quorum), *_keep_majority(fetching, missing)]
+    return tuple(steps)
+
+
+def resolve_names_first(quorum: Quorum) -> tuple[str, ...]:
+    """Returns the step that keeps controllers from a restart while a recorded endpoint's name does not resolve."""
+    hosts = quorum.derived(unresolved_hosts)
+    if not hosts:
+        return ()
+    return (
+        f"# Do not restart any controller until {and_join(hosts, 4)} {'resolve' if len(hosts) > 1 else 'resolves'} "
+        "again: a restarted controller could not rejoin the quorum",
+    )
+
+
+def unresolved_hosts(quorum: Quorum) -> tuple[str, ...]:
+    """Returns the host names of recorded endpoints that do not resolve (NXDOMAIN) by the newest probes, sorted."""
+    hosts = set()
+    for voter in quorum.committed.voters if quorum.committed else ():
+        probe = quorum.probes.get(probe_key(voter.key.id, voter.endpoints[0])) if voter.endpoints else None
+        current = probe is not None and quorum.now_ms - probe.observed_at_ms <= _PROBE_AGE_MS
+        if current and probe is not None and probe.resolution is Resolution.NAME_NOT_FOUND:
+            hosts.add(probe.endpoint.host)
+    return tuple(sorted(hosts))
+
+
+def metadata_contradicts(quorum: Quorum) -> bool:
+    """Returns whether committed metadata was lost, or a Raft invariant was violated: the disks are the evidence."""
+    return bool(quorum.invariant_violations) or any(each.reason is Reason.METADATA_LOST for each in quorum.failures)
+
+
+def copy_sentence(quorum: Quorum, nodes: Iterable[NodeId]) -> str:
+    """Returns one sentence for a summary if one of these brokers may hold the only copy of acknowledged records.
+
+    It begins with a space; empty if none does.
+    """
+    held = _held(quorum, sorted({*nodes}))
+    if not held:
+        return ""
+    brokers = and_join((node for node, _ in held), 4)
+    directories = {each for _, of_node in held for each in of_node}
+    return (
+        f" Do not start or restart broker {brokers} before you have copied {_names(directories, 4)}: it may hold the "
+        "only copy of acknowledged records."
+    )
+
+
+def only_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
+    """Returns the brokers that may hold the only copy of acknowledged records, with the directories of the partitions.
+
+    These are, for each RECOVERING partition, the replicas that were in the ISR or ELR before the election and are not
+    in the ISR now (every replica outside the ISR if the log no longer contains the former ISR). And, for each
+    remembered unclean election, the brokers that were passed over and have not started since: the partition may have
+    recovered from another replica.
+    """
+    found: dict[NodeId, set[PartitionDirectory]] = {}
+    for recovery in quorum.recovering:
+        for node in _holders(recovery):
+            found.setdefault(node, set()).add(_directory(recovery.topic, recovery.topic_id, recovery.partition))
+    for one in quorum.history.unclean:
+        for node in one.passed_over:
+            if _has_not_run_since(quorum, node, one.last_offset):
+                directories = (_directory(one.topic, one.topic_id, partition) for partition in one.partitions)
+                found.setdefault(node, set()).update(directories)
+    return {node: frozenset(directories) for node, directories in found.items()}
+
+
+def only_in_sync_copies(quorum: Quorum) -> Mapping[NodeId, frozenset[PartitionDirectory]]:
+    """Returns the brokers that lead RECOVERING partitions as the only in-sync replica, with the directories."""
+    found: dict[NodeId, set[PartitionDirectory]] = {}
+    for recovery in quorum.recovering:
+        if recovery.leader is not None and len(recovery.replicas) > 1:
+            directory = _directory(recovery.topic, recovery.topic_id, recovery.partition)
+            found.setdefault(recovery.leader, set()).add(directory)
+    return {node: frozenset(directories) for node, directories in found.items()}
+
+
+def _has_not_run_since(quorum: Quorum, node: NodeId, offset: Offset) -> bool:
+    """Returns whether a broker does not run, and registered last before this offset: each start registers it again."""
+    broker = quorum.brokers.get(node)
+    return broker is None or (broker.offset < offset and (broker.fenced or broker.in_controlled_shutdown))
+
+
+def _directory(topic: str | None, topic_id: TopicId, partition: int) -> PartitionDirectory:
+    return PartitionDirectory(topic=topic or topic_id, partition=partition, named=topic is not None)
+
+
+def _names(directories: Collection[PartitionDirectory], most: int) -> str:
+    """Returns the first directories as text, without sorting all of them."""
+    shown = [str(each) for each in nsmallest(most, directories)]
+    more = len(directories) - len(shown)
+    return and_join([*shown, f"{more} more"] if more else shown, most + 1)
+
+
+def _holders(recovery: Recovery) -> set[NodeId]:
+    now = {recovery.leader, *recovery.isr}
+    if recovery.previous_isr is None or recovery.previous_elr is None:
+        return {*recovery.replicas} - now - {*recovery.added}
+    return {*recovery.previous_isr, *recovery.previous_elr} - now
+
+
+def _held(quorum: Quorum, nodes: Iterable[NodeId]) -> list[tuple[NodeId, frozenset[PartitionDirectory]]]:
+    held = quorum.derived(only_copies)
+    return [(node, held[node]) for node in nodes if node in held]
+
+
+def _former_voters(quorum: Quorum) -> frozenset[NodeId]:
+    removed = {key.id for one in quorum.history.reconfigurations for key in one.before if key not in one.after}
+    return frozenset(removed - (quorum.committed.ids if quorum.committed else frozenset()))
+
+
+def _keep_majority(fetching: frozenset[NodeId], missing: tuple[NodeId, ...]) -> tuple[str, ...]:
+    if not missing or len(fetching) > majority(len(fetching) + len(missing)):
+        return ()
+    return (
+        f"# Do not restart {'controller' if len(fetching) == 1 else 'controllers'} {and_join(sorted(fetching))} before "
+        f"{and_join(missing)} fetches again: the quorum tolerates no further failure",
+    )
+
+
+def _voters_fetching(quorum: Quorum) -> tuple[frozenset[NodeId], tuple[NodeId, ...]]:
+    """Returns the voters that fetch, and those that do not, sorted; no voter while there is no leader."""
+    poll = quorum.poll
+    if poll is None or quorum.derived(leaderless) is not None:
+        return frozenset(), ()
+    fetching = {row.key.id for row in poll.voters if liveness(quorum, poll, row.key, _FETCH_AGE) is Liveness.FETCHING}
+    return frozenset(fetching), tuple(sorted({row.key.id for row in poll.voters} - fetching))
+
+
+def _copy_first(node: NodeId, directories: Collection[PartitionDirectory]) -> str:
+    return (
+        f"# Do not start or restart broker {node} before you have copied {_names(directories, _MOST_LISTED)} from its "
+        "log.dirs: it may hold the only copy of acknowledged records, and it truncates them when it starts"
+    )
+
+
+def _keep_running(node: NodeId, directories: Collection[PartitionDirectory]) -> str:
+    return (
+        f"# Do not stop or restart broker {node} until another replica of {_names(directories, _MOST_LISTED)} is in "
+        "the ISR: it holds the only in-sync copy"
+    )
+
+
+def _format_first(node: NodeId) -> str:
+    return (
+        f"# Do not start controller {node} before its disk is formatted again: it still holds the former voter set, "
+        "which was changed by force"
+    )
+
+
+def _first(steps: list[str]) -> list[str]:
+    more = len(steps) - _MOST_LISTED
+    return [*steps[:_MOST_LISTED], f"# Do the same for {more} more nodes"] if more > 0 else steps

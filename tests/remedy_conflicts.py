@@ -1,0 +1,176 @@
+"""Checks the remedies of alerts against each other, read in the order in which a person sees the alerts.
+
+A remedy is read as actions on nodes: start or restart, "do not ... before", keep running, add or remove a voter, and
+commands that only a leader answers. Two remedies conflict if a person who follows one breaks the other.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from rules.alert import Alert, AlertState
+from rules.finding import Finding
+
+_ROLE = r"(?:controllers?|brokers?)"
+_NODES = rf"{_ROLE} (\d+(?:(?:, | and )(?:{_ROLE} )?\d+)*)"
+_START = re.compile(rf"\b(?:(?:re)?start|upgrade) {_NODES}", re.IGNORECASE)
+_PRONOUN = re.compile(r"\b(?:re)?start (?:it|them)\b", re.IGNORECASE)
+_NEEDS_LEADER = re.compile(r"^kafka-(?:metadata-quorum|features)\.sh ")
+_VOTER_CHANGE = re.compile(r"\b(?:add-controller|remove-controller)\b")
+_COPY_FIRST = re.compile(r"\bcopy\b.* before (?:you start|it starts)")
+_COPIED = re.compile(r"you have copied (.*) from its log\.dirs")
+_EVERY_NODE = re.compile(r"any (?:node|controller)\b|anything is restarted")
+_ANY_CONTROLLER = range(1, 10)
+
+
+@dataclass(kw_only=True)
+class Advice:
+    """What one remedy says, step by step."""
+
+    name: str
+    subject: str
+    started: list[tuple[int, int, bool]] = field(default_factory=list)
+    """(step, node, whether it runs and is restarted) of each node that is started or restarted."""
+    not_before: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
+    """By node: the steps that forbid its start until something is done."""
+    no_node_before: list[tuple[int, str]] = field(default_factory=list)
+    """The steps that forbid the start of any node until something is done."""
+    kept_running: set[int] = field(default_factory=set)
+    kept_off: set[int] = field(default_factory=set)
+    voter_changes: list[int] = field(default_factory=list)
+    forbids_voter_change: bool = False
+    waits_for_change: int | None = None
+    """The step that waits for the pending change of the voter set."""
+    waits_for_leader: bool = False
+    needs_leader: list[int] = field(default_factory=list)
+    """The commands that need a leader, unless a step before them waits for one."""
+
+    def read(self, step: int, line: str) -> None:
+        """Adds one step of the remedy."""
+        if line.startswith(("# Do not ", "# Keep ")):
+            self._prohibit(step, line)
+        elif _COPY_FIRST.search(line):
+            self._forbid_start(step, line)
+        elif line.startswith("#"):
+            again = "restart" in line or "Upgrade" in line
+            self.started += [(step, node, again) for node in _started(line, self.subject)]
+            self.waits_for_change = step if "pending change of the voter set" in line else self.waits_for_change
+            self.waits_for_leader |= line.startswith("# Wait")
+        else:
+            self.voter_changes += [step] if _VOTER_CHANGE.search(line) else []
+            self.needs_leader += [step] if _NEEDS_LEADER.match(line) and not self.waits_for_leader else []
+
+    def conditions(self, node: int) -> list[tuple[int, str]]:
+        """Returns the steps that forbid the start of this node until something is done."""
+        return [*self.not_before.get(node, []), *self.no_node_before]
+
+    def _prohibit(self, step: int, line: str) -> None:
+        self.forbids_voter_change |= "another change of the voter set" in line
+        if _EVERY_NODE.search(line):
+            self.no_node_before.append((step, line))
+        elif " start " in line:
+            self._forbid_start(step, line)
+        elif re.match(r"# Keep .* off ", line):
+            self.kept_off |= _named(line)
+        elif re.match(r"# Keep .* running|# Do not (?:stop or )?restart ", line):
+            self.kept_running |= _named(line.partition(":")[0])
+
+    def _forbid_start(self, step: int, line: str) -> None:
+        for node in _named(line.partition(":")[0]):
+            self.not_before.setdefault(node, []).append((step, line))
+
+
+def conflicts(reported: Sequence[Alert | Finding]) -> list[str]:
+    """Returns one sentence for each pair of remedies that cannot both be followed; empty if all agree."""
+    advice = [_advice(each) for each in in_reading_order(reported)]
+    found = [sentence for each in advice for sentence in _starts_too_early(each, advice)]
+    found += [sentence for each in advice for sentence in _stops_the_only_copy(each, advice)]
+    found += [sentence for each in advice for sentence in _changes_voters_twice(each, advice)]
+    lost = next((each for each in reported if each.rule == "no-leader"), None)
+    if lost is not None:
+        # What fired while there was a leader is read after no-leader, which is critical and waits for a leader.
+        later = [_advice(each) for each in reported if _observed_at(each) >= _observed_at(lost)]
+        found += [
+            f"{one.name}, step {step + 1}: the command needs a leader" for one in later for step in one.needs_leader
+        ]
+    return found
+
+
+def found_conflicts(transitions: Iterable[Alert]) -> list[str]:
+    """Returns the conflicts between alerts that were active at once, from all transitions, oldest first."""
+    active: dict[str, Alert] = {}
+    found: list[str] = []
+    for at_ms, of_moment in groupby(transitions, key=lambda each: each.observed_at_ms):
+        for alert in of_moment:
+            if alert.state is AlertState.FIRING:
+                active[alert.fingerprint] = alert
+            else:
+                active.pop(alert.fingerprint, None)
+        found += [f"{at_ms}: {each}" for each in conflicts([*active.values()])]
+    return found
+
+
+def in_reading_order(reported: Iterable[Alert | Finding]) -> list[Alert | Finding]:
+    """Returns the most severe first, as the page and every notification list them."""
+    return sorted(reported, key=lambda each: (-each.severity.rank, each.rule, each.subject))
+
+
+def _observed_at(one: Alert | Finding) -> int:
+    return one.observed_at_ms if isinstance(one, Alert) else 0
+
+
+def _advice(one: Alert | Finding) -> Advice:
+    advice = Advice(name=f"{one.rule} {one.subject}", subject=one.subject)
+    for step, line in enumerate(one.remedy):
+        advice.read(step, line)
+    return advice
+
+
+def _named(text: str) -> set[int]:
+    return {int(number) for match in re.finditer(_NODES, text) for number in re.findall(r"\d+", match.group(1))}
+
+
+def _started(line: str, subject: str) -> set[int]:
+    found = {int(number) for match in _START.finditer(line) for number in re.findall(r"\d+", match.group(1))}
+    if "the controllers one by one" in line:
+        found.update(_ANY_CONTROLLER)
+    if not found and _PRONOUN.search(line):
+        found = _named(line) or {int(number) for number in re.findall(r"(?<=\s)\d+", subject)}
+    return found
+
+
+def _starts_too_early(one: Advice, others: Sequence[Advice]) -> Iterator[str]:
+    """A person may read only this alert: it must say itself, first, what comes before a start."""
+    for step, node, again in one.started:
+        own = one.conditions(node)
+        for other in others:
+            for _, line in other.conditions(node):
+                applies = again or not line.startswith("# Do not restart")
+                if applies and not any(at < step and _contains(said, line) for at, said in own):
+                    yield f"{one.name} starts {node}, and {other.name} says: {line}"
+            if node in other.kept_off and not any(at < step for at, _ in own):
+                yield f"{one.name} starts {node}, and {other.name} keeps it off"
+
+
+def _contains(said: str, line: str) -> bool:
+    """Returns whether a step says at least what the other one says: the same, or to copy the same and more."""
+    copied, expected = _COPIED.search(said), _COPIED.search(line)
+    if copied is None or expected is None:
+        return said == line
+    return {*re.split(", | and ", expected.group(1))} <= {*re.split(", | and ", copied.group(1))}
+
+
+def _stops_the_only_copy(one: Advice, others: Sequence[Advice]) -> Iterator[str]:
+    for _, node, again in one.started:
+        for other in others:
+            if again and node in other.kept_running and node not in one.kept_running:
+                yield f"{one.name} restarts {node}, and {other.name} keeps it running"
+
+
+def _changes_voters_twice(one: Advice, others: Sequence[Advice]) -> Iterator[str]:
+    for other in others:
+        if other is not one and other.forbids_voter_change:
+            for step in one.voter_changes:
+                if one.waits_for_change is None or one.waits_for_change > step:
+                    yield f"{one.name} changes the voter set, and {other.name} says not to"

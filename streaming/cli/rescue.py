@@ -1,20 +1,34 @@
-"""`kraftwatch rescue plan`: assesses the remaining disks of a stopped quorum and a new voter list. Writes nothing."""
+"""`kraftwatch rescue`: assesses the disks of a stopped quorum, writes new voter endpoints into one node, undoes it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 from rich.console import Console
 
+from connectors.sinks.evidence_format import visible
 from streaming.cli.options import AsJson
 from streaming.cli.output import print_json
 
-app = typer.Typer(help="Plan the recovery of a quorum that cannot elect a leader.", no_args_is_help=True)
+app = typer.Typer(
+    help="Recover a quorum whose recorded voter endpoints no longer lead to the voters.", no_args_is_help=True
+)
+
+OneLogDir: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "--log-dir", help="The metadata.log.dir (or the first of log.dirs) of this one stopped node.", metavar="DIR"
+    ),
+]
+Backup: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--backup", help="The folder for the copy of the old files; default: beside DIR.", metavar="FOLDER"),
+]
 
 
 @app.callback()
 def rescue() -> None:
-    """Plan the recovery of a quorum that cannot elect a leader."""
+    """Recover a quorum whose recorded voter endpoints no longer lead to the voters."""
 
 
 @app.command("plan")
@@ -62,3 +76,68 @@ def plan(
     else:
         Console(highlight=False, soft_wrap=True).print(plan_text(rescue_plan))
     raise typer.Exit(2 if rescue_plan.outcome is OverrideOutcome.REJECTED else 0)
+
+
+@app.command("apply")
+def apply(
+    log_dir: OneLogDir,
+    initial_controllers: Annotated[
+        str,
+        typer.Option(
+            "--initial-controllers",
+            help="All voters with their new endpoints, in the format of kafka-storage: ID@HOST:PORT:DIRECTORY_ID,…",
+            metavar="LIST",
+        ),
+    ],
+    backup: Backup = None,
+    kafka_home: Annotated[
+        Path | None,
+        typer.Option(
+            "--kafka-home",
+            help="A Kafka installation: its own reader checks the snapshot too, before it gets its name.",
+            envvar="KAFKA_HOME",
+            metavar="DIR",
+        ),
+    ] = None,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Write. Without it, this is a dry run.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write new voter endpoints into ONE stopped node, controller or broker.
+
+    Adds one snapshot that holds the node's whole log and the new endpoints;
+    the log stays as it is, and a copy of it is made first. Without --yes nothing
+    is written. Make a plan of all nodes before: `kraftwatch rescue plan`.
+
+    Exit codes: 0 done, or nothing to do; 2 refused, nothing was changed.
+
+      kraftwatch rescue apply --log-dir /var/lib/kafka/metadata \\
+          --initial-controllers 1@c1.new:9093:AaorEeDFTeqhbYUKWjaZFw,… --yes
+    """
+    from streaming.rescue.apply_voters import apply_voters
+    from streaming.rescue.result_text import result_json, result_text
+
+    result = apply_voters(log_dir, initial_controllers, write=yes, backup=backup, kafka_home=kafka_home)
+    if as_json:
+        print_json(result_json(result))
+    else:
+        Console(highlight=False, soft_wrap=True).print(result_text(result))
+
+
+@app.command("undo")
+def undo(log_dir: OneLogDir, backup: Backup = None, *, as_json: AsJson = False) -> None:
+    """Restore ONE node to what it was before `rescue apply`, while it was not started since.
+
+    Exit codes: 0 done, or nothing to do; 2 refused, nothing was changed.
+
+      kraftwatch rescue undo --log-dir /var/lib/kafka/metadata
+    """
+    from streaming.rescue.apply_voters import undo as undo_apply
+
+    place, changed = undo_apply(log_dir, backup)
+    if as_json:
+        print_json({"restored": changed, "backup": str(place)})
+    elif changed:
+        Console(highlight=False, soft_wrap=True).print(f"Restored from {visible(str(place))}. The backup is kept.")
+    else:
+        Console(highlight=False, soft_wrap=True).print("Nothing to do: the node is as it was before the rescue.")

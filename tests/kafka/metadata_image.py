@@ -55,6 +55,17 @@ def kafka_facts(cases: Sequence[ReplayCase]) -> list[list[Fact]]:
     return found
 
 
+def kafka_records(partition: Path) -> list[str]:
+    """Returns every record of the image that Kafka makes of a log directory, sorted: topics, configurations, ACLs, ...
+
+    Args:
+        partition: the folder of a metadata log; Kafka reads its newest snapshot and the log after it.
+    """
+    files = [*sorted(partition.glob("*.checkpoint"))[-1:], *sorted(partition.glob("*.log"))]
+    lines = [json.loads(line) for line in _java("Image", "--records", ",".join(map(str, files)))]
+    return sorted(line["text"] for line in lines if line.get("fact") == "record")
+
+
 def write_history(path: Path, *, seed: int, records: int) -> dict[str, int]:
     """Writes a random history with Kafka's classes; returns the number of records of each type."""
     path.parent.mkdir(parents=True, exist_ok=True)

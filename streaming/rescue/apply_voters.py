@@ -1,0 +1,214 @@
+"""`rescue apply`: writes other voter endpoints into one stopped node, as KIP-1347's override would; and undoes it.
+
+The node's log stays as it is. One file is added: a snapshot that ends where the log ends and holds the new voters.
+At each point at which this process may be killed, the node is either as before or finished.
+"""
+
+import io
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from connectors.errors import UsageError
+from connectors.logdir.complete_log import CompleteLog, read_complete_log
+from connectors.logdir.log_dir_backup import (
+    default_backup,
+    find_backup,
+    make_backup,
+    publish_part,
+    restore_backup,
+    write_part,
+)
+from connectors.logdir.log_dir_files import LogDirFiles, SnapshotFile, checkpoint_name, find_partition, open_files
+from connectors.logdir.log_dir_lock import locked
+from connectors.logdir.voters_snapshot import snapshot_batches, with_endpoints
+from connectors.metadata.field_readers import Values
+from rules.formatting import and_join
+from rules.model.identifiers import Epoch, Offset
+from rules.rescue.voter_override import OverrideOutcome
+from streaming.rescue.assessed_disk import AssessedDisk
+from streaming.rescue.kafka_reader import kafka_jars, records_read_by_kafka
+from streaming.rescue.rescue_plan import make_plan, transcript
+from streaming.status.from_log_dir import replay_log_dir
+
+_CONTROL_RECORDS: Final = 4
+"""Of a snapshot: header, kraft.version, voters, footer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescueResult:
+    """What was done to one node, or would be done."""
+
+    partition: Path
+    outcome: OverrideOutcome
+    written: bool
+    snapshot: str | None
+    """The file that was written or would be; None if there is nothing to do."""
+    backup: Path | None
+    records: int
+    """Metadata records in the snapshot."""
+    transcript: tuple[str, ...]
+    """What KIP-1347's tool would print."""
+    notes: tuple[str, ...]
+    """What was ignored or not checked."""
+
+
+def apply_voters(
+    log_dir: Path, wanted: str, *, write: bool, backup: Path | None = None, kafka_home: Path | None = None
+) -> RescueResult:
+    """Writes the wanted endpoints into one node's metadata log directory, or says what would be written.
+
+    Args:
+        log_dir: the node's metadata.log.dir (or the first of its log.dirs), or the partition's folder in it.
+        wanted: all voters, as `kafka-storage --initial-controllers` takes them.
+        write: False for a dry run.
+        backup: the folder for the copy of the old files; None: beside the log directory.
+        kafka_home: an installation of Kafka, with whose reader the snapshot is checked too; None: not checked.
+
+    Raises:
+        UsageError: the node runs, the list may not be applied, or a file cannot be read or written.
+    """
+    class_path = None if kafka_home is None else kafka_jars(kafka_home)
+    partition = find_partition(log_dir)
+    with locked(partition.parent, create=write):
+        plan = make_plan([replay_log_dir(partition)], wanted)
+        (disk,), provided = plan.disks, plan.provided
+        assert provided is not None
+        assert plan.outcome is not None
+        printed = tuple(transcript(disk, provided))
+        if plan.outcome is OverrideOutcome.NO_CHANGE:
+            return _result(partition, plan.outcome, printed)
+        _require_applicable(disk, plan.outcome)
+        with open_files(partition) as files:
+            log = read_complete_log(files)
+            _require_newest(files, log)
+        voters = with_endpoints(log.voters, {voter.key.id: voter.endpoints[0] for voter in provided})
+        content = b"".join(snapshot_batches(log, voters))
+        name = checkpoint_name(log.end_offset, log.epoch)
+        place = backup or default_backup(partition, name)
+        notes = (
+            *_ignored(log),
+            *(("Kafka's own reader did not check it: give --kafka-home",) if not class_path else ()),
+        )
+        if write:
+            make_backup(partition, place, name, content)
+            _write(partition / name, content, log, voters, class_path)
+    return RescueResult(
+        partition=partition,
+        outcome=plan.outcome,
+        written=write,
+        snapshot=name,
+        backup=place,
+        records=log.records,
+        transcript=printed,
+        notes=notes,
+    )
+
+
+def undo(log_dir: Path, backup: Path | None = None) -> tuple[Path, bool]:
+    """Puts a node back to what it was before `apply_voters`, while it was not started since.
+
+    Args:
+        log_dir: the node's metadata.log.dir, or the partition's folder in it.
+        backup: the backup; None: the newest one beside the log directory.
+
+    Returns:
+        The backup, and whether anything was changed.
+
+    Raises:
+        UsageError: the node runs or was started, there is no backup, or a file cannot be written.
+    """
+    partition = find_partition(log_dir)
+    place = backup or find_backup(partition)
+    if place is None:
+        raise UsageError(f"there is no backup beside {partition.parent}: name it with --backup")
+    with locked(partition.parent, create=True):
+        try:
+            return place, restore_backup(partition, place)
+        except OSError as problem:
+            raise UsageError(f"cannot restore {partition}: {(problem.strerror or str(problem)).lower()}") from None
+
+
+def _require_applicable(disk: AssessedDisk, outcome: OverrideOutcome) -> None:
+    assert disk.difference is not None
+    if outcome is OverrideOutcome.REJECTED:
+        raise UsageError(
+            f"{disk.disk.folder}: node ids or directory ids change ({disk.difference}): only hosts and ports may change"
+        )
+    if disk.difference.lost_listeners:
+        lost = and_join(
+            f"{one.listener} of voter {node}" for node, all_ in disk.difference.lost_listeners.items() for one in all_
+        )
+        raise UsageError(
+            f"{disk.disk.folder}: the list has one endpoint for each voter, so these recorded listeners would be "
+            f"lost: {lost}"
+        )
+
+
+def _require_newest(files: LogDirFiles, log: CompleteLog) -> None:
+    """Refuses a damaged snapshot that is newer than the log: Kafka would load that one, because it goes by name."""
+    newer = [one.name for one in files.snapshots if (one.end_offset, one.epoch) > (log.end_offset, log.epoch)]
+    if newer:
+        raise UsageError(
+            f"{newer[-1]} cannot be read and is newer than the rest of the log, which ends at offset {log.end_offset}: "
+            "this node does not hold what it once held; rescue the other nodes, it fetches the log from them"
+        )
+
+
+def _write(path: Path, content: bytes, log: CompleteLog, voters: Values, class_path: str | None) -> None:
+    """Writes, reads back, and gives the file its name."""
+    try:
+        part = write_part(path, content)
+        try:
+            _require_same(part, path.name, log, voters)
+            if class_path is not None:
+                _require_kafka_reads(part, path.name, log, class_path)
+            publish_part(part)
+        except BaseException:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise
+    except OSError as problem:
+        raise UsageError(f"cannot write {path}: {(problem.strerror or str(problem)).lower()}") from None
+
+
+def _require_same(part: Path, name: str, log: CompleteLog, voters: Values) -> None:
+    """Reads the written file back: every record of the log, and the wanted voters."""
+    file = io.BytesIO(part.read_bytes())
+    snapshot = SnapshotFile(name=name, end_offset=Offset(log.end_offset), epoch=Epoch(log.epoch), file=file)
+    found = read_complete_log(LogDirFiles(segments=(), snapshots=(snapshot,)))
+    same = (found.end_offset, found.epoch, found.kraft_version) == (log.end_offset, log.epoch, log.kraft_version)
+    if not same or found.voters != voters or _bodies(found) != _bodies(log):
+        raise UsageError(f"{part} was not read back as it was written: the disk may be faulty; nothing was changed")
+
+
+def _require_kafka_reads(part: Path, name: str, log: CompleteLog, class_path: str) -> None:
+    found, expected = records_read_by_kafka(part, name, class_path), log.records + _CONTROL_RECORDS
+    if found != expected:
+        raise UsageError(f"Kafka's own reader finds {found} of {expected} records in {part}: nothing was changed")
+
+
+def _bodies(log: CompleteLog) -> Sequence[bytes]:
+    """The batches without base offset, length and epoch, which depend on their place."""
+    return [batch.content[16:] for batch in log.batches]
+
+
+def _ignored(log: CompleteLog) -> tuple[str, ...]:
+    return tuple(
+        f"{one.file} is ignored from byte {one.position} on, as Kafka would do: {one.reason}" for one in log.damaged
+    )
+
+
+def _result(partition: Path, outcome: OverrideOutcome, printed: tuple[str, ...]) -> RescueResult:
+    return RescueResult(
+        partition=partition,
+        outcome=outcome,
+        written=False,
+        snapshot=None,
+        backup=None,
+        records=0,
+        transcript=printed,
+        notes=(),
+    )

@@ -1,0 +1,191 @@
+"""`kraftwatch rescue apply` and `undo` on the disks of a real, stopped quorum: what is written, and what is refused."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from connectors.errors import UsageError
+from streaming.cli import app
+from tests.unit.connectors.logdir.log_dirs import stopped_quorum
+
+NEW = "1@c1.new:9093:AaorEeDFTeqhbYUKWjaZFw,2@c2.new:9093:wPvHPGZoRSmdGaO9smPpMQ,3@c3.new:9093:Q6ZWoxLOS3O_aT7VKTK-sg"
+SNAPSHOT = "00000000000000000061-0000000001.checkpoint"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """The log directory of controller 1."""
+    return stopped_quorum(tmp_path) / "node-1"
+
+
+def rescue(verb: str, folder: Path, *more: str) -> Result:
+    return CliRunner().invoke(app, ["rescue", verb, "--log-dir", str(folder), *more])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder; Kafka's lock file does not count."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def test_dry_run_writes_nothing(node: Path) -> None:
+    before = contents(node.parent)
+
+    ended = rescue("apply", node, "--initial-controllers", NEW)
+
+    assert ended.exit_code == 0
+    assert "DRY RUN" in ended.stdout
+    assert SNAPSHOT in ended.stdout
+    assert not list(node.parent.glob("*.before-*"))
+    assert contents(node.parent) == before
+
+
+def test_one_snapshot_is_added_and_the_second_time_there_is_nothing_to_do(node: Path) -> None:
+    before = contents(node)
+
+    ended = rescue("apply", node, "--initial-controllers", NEW, "--yes", "--json")
+    again = rescue("apply", node, "--initial-controllers", NEW, "--yes", "--json")
+
+    assert (ended.exit_code, again.exit_code) == (0, 0)
+    first, second = json.loads(ended.stdout), json.loads(again.stdout)
+    assert (first["outcome"], first["written"], first["records"]) == ("passed", True, 55)
+    assert (second["outcome"], second["written"], second["snapshot"]) == ("no-change", False, None)
+    added = contents(node).keys() - before.keys()
+    assert added == {f"__cluster_metadata-0/{SNAPSHOT}"}
+    assert {name: content for name, content in contents(node).items() if name not in added} == before
+    assert (node / "__cluster_metadata-0" / SNAPSHOT).stat().st_mode & 0o777 == 0o600
+
+
+def test_undo_restores_the_node_and_then_has_nothing_to_do(node: Path) -> None:
+    before = contents(node)
+    rescue("apply", node, "--initial-controllers", NEW, "--yes")
+
+    ended, again = rescue("undo", node), rescue("undo", node)
+
+    assert (ended.exit_code, again.exit_code) == (0, 0)
+    assert "Restored" in ended.stdout
+    assert "Nothing to do" in again.stdout
+    assert contents(node) == before
+
+
+def test_undo_is_refused_after_the_node_was_started(node: Path) -> None:
+    rescue("apply", node, "--initial-controllers", NEW, "--yes")
+    (node / "__cluster_metadata-0" / "quorum-state").write_text("{}")
+
+    ended = rescue("undo", node)
+
+    assert "the node was started, so nothing is undone" in refusal(ended)
+    assert (node / "__cluster_metadata-0" / SNAPSHOT).exists()
+
+
+def test_snapshot_that_ends_at_the_logs_end_is_replaced_and_restored(node: Path) -> None:
+    rescue("apply", node, "--initial-controllers", NEW, "--yes")
+    before = contents(node)
+    other = NEW.replace("c1.new", "c1.other")
+
+    assert rescue("apply", node, "--initial-controllers", other, "--yes", "--backup", f"{node}.second").exit_code == 0
+    assert contents(node) != before
+    assert rescue("undo", node, "--backup", f"{node}.second").exit_code == 0
+    assert contents(node) == before
+
+
+def test_running_node_is_refused(node: Path) -> None:
+    with (node / ".lock").open("w") as lock:
+        # In another process: a process never waits for its own lock.
+        child = os.fork()
+        if child == 0:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            os.kill(os.getpid(), signal.SIGSTOP)
+            os._exit(0)
+        os.waitpid(child, os.WUNTRACED)
+        try:
+            for verb, more in (("apply", ("--initial-controllers", NEW)), ("undo", ("--backup", str(node)))):
+                assert "a Kafka process uses it" in refusal(rescue(verb, node, *more))
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (NEW.replace("AaorEeDFTeqhbYUKWjaZFw", "BaorEeDFTeqhbYUKWjaZFw"), "node ids or directory ids change"),
+        (NEW.replace("3@c3", "4@c3"), "node ids or directory ids change"),
+        (NEW.rsplit(",", 1)[0], "node ids or directory ids change"),
+        ("1@c1", "is not ID@HOST:PORT:DIRECTORY_ID"),
+    ],
+)
+def test_list_that_changes_more_than_endpoints_is_refused(node: Path, wanted: str, reason: str) -> None:
+    before = contents(node.parent)
+
+    assert reason in refusal(rescue("apply", node, "--initial-controllers", wanted, "--yes"))
+    assert contents(node.parent) == before
+
+
+def test_unwritable_backup_is_refused_before_anything_is_written(node: Path) -> None:
+    before = contents(node)
+    place = node.parent / "file"
+    place.write_text("")
+
+    ended = rescue("apply", node, "--initial-controllers", NEW, "--yes", "--backup", str(place / "inside"))
+
+    assert "choose another place with --backup" in refusal(ended)
+    assert contents(node) == before
+
+
+@pytest.mark.parametrize("call", range(1, 40))
+def test_killed_at_any_write_the_node_is_as_before_or_finished(node: Path, call: int) -> None:
+    before = contents(node)
+
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(call), str(node), NEW], check=False, capture_output=True, text=True
+    )
+
+    now = contents(node)
+    finished = SNAPSHOT in {Path(name).name for name in now}
+    left = {name: content for name, content in now.items() if not name.endswith((".part", ".part.new", SNAPSHOT))}
+    assert left == before
+    assert killed.returncode in {0, -signal.SIGKILL}, killed.stderr
+    assert finished or killed.returncode != 0
+    ended = rescue("apply", node, "--initial-controllers", NEW, "--yes")
+    assert ended.exit_code == 0, ended.output
+    assert ("NOTHING TO DO" in ended.stdout) == finished
+    assert not [name for name in contents(node) if name.endswith((".part", ".new"))]
+    assert rescue("undo", node).exit_code == 0
+    assert contents(node) == before
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+left = int(sys.argv[1])
+def counted(name):
+    original = getattr(os, name)
+    def call(*args, **kwargs):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(*args, **kwargs)
+    setattr(os, name, call)
+from streaming.rescue.apply_voters import apply_voters
+for name in ("open", "write", "fsync", "rename", "replace", "mkdir", "chown", "unlink", "sendfile", "close"):
+    counted(name)
+apply_voters(Path(sys.argv[2]), sys.argv[3], write=True)
+"""
+
+
+def refusal(ended: Result) -> str:
+    """The sentence with which a command ended; the command line turns it into exit code 2."""
+    assert isinstance(ended.exception, UsageError), ended.output
+    return str(ended.exception)

@@ -1,0 +1,169 @@
+"""A whole log as one snapshot: every committed record, other voter endpoints, and the logs of which none is written."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from connectors.errors import UsageError
+from connectors.logdir.complete_log import CompleteLog, read_complete_log
+from connectors.logdir.log_dir_files import find_partition, open_files
+from connectors.logdir.voters_snapshot import snapshot_batches, with_endpoints
+from connectors.metadata.batch_writer import ControlRecordType, control_record
+from connectors.metadata.batches import RecordBatch, scan
+from connectors.metadata.record_framing import framed_records
+from rules.model.identifiers import Endpoint, NodeId, Offset
+from rules.model.registration import BrokerRegistration
+from streaming.status.from_log_dir import replay_log_dir
+from tests.unit.connectors.logdir.log_dirs import leader_change, noops, stopped_quorum, write_log_dir
+from tests.unit.connectors.metadata.metadata_bytes import batch, data
+
+NEW = Endpoint(listener="CONTROLLER", host="c2.new", port=9093)
+DIRECTORY = "AaorEeDFTeqhbYUKWjaZFw"
+VOTERS = {
+    "version": 0,
+    "voters": [
+        {
+            "voter_id": 1,
+            "voter_directory_id": DIRECTORY,
+            "endpoints": [{"name": "CONTROLLER", "host": "c1", "port": 9093}],
+            "kraft_version_feature": {"min_supported_version": 0, "max_supported_version": 1},
+        }
+    ],
+}
+
+
+def topic(name: str, number: int) -> bytes:
+    """The value of a TopicRecord."""
+    return data(2, 0, bytes((len(name) + 1,)) + name.encode() + number.to_bytes(16, "big") + b"\0")
+
+
+def marker(type_: int) -> bytes:
+    """The value of a record that begins (23), ends (24) or aborts (25) a transaction."""
+    return data(type_, 0, b"\0")
+
+
+def dynamic_log(*batches: Sequence[bytes]) -> bytes:
+    """A segment: election, kraft.version 1, voters, then these batches."""
+    out = leader_change()
+    control = [
+        control_record(ControlRecordType.KRAFT_VERSION, {"version": 0, "kraft_version": 1}),
+        control_record(ControlRecordType.VOTERS, VOTERS),
+    ]
+    out += batch([(one.key or b"", one.value) for one in control], base_offset=1)
+    offset = 3
+    for values in batches:
+        out += batch(list(values), base_offset=offset)
+        offset += len(values)
+    return out
+
+
+def complete(folder: Path) -> CompleteLog:
+    with open_files(find_partition(folder)) as files:
+        return read_complete_log(files)
+
+
+def values(content: bytes) -> list[bytes]:
+    """The values of a file's metadata records."""
+    return [
+        content[slice(*record.value)]
+        for one in scan(content, expected=0)
+        if isinstance(one, RecordBatch) and not one.is_control
+        for record in framed_records(content, one)
+        if record.value is not None
+    ]
+
+
+def registered(brokers: Iterable[BrokerRegistration]) -> list[BrokerRegistration]:
+    """The registrations without what a snapshot does not hold: where in the log they are."""
+    return [
+        replace(one, offset=Offset(0), alive_since_timestamp_ms=None, features_since_timestamp_ms=None)
+        for one in brokers
+    ]
+
+
+@pytest.mark.parametrize("node", [1, 2, 3, 101])
+def test_snapshot_of_a_real_log_adds_up_to_the_same_state_with_the_new_endpoints(node: int, tmp_path: Path) -> None:
+    folder = stopped_quorum(tmp_path) / f"node-{node}"
+    log = complete(folder)
+    changed = with_endpoints(log.voters, {NodeId(2): NEW})
+    (tmp_path / "new").mkdir()
+    name = f"{log.end_offset:020d}-{log.epoch:010d}.checkpoint"
+    (tmp_path / "new" / name).write_bytes(b"".join(snapshot_batches(log, changed)))
+
+    before, after = replay_log_dir(folder).machine, replay_log_dir(tmp_path / "new").machine
+
+    assert after.log.position == before.log.position
+    old, new = before.quorum(), after.quorum()
+    assert (new.features, new.kraft_version) == (old.features, old.kraft_version)
+    assert registered(new.brokers.values()) == registered(old.brokers.values())
+    assert new.controllers.keys() == old.controllers.keys()
+    assert new.committed is not None
+    assert old.committed is not None
+    assert new.committed.by_id(NodeId(2)).endpoints == (NEW,)  # type: ignore[union-attr]
+    assert [one for one in new.committed.voters if one.key.id != 2] == [
+        one for one in old.committed.voters if one.key.id != 2
+    ]
+
+
+def test_transactions_are_resolved(tmp_path: Path) -> None:
+    log = dynamic_log(
+        [topic("a", 1), marker(23), topic("b", 2)],
+        [topic("c", 3)],
+        [topic("d", 4), marker(24), topic("e", 5), marker(23), topic("lost", 6)],
+        [topic("lost2", 7), marker(25), topic("f", 8)],
+    )
+    read = complete(write_log_dir(tmp_path / "log", {0: log}))
+
+    written = b"".join(snapshot_batches(read, read.voters))
+
+    assert values(written) == [topic(name, number) for name, number in zip("abcdef", (1, 2, 3, 4, 5, 8), strict=True)]
+    assert read.records == 6
+
+
+@pytest.mark.parametrize(
+    ("batches", "reason"),
+    [
+        ([[marker(23), topic("a", 1)]], "that began at offset 3 is still open"),
+        ([[marker(23), marker(23)]], "begins at offset 4 while another transaction is open"),
+        ([[marker(24)]], "ends at offset 3 while no transaction is open"),
+        ([[topic("a", 1), marker(25)]], "is aborted at offset 4 while no transaction is open"),
+    ],
+)
+def test_log_with_an_unresolved_transaction_is_refused(batches: list[list[bytes]], reason: str, tmp_path: Path) -> None:
+    folder = write_log_dir(tmp_path / "log", {0: dynamic_log(*batches)})
+
+    with pytest.raises(UsageError, match=reason):
+        complete(folder)
+
+
+def test_log_without_its_beginning_is_refused(tmp_path: Path) -> None:
+    folder = write_log_dir(tmp_path / "log", {40: noops(40, 3)})
+
+    with pytest.raises(UsageError, match="begins at offset 40, and no whole snapshot"):
+        complete(folder)
+
+
+def test_static_quorum_is_refused(tmp_path: Path) -> None:
+    folder = write_log_dir(tmp_path / "log", {0: leader_change() + noops(1, 3)})
+
+    with pytest.raises(UsageError, match="static quorum"):
+        complete(folder)
+
+
+def test_torn_end_of_the_last_segment_is_left_out_as_kafka_does(tmp_path: Path) -> None:
+    whole = dynamic_log([topic("a", 1)], [topic("b", 2)])
+    folder = write_log_dir(tmp_path / "log", {0: whole[:-5]})
+
+    read = complete(folder)
+
+    assert (read.end_offset, read.records, len(read.damaged)) == (4, 1, 1)
+
+
+def test_damage_before_the_last_segment_is_refused(tmp_path: Path) -> None:
+    whole = dynamic_log([topic("a", 1)], [topic("b", 2)])
+    folder = write_log_dir(tmp_path / "log", {0: whole[:-5], 5: noops(5, 2)})
+
+    with pytest.raises(UsageError, match=r"is damaged at byte .* and later segments follow it"):
+        complete(folder)

@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import uuid
 import zipfile
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 
 from connectors.errors import UsageError
 from streaming.pipeline import spark_session
-from streaming.pipeline.spark_session import java_option, packages_archive, start_spark
+from streaming.pipeline.spark_session import java_option, packages_archive, socket_settings, start_spark
 
 
 def test_java_home_without_java_is_reported_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,3 +95,14 @@ def test_files_older_than_1980_are_packed_as_well(tmp_path: Path, monkeypatch: p
     archive = packages_archive(tmp_path)
 
     assert zipfile.ZipFile(archive).namelist() == ["rules/__init__.py"]
+
+
+def test_python_workers_use_no_unix_socket_whose_path_would_be_too_long() -> None:
+    short, long = Path("/" + "x" * 63), Path("/" + "x" * 64)
+
+    assert socket_settings(short)["spark.python.unix.domain.socket.dir"] == str(short)
+    assert socket_settings(long) == {}
+    with socket.socket(socket.AF_UNIX) as one, pytest.raises(FileNotFoundError):
+        one.bind(f"{short}/.{uuid.uuid4()}.sock")
+    with socket.socket(socket.AF_UNIX) as one, pytest.raises(OSError, match="path too long"):
+        one.bind(f"{long}/.{uuid.uuid4()}.sock")

@@ -146,9 +146,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """The numbers in force for one rule: its defaults, overridden by the configuration."""
+    """What is in force for one rule: its numbers, and how the configuration overrides its results."""
 
     values: Mapping[str, float] = field(default_factory=dict)
+    severity: Severity | None = None
+    """The severity of every finding of the rule; None: as the rule gives it."""
+    enabled: bool = True
+    """False: the rule is not evaluated; its only result is `NotApplicable`."""
 
     def __getitem__(self, name: str) -> float:
         """Returns the value of a threshold, in that threshold's unit."""

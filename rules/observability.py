@@ -1,12 +1,16 @@
 """Checks what a rule needs to observe (`Rule.needs`) before the rule is evaluated."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from rules.analysis.freshness import POLLS_ONLY, fresh_poll, log_age_problem, log_read_problem, poll_problem
-from rules.finding import Need, NotApplicable, Rule, RuleResult, Thresholds, UnknownResult
+from rules.finding import Finding, Need, NotApplicable, Rule, RuleResult, Thresholds, UnknownResult
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet
+
+DISABLED = "disabled by the configuration"
+"""Why a rule that the configuration turned off is not applicable."""
 
 
 class UnmetNeedError(RuntimeError):
@@ -14,9 +18,20 @@ class UnmetNeedError(RuntimeError):
 
 
 def evaluate_rule(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns the results of one rule; the only result is unknown or not applicable while a need is not met."""
+    """Returns the results of one rule, with the configured severity.
+
+    The only result is unknown or not applicable while a need is not met, and not applicable for a disabled rule.
+    """
+    if not thresholds.enabled:
+        return (NotApplicable(rule=rule.id, why=DISABLED),)
     result = unmet_need(rule, quorum, thresholds)
-    return rule.evaluate(quorum, thresholds) if result is None else (result,)
+    if result is not None:
+        return (result,)
+    results = rule.evaluate(quorum, thresholds)
+    severity = thresholds.severity
+    if severity is None:
+        return results
+    return (replace(each, severity=severity) if isinstance(each, Finding) else each for each in results)
 
 
 def unmet_need(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> UnknownResult | NotApplicable | None:

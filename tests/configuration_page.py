@@ -20,6 +20,8 @@ from streaming.config.maintenance_section import MaintenanceSection
 from streaming.config.pipeline_section import PipelineSection
 from streaming.config.relay_section import RelaySection
 from streaming.config.root import WatchSection
+from streaming.config.rule_filter import RuleFilter
+from streaming.config.rule_section import RuleSection
 from streaming.config.sink_options import PeopleSection, SinkSection
 from streaming.config.sink_section import SinkEntry
 from streaming.config.topic_login import TopicLogin
@@ -45,6 +47,8 @@ def sections() -> dict[str, tuple[type[BaseModel], type[BaseModel] | None]]:
         "heartbeat": (HeartbeatSection, None),
         "relay": (RelaySection, TopicLogin),
         "pipeline": (PipelineSection, None),
+        "rules": (RuleSection, None),
+        "sink-rules": (RuleFilter, None),
         "sinks": (SinkSection, None),
         "people": (PeopleSection, SinkSection),
         **{f"sink-{name}": (kind, PeopleSection) for name, kind in kinds.items()},

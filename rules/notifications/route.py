@@ -1,5 +1,6 @@
 """Route: selects the alerts that are sent to a sink."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -8,23 +9,35 @@ from rules.finding import Severity
 from rules.notifications.alert_history import AlertHistory
 
 JOB_CLUSTER_ID = "kraftwatch"
-"""The cluster id of alerts about the job itself. They match every cluster pattern. No Kafka cluster has this id."""
+"""The cluster id of alerts about the job itself. They match every pattern of clusters and rules.
+
+No Kafka cluster has this id.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Selects alerts by severity and by cluster name."""
+    """Selects alerts by severity, by cluster name and by rule."""
 
     min_severity: Severity = Severity.INFO
     clusters: tuple[str, ...] = ("*",)
     """Patterns (`*`, `?`, `[abc]`); one of them must match the cluster's name."""
+    rules: tuple[str, ...] = ("*",)
+    """Patterns; one of them must match the rule's id."""
+    excluded_rules: tuple[str, ...] = ()
+    """Patterns; none of them may match the rule's id."""
 
     def matches(self, alert: Alert) -> bool:
         """Returns whether this single transition matches the route."""
-        cluster_matches = alert.cluster_id == JOB_CLUSTER_ID or any(
-            fnmatchcase(alert.cluster, pattern) for pattern in self.clusters
-        )
-        return cluster_matches and alert.severity.rank >= self.min_severity.rank
+        if alert.severity.rank < self.min_severity.rank:
+            return False
+        if alert.cluster_id == JOB_CLUSTER_ID:
+            return True
+        return _any_matches(self.clusters, alert.cluster) and self.includes_rule(alert.rule)
+
+    def includes_rule(self, rule: str) -> bool:
+        """Returns whether alerts of this rule about a cluster match the route."""
+        return _any_matches(self.rules, rule) and not _any_matches(self.excluded_rules, rule)
 
     def matches_history(self, history: AlertHistory) -> bool:
         """Returns whether the sink receives this alert.
@@ -32,3 +45,7 @@ class Route:
         If the sink was notified of the alert once, it also receives every later transition, whatever the severity.
         """
         return history.notified or any(self.matches(alert) for alert in history.pending)
+
+
+def _any_matches(patterns: Sequence[str], name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

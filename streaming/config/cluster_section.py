@@ -14,6 +14,7 @@ from streaming.config.address import Bootstrap, host_port
 from streaming.config.cluster_id import ClusterId
 from streaming.config.duration import ThresholdValue
 from streaming.config.kafka_security import BY_PASSWORD, LoginSection
+from streaming.config.rule_section import RuleSection
 from streaming.config.section import readable
 
 _FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile", "sasl_oauth_token_file")
@@ -22,7 +23,7 @@ _SECRET_FILES = ("sasl_plain_password_file", "ssl_password_file")
 
 
 class ClusterDefaults(LoginSection):
-    """The keys of a cluster that `defaults` may set: all but its name, addresses, id and thresholds."""
+    """The keys of a cluster that `defaults` may set: all but its name, addresses, id, thresholds and rules."""
 
     metadata_log: bool = True
     """`false`: DescribeQuorum polls only, for which DESCRIBE is enough; rules that need the log are not applicable."""
@@ -58,6 +59,8 @@ class ClusterSection(ClusterDefaults):
     """Needed only where the monitor may not use DescribeCluster."""
     thresholds: Mapping[str, Mapping[str, ThresholdValue]] = Field(default_factory=dict)
     """RULE: {THRESHOLD: VALUE} for this cluster; overrides the common ones."""
+    rules: Mapping[str, RuleSection] = Field(default_factory=dict)
+    """RULE: {severity: …, enabled: …} for this cluster; each value overrides the common one."""
 
     @model_validator(mode="after")
     def _login(self) -> "ClusterSection":

@@ -3,16 +3,17 @@
 A name that matches nothing would silence a sink, or leave a maintenance window without effect, without any sign of it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from rules.evaluate import RULES
-from rules.notifications.route import JOB_CLUSTER_ID
+from rules.notifications.route import JOB_CLUSTER_ID, Route
 from streaming.config.address import host_port
 from streaming.config.cluster_section import ClusterSection
 from streaming.config.env_expansion import Path
 from streaming.config.known_names import unmatched
 from streaming.config.root import Config
+from streaming.config.sink_options import SinkSection
 
 Mistake: TypeAlias = tuple[Path, str]
 """The path of a value, and what is wrong with it."""
@@ -22,11 +23,15 @@ def mistakes_between_parts(config: Config) -> Iterator[Mistake]:
     """Yields each value that contradicts another part of the configuration, or refers to nothing."""
     names = [section.name for section in config.clusters]
     yield from _unmatched(("watch", "include"), config.watch.include, names, "cluster")
+    yield from _unknown_rules(("rules",), config.rules)
+    for at, cluster in enumerate(config.clusters):
+        yield from _unknown_rules(("clusters", at, "rules"), cluster.rules)
     yield from _shared_addresses(config.clusters)
     yield from _shared_ids(config.clusters)
     for at, entry in enumerate(config.sinks):
         kind, section = entry.kind, entry.section
         yield from _unmatched(("sinks", at, kind, "clusters"), section.clusters, names, "cluster")
+        yield from _sink_rules(("sinks", at, kind, "rules"), section)
     for at, window in enumerate(config.maintenance):
         # The job's own alerts name the cluster `kraftwatch`.
         known = [*names, JOB_CLUSTER_ID]
@@ -39,6 +44,25 @@ def _unmatched(place: Path, patterns: Sequence[str], known: Sequence[str], what:
         problem = unmatched(pattern, known, what)
         if problem is not None:
             yield (*place, at), problem
+
+
+def _unknown_rules(place: Path, rules: Iterable[str]) -> Iterator[Mistake]:
+    for rule in rules:
+        if rule not in RULES:
+            # Exactly one rule: a pattern such as `voter-*` is no rule's id.
+            problem = unmatched(rule.replace("*", ""), RULES, "rule") or f"'{rule}' is a pattern: name each rule"
+            yield (*place, rule), problem
+
+
+def _sink_rules(place: Path, section: SinkSection) -> Iterator[Mistake]:
+    mistakes = [
+        *_unmatched((*place, "include"), section.rules.include, list(RULES), "rule"),
+        *_unmatched((*place, "exclude"), section.rules.exclude, list(RULES), "rule"),
+    ]
+    route = Route(rules=section.rules.include, excluded_rules=section.rules.exclude)
+    if not mistakes and not any(map(route.includes_rule, RULES)):
+        mistakes = [(place, "exclude leaves no rule of include: the sink would get no alert")]
+    yield from mistakes
 
 
 def _shared_addresses(clusters: Sequence[ClusterSection]) -> Iterator[Mistake]:

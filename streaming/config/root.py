@@ -12,6 +12,7 @@ from connectors.secret import Secret
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sink_config import SinkSpec
 from rules.finding import Thresholds
+from rules.rule_overrides import with_overrides
 from streaming.config.address import host_port
 from streaming.config.cluster_section import ClusterDefaults, ClusterSection
 from streaming.config.duration import DurationOrZero, ThresholdValue
@@ -21,6 +22,7 @@ from streaming.config.maintenance_window import Window
 from streaming.config.pipeline_section import SHUFFLE_PARTITIONS, PipelineSection
 from streaming.config.placed_error import placed_error
 from streaming.config.relay_section import RelaySection
+from streaming.config.rule_section import RuleSection, overrides_in_force
 from streaming.config.section import Section
 from streaming.config.sink_section import ConsoleSection, SinkEntry, Sinks
 from streaming.config.thresholds import flattened, in_force
@@ -65,6 +67,8 @@ class Config(Section):
     """The address of this job's page for people, if it is not `listen`: notifications link to the cluster's page."""
     thresholds: Mapping[str, Mapping[str, ThresholdValue]] = Field(default_factory=dict)
     """RULE: {THRESHOLD: VALUE} for all clusters; a cluster's own thresholds win."""
+    rules: Mapping[str, RuleSection] = Field(default_factory=dict)
+    """RULE: {severity: …, enabled: …} for all clusters; a cluster's own values win."""
     maintenance: tuple[MaintenanceSection, ...] = ()
     """Weekly windows in which sinks for people are not notified."""
     master: str = "local[2]"
@@ -190,12 +194,13 @@ class Config(Section):
         return {**flattened(self.thresholds), **({} if section is None else flattened(section.thresholds))}
 
     def thresholds_in_force(self, section: ClusterSection | None = None) -> Mapping[str, Thresholds]:
-        """Returns all thresholds of a cluster by rule id: the defaults with the configured overrides.
+        """Returns all thresholds of a cluster by rule id: the defaults with all that the configuration overrides.
 
         Raises:
             UsageError: an unknown rule or threshold, or an invalid value.
         """
-        return in_force(self.overrides(section))
+        overrides = overrides_in_force(self.rules, {} if section is None else section.rules)
+        return with_overrides(in_force(self.overrides(section)), overrides)
 
 
 def _with_defaults(section: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from connectors.sinks.sink_config import SinkConfig, SinkSpec
 from rules.finding import Severity
 from rules.notifications.route import Route
 from streaming.config.duration import Duration
+from streaming.config.rule_filter import RuleFilter, Rules
 from streaming.config.section import Section
 
 _FILE = "_file"
@@ -25,6 +26,8 @@ class SinkSection(Section):
     """The lowest severity to send: `critical` for a pager. A sent alert is always resolved."""
     clusters: tuple[str, ...] = Field(default=("*",), min_length=1)
     """The clusters whose alerts are sent: names, or patterns with `*` and `?`."""
+    rules: Rules = RuleFilter()
+    """The rules whose alerts are sent: a list of ids or patterns, or `{include: […], exclude: […]}`; default: all."""
 
     @model_validator(mode="after")
     def _one_of_each(self) -> "SinkSection":
@@ -36,7 +39,12 @@ class SinkSection(Section):
 
     def sink_spec(self, links: MessageLinks) -> SinkSpec:
         """Returns what the sink is opened with."""
-        route = Route(min_severity=self.min_severity, clusters=self.clusters)
+        route = Route(
+            min_severity=self.min_severity,
+            clusters=self.clusters,
+            rules=self.rules.include,
+            excluded_rules=self.rules.exclude,
+        )
         repeat_s = self.repeat if isinstance(self, PeopleSection) and self.repeat != "never" else None
         return SinkSpec(config=self.sink_config(), links=links, name=self.name, route=route, repeat_s=repeat_s)
 

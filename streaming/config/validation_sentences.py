@@ -138,7 +138,10 @@ def _annotation(where: Sequence[int | str]) -> Any:
     keys = [part for part in where if isinstance(part, str)]
     section = _section(keys[:-1])
     field = _field(section, keys[-1]) if keys else None
-    return None if field is None else field.annotation
+    if field is not None:
+        return field.annotation
+    # The name of an item in a mapping.
+    return _annotation(keys[:-1]) if keys else None
 
 
 def _field(section: type[BaseModel], key: str | int) -> Any:

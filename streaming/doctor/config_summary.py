@@ -15,6 +15,7 @@ from rules.formatting import ms_text
 from rules.model.identifiers import Millis
 from streaming.config import ClusterSection, Config
 from streaming.config.maintenance_section import MaintenanceSection
+from streaming.config.rule_section import RuleSection
 from streaming.doctor.sink_check import SinkCheck
 
 _RECORD_SINKS = (Console, Jsonl, KafkaTopic)
@@ -43,6 +44,7 @@ def config_summary(
         "sinks": [_sink(spec, one, tested=tested) for spec, one in zip(config.sink_specs(), checks, strict=True)],
         "maintenance": [_window(section, now_ms) for section in config.maintenance],
         "thresholds": {**config.overrides()},
+        "rules": _rules(config.rules),
         "checkpoint": str(config.checkpoint),
         "listen": config.listen,
     }
@@ -59,11 +61,28 @@ def summary_text(summary: Mapping[str, Any]) -> RenderableType:
         parts += [Text(), _table("maintenance windows", [_window_row(one) for one in summary["maintenance"]])]
     numbers = [f"{name}={value:g}" for name, value in summary["thresholds"].items()]
     parts += [Text(), Text(f"thresholds   {', '.join(numbers) or 'defaults'}")]
+    parts.append(
+        Text(f"rules        {'; '.join(_rule_texts(summary['rules'])) or 'all enabled, with their severities'}")
+    )
     parts.append(Text(f"checkpoint   {summary['checkpoint']}"))
     parts.append(Text(f"listen       {summary['listen'] or 'none'}"))
     if summary["warnings"]:
         parts += [Text(), *(Text(f"warning: {sentence}", style="yellow") for sentence in summary["warnings"])]
     return Group(*parts)
+
+
+def _rules(rules: Mapping[str, RuleSection]) -> dict[str, Plain]:
+    return {rule: {"severity": each.severity, "enabled": each.enabled} for rule, each in rules.items()}
+
+
+def _rule_texts(rules: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Returns `RULE: warning`, `RULE: disabled` or `RULE: enabled, info` for each changed rule."""
+    states = {True: "enabled", False: "disabled", None: None}
+    return [
+        f"{rule}: {', '.join(filter(None, (states[each['enabled']], each['severity'])))}"
+        for rule, each in rules.items()
+        if each["enabled"] is not None or each["severity"] is not None
+    ]
 
 
 def _cluster(section: ClusterSection) -> dict[str, Plain]:
@@ -78,12 +97,13 @@ def _cluster(section: ClusterSection) -> dict[str, Plain]:
         "thresholds": {
             f"{rule}.{name}": value for rule, each in section.thresholds.items() for name, value in each.items()
         },
+        "rules": _rules(section.rules),
     }
 
 
 def _cluster_row(one: Mapping[str, Any]) -> tuple[str, ...]:
     login = " ".join(filter(None, (one["security_protocol"], one["sasl_mechanism"], one["principal"])))
-    settings = [f"{name}={value:g}" for name, value in one["thresholds"].items()]
+    settings = [f"{name}={value:g}" for name, value in one["thresholds"].items()] + _rule_texts(one["rules"])
     settings += [] if one["metadata_log"] else ["polls only (metadata_log: false)"]
     return one["name"], ", ".join(one["bootstrap"]), login, ", ".join(settings)
 
@@ -94,6 +114,8 @@ def _sink(spec: SinkSpec, one: SinkCheck, *, tested: bool) -> dict[str, Plain]:
         "each_transition": isinstance(spec.config, _RECORD_SINKS),
         "min_severity": spec.route.min_severity.value,
         "clusters": [*spec.route.clusters],
+        "rules": [*spec.route.rules],
+        "excluded_rules": [*spec.route.excluded_rules],
         "repeat_s": spec.repeat_s,
         "test": None if not tested else one.test_error or "delivered",
     }
@@ -104,8 +126,11 @@ def _sink_row(one: Mapping[str, Any]) -> tuple[str, ...]:
     content = "every transition" if one["each_transition"] else f"incidents{repeat}"
     severity = "" if one["min_severity"] == Severity.INFO else f"{one['min_severity']} or worse"
     clusters = "" if one["clusters"] == ["*"] else f"of {', '.join(one['clusters'])}"
+    rules = "" if one["rules"] == ["*"] else f"rules {', '.join(one['rules'])}"
+    if one["excluded_rules"]:
+        rules = f"{rules or 'all rules'} without {', '.join(one['excluded_rules'])}"
     test = "" if one["test"] is None else f"test: {one['test']}"
-    return one["name"], content, " ".join(filter(None, (severity, clusters))) or "all alerts", test
+    return one["name"], content, " ".join(filter(None, (severity, clusters, rules))) or "all alerts", test
 
 
 def _window(section: MaintenanceSection, now_ms: Millis) -> dict[str, Plain]:

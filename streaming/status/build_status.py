@@ -16,6 +16,7 @@ from streaming.status import build_history, build_voters
 from streaming.status.cluster_state import ClusterState
 from streaming.status.cluster_status import ClusterStatus, QuorumMode
 from streaming.status.evaluation_types import (
+    ChangedSeverity,
     FailingObservation,
     FindingStatus,
     NotApplicableRule,
@@ -85,6 +86,11 @@ def cluster_status(
         unclean=build_history.unclean_elections(quorum.history),
         pending=_pending(tracked) if tracked else (),
         not_applicable=tuple(NotApplicableRule(rule=one.rule, why=one.why) for one in evaluation.not_applicable),
+        changed_severities=tuple(
+            ChangedSeverity(rule=rule, severity=one.severity)
+            for rule, one in state.thresholds.items()
+            if one.severity is not None and one.enabled
+        ),
     )
 
 

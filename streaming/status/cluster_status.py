@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field
 
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from streaming.status.evaluation_types import (
+    ChangedSeverity,
     FailingObservation,
     FindingStatus,
     NotApplicableRule,
@@ -168,4 +169,6 @@ class ClusterStatus:
     pending: tuple[PendingCondition, ...] = ()
     """Conditions whose hold has not expired, the next one due first: at most 200. Only a running job has them."""
     not_applicable: tuple[NotApplicableRule, ...] = ()
-    """Rules that do not apply to this cluster."""
+    """Rules that do not apply to this cluster, or that the configuration disables."""
+    changed_severities: tuple[ChangedSeverity, ...] = ()
+    """Rules whose severity the configuration changes."""

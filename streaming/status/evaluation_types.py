@@ -54,6 +54,18 @@ class NotApplicableRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedSeverity:
+    """A rule whose severity the configuration changes. A rule that it disables is not applicable."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STATUS_CONFIG
+
+    rule: str
+    """Rule id."""
+    severity: Severity
+    """The severity of all findings of the rule."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailingObservation:
     """A data source of the cluster that fails now."""
 

@@ -22,6 +22,14 @@ MILD, GRAVE = alert(severity=Severity.INFO), alert(severity=Severity.WARNING)
         (Route(clusters=("prod-*", "al?ha")), GRAVE, True),
         (Route(clusters=("prod-*",)), GRAVE, False),
         (Route(clusters=("Alpha",)), GRAVE, False),
+        (Route(rules=("no-*", "voter-?agging")), alert(rule="voter-lagging"), True),
+        (Route(rules=("no-*",)), alert(rule="voter-lagging"), False),
+        (Route(excluded_rules=("voter-*",)), alert(rule="voter-lagging"), False),
+        (Route(rules=("voter-*",), excluded_rules=("*-lagging",)), alert(rule="voter-lagging"), False),
+        (Route(rules=("voter-*",), excluded_rules=("*-lagging",)), alert(rule="voter-change-stuck"), True),
+        # About the job itself: it matches every filter of rules, so that no sink is silent about another one.
+        (Route(rules=("no-leader",)), alert(cluster="kraftwatch", cluster_id=JOB_CLUSTER_ID), True),
+        (Route(excluded_rules=("*",)), alert(cluster="kraftwatch", cluster_id=JOB_CLUSTER_ID), True),
         # About the job itself: it matches every cluster pattern, but not every severity.
         (Route(clusters=("prod-*",)), alert(cluster="kraftwatch", cluster_id=JOB_CLUSTER_ID), True),
         (Route(clusters=("prod-*",)), alert(cluster="kraftwatch"), False),

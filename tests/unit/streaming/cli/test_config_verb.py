@@ -246,3 +246,23 @@ def test_check_warns_about_a_cluster_id_that_kafka_did_not_generate(tmp_path: Pa
     assert ended.exit_code == 0
     (warning,) = json.loads(ended.stdout)["warnings"]
     assert warning.startswith("clusters.0.cluster_id: my-cluster is not of the form that `kafka-storage random-uuid`")
+
+
+def test_check_shows_the_rules_of_sinks_and_the_rules_that_are_changed(tmp_path: Path) -> None:
+    path = write_config(
+        tmp_path,
+        clusters=[{**CLUSTER, "rules": {"no-leader": {"severity": "warning"}}}],
+        rules={"version-drift": {"enabled": False}},
+        sinks=[{"console": {"rules": {"include": ["voter-*", "no-leader"], "exclude": ["voter-lagging"]}}}],
+    )
+
+    summary = json.loads(checked(path, "--json").stdout)
+    text = " ".join(checked(path).stdout.split())
+
+    assert summary["rules"] == {"version-drift": {"severity": None, "enabled": False}}
+    assert summary["watched"][0]["rules"] == {"no-leader": {"severity": "warning", "enabled": None}}
+    (sink,) = summary["sinks"]
+    assert (sink["rules"], sink["excluded_rules"]) == (["voter-*", "no-leader"], ["voter-lagging"])
+    assert "rules voter-*, no-leader without voter-lagging" in text
+    assert "no-leader: warning" in text
+    assert "rules version-drift: disabled" in text

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from connectors.errors import UsageError
+from rules.finding import Severity
 from streaming.cli import config_from_options
 from streaming.config import Config, load
 from streaming.config.loading import mistakes
@@ -147,3 +148,56 @@ def test_what_yaml_merges_is_found_where_it_was_written(tmp_path: Path) -> None:
     )
 
     assert mistakes(path)[0].endswith("line 5: clusters.0.vantage: should be 'inside' or 'outside'")
+
+
+RULES_FLEET = """
+clusters:
+- {name: prod, bootstrap: ["c1:9093"]}
+- name: lab
+  bootstrap: ["c2:9093"]
+  rules:
+    no-leader: {severity: warning}
+    broker-fenced: {enabled: true}
+rules:
+  no-leader: {severity: critical}
+  broker-fenced: {severity: info, enabled: false}
+"""
+
+
+def test_rules_of_a_cluster_override_the_common_ones_key_by_key(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(RULES_FLEET)
+
+    for config in (load(path), resolved(path)):
+        prod, lab = (config.thresholds_in_force(section) for section in config.clusters)
+        assert (prod["no-leader"].severity, lab["no-leader"].severity) == (Severity.CRITICAL, Severity.WARNING)
+        assert (prod["broker-fenced"].enabled, lab["broker-fenced"].enabled) == (False, True)
+        assert (prod["broker-fenced"].severity, lab["broker-fenced"].severity) == (Severity.INFO, Severity.INFO)
+        assert (prod["voter-lagging"].severity, prod["voter-lagging"].enabled) == (None, True)
+        assert prod["no-leader"].values == lab["no-leader"].values
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("rules: {no-leadr: {enabled: false}}", "line 2: rules.no-leadr: 'no-leadr' matches no rule; did you mean"),
+        (
+            "rules: {no-leader: {severity: loud}}",
+            "line 2: rules.no-leader.severity: should be 'critical', 'warning' or",
+        ),
+        (
+            "rules: {no-leader: {enable: false}}",
+            "line 2: unknown key 'rules.no-leader.enable'; did you mean 'enabled'?",
+        ),
+        (
+            "rules: {no-leader: off}",
+            "line 2: rules.no-leader: expected a mapping, not true or false: its keys are severity",
+        ),
+        ("rules: {no-leader: {hold: 5s}}", "line 2: unknown key 'rules.no-leader.hold'; known keys: severity, enabled"),
+    ],
+)
+def test_unknown_rule_or_severity_is_refused(line: str, sentence: str, tmp_path: Path) -> None:
+    path = tmp_path / "kraftwatch.yaml"
+    path.write_text(f'clusters: [{{name: prod, bootstrap: ["c1:9093"]}}]\n{line}\n')
+
+    assert mistakes(path)[0].removeprefix(f"{path}: ").startswith(sentence)

@@ -186,3 +186,34 @@ def test_a_notification_links_to_reachable_pages(more: dict[str, str], rule: str
     config = checked({"clusters": [{"name": "prod", "bootstrap": ["c1:9093"]}], "sinks": ["console"], **more}, "test")
     links = config.sink_specs()[0].links
     assert (links.rule("no-leader"), links.cluster("prod")) == (rule, cluster)
+
+
+@pytest.mark.parametrize(
+    ("rules", "route"),
+    [
+        (["no-leader", "voter-*"], Route(rules=("no-leader", "voter-*"))),
+        ({"include": ["voter-*"], "exclude": ["*-lagging"]}, Route(rules=("voter-*",), excluded_rules=("*-lagging",))),
+        ({"exclude": ["version-drift"]}, Route(excluded_rules=("version-drift",))),
+    ],
+)
+def test_sink_may_get_the_alerts_of_some_rules_only(rules: Any, route: Route) -> None:
+    assert wanted({"jsonl": {"path": "alerts.jsonl", "rules": rules}}).route == route
+
+
+@pytest.mark.parametrize(
+    ("rules", "sentence"),
+    [
+        (["no-leadr"], "sinks.0.console.rules.include.0: 'no-leadr' matches no rule; did you mean 'no-leader'?"),
+        (
+            {"exclude": ["drift"]},
+            "sinks.0.console.rules.exclude.0: 'drift' matches no rule; did you mean 'version-drift'",
+        ),
+        ({"include": ["no-leader"], "exclude": ["no-*"]}, "sinks.0.console.rules: exclude leaves no rule of include"),
+        ("no-leader", 'sinks.0.console.rules: expected a list, not a text: write ["no-leader"]'),
+        ({"includes": ["no-leader"]}, "unknown key 'sinks.0.console.rules.includes'; did you mean 'include'?"),
+    ],
+)
+def test_filter_of_rules_that_silences_the_sink_is_refused(rules: Any, sentence: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        configured({"console": {"rules": rules}})
+    assert sentence in str(refused.value)

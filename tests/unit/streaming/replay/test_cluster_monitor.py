@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from connectors.errors import UsageError
 from rules.alert import Alert, AlertState
 from rules.evaluate import thresholds_for
+from rules.finding import Severity
 from rules.model.monitoring import Reason, Vantage
+from rules.rule_overrides import RuleOverride, with_overrides
 from streaming.replay import cluster_monitor as module
 from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
 from tests.unit.streaming.replay.log_script import LogScript, failed, poll, replica
@@ -93,3 +95,53 @@ def test_a_newer_or_damaged_blob_is_refused_in_one_sentence() -> None:
     for torn in (b"", blob[:5], blob[:30], b"kwm" + blob[3:], blob[:-1]):
         assert " of cluster test " in refusal(torn)
         assert refusal(torn).endswith("start with a new checkpoint folder")
+
+
+def overridden(override: RuleOverride, blob: bytes | None = None) -> ClusterMonitor:
+    return ClusterMonitor.from_bytes(
+        blob,
+        cluster="test",
+        cluster_id=None,
+        bootstrap=ADDRESSES,
+        vantage=Vantage.INSIDE,
+        thresholds=with_overrides(THRESHOLDS, {"no-leader": override}),
+    )
+
+
+@pytest.mark.parametrize("cuts", [[], [40], [30, 60, 90]])
+def test_overridden_severity_is_part_of_the_replay(cuts: list[int]) -> None:
+    blob: bytes | None = None
+    alerts: list[Alert] = []
+    for start, end in pairwise([0, *cuts, len(ROWS)]):
+        watched = overridden(RuleOverride(severity=Severity.INFO), blob)
+        alerts += watched.observe(ROWS[start:end])
+        blob = watched.to_bytes()
+
+    assert [(alert.rule, alert.state, alert.severity) for alert in alerts] == [
+        ("no-leader", AlertState.FIRING, Severity.INFO),
+        ("no-leader", AlertState.RESOLVED, Severity.INFO),
+    ]
+
+
+def test_alert_of_a_rule_that_is_turned_off_resolves_and_does_not_fire_again() -> None:
+    during = monitor()
+    firing = during.observe(ROWS[:85])
+    assert [(alert.rule, alert.state) for alert in firing] == [("no-leader", AlertState.FIRING)]
+
+    off = overridden(RuleOverride(enabled=False), during.to_bytes())
+
+    assert [(alert.rule, alert.state) for alert in off.observe(ROWS[85:])] == [("no-leader", AlertState.RESOLVED)]
+    assert overridden(RuleOverride(enabled=False)).observe(ROWS) == ()
+
+
+def test_changed_severity_fires_again_with_the_same_fingerprint() -> None:
+    during = monitor()
+    (before,) = during.observe(ROWS[:66])
+
+    milder = overridden(RuleOverride(severity=Severity.WARNING), during.to_bytes()).observe(ROWS[66:])
+
+    assert [(each.state, each.severity) for each in milder] == [
+        (AlertState.FIRING, Severity.WARNING),
+        (AlertState.RESOLVED, Severity.WARNING),
+    ]
+    assert {each.fingerprint for each in milder} == {before.fingerprint}

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 from connectors.sinks.alert_json import iso
 from rules.evaluate import evaluate, thresholds_for
+from rules.finding import Severity
 from rules.lifecycle import TrackedConditions, advance
 from rules.model.history import Election, RecentHistory
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
+from rules.rule_overrides import RuleOverride, with_overrides
 from streaming.status.build_status import RECOVERING_LIMIT, job_cluster_status
 from streaming.status.status_json import from_json, to_bytes
 from tests.unit.rules.situation import NOW, TOPIC, healthy, leaderless, recovering, voter_not_fetching
@@ -56,4 +58,19 @@ def test_status_survives_the_way_from_the_step_to_the_driver() -> None:
     won = Election(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(70), timestamp_ms=Millis(NOW - 9_000))
     quorum = replace(quorum, history=RecentHistory(elections=(won,)))
     status = job_cluster_status(quorum, thresholds_for({}))
+    assert from_json(to_bytes(status)) == status
+
+
+def test_status_names_the_rules_that_the_configuration_changes() -> None:
+    overrides = {
+        "no-leader": RuleOverride(severity=Severity.WARNING),
+        "version-drift": RuleOverride(enabled=False, severity=Severity.INFO),
+    }
+
+    status = job_cluster_status(healthy(), with_overrides(thresholds_for({}), overrides))
+
+    assert [(each.rule, each.severity) for each in status.changed_severities] == [("no-leader", "warning")]
+    assert [(each.rule, each.why) for each in status.not_applicable] == [
+        ("version-drift", "disabled by the configuration")
+    ]
     assert from_json(to_bytes(status)) == status

@@ -11,7 +11,11 @@ import pytest
 import requests
 
 from connectors.delivery.delivery_report import DeliveryReport, SinkResult
+from rules.evaluate import thresholds_for
+from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.rule_overrides import RuleOverride, with_overrides
+from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.browser.page_fixture import PageFixture
 
 EVIL = "<script>alert(1)</script>"
@@ -178,3 +182,18 @@ def test_json_of_a_name_with_markup(fixture: PageFixture) -> None:
     answer = get(fixture, path)
     assert answer.headers["Content-Type"] == "application/json"
     assert json.loads(answer.text)["name"] == EVIL
+
+
+def test_page_shows_the_rules_that_the_configuration_changes(tmp_path: Path) -> None:
+    overrides = {"no-leader": RuleOverride(severity=Severity.WARNING), "version-drift": RuleOverride(enabled=False)}
+    with PageFixture(tmp_path, ["calm"]) as fixture:
+        cluster = fixture.clusters["calm"]
+        thresholds = with_overrides(thresholds_for({}), overrides)
+        cluster.monitor = ClusterMonitor(cluster.monitor.machine, cluster.monitor.tracked, thresholds)
+        fixture.pass_s(12)
+
+        html = get(fixture, "/clusters/calm").text
+
+    assert "The configuration changes the severity of 1 rule</summary>" in html
+    assert "no-leader</a>: warning" in html
+    assert "version-drift</a>: disabled by the configuration" in html

@@ -1,0 +1,57 @@
+"""The configuration may give a rule another severity or turn it off: in the one evaluation, not in a view of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.evaluate import evaluate, thresholds_for
+from rules.finding import NotApplicable, Severity
+from rules.model.identifiers import Millis
+from rules.rule_evaluator import RuleEvaluator
+from rules.rule_overrides import RuleOverride, with_overrides
+from tests.unit.rules.situation import healthy, leaderless, name_not_found, voter_not_fetching
+
+LOST_ENDPOINT = name_not_found(healthy(), 2)
+RULE = "stale-voter-endpoint"
+
+
+def severities(overrides: dict[str, RuleOverride], rule: str = RULE) -> set[Severity]:
+    evaluation = evaluate(LOST_ENDPOINT, with_overrides(thresholds_for({}), overrides))
+    return {finding.severity for finding in evaluation.findings if finding.rule == rule}
+
+
+@pytest.mark.parametrize("severity", Severity)
+def test_every_finding_of_a_rule_has_the_configured_severity(severity: Severity) -> None:
+    assert severities({RULE: RuleOverride(severity=severity)}) == {severity}
+    assert severities({"no-leader": RuleOverride(severity=severity)}) == severities({})
+
+
+def test_rule_that_is_turned_off_is_not_applicable_instead_of_healthy() -> None:
+    thresholds = with_overrides(thresholds_for({}), {RULE: RuleOverride(enabled=False)})
+
+    evaluation = evaluate(LOST_ENDPOINT, thresholds)
+
+    assert RULE not in {finding.rule for finding in evaluation.findings}
+    assert NotApplicable(rule=RULE, why="disabled by the configuration") in evaluation.not_applicable
+
+
+def test_rule_that_is_turned_off_inhibits_no_other_rule() -> None:
+    quorum = leaderless(voter_not_fetching(healthy(), 2), 60_000)
+    inhibited = {
+        each.rule for each in evaluate(quorum, thresholds_for({})).unknown if each.why == "inhibited by no-leader"
+    }
+    assert inhibited, "no-leader inhibits other rules"
+
+    off = evaluate(quorum, with_overrides(thresholds_for({}), {"no-leader": RuleOverride(enabled=False)}))
+
+    assert not [each for each in off.unknown if each.why == "inhibited by no-leader"]
+
+
+def test_evaluator_that_skips_unchanged_rules_applies_the_overrides() -> None:
+    overrides = {RULE: RuleOverride(severity=Severity.INFO), "failure-tolerance": RuleOverride(enabled=False)}
+    thresholds = with_overrides(thresholds_for({}), overrides)
+    evaluator = RuleEvaluator(thresholds)
+
+    for second in range(40):
+        quorum = replace(LOST_ENDPOINT, now_ms=Millis(LOST_ENDPOINT.now_ms + second * 1_000))
+        assert evaluator.evaluate(quorum) == evaluate(quorum, thresholds)

@@ -71,30 +71,33 @@ class SilenceFile:
             self._identity = identity
         return self._current
 
-    def add(self, silence: Silence, *, now_ms: Millis) -> None:
-        """Adds a silence.
+    def add(self, *silences: Silence, now_ms: Millis) -> None:
+        """Adds silences; those that belong together have one id.
 
         Raises:
             UsageError: the file cannot be read or written.
         """
         with self._locked():
-            self._write((*self.read(), silence), now_ms)
+            self._write((*self.read(), *silences), now_ms)
 
-    def end(self, name: str, *, now_ms: Millis) -> Silence:
-        """Ends the silence of an id now and returns it as it was.
+    def end(self, name: str, *, now_ms: Millis) -> tuple[Silence, ...]:
+        """Ends all silences of an id now and returns them as they were.
 
         Raises:
             UsageError: no silence of that id is active or in the future, or the file cannot be read or written.
         """
         with self._locked():
             silences = self.read()
-            found = next((one for one in silences if one.id == name and one.ends_at_ms > now_ms), None)
-            if found is None:
-                running = ", ".join(one.id for one in silences if one.ends_at_ms > now_ms) or "none"
+            found = tuple(one for one in silences if one.id == name and one.ends_at_ms > now_ms)
+            if not found:
+                running = ", ".join(dict.fromkeys(one.id for one in silences if one.ends_at_ms > now_ms)) or "none"
                 raise UsageError(f"no silence '{name}' to end; active or future silences: {running}")
             # A silence in the future never begins.
-            ended = replace(found, starts_at_ms=min(found.starts_at_ms, now_ms), ends_at_ms=now_ms)
-            self._write(tuple(ended if one is found else one for one in silences), now_ms)
+            ended = (
+                replace(one, starts_at_ms=min(one.starts_at_ms, now_ms), ends_at_ms=now_ms) if one in found else one
+                for one in silences
+            )
+            self._write(tuple(ended), now_ms)
             return found
 
     @contextmanager

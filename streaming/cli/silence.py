@@ -1,11 +1,10 @@
 """`kraftwatch silence`: adds, lists and ends silences."""
 
-import difflib
 import getpass
 import secrets
 import sys
-from collections.abc import Collection
-from fnmatch import fnmatchcase
+from collections.abc import Collection, Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +21,7 @@ from rules.evaluate import RULES
 from rules.finding import Severity
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
+from rules.notifications.route import JOB_CLUSTER_ID
 from rules.notifications.silence import Silence
 from streaming.cli.checkpoint_owner import refuse_root_for_other_owner
 from streaming.cli.explain import rule_ids
@@ -59,17 +59,28 @@ def add(
         str | None, typer.Option(help="The end, instead of --for: ISO 8601, default time zone UTC.", metavar="TIME")
     ] = None,
     comment: Annotated[str, typer.Option(help="The reason, for the next person on call. Required.")] = "",
-    cluster: Annotated[str, typer.Option(help="The cluster's name, or a pattern with * and ?.")] = "*",
-    rule: Annotated[str, typer.Option(help="The rule's id, or a pattern.", autocompletion=rule_ids)] = "*",
-    subject: Annotated[str, typer.Option(help="The alert's subject, or a pattern.")] = "*",
-    severity: Annotated[str, typer.Option(help="critical, warning, info, or a pattern.")] = "*",
+    cluster: Annotated[
+        list[str] | None, typer.Option(help="The cluster's name, or a pattern with * and ?. May be repeated.")
+    ] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(help="The rule's id, or a pattern. May be repeated.", autocompletion=rule_ids),
+    ] = None,
+    subject: Annotated[
+        list[str] | None, typer.Option(help="The alert's subject, or a pattern. May be repeated.")
+    ] = None,
+    severity: Annotated[
+        list[str] | None, typer.Option(help="critical, warning, info, or a pattern. May be repeated.")
+    ] = None,
     author: Annotated[str | None, typer.Option(help="The author; default: the current user.")] = None,
     checkpoint: CheckpointFolder = None,
     config: ConfigFile = None,
 ) -> None:
-    """Silence the alerts that match all given patterns.
+    """Silence the alerts that match one pattern of each given option.
 
-    Prints the silence's id. Exit codes: 0, or 2 for invalid usage.
+    A rule or a cluster that does not exist is refused. Prints the silence's id.
+
+    Exit codes: 0, or 2 for invalid usage.
 
       kraftwatch silence add --rule "voter-*" --for 2h --comment "CHG-1234"
     """
@@ -77,26 +88,34 @@ def add(
     ends_at_ms = _end_time(for_, until, now_ms)
     if not comment.strip():
         raise UsageError("--comment is missing: give the reason, for the next person on call")
-    if {cluster, rule, subject, severity} == {"*"}:
+    patterns = [cluster or ["*"], rule or ["*"], subject or ["*"], severity or ["*"]]
+    if all("*" in each for each in patterns):
         raise UsageError("this would silence every alert: give --cluster, --rule, --subject or --severity")
-    _check_pattern("rule", rule, RULES)
-    _check_pattern("severity", severity, list(Severity))
-    silence = Silence(
-        id=secrets.token_hex(4),
-        cluster=cluster,
-        rule=rule,
-        subject=subject,
-        severity=severity,
-        starts_at_ms=now_ms,
-        ends_at_ms=ends_at_ms,
-        author=author or _current_user(),
-        comment=comment.strip(),
-    )
-    _silence_file(checkpoint, config, to_write=True).add(silence, now_ms=now_ms)
-    sys.stdout.write(silence.id + "\n")
+    _check_patterns("rule", rule, RULES)
+    _check_patterns("severity", severity, list(Severity))
+    folder = _checkpoint_folder(checkpoint, config)
+    _check_clusters(cluster or (), folder, config)
+    silence_id = secrets.token_hex(4)
+    silences = [
+        Silence(
+            id=silence_id,
+            cluster=one_cluster,
+            rule=one_rule,
+            subject=one_subject,
+            severity=one_severity,
+            starts_at_ms=now_ms,
+            ends_at_ms=ends_at_ms,
+            author=author or _current_user(),
+            comment=comment.strip(),
+        )
+        for one_cluster, one_rule, one_subject, one_severity in product(*map(dict.fromkeys, patterns))
+    ]
+    refuse_root_for_other_owner(folder)
+    _silence_file(folder).add(*silences, now_ms=now_ms)
+    sys.stdout.write(silence_id + "\n")
     length = ms_text(ends_at_ms - now_ms)
     print_message(
-        f"silenced until {iso(ends_at_ms)} ({length}); end it earlier with `kraftwatch silence end {silence.id}`"
+        f"silenced until {iso(ends_at_ms)} ({length}); end it earlier with `kraftwatch silence end {silence_id}`"
     )
 
 
@@ -115,7 +134,8 @@ def list_(
       kraftwatch silence list --checkpoint DIR
     """
     now_ms = wall_ms()
-    silences = [one for one in _silence_file(checkpoint, config).read() if ended or one.ends_at_ms > now_ms]
+    file = _silence_file(_checkpoint_folder(checkpoint, config))
+    silences = [one for one in file.read() if ended or one.ends_at_ms > now_ms]
     if config is not None:
         from streaming.config import load
         from streaming.config.maintenance_window import in_force
@@ -131,12 +151,13 @@ def list_(
     table = Table(box=None, pad_edge=False)
     for column in ("id", "until", "matches", "author", "reason"):
         table.add_column(column, no_wrap=column in ("id", "until"))
-    for one in silences:
+    for together in _by_id(silences):
+        one = together[0]
         left = ms_text(one.ends_at_ms - now_ms) + " left" if one.ends_at_ms > now_ms else "ended"
         table.add_row(
             one.id,
             f"{iso(one.ends_at_ms)[:16]}Z ({left})",
-            *map(Text, map(visible, (_matchers(one), one.author, one.comment))),
+            *map(Text, map(visible, (_matchers(together), one.author, one.comment))),
         )
     stdout_console().print(table)
 
@@ -151,34 +172,69 @@ def end(
 
     kraftwatch silence end 1f0c9b2e --checkpoint DIR
     """
-    ended = _silence_file(checkpoint, config, to_write=True).end(silence, now_ms=wall_ms())
+    folder = _checkpoint_folder(checkpoint, config)
+    refuse_root_for_other_owner(folder)
+    ended = _silence_file(folder).end(silence, now_ms=wall_ms())
     print_message(f"silence ended: {_matchers(ended)}")
 
 
-def _check_pattern(option: str, pattern: str, known: Collection[str]) -> None:
+def _check_patterns(option: str, patterns: Sequence[str] | None, known: Collection[str]) -> None:
     """Rejects a pattern that matches no known value: the silence would have no effect.
 
     Raises:
-        UsageError: the pattern matches none of the known values.
+        UsageError: a pattern matches none of the known values.
     """
-    if not any(fnmatchcase(value, pattern) for value in known):
-        near = difflib.get_close_matches(pattern.lower(), known, n=1, cutoff=0.5)
-        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
-        raise UsageError(f"--{option} {pattern}: matches no {option}; {hint}")
+    from streaming.config.known_names import unmatched
+
+    for pattern in patterns or ():
+        problem = unmatched(pattern, known, option)
+        if problem is not None:
+            # The sentence begins with the pattern in quotation marks.
+            raise UsageError(f"--{option} {pattern}: {problem[len(pattern) + 3 :]}")
 
 
-def _silence_file(checkpoint: Path | None, config: Path | None, *, to_write: bool = False) -> SilenceFile:
+def _check_clusters(patterns: Sequence[str], folder: Path, config: Path | None) -> None:
+    """Rejects a pattern that matches no cluster of the job.
+
+    Raises:
+        UsageError: a pattern matches no cluster, or the job has no cluster yet.
+    """
+    known = _known_clusters(folder, config)
+    for pattern in patterns:
+        if pattern != JOB_CLUSTER_ID and known == {JOB_CLUSTER_ID}:
+            raise UsageError(
+                f"--cluster {pattern}: the checkpoint {folder} has no cluster yet: "
+                "give --config FILE, or start the job first"
+            )
+    _check_patterns("cluster", patterns, known)
+
+
+def _known_clusters(folder: Path, config: Path | None) -> Collection[str]:
+    """Returns the clusters of the checkpoint and of the configuration, and the name in alerts about the job itself."""
+    from streaming.config import load
+    from streaming.pipeline.checkpoint import Checkpoint
+
+    names = {*Checkpoint(folder=folder).cluster_ids()}
+    if config is not None:
+        names |= {section.name for section in load(config).clusters}
+    return {*names, JOB_CLUSTER_ID}
+
+
+def _checkpoint_folder(checkpoint: Path | None, config: Path | None) -> Path:
     if checkpoint is not None and config is not None:
         raise UsageError("give --checkpoint or --config, not both")
     from streaming.config import Config, load
-    from streaming.pipeline.checkpoint import Checkpoint
 
     default: Path = Config.model_fields["checkpoint"].default
     folder = checkpoint or (default if config is None else load(config).checkpoint)
     if not folder.is_dir():
         raise UsageError(f"--checkpoint {folder}: no such folder; give the --checkpoint folder of `kraftwatch run`")
-    if to_write:
-        refuse_root_for_other_owner(folder)
+    return folder
+
+
+def _silence_file(folder: Path) -> SilenceFile:
+    from streaming.pipeline.checkpoint import Checkpoint
+
     return SilenceFile(Checkpoint(folder=folder).silences)
 
 
@@ -212,9 +268,22 @@ def _parse_end(text: str) -> Millis:
         raise UsageError(f"--until '{text}': expected a TIME such as 2026-11-20T08:15:00Z") from None
 
 
-def _matchers(one: Silence) -> str:
-    patterns = {"cluster": one.cluster, "rule": one.rule, "subject": one.subject, "severity": one.severity}
-    return ", ".join(f"{name} {pattern}" for name, pattern in patterns.items() if pattern != "*") or "everything"
+def _by_id(silences: Iterable[Silence]) -> Iterable[Sequence[Silence]]:
+    """Returns the silences of each id and time: one `silence add` with repeated options makes several."""
+    found: dict[tuple[str, Millis], list[Silence]] = {}
+    for one in silences:
+        found.setdefault((one.id, one.ends_at_ms), []).append(one)
+    return found.values()
+
+
+def _matchers(together: Sequence[Silence]) -> str:
+    """Returns what silences match that differ in their patterns only."""
+    texts = []
+    for name in ("cluster", "rule", "subject", "severity"):
+        patterns = dict.fromkeys(getattr(one, name) for one in together)
+        if [*patterns] != ["*"]:
+            texts.append(f"{name} {' or '.join(patterns)}")
+    return ", ".join(texts) or "everything"
 
 
 def _current_user() -> str:

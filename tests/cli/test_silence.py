@@ -11,6 +11,7 @@ from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
 from streaming.cli import app
 from tests.cli.foreign_checkpoint import owned_by_another_user
+from tests.unit.connectors.sinks.sink_alerts import alert
 
 
 def silence(folder: Path, *words: str) -> Result:
@@ -88,9 +89,20 @@ def test_maintenance_window_in_force_is_listed_with_config(tmp_path: Path) -> No
             "--severity CRITICAL: matches no severity; did you mean 'critical'?",
         ),
         (["--comment", "why", "--for", "2h"], "this would silence every alert"),
+        (["--rule", "no-leader", "--rule", "*", "--comment", "why", "--for", "2h"], "this would silence every alert"),
+        (
+            ["--rule", "no-leader", "--rule", "voter-lag", "--comment", "why", "--for", "2h"],
+            "--rule voter-lag: matches no rule; did you mean 'voter-lagging'?",
+        ),
+        (
+            ["--cluster", "prod", "--cluster", "stagin", "--comment", "why", "--for", "2h"],
+            "--cluster stagin: matches no cluster; did you mean 'staging'?",
+        ),
+        (["--cluster", "prd*", "--comment", "why", "--for", "2h"], "--cluster prd*: matches no cluster; did you mean"),
     ],
 )
 def test_usage_error_is_one_sentence(tmp_path: Path, words: list[str], message: str) -> None:
+    (tmp_path / "cluster.json").write_text('{"prod": "id-1", "staging": "id-2"}')
     assert usage_error(tmp_path, "add", *words).startswith(message)
     assert not (tmp_path / "silences.json").exists()
 
@@ -116,3 +128,48 @@ def test_root_does_not_write_what_the_user_of_the_job_could_not_read(
     assert [one["id"] for one in map(json.loads, silence(tmp_path, "list", "--json").stdout.splitlines())] == [
         silence_id
     ]
+
+
+def test_repeated_rules_and_clusters_are_one_silence_of_all_of_them(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text('{"prod": "id-1", "staging": "id-2", "lab": "id-3"}')
+    scope = ("--rule", "no-leader", "--rule", "voter-*", "--cluster", "prod", "--cluster", "stag*")
+
+    silence_id = silence(tmp_path, "add", *scope, "--for", "2h", "--comment", "CHG-1").stdout.strip()
+
+    stored = SilenceFile(tmp_path / "silences.json").read()
+    for cluster, rule, silenced in (
+        ("prod", "no-leader", True),
+        ("staging", "voter-lagging", True),
+        ("prod", "broker-fenced", False),
+        ("lab", "no-leader", False),
+    ):
+        one = alert(cluster=cluster, rule=rule)
+        assert any(each.matches(one) for each in stored) is silenced, (cluster, rule)
+    listed = [json.loads(line) for line in silence(tmp_path, "list", "--json").stdout.splitlines()]
+    assert {each["id"] for each in listed} == {silence_id}
+    text = " ".join(silence(tmp_path, "list").stdout.split())
+    assert text.count(silence_id) == 1
+    assert "cluster prod or stag*, rule no-leader or voter-*" in text
+
+    silence(tmp_path, "end", silence_id)
+
+    assert silence(tmp_path, "list", "--json").stdout == ""
+
+
+def test_silence_may_name_a_cluster_of_the_configuration_or_the_job_itself(tmp_path: Path) -> None:
+    file = tmp_path / "kraftwatch.yaml"
+    new = [{"name": "new", "bootstrap": ["c1:9093"]}]
+    file.write_text(json.dumps({"clusters": new, "checkpoint": str(tmp_path)}))
+    add = ["silence", "add", "--for", "2h", "--comment", "CHG-1", "--config", str(file)]
+
+    for cluster in ("new", "kraftwatch"):
+        assert CliRunner().invoke(app, [*add, "--cluster", cluster]).exit_code == 0
+    error = CliRunner().invoke(app, [*add, "--cluster", "old"]).exception
+    assert str(error).startswith("--cluster old: matches no cluster; known: kraftwatch, new")
+
+
+def test_cluster_of_a_checkpoint_without_clusters_is_refused(tmp_path: Path) -> None:
+    message = usage_error(tmp_path, "add", "--cluster", "prod", "--for", "2h", "--comment", "CHG-1")
+    assert message == (
+        f"--cluster prod: the checkpoint {tmp_path} has no cluster yet: give --config FILE, or start the job first"
+    )

@@ -10,6 +10,7 @@ NotRecordableError: the result then depends on the number itself, and the rule i
 """
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any, ClassVar, NoReturn, TypeAlias
 
 Terms: TypeAlias = tuple[tuple[int, int], ...]
@@ -71,6 +72,10 @@ class Ranges:
                     self._differences.append((number, subtracted, low, high))
                 case _:
                     self._sums.append((terms, low, high))
+
+    def growth(self, position: int, value: int) -> float:
+        """Returns by how much this number must grow, while no other number does, until it leaves its range."""
+        return min((high - value for number, _, high in self._numbers if number == position), default=inf) + 1
 
     def hold(self, values: Sequence[Any]) -> bool:
         """Returns whether every sum of these numbers is in its range. Numbers that are compared are not None."""

@@ -32,6 +32,7 @@ class ClusterGatherer:
         start: LogPosition,
         last_observed_ms: int | None,
         known_endpoints: KnownEndpoints,
+        fetch_pause_s: float = 0.0,
     ) -> None:
         self._cluster = cluster
         self._loop = loop
@@ -44,6 +45,7 @@ class ClusterGatherer:
         self._writer = ObservationWriter(cluster.name, publisher, self._nodes, not_before_ms=last_observed_ms or 0)
         self._last_observed_ms = last_observed_ms
         self._position = start
+        self._fetch_pause_s = fetch_pause_s
         self._log_follower: LogFollower | None = None
         self._quorum_poll: QuorumPoll | None = None
 
@@ -95,6 +97,7 @@ class ClusterGatherer:
             self._writer,
             start=self._position,
             max_snapshot_bytes=self._cluster.max_snapshot_bytes,
+            pause_s=self._fetch_pause_s,
         )
         await self._log_follower.run()
 

@@ -19,6 +19,8 @@ from connectors.gather.commit_buffer import LogPosition
 from connectors.gather.control_messages import AuditResult, ControlMessage, PollRequest
 from connectors.gather.control_messages import from_line as message_from_line
 from connectors.gather.endpoint_cache import EndpointCache
+from connectors.gather.fleet_pace import fetch_pause_s, turns_of
+from connectors.gather.garbage_collection import exclude_long_lived_objects
 from connectors.gather.gatherer_group import GathererGroup
 from connectors.gather.gatherer_settings import GathererSettings, from_line
 from connectors.gather.gatherer_stats import GathererStats
@@ -91,7 +93,13 @@ class Gatherer:
         self._journal = journal
         self._loop = EventLoop()
         self._endpoint_cache = EndpointCache(Path(settings.journal), share=settings.share)
-        self._publisher = Publisher(journal, self._loop, on_failure=self._loop.stop, before_publish=self._update_cache)
+        self._publisher = Publisher(
+            journal,
+            self._loop,
+            on_failure=self._loop.stop,
+            before_publish=self._update_cache,
+            turns=turns_of(settings.clusters_of_all),
+        )
         self._rate_limiters = {cluster.name: RateLimiter() for cluster in settings.clusters}
         self._heartbeat = LoopHeartbeat(self._loop)
         self._stats = GathererStats(
@@ -116,6 +124,7 @@ class Gatherer:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             self._loop.run(self._run)
+            self._publisher.publish_all()
         finally:
             for gatherer in self._gatherers:
                 gatherer.client.close()
@@ -141,12 +150,13 @@ class Gatherer:
             gatherer.start()
         self._loop.spawn(self._heartbeat.run())
         self._loop.spawn(self._publish_periodically())
+        self._loop.spawn(exclude_long_lived_objects(self._loop))
         await self._loop.wait_stopped()
 
     async def _publish_periodically(self) -> None:
         while True:
             await self._loop.sleep(_PUBLISH_EVERY_S)
-            self._publisher.publish()
+            self._publisher.publish_periodically()
             self._write_stats()
 
     def _write_stats(self) -> None:
@@ -167,6 +177,7 @@ class Gatherer:
             start=start or START,
             last_observed_ms=None if progress is None else progress.observed_at_ms,
             known_endpoints=self._endpoint_cache.of(cluster.name),
+            fetch_pause_s=fetch_pause_s(self._settings.clusters_of_all),
         )
 
 

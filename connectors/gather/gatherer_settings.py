@@ -29,10 +29,17 @@ class GathererSettings:
     verbose: bool = False
     processes: int = 1
     """Over how many processes the clusters are spread; with 1, the process that writes the journal gathers itself."""
+    clusters_in_job: int | None = None
+    """How many clusters all processes gather; None: those of this process."""
     share: int | None = None
     """Number of the share that this process gathers; None: all clusters."""
     positions: Mapping[str, FollowPosition] = field(default_factory=dict)
     """Where to continue, by cluster, for a process without a journal of its own."""
+
+    @property
+    def clusters_of_all(self) -> int:
+        """How many clusters all processes gather."""
+        return len(self.clusters) if self.clusters_in_job is None else self.clusters_in_job
 
 
 _JSON = TypeAdapter(GathererSettings)

@@ -66,8 +66,9 @@ class LogFollower:
         *,
         start: LogPosition = START,
         max_snapshot_bytes: int = MAX_SNAPSHOT_BYTES,
+        pause_s: float = 0.0,
     ) -> None:
-        """`max_snapshot_bytes` is the largest snapshot that is read."""
+        """`max_snapshot_bytes` is the largest snapshot that is read, `pause_s` the pause once all is read."""
         self._loop = loop
         self._client = client
         self._nodes = nodes
@@ -75,6 +76,7 @@ class LogFollower:
         self._work = WorkBudget(loop)
         self._buffer = CommitBuffer(start)
         self._max_snapshot_bytes = max_snapshot_bytes
+        self._read_all_pause_s = pause_s
         self._snapshot: SnapshotBuffer | None = None
         self._snapshot_from: Address | None = None
         self._query: ConcurrentQuery[FetchResult] = ConcurrentQuery(loop, self._query_leader)
@@ -141,6 +143,8 @@ class LogFollower:
             self._buffer.restart(START)
         if result.pause:
             await self._loop.sleep(_PAUSE_S)
+        elif result.committed is not None and self._read_all_pause_s and self._buffer.is_current:
+            await self._loop.sleep(self._read_all_pause_s)
 
     async def _fetch_snapshot_piece(self, leader: Address, snapshot: SnapshotBuffer) -> None:
         if self._snapshot_from != leader:

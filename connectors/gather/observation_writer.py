@@ -7,6 +7,7 @@ from connectors.event import to_json
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.node_directory import NodeDirectory
 from connectors.gather.publisher import Publisher
+from connectors.gather.quiet_observations import QuietObservations
 from connectors.gather.redacted_batches import RedactedBatches
 from connectors.kafka.messages import SnapshotId
 from connectors.observation import Observation, ObservationKind
@@ -46,15 +47,19 @@ class ObservationWriter:
         """Last reading of the clock; after the clock was set back, new readings are compared with it."""
         self._last: dict[tuple[str, str], _Shape] = {}
         """The last observation by source and endpoint: an unchanged one is not urgent."""
+        self._quiet = QuietObservations()
 
     def write_records(self, records: CommittedRecords, batches: RedactedBatches) -> None:
         """As `ObservationOutput.write_records`. Records other than NoOps are urgent."""
         self._clear_failures(ObservationSource.LOG)
         self._update_nodes(batches)
+        at_ms = self._now_ms()
         self._write(
             ObservationKind.RECORDS,
             batches.content,
+            at_ms,
             urgent=batches.has_records,
+            quiet=self._quiet.are_quiet_records(records, batches, at_ms),
             base_offset=records.base_offset,
             last_offset=records.last_offset,
             leader_epoch=records.leader_epoch,
@@ -67,6 +72,7 @@ class ObservationWriter:
         self._write(
             ObservationKind.SNAPSHOT,
             batches.content,
+            self._now_ms(),
             urgent=True,
             base_offset=snapshot.end_offset,
             last_offset=number,
@@ -80,29 +86,37 @@ class ObservationWriter:
         shape = (event.leader_id, event.leader_epoch, voters, observers, event.nodes)
         changed = self._changed(ObservationSource.QUORUM, "", shape)
         self._clear_failures(ObservationSource.QUORUM)
-        self._write(ObservationKind.QUORUM, to_json(event), urgent=changed)
+        at_ms = self._now_ms()
+        quiet = self._quiet.is_quiet_poll(event, at_ms, changed=changed)
+        self._write(ObservationKind.QUORUM, to_json(event), at_ms, urgent=changed, quiet=quiet)
 
     def write_probe(self, event: EndpointProbed) -> None:
         """As `ObservationOutput.write_probe`. A result that differs from the previous one is urgent."""
         shape = (event.resolution, frozenset(event.addresses), event.connection, event.answer, event.answered_by)
         changed = self._changed(ObservationSource.PROBE, f"{event.node}@{event.endpoint}", shape)
-        self._write(ObservationKind.PROBE, to_json(event), urgent=changed)
+        at_ms = self._now_ms()
+        quiet = self._quiet.is_quiet_probe(event, at_ms, changed=changed)
+        self._write(ObservationKind.PROBE, to_json(event), at_ms, urgent=changed, quiet=quiet)
 
     def write_leader_view(self, event: LeaderViewPolled) -> None:
         """As `ObservationOutput.write_leader_view`. A changed leader or epoch is urgent."""
         shape = (event.node, event.this_cluster, event.leader_id, event.leader_epoch)
         changed = self._changed(ObservationSource.LEADER_VIEW, event.endpoint, shape)
-        self._write(ObservationKind.VIEW, to_json(event), urgent=changed)
+        at_ms = self._now_ms()
+        quiet = self._quiet.is_quiet_view(event, at_ms, changed=changed)
+        self._write(ObservationKind.VIEW, to_json(event), at_ms, urgent=changed, quiet=quiet)
 
     def write_failure(self, event: ObservationFailed) -> None:
         """As `ObservationOutput.write_failure`. A new reason is urgent."""
         changed = self._changed(event.source, f"!{event.endpoint}", event.reason.value)
         self._publisher.failures[self._cluster, event.source.value, event.reason.value] += 1
-        self._write(ObservationKind.FAILED, to_json(event), urgent=changed)
+        at_ms = self._now_ms()
+        self._quiet.disturbed(at_ms)
+        self._write(ObservationKind.FAILED, to_json(event), at_ms, urgent=changed)
 
     def write_audit(self, event: ObservationsAudited) -> None:
         """Writes the result of an audit; a violated contract is urgent."""
-        self._write(ObservationKind.AUDIT, to_json(event), urgent=bool(event.broken))
+        self._write(ObservationKind.AUDIT, to_json(event), self._now_ms(), urgent=bool(event.broken))
 
     def _update_nodes(self, batches: RedactedBatches) -> None:
         for event in batches.endpoints:
@@ -139,8 +153,10 @@ class ObservationWriter:
         self,
         kind: ObservationKind,
         payload: bytes,
+        at_ms: int,
         *,
         urgent: bool,
+        quiet: bool = False,
         base_offset: int | None = None,
         last_offset: int | None = None,
         leader_epoch: int | None = None,
@@ -149,11 +165,11 @@ class ObservationWriter:
         row = Observation(
             cluster=self._cluster,
             kind=kind,
-            observed_at_ms=self._now_ms(),
+            observed_at_ms=at_ms,
             base_offset=base_offset,
             last_offset=last_offset,
             leader_epoch=leader_epoch,
             high_watermark=high_watermark,
             payload=payload,
         )
-        self._publisher.add(row, urgent=urgent)
+        self._publisher.add(row, urgent=urgent, quiet=quiet)

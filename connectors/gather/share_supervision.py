@@ -65,6 +65,7 @@ class Share:
         settings = replace(
             self._settings,
             clusters=tuple(each for each in self._settings.clusters if each.name in self.clusters),
+            clusters_in_job=self._settings.clusters_of_all,
             processes=1,
             share=self.number,
             stats=None,

@@ -14,7 +14,7 @@ from connectors.errors import UsageError
 from rules.alert import Alert
 from rules.evaluate import RULES, evaluate
 from rules.finding import Evaluation, Thresholds, UnknownResult
-from rules.lifecycle import TrackedConditions, advance, from_document, to_document
+from rules.lifecycle import TrackedConditions, advance, from_document, next_due, to_document
 from rules.model.identifiers import Millis
 from rules.model.monitoring import PLAINTEXT, Access, Vantage
 from rules.model.quorum import Quorum
@@ -26,6 +26,8 @@ from streaming.replay.state_codec import DamagedStateError
 
 MAGIC = b"kww"
 VERSION = 1
+AGES_AHEAD_MS = 10_000
+"""How long before an age threshold is reached its time is due: longer than the rows of a quiet cluster wait."""
 CONTRACTS_RULE = "data-contract-broken"
 """The rule that is evaluated on violated contracts alone, so also where the rest of the state cannot be evaluated."""
 
@@ -131,6 +133,20 @@ class ClusterMonitor:
         if self._evaluated is None or self._evaluated[0] is not quorum:
             self._evaluated = (quorum, self._evaluator.evaluate(quorum))
         return self._evaluated[1]
+
+    def due_ms(self) -> Millis | None:
+        """Returns the next time at which the passing of time alone may make an alert; None if it is not soon.
+
+        It is the end of a hold or clear time, or an age threshold that is reached within AGES_AHEAD_MS. While results
+        depend on the time itself, it is at most AGES_AHEAD_MS ahead.
+        """
+        now_ms = self.machine.now_ms
+        due = next_due(self.tracked, self.thresholds)
+        age = None if self._evaluated is None else self._evaluator.age_due_ms(self._evaluated[0])
+        if age is None or age - now_ms > AGES_AHEAD_MS:
+            return due
+        ahead = Millis(age if age > now_ms else now_ms + AGES_AHEAD_MS)
+        return ahead if due is None else min(due, ahead)
 
     @property
     def newest_evaluation(self) -> Evaluation | None:

@@ -301,3 +301,30 @@ def test_a_change_of_anything_else_evaluates_the_rules() -> None:
 
     assert evaluator.evaluate(changed) == evaluate(changed, THRESHOLDS)
     assert [each.rule for each in evaluator.evaluate(fenced).findings] == ["broker-fenced"]
+
+
+def test_time_at_which_an_age_passes_its_threshold_is_known() -> None:
+    quorum = SITUATIONS["forced"](healthy())
+    evaluator = RuleEvaluator(THRESHOLDS)
+    evaluator.evaluate(quorum)
+
+    due = evaluator.age_due_ms(quorum)
+
+    assert due is not None
+    assert due > quorum.now_ms
+
+    def finds(now_ms: int) -> bool:
+        newest = Millis((quorum.newest_timestamp_ms or 0) + now_ms - quorum.now_ms)
+        evaluation = evaluate(replace(quorum, now_ms=Millis(now_ms), newest_timestamp_ms=newest), THRESHOLDS)
+        return any(finding.rule == "forced-reconfiguration" for finding in evaluation.findings)
+
+    assert finds(due - 1)
+    assert not finds(due)
+
+
+def test_result_that_depends_on_the_time_itself_is_due_now() -> None:
+    quorum = SITUATIONS["a voter is down"](healthy())
+    evaluator = RuleEvaluator(THRESHOLDS)
+    evaluator.evaluate(quorum)
+
+    assert evaluator.age_due_ms(quorum) == quorum.now_ms

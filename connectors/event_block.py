@@ -4,11 +4,14 @@ The decoder makes blocks from large observations. One array for each column repl
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, TypeAlias
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from rules.model.identifiers import TopicId
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 Numbers: TypeAlias = npt.NDArray[np.int32]
@@ -22,6 +25,14 @@ NO_LEADER = -1
 """A leader that is None."""
 UUID_TEXT = 22
 """Characters of a UUID as Kafka prints it."""
+TOPIC_CREATED: Final = "topic-created"
+TOPIC_BODY: Final = (
+    b'{"at":{"offset":%d,"leader_epoch":%d,"timestamp_ms":%d,"snapshot":%b},"topic_id":"%b","name":"%b",'
+    b'"type":"topic-created"}'
+)
+"""What `connectors.event.to_json` returns for a TopicCreated."""
+_NO_COLUMNS: Final = (None,) * 11
+"""The fields of EventRow between `snapshot` and `body`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +104,57 @@ class PartitionColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicColumns:
+    """TopicCreated events; each array has one element for each event."""
+
+    offset: Positions
+    leader_epoch: Numbers
+    timestamp_ms: Positions
+    topic_id: Octets
+    """As in PartitionColumns."""
+    names: bytes
+    """All names, one after the other; JSON escapes no character of them."""
+    name_end: Positions
+    """Where each name ends in `names`."""
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    @classmethod
+    def none(cls) -> "TopicColumns":
+        """Returns no events."""
+        no_positions: Positions = np.zeros(0, np.int64)
+        return cls(
+            offset=no_positions,
+            leader_epoch=np.zeros(0, np.int32),
+            timestamp_ms=no_positions,
+            topic_id=np.zeros((0, UUID_TEXT), np.uint8),
+            names=b"",
+            name_end=no_positions,
+        )
+
+    def ids_and_names(self, indices: range) -> Iterator[tuple[TopicId, str]]:
+        """Yields id and name of each topic at these indices."""
+        ids = self.topic_id[indices.start : indices.stop].tobytes().decode("ascii")
+        first = int(self.name_end[indices.start - 1]) if indices.start else 0
+        ends = (self.name_end[indices.start : indices.stop] - first).tolist()
+        names = self.names[first : first + (ends[-1] if ends else 0)].decode("ascii")
+        for at, (begin, end) in zip(range(0, len(ids), UUID_TEXT), pairwise([0, *ends]), strict=True):
+            yield TopicId(ids[at : at + UUID_TEXT]), names[begin:end]
+
+    def rows(self, indices: range, *, snapshot: bool) -> list[tuple[Any, ...]]:
+        """Returns the events at these indices with the fields of EventRow."""
+        part = slice(indices.start, indices.stop)
+        text = b"true" if snapshot else b"false"
+        positions = (self.offset[part].tolist(), self.leader_epoch[part].tolist(), self.timestamp_ms[part].tolist())
+        rows: list[tuple[Any, ...]] = []
+        for *at, (topic_id, name) in zip(*positions, self.ids_and_names(indices), strict=True):
+            body = TOPIC_BODY % (*at, text, topic_id.encode(), name.encode())
+            rows.append((TOPIC_CREATED, *at, snapshot, *_NO_COLUMNS, body))
+        return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventBlock:
     """Consecutive events of one observation."""
 
@@ -106,14 +168,20 @@ class EventBlock:
     others: list[tuple[Any, ...]]
     """All other events, in order, with the fields of EventRow."""
     other_at: Positions
+    topics: TopicColumns = field(default_factory=TopicColumns.none)
+    """TopicCreated events that are not among the others."""
+    topic_at: Positions = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
-        return len(self.partition_at) + len(self.others)
+        return len(self.partition_at) + len(self.others) + len(self.topic_at)
 
     def rows(self, partition_set: str, partition_changed: str) -> list[tuple[Any, ...]]:
         """Returns the events in order, with the fields of EventRow and the `type` of the partition events as named."""
         rows: list[Any] = [None] * len(self)
         for at, row in zip(self.other_at.tolist(), self.others, strict=True):
+            rows[at] = row
+        topics = self.topics.rows(range(len(self.topics)), snapshot=self.snapshot)
+        for at, row in zip(self.topic_at.tolist(), topics, strict=True):
             rows[at] = row
         of = self.partitions
         count = len(of)

@@ -3,15 +3,17 @@
 The log follower does this in a worker thread: 8 MiB of small records take some seconds.
 """
 
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.errors import UndecodableError
 from connectors.event import Event
+from connectors.event_columns import events_from_rows
 from connectors.log_event import ControllerRegistered, VotersSet
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.metadata.record_framing import framed_records, is_noop, value_header
+from connectors.metadata.record_framing import is_noop
 from connectors.metadata.redaction import redact
 from connectors.observation import ObservationKind
 
@@ -31,15 +33,22 @@ class RedactedBatches:
 
 def redacted_batches(batches: bytes, *, kind: ObservationKind) -> RedactedBatches:
     """Returns the batches of the log (RECORDS) or of a snapshot (SNAPSHOT) with blanked credentials."""
-    content = redact(batches)
+    registrations: list[int] = []
+
+    def note_registration(api_key: int, position: int) -> None:
+        if api_key == _REGISTER_CONTROLLER:
+            registrations.append(position)
+
+    content = redact(batches, rare=note_registration)
+    registrations.sort()
     has_records = False
     newest: dict[object, VotersSet | ControllerRegistered] = {}
     for batch in scan(content):
         if isinstance(batch, RecordBatch) and is_noop(content, batch):
             continue
         has_records = True
-        if isinstance(batch, RecordBatch) and _may_hold_endpoints(content, batch):
-            for event in _events(content[batch.position : batch.end], batch, kind):
+        if isinstance(batch, RecordBatch) and (batch.is_control or _holds_one(registrations, batch)):
+            for event in _rare_events(content[batch.position : batch.end], batch, kind):
                 match event:
                     case VotersSet():
                         newest["voters"] = event
@@ -50,7 +59,14 @@ def redacted_batches(batches: bytes, *, kind: ObservationKind) -> RedactedBatche
     return RedactedBatches(content=content, has_records=has_records, endpoints=tuple(newest.values()))
 
 
-def _events(content: bytes, batch: RecordBatch, kind: ObservationKind) -> list[Event]:
+def _holds_one(positions: list[int], batch: RecordBatch) -> bool:
+    """Whether one of the positions, which are ascending, is in the batch."""
+    at = bisect_left(positions, batch.position)
+    return at < len(positions) and positions[at] < batch.end
+
+
+def _rare_events(content: bytes, batch: RecordBatch, kind: ObservationKind) -> Iterator[Event]:
+    """Yields the events of a batch, without those of partitions and topics if there are many."""
     if kind is ObservationKind.SNAPSHOT:
         events = decode_snapshot_piece(content, end_offset=batch.base_offset, epoch=batch.leader_epoch)
     else:
@@ -61,21 +77,5 @@ def _events(content: bytes, batch: RecordBatch, kind: ObservationKind) -> list[E
             leader_epoch=batch.leader_epoch,
             high_watermark=None,
         )
-    return list(events.events())
-
-
-def _may_hold_endpoints(content: bytes, batch: RecordBatch) -> bool:
-    """Whether the batch may contain a VotersRecord or a RegisterControllerRecord."""
-    if batch.is_control:
-        return True
-    return any(
-        record.value is not None and _type(content, *record.value) == _REGISTER_CONTROLLER
-        for record in framed_records(content, batch)
-    )
-
-
-def _type(content: bytes, start: int, end: int) -> int | None:
-    try:
-        return value_header(content, start, end)[0]
-    except UndecodableError:
-        return None
+    for part in events.parts():
+        yield from events_from_rows(part if isinstance(part, list) else part.others)

@@ -1,13 +1,16 @@
 """Record bytes as numpy arrays, and the varints in them. Imported only where a payload is large enough for numpy."""
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from connectors.event_block import UUID_TEXT, Flags, Octets, Positions
 
 PADDING: Final = 8192
 """Zeros after the bytes. A field of the usual shape is shorter, so its reader stays within the array."""
+
+Words: TypeAlias = npt.NDArray[np.uint64]
 
 _BASE64: Final = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
 _UUID_SIZE: Final = 16
@@ -22,6 +25,7 @@ class ByteViews:
         self.bytes[:size] = np.frombuffer(chunk, np.uint8, size, start)
         self.bytes[size:] = 0
         self.int32 = self._view(">i4", 4)
+        self.eight: Words = self._view("<u8", 8)
         self._uuids = self._view(f"V{_UUID_SIZE}", _UUID_SIZE)
 
     def _view(self, dtype: str, size: int) -> "np.ndarray[Any, Any]":

@@ -6,14 +6,21 @@ Records of the shape that Kafka writes, with values that Kafka writes, are decod
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Final
+from typing import NamedTuple
 
 import numpy as np
 
-from connectors.event_block import UUID_TEXT, EventBlock, Flags, Positions
+from connectors.event_block import EventBlock, Flags, Numbers, Positions, TopicColumns
 from connectors.metadata.batches import RecordBatch
 from connectors.metadata.byte_views import uuid_texts
-from connectors.metadata.name_shape import config_shape, is_config_record, is_legal_name, is_topic_record, topic_shape
+from connectors.metadata.name_shape import (
+    are_legal_names,
+    config_shape,
+    is_config_record,
+    is_legal_name,
+    is_topic_record,
+    topic_shape,
+)
 from connectors.metadata.partition_shape import (
     is_partition_record,
     partition_columns,
@@ -25,14 +32,6 @@ from connectors.metadata.record_framing import framed_record
 from connectors.metadata.record_table import RecordTable, record_table
 from connectors.metadata.redaction import BLANK
 
-_TOPIC_CREATED: Final = (
-    b'{"at":{"offset":%d,"leader_epoch":%d,"timestamp_ms":%d,"snapshot":%b},"topic_id":"%b","name":"%b",'
-    b'"type":"topic-created"}'
-)
-"""What `connectors.event.to_json` returns for a TopicCreated."""
-_NO_COLUMNS: Final = (None,) * 11
-"""The fields of EventRow between `snapshot` and `body`."""
-
 
 def decode_batches(payload: bytes, batches: Sequence[RecordBatch], snapshot: SnapshotIdentity | None) -> EventBlock:
     """Returns the events of batches that have a valid CRC and are not control batches.
@@ -43,27 +42,31 @@ def decode_batches(payload: bytes, batches: Sequence[RecordBatch], snapshot: Sna
         snapshot: the snapshot to which the payload belongs; None for the log.
     """
     table = record_table(payload, batches)
-    epochs = np.array([batch.leader_epoch for batch in batches], np.int32)[table.batch]
-    timestamps = np.array([batch.base_timestamp for batch in batches], np.int64)[table.batch]
-    offsets = np.array([batch.base_offset for batch in batches], np.int64)[table.batch] + table.delta
+    positions = _Positions.of(table)
 
     at = np.flatnonzero(table.usual & is_partition_record(table.type, table.version))
     shape = partition_shape(table.views, table.type[at], table.version[at], table.body[at], table.end[at])
     valid = np.flatnonzero(valid_partitions(shape, table.views))
     at = at[valid]
-    partitions = partition_columns(
-        shape, table.views, valid, offset=offsets[at], epoch=epochs[at], timestamp=timestamps[at]
-    )
+    offset, epoch, timestamp = positions.take(table, at)
+    partitions = partition_columns(shape, table.views, valid, offset=offset, epoch=epoch, timestamp=timestamp)
     decoded = _without_event(table, payload)
     decoded[at] = True
+    topic_at, topics = _topics(table, payload, positions)
+    decoded[topic_at] = True
     others, before = _other_events(table, payload, np.flatnonzero(~decoded), snapshot)
+    own = np.zeros(len(table.start) + 1, np.int64)
+    own[at] = own[topic_at] = 1
+    # The events of an unusual batch come before the record that follows the batch.
+    place = np.cumsum(own + np.bincount(before, minlength=len(own))) - 1
     return EventBlock(
         snapshot=snapshot is not None,
         partitions=partitions,
-        # The events of an unusual batch come before the record that follows the batch.
-        partition_at=np.arange(len(at)) + np.searchsorted(before, at, "right"),
+        partition_at=place[at],
+        topics=topics,
+        topic_at=place[topic_at],
         others=others,
-        other_at=np.arange(len(others)) + np.searchsorted(at, before, "left"),
+        other_at=np.arange(len(others)) + (np.cumsum(own) - own)[before],
     )
 
 
@@ -73,9 +76,10 @@ def _without_event(table: RecordTable, payload: bytes) -> Flags:
     found &= table.views.bytes[table.end - 1] != BLANK
     at = np.flatnonzero(table.usual & is_config_record(table.type, table.version))
     shape = config_shape(table.views, table.body[at], table.end[at])
-    for index in at[shape.usual].tolist():
-        start, end = table.origin + table.body[index], table.origin + table.end[index]
-        found[index] = payload[start:end].isascii()
+    at = at[shape.usual]
+    found[at] = [
+        text.isascii() for text in _texts(payload, table.body[at] + table.origin, table.end[at] + table.origin)
+    ]
     return found
 
 
@@ -85,7 +89,6 @@ def _other_events(
     """Returns the events of the records `at` and of the unusual batches, and the number of records before each."""
     rows: Rows = []
     before: list[int] = []
-    topics = _topics(table, payload, at, snapshot)
     unusual = [*table.unusual_batches, (len(table.start) + 1, -1)]
     following = 0
     columns = (at, table.batch[at], table.delta[at], table.start[at] + table.origin)
@@ -95,12 +98,8 @@ def _other_events(
             decode_batch(payload, table.batches[which], rows, snapshot)
             before += [count] * (len(rows) - len(before))
             following += 1
-        row = topics.get(index)
-        if row is not None:
-            rows.append(row)
-        else:
-            batch = table.batches[batch_index]
-            decode_record(payload, batch, framed_record(payload, start, batch, delta), rows, snapshot)
+        batch = table.batches[batch_index]
+        decode_record(payload, batch, framed_record(payload, start, batch, delta), rows, snapshot)
         before += [index] * (len(rows) - len(before))
     for count, which in unusual[following:-1]:
         decode_batch(payload, table.batches[which], rows, snapshot)
@@ -108,29 +107,52 @@ def _other_events(
     return rows, np.array(before, np.int64)
 
 
-def _topics(
-    table: RecordTable, payload: bytes, at: Positions, snapshot: SnapshotIdentity | None
-) -> dict[int, tuple[object, ...]]:
-    """Returns the events of the TopicRecords among `at` that have the usual shape and a legal name."""
-    at = at[(table.usual & is_topic_record(table.type, table.version))[at]]
+def _topics(table: RecordTable, payload: bytes, positions: "_Positions") -> tuple[Positions, TopicColumns]:
+    """Returns the TopicRecords that have the usual shape and a legal name: their indices, and their events."""
+    at = np.flatnonzero(table.usual & is_topic_record(table.type, table.version))
     shape = topic_shape(table.views, table.body[at], table.end[at])
     usual = np.flatnonzero(shape.usual)
     ids = table.views.uuids(shape.stop[usual])
     with_id = ids.view(np.int64).any(axis=1)
-    texts = uuid_texts(ids[with_id]).view(f"S{UUID_TEXT}").reshape(-1)
-    usual = usual[with_id]
+    usual, ids = usual[with_id], ids[with_id]
+    names = _texts(payload, shape.start[usual] + table.origin, shape.stop[usual] + table.origin)
+    if not are_legal_names(names):
+        legal = np.array([is_legal_name(name) for name in names], np.bool_)
+        usual, ids, names = usual[legal], ids[legal], [name for name in names if is_legal_name(name)]
     at = at[usual]
-    columns = (at, table.batch[at], table.delta[at], shape.start[usual], shape.stop[usual], texts)
-    in_snapshot, snapshot_text = snapshot is not None, b"false" if snapshot is None else b"true"
-    found: dict[int, tuple[object, ...]] = {}
-    for index, batch_index, delta, start, stop, topic_id in zip(*(each.tolist() for each in columns), strict=True):
-        name = payload[table.origin + start : table.origin + stop]
-        if is_legal_name(name):
-            batch = table.batches[batch_index]
-            position = (batch.base_offset + delta, batch.leader_epoch, batch.base_timestamp)
-            body = _TOPIC_CREATED % (*position, snapshot_text, topic_id, name)
-            found[index] = ("topic-created", *position, in_snapshot, *_NO_COLUMNS, body)
-    return found
+    offset, epoch, timestamp = positions.take(table, at)
+    topics = TopicColumns(
+        offset=offset,
+        leader_epoch=epoch,
+        timestamp_ms=timestamp,
+        topic_id=uuid_texts(ids),
+        names=b"".join(names),
+        name_end=np.cumsum(shape.stop[usual] - shape.start[usual]),
+    )
+    return at, topics
+
+
+def _texts(payload: bytes, start: Positions, stop: Positions) -> list[bytes]:
+    return [payload[first:after] for first, after in zip(start.tolist(), stop.tolist(), strict=True)]
+
+
+class _Positions(NamedTuple):
+    """Base offset, leader epoch and base timestamp of each batch."""
+
+    offset: Positions
+    epoch: Numbers
+    timestamp: Positions
+
+    @classmethod
+    def of(cls, table: RecordTable) -> "_Positions":
+        rows = [(batch.base_offset, batch.leader_epoch, batch.base_timestamp) for batch in table.batches]
+        offset, epoch, timestamp = np.array(rows, np.int64).T
+        return cls(offset, epoch.astype(np.int32), timestamp)
+
+    def take(self, table: RecordTable, at: Positions) -> tuple[Positions, Numbers, Positions]:
+        """Returns offset, leader epoch and timestamp of the records `at`."""
+        batch = table.batch[at]
+        return self.offset[batch] + table.delta[at], self.epoch[batch], self.timestamp[batch]
 
 
 @cache

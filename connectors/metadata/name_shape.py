@@ -4,6 +4,8 @@ After partition records they are the most frequent records of a snapshot.
 """
 
 import re
+import string
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +18,7 @@ from connectors.metadata.value_limits import LARGEST_STRING
 TOPIC: Final = 2
 CONFIG: Final = 4
 _UUID_SIZE: Final = 16
+_LEGAL_CHARACTERS: Final = (string.ascii_letters + string.digits + "._-").encode()
 _LEGAL_NAME: Final = re.compile(rb"[A-Za-z0-9._-]+").fullmatch
 
 
@@ -34,6 +37,11 @@ class NameShape:
 def is_legal_name(name: bytes) -> bool:
     """Returns whether Kafka allows the name for a topic. JSON escapes no character of such a name."""
     return _LEGAL_NAME(name) is not None
+
+
+def are_legal_names(names: Sequence[bytes]) -> bool:
+    """Returns whether Kafka allows each name for a topic."""
+    return all(names) and not b"".join(names).translate(None, _LEGAL_CHARACTERS)
 
 
 def is_topic_record(type_: Octets, version: Octets) -> Flags:

@@ -7,13 +7,16 @@ from typing import Any, Final
 import numpy as np
 
 from connectors.event_block import Flags, Octets, Positions
-from connectors.metadata.batches import RecordBatch
-from connectors.metadata.byte_views import ByteViews
+from connectors.metadata.batches import FRAME, HEADER, RecordBatch
+from connectors.metadata.byte_views import ByteViews, Words
 from connectors.metadata.record_framing import FRAME_VERSION
+from connectors.metadata.record_starts import find_record_starts
 
 _SHORTEST_RECORD: Final = 7
 """Bytes of a record without key and value."""
 _KEY_IS_NULL: Final = 1
+_LARGEST_DELTA: Final = 0xFFFFF
+"""The largest offset delta whose varint has three bytes."""
 _TYPE_AND_VERSION: Final = 3
 """Bytes of frame version, type and version, each a varint of one byte."""
 
@@ -47,26 +50,14 @@ def record_table(chunk: bytes, batches: Sequence[RecordBatch]) -> RecordTable:
     """Returns the records of batches with a valid CRC that are not control batches, in the order of the chunk."""
     origin = batches[0].position
     views = ByteViews(chunk, origin, batches[-1].end)
-    starts: list[int] = []
-    counts: list[int] = []
-    framed: list[int] = []
-    unusual: list[tuple[int, int]] = []
-    for index, batch in enumerate(batches):
-        before = len(starts)
-        if _append_starts(chunk, batch, starts):
-            counts.append(batch.record_count)
-            framed.append(index)
-        else:
-            del starts[before:]
-            unusual.append((before, index))
-    count = np.array(counts, np.int64)
-    start = np.array(starts, np.int64) - origin
-    batch_of = np.repeat(np.array(framed, np.int64), count)
-    first = np.cumsum(count) - count
-    delta = np.arange(len(start), dtype=np.int64) - np.repeat(first, count)
+    start, framed, unusual = _record_starts(chunk, batches, views)
+    ends, counts = (column[framed] for column in _ends_and_counts(batches))
+    batch_of = np.repeat(framed, counts)
+    first = np.cumsum(counts) - counts
+    delta = np.arange(len(start), dtype=np.int64) - np.repeat(first, counts)
     end = np.empty_like(start)
     end[:-1] = start[1:]
-    end[first + count - 1] = np.array([batches[index].end - origin for index in framed], np.int64)
+    end[first + counts - 1] = ends - origin
     fields = _frame_fields(views, start, end, delta)
     return RecordTable(
         views=views,
@@ -78,6 +69,40 @@ def record_table(chunk: bytes, batches: Sequence[RecordBatch]) -> RecordTable:
         unusual_batches=unusual,
         **fields,
     )
+
+
+def _ends_and_counts(batches: Sequence[RecordBatch]) -> tuple[Positions, Positions]:
+    pairs = np.array([(batch.position + batch.length, batch.record_count) for batch in batches], np.int64)
+    return pairs[:, 0] + FRAME, pairs[:, 1]
+
+
+def _record_starts(
+    chunk: bytes, batches: Sequence[RecordBatch], views: ByteViews
+) -> tuple[Positions, Positions, list[tuple[int, int]]]:
+    """Returns where each record begins, the batches that they are of, and RecordTable's `unusual_batches`."""
+    origin = batches[0].position
+    positions = np.array([batch.position for batch in batches], np.int64)
+    ends, counts = _ends_and_counts(batches)
+    start, found = find_record_starts(views.bytes, positions + HEADER.size - origin, ends - origin, counts)
+    if found.all():
+        return start, np.arange(len(batches)), []
+    parts: list[Positions] = []
+    unusual: list[tuple[int, int]] = []
+    before = at = 0
+    for index, is_found in enumerate(found.tolist()):
+        count = batches[index].record_count
+        if is_found:
+            parts.append(start[at : at + count])
+            at += count
+        else:
+            starts: list[int] = []
+            if not _append_starts(chunk, batches[index], starts):
+                unusual.append((before, index))
+                continue
+            parts.append(np.array(starts, np.int64) - origin)
+        before += count
+    framed = np.setdiff1d(np.arange(len(batches)), np.array([index for _, index in unusual], np.int64))
+    return np.concatenate([np.zeros(0, np.int64), *parts]), framed, unusual
 
 
 def _append_starts(chunk: bytes, batch: RecordBatch, starts: list[int]) -> bool:
@@ -110,16 +135,42 @@ def _append_starts(chunk: bytes, batch: RecordBatch, starts: list[int]) -> bool:
 
 
 def _frame_fields(views: ByteViews, start: Positions, end: Positions, delta: Positions) -> dict[str, Any]:
-    """Returns what `record_framing` reads of each record: no attributes, the batch's timestamp, no key, no headers."""
-    octets = views.bytes
-    _, at = views.uvarints(start)
-    usual = (octets[at] == 0) & (octets[at + 1] == 0)
-    offset_delta, at = views.uvarints(at + 2)
-    usual &= (offset_delta == 2 * delta) & (octets[at] == _KEY_IS_NULL)
-    length, value = views.uvarints(at + 1)
+    """Returns what `record_framing` reads of each record: no attributes, the batch's timestamp, no key, no headers.
+
+    Eight bytes are gathered at once, as a little-endian number: the first is its lowest byte.
+    """
+    eight = views.eight[start]
+    second = eight >> 7 & 1
+    width = 1 + second + (second & eight >> 15)
+    expected, expected_size = _attributes_and_deltas(delta)
+    usual = (eight >> 8 * width & _lowest_bytes(expected_size)) == expected
+    key = start + (width + expected_size).view(np.int64)
+    eight = views.eight[key]
+    long = eight >> 15 & 1
+    usual &= (eight & 0xFF == _KEY_IS_NULL) & (delta <= _LARGEST_DELTA) & (long & eight >> 23 == 0)
+    length = eight >> 8 & 0x7F | (eight >> 16 & 0xFF) * long << 7
+    value = key + 2 + long.view(np.int64)
+    eight >>= 16 + 8 * long
     stop = end - 1
-    usual &= (length >= 2 * _TYPE_AND_VERSION) & (length & 1 == 0) & (value + (length >> 1) == stop)
-    usual &= (octets[stop] == 0) & (octets[value] == FRAME_VERSION)
-    type_, version = octets[value + 1], octets[value + 2]
-    usual &= (type_ < 0x80) & (version < 0x80)
+    usual &= (length >= 2 * _TYPE_AND_VERSION) & (length & 1 == 0) & (value + (length >> 1).view(np.int64) == stop)
+    # The three bytes of frame version, type and version, each a varint of one byte.
+    usual &= (views.bytes[stop] == 0) & (eight & 0x8080FF == FRAME_VERSION)
+    type_, version = (eight >> 8).astype(np.uint8), (eight >> 16).astype(np.uint8)
     return {"usual": usual, "type": type_, "version": version, "body": value + _TYPE_AND_VERSION, "end": stop}
+
+
+def _attributes_and_deltas(delta: Positions) -> tuple[Words, Words]:
+    """Returns attributes, timestamp delta and offset delta of each record as Kafka writes them, and their size.
+
+    Both are as `_frame_fields` reads bytes: two zeros, and a zigzag varint of up to three bytes.
+    """
+    zigzag: Words = (delta << 1).view(np.uint64)
+    two, three = (delta > 0x3F).astype(np.uint64), (delta > 0x1FFF).astype(np.uint64)
+    varint = zigzag & 0x7F | two << 7 | (zigzag >> 7 & 0x7F) << 8 | three << 15 | (zigzag >> 14 & 0x7F) << 16
+    return np.asarray(varint << 16, np.uint64), np.asarray(3 + two + three, np.uint64)
+
+
+def _lowest_bytes(count: Words) -> Words:
+    """Returns a mask of the lowest bytes of each word."""
+    mask: Words = (np.uint64(1) << 8 * count) - 1
+    return mask

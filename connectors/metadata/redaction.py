@@ -8,7 +8,7 @@ types are overwritten completely. Lengths, offsets and framing stay; the decoder
 as undecodable.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Final, TypeAlias
@@ -58,13 +58,21 @@ _NO_OFFSET: Final = b"\xff" * 8
 
 Edit: TypeAlias = tuple[int, int, bytes]
 """Start, end, and the byte (or the exact bytes) to write there."""
+RareRecord: TypeAlias = Callable[[int, int], object]
+"""Is called with the api key of a metadata record and the position of its value."""
 
 
-def redact(batches: bytes) -> bytes:
+def redact(batches: bytes, *, rare: RareRecord | None = None) -> bytes:
     """Returns the batches without their credentials: same length, and every CRC-32C that was valid is valid.
 
     Returns the same object if there was nothing to redact. Redacting twice changes nothing more.
+
+    Args:
+        batches: record batches, of which the last may be cut off.
+        rare: is called for each record of undamaged batches, except for complete partitions and topics, for other
+            complete records of numbers alone, and for most configurations.
     """
+    rare = rare or _ignore
     out: bytearray | None = None
     next_offset: int | None = None
     run: list[RecordBatch] = []
@@ -76,28 +84,32 @@ def redact(batches: bytes) -> bytes:
         elif is_noop(batches, header):
             continue
         elif header.is_control or not isinstance(item, RecordBatch):
-            out = _edited(batches, out, header, _batch_edits(batches, header))
+            out = _edited(batches, out, header, _batch_edits(batches, header, rare))
         else:
             run.append(header)
             if header.end - run[0].position >= MOST_BYTES:
-                out = _edited_run(batches, out, run)
+                out = _edited_run(batches, out, run, rare)
                 run = []
     if run:
-        out = _edited_run(batches, out, run)
+        out = _edited_run(batches, out, run, rare)
     return batches if out is None else bytes(out)
 
 
-def _edited_run(chunk: bytes, out: bytearray | None, run: list[RecordBatch]) -> bytearray | None:
+def _ignore(api_key: int, position: int) -> None:
+    pass
+
+
+def _edited_run(chunk: bytes, out: bytearray | None, run: list[RecordBatch], rare: RareRecord) -> bytearray | None:
     """Redacts undamaged batches of metadata records; returns the changed copy of the chunk, None if there is none."""
     if sum(batch.record_count for batch in run) < FEWEST_RECORDS:
         for batch in run:
-            out = _edited(chunk, out, batch, _batch_edits(chunk, batch))
+            out = _edited(chunk, out, batch, _batch_edits(chunk, batch, rare))
         return out
     # Imported here, because a chunk with few records needs no numpy.
     from connectors.metadata.column_redaction import edits_by_batch
 
     patterns = _patterns()
-    for batch, edits in edits_by_batch(chunk, run, lambda record: _record_edits(chunk, record, patterns)):
+    for batch, edits in edits_by_batch(chunk, run, lambda record: _record_edits(chunk, record, patterns, rare)):
         out = _edited(chunk, out, batch, edits)
     return out
 
@@ -139,7 +151,7 @@ def _damaged_batch_edits(chunk: bytes, item: ScanItem, expected: int | None) -> 
         yield start + MAGIC_AT + 1, end, _ZERO
 
 
-def _batch_edits(chunk: bytes, header: RecordBatch) -> Iterator[Edit]:
+def _batch_edits(chunk: bytes, header: RecordBatch, rare: RareRecord) -> Iterator[Edit]:
     """Yields the edits of a batch with a valid CRC."""
     if header.compression != "none":
         yield header.body, header.end, _ZERO
@@ -149,10 +161,12 @@ def _batch_edits(chunk: bytes, header: RecordBatch) -> Iterator[Edit]:
         if record.fault is None and header.is_control:
             yield from _control_record_edits(chunk, record)
         else:
-            yield from _record_edits(chunk, record, patterns)
+            yield from _record_edits(chunk, record, patterns, rare)
 
 
-def _record_edits(chunk: bytes, record: FramedRecord, patterns: Mapping[bytes, BodyPattern]) -> Iterator[Edit]:
+def _record_edits(
+    chunk: bytes, record: FramedRecord, patterns: Mapping[bytes, BodyPattern], rare: RareRecord
+) -> Iterator[Edit]:
     """Yields the edits of a metadata record, or of any record with a fault."""
     value = record.value
     if record.fault is not None or record.key is not None or value is None:
@@ -161,7 +175,7 @@ def _record_edits(chunk: bytes, record: FramedRecord, patterns: Mapping[bytes, B
     start, end = value
     pattern = patterns.get(chunk[start : start + 3])
     if pattern is None or not pattern.matches(chunk, start + 3, end):
-        yield from _value_edits(chunk, start, end)
+        yield from _value_edits(chunk, start, end, rare)
 
 
 def _control_record_edits(chunk: bytes, record: FramedRecord) -> Iterator[Edit]:
@@ -179,13 +193,14 @@ def _control_record_edits(chunk: bytes, record: FramedRecord) -> Iterator[Edit]:
             yield *value, _BLANKED
 
 
-def _value_edits(chunk: bytes, start: int, end: int) -> Iterator[Edit]:
+def _value_edits(chunk: bytes, start: int, end: int, rare: RareRecord) -> Iterator[Edit]:
     """Yields the edits of a metadata record; none if it is complete and holds no credentials."""
     try:
         api_key, version, body = value_header(chunk, start, end)
     except UndecodableError:
         yield start, end, _ZERO
         return
+    rare(api_key, start)
     fits = False
     for reader in _readers().get((api_key, version), ()):
         # If the body fits the schemas of two Kafka versions, the credentials of both are redacted.

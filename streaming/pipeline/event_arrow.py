@@ -9,7 +9,18 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute
 
-from connectors.event_block import NO_LEADER, UNCHANGED, UUID_TEXT, EventBlock, NodeLists, PartitionColumns
+from connectors.event_block import (
+    NO_LEADER,
+    TOPIC_BODY,
+    TOPIC_CREATED,
+    UNCHANGED,
+    UUID_TEXT,
+    EventBlock,
+    Flags,
+    NodeLists,
+    PartitionColumns,
+    Positions,
+)
 from connectors.event_columns import (
     COLUMNS,
     PARTITION_CHANGED,
@@ -65,43 +76,89 @@ def _rows(rows: Sequence[tuple[Any, ...]], fields: Mapping[str, pa.DataType]) ->
 
 
 def _block(block: EventBlock, fields: Mapping[str, pa.DataType]) -> list[pa.Array]:
-    partitions = _partitions(block, fields)
+    is_other = np.zeros(len(block), np.bool_)
+    is_other[block.other_at] = True
+    place = np.cumsum(~is_other) - 1
+    by_column = _by_column(block, place[block.partition_at], place[block.topic_at])
+    columns = [by_column[name].cast(type_) for name, type_ in fields.items()]
     if not block.others:
-        return partitions
-    order = np.empty(len(block), np.int64)
-    order[block.partition_at] = np.arange(len(block.partitions))
-    order[block.other_at] = np.arange(len(block.partitions), len(block))
-    indices = pa.array(order)
+        return columns
+    place[block.other_at] = np.arange(len(block) - len(block.others), len(block))
+    indices = pa.array(place)
     others = _rows(block.others, fields)
-    return [pa.concat_arrays(pair).take(indices) for pair in zip(partitions, others, strict=True)]
+    return [pa.concat_arrays(pair).take(indices) for pair in zip(columns, others, strict=True)]
 
 
-def _partitions(block: EventBlock, fields: Mapping[str, pa.DataType]) -> list[pa.Array]:
-    """Returns the columns of the partition events."""
-    of = block.partitions
-    count = len(of)
-    names = pa.array([PARTITION_SET, PARTITION_CHANGED])
-    offsets = np.arange(0, UUID_TEXT * count + 1, UUID_TEXT, dtype=np.int32)
-    columns = {
-        "type": pa.DictionaryArray.from_arrays(of.changed.astype(np.int8), names),
-        "offset": pa.array(of.offset),
-        "leader_epoch": pa.array(of.leader_epoch),
-        "timestamp_ms": pa.array(of.timestamp_ms),
+def _by_column(block: EventBlock, at: Positions, topic_at: Positions) -> dict[str, pa.Array]:
+    """Returns the columns of the partition events, and of the topics between them, at these indices."""
+    of, topics = block.partitions, block.topics
+    count = len(of) + len(topics)
+    is_topic = np.zeros(count, np.bool_)
+    is_topic[topic_at] = True
+
+    def spread(values: Any, of_topics: Any = 0) -> Any:
+        if not len(topics):
+            return values
+        spread_values = np.empty((count, *values.shape[1:]), values.dtype)
+        spread_values[at] = values
+        spread_values[topic_at] = of_topics
+        return spread_values
+
+    def lists(nodes: NodeLists) -> pa.Array:
+        return _lists(NodeLists(lengths=spread(nodes.lengths, UNCHANGED), nodes=nodes.nodes))
+
+    names = pa.array([PARTITION_SET, PARTITION_CHANGED, TOPIC_CREATED])
+    ids = np.arange(0, UUID_TEXT * count + 1, UUID_TEXT, dtype=np.int32)
+    leader, recovering = spread(of.leader, NO_LEADER), spread(of.recovering, UNCHANGED)
+    without_epochs = spread(of.changed, of_topics=True)
+    id_texts = pa.py_buffer(spread(of.topic_id, topics.topic_id).tobytes())
+    return {
+        "type": pa.DictionaryArray.from_arrays(spread(of.changed.astype(np.int8), 2), names),
+        "offset": pa.array(spread(of.offset, topics.offset)),
+        "leader_epoch": pa.array(spread(of.leader_epoch, topics.leader_epoch)),
+        "timestamp_ms": pa.array(spread(of.timestamp_ms, topics.timestamp_ms)),
         "snapshot": pa.array(np.full(count, block.snapshot)),
-        "topic_id": pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(of.topic_id.tobytes())),
-        "partition": pa.array(of.partition),
-        "replicas": _lists(of.replicas),
-        "isr": _lists(of.isr),
-        "elr": _lists(of.elr),
-        "last_known_elr": _lists(of.last_known_elr),
-        "leader": pa.array(of.leader, mask=of.leader < 0),
-        "leader_set": pa.array(of.leader_set),
-        "partition_leader_epoch": pa.array(of.partition_leader_epoch, mask=of.changed),
-        "partition_epoch": pa.array(of.partition_epoch, mask=of.changed),
-        "recovering": pa.array(of.recovering == 1, mask=of.recovering == UNCHANGED),
-        "body": pa.nulls(count),
+        "topic_id": pa.StringArray.from_buffers(count, pa.py_buffer(ids), id_texts, _validity(~is_topic)),
+        "partition": pa.array(spread(of.partition), mask=is_topic),
+        "replicas": lists(of.replicas),
+        "isr": lists(of.isr),
+        "elr": lists(of.elr),
+        "last_known_elr": lists(of.last_known_elr),
+        "leader": pa.array(leader, mask=leader < 0),
+        "leader_set": pa.array(spread(of.leader_set), mask=is_topic),
+        "partition_leader_epoch": pa.array(spread(of.partition_leader_epoch), mask=without_epochs),
+        "partition_epoch": pa.array(spread(of.partition_epoch), mask=without_epochs),
+        "recovering": pa.array(recovering == 1, mask=recovering == UNCHANGED),
+        "body": _topic_bodies(block, is_topic) if len(topics) else pa.nulls(count),
     }
-    return [columns[name].cast(type_) for name, type_ in fields.items()]
+
+
+def _topic_bodies(block: EventBlock, is_topic: Flags) -> pa.Array:
+    """Returns the `body` of each topic where `is_topic`, else null."""
+    topics, count = block.topics, len(block.topics)
+    ids = np.arange(0, UUID_TEXT * count + 1, UUID_TEXT, dtype=np.int32)
+    name_offsets = np.concatenate(([0], topics.name_end)).astype(np.int32)
+    columns = (
+        pa.array(topics.offset).cast(pa.string()),
+        pa.array(topics.leader_epoch).cast(pa.string()),
+        pa.array(topics.timestamp_ms).cast(pa.string()),
+        pa.scalar("true" if block.snapshot else "false"),
+        pa.StringArray.from_buffers(count, pa.py_buffer(ids), pa.py_buffer(topics.topic_id.tobytes())),
+        pa.StringArray.from_buffers(count, pa.py_buffer(name_offsets), pa.py_buffer(topics.names)),
+    )
+    texts = [pa.scalar(text) for text in TOPIC_BODY.decode().replace("%d", "%b").split("%b")]
+    pieces = [piece for pair in zip(texts, columns, strict=False) for piece in pair]
+    bodies = compute.binary_join_element_wise(*pieces, texts[-1], "")
+    lengths = np.zeros(len(is_topic), np.int32)
+    lengths[is_topic] = compute.binary_length(bodies).to_numpy()
+    offsets = np.zeros(len(is_topic) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    buffers = [_validity(is_topic), pa.py_buffer(offsets), bodies.buffers()[2]]
+    return pa.Array.from_buffers(pa.binary(), len(is_topic), buffers)
+
+
+def _validity(present: Flags) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(present, bitorder="little").tobytes())
 
 
 def _lists(lists: NodeLists) -> pa.Array:

@@ -6,7 +6,7 @@ from random import Random
 
 from connectors.metadata.batches import HEADER, RecordBatch, scan, write_crc
 from tests.hostile.byte_mutation import mutated
-from tests.unit.connectors.metadata.metadata_bytes import data, ints, record, tagged, text, uvarint
+from tests.unit.connectors.metadata.metadata_bytes import data, ints, record, tagged, text, uvarint, varint
 
 KEY = (7).to_bytes(4, "big") + bytes(range(16))
 NO_TOPIC = (7).to_bytes(4, "big") + bytes(16)
@@ -130,7 +130,18 @@ UNUSUAL = {
     "short value": b"\1\3",
 }
 
+
+def _value_after_a_cut_length() -> bytes:
+    """A record whose value's length takes the value's first byte, the frame version, for its own third byte."""
+    value = data(2, 0, text("a" * 9_000) + b"\7" * 16 + b"\0")
+    length = varint(len(value))
+    assert length[2:] == value[:1]
+    body = b"\0\0\0\1" + length[:2] + value + b"\0"
+    return varint(len(body)) + body
+
+
 UNUSUAL_FRAMING = {
+    "a length that overlaps the value": _value_after_a_cut_length(),
     "the last record exceeds the batch": record(partition(), 0)[:-1],
     "a byte after the last record": record(partition(), 0) + b"\0",
     "no records": b"\xff" * 40,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connectors.event_block import UUID_TEXT, EventBlock, NodeLists, PartitionColumns
+from connectors.event_block import UUID_TEXT, EventBlock, NodeLists, PartitionColumns, TopicColumns
 from connectors.event_columns import EventColumns, block_events
 from connectors.log_event import (
     BrokerRegistered,
@@ -158,7 +158,9 @@ class Script:
 def block_of(events: Sequence[LogEvent], *, snapshot: bool) -> EventBlock:
     """Returns the events as the decoder would."""
     partitions = [each for each in events if isinstance(each, PartitionSet | PartitionChanged)]
-    others = [each for each in events if not isinstance(each, PartitionSet | PartitionChanged)]
+    # The decoder puts a topic with an unusual record among the others.
+    topics = [each for each in events if isinstance(each, TopicCreated) and each.name != "audit"]
+    others = [each for each in events if each not in partitions and each not in topics]
 
     def column(dtype: Any, values: Iterator[Any]) -> Any:
         return np.array([*values], dtype)
@@ -188,13 +190,25 @@ def block_of(events: Sequence[LogEvent], *, snapshot: bool) -> EventBlock:
         partition_epoch=column(np.int32, (getattr(each, "partition_epoch", -1) for each in partitions)),
         recovering=column(np.int8, (-1 if each.recovering is None else each.recovering for each in partitions)),
     )
-    of_partition = [index for index, each in enumerate(events) if isinstance(each, PartitionSet | PartitionChanged)]
+
+    def places(chosen: Sequence[LogEvent]) -> Any:
+        return np.array([index for index, each in enumerate(events) if each in chosen], np.int64)
+
     return EventBlock(
         snapshot=snapshot,
         partitions=columns,
-        partition_at=np.array(of_partition, np.int64),
+        partition_at=places(partitions),
+        topics=TopicColumns(
+            offset=column(np.int64, (each.at.offset for each in topics)),
+            leader_epoch=column(np.int32, (each.at.leader_epoch for each in topics)),
+            timestamp_ms=column(np.int64, (each.at.timestamp_ms for each in topics)),
+            topic_id=np.frombuffer("".join(each.topic_id for each in topics).encode(), np.uint8).reshape(-1, UUID_TEXT),
+            names="".join(each.name for each in topics).encode(),
+            name_end=np.cumsum(column(np.int64, (len(each.name) for each in topics))),
+        ),
+        topic_at=places(topics),
         others=EventColumns(others).rows,
-        other_at=np.array([*sorted({*range(len(events))} - {*of_partition})], np.int64),
+        other_at=places(others),
     )
 
 

@@ -1,0 +1,75 @@
+"""The gatherer finds the endpoints in fetched batches without looking at each record."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from connectors.event import Event
+from connectors.gather.redacted_batches import redacted_batches
+from connectors.log_event import ControllerRegistered, VotersSet
+from connectors.metadata.batches import RecordBatch, scan
+from connectors.metadata.decoder import decode_records, decode_snapshot_piece
+from connectors.metadata.redaction import redact
+from connectors.observation import ObservationKind
+from tests.hostile.hostile_log import hostile_log
+from tests.unit.connectors.metadata.metadata_bytes import batch, tinylog, tinysnapshot
+from tests.unit.connectors.metadata.unusual_records import mutated_batches, partition
+
+
+def endpoints_of_every_event(batches: bytes, kind: ObservationKind) -> list[Event]:
+    """Returns the newest voter set and registrations, from all events of each batch by itself."""
+    newest: dict[object, Event] = {}
+    content = redact(batches)
+    for one in scan(content):
+        if not isinstance(one, RecordBatch):
+            continue
+        part = content[one.position : one.end]
+        if kind is ObservationKind.SNAPSHOT:
+            events = decode_snapshot_piece(part, end_offset=one.base_offset, epoch=one.leader_epoch)
+        else:
+            events = decode_records(
+                part,
+                base_offset=one.base_offset,
+                last_offset=one.last_offset,
+                leader_epoch=one.leader_epoch,
+                high_watermark=None,
+            )
+        for event in events.events():
+            if isinstance(event, VotersSet | ControllerRegistered):
+                newest["voters" if isinstance(event, VotersSet) else event.id] = event
+    return [*newest.values()]
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "expected"),
+    [(tinylog, ObservationKind.RECORDS, 4), (tinysnapshot, ObservationKind.SNAPSHOT, 4)],
+)
+def test_endpoints_of_files_that_kafka_wrote_are_found(
+    file: Callable[[], tuple[bytes, dict[str, Any]]], kind: ObservationKind, expected: int
+) -> None:
+    found = redacted_batches(file()[0], kind=kind)
+
+    assert [*found.endpoints] == endpoints_of_every_event(file()[0], kind)
+    assert len(found.endpoints) == expected
+    for payload in mutated_batches(file()[0], count=30):
+        assert [*redacted_batches(payload, kind=kind).endpoints] == endpoints_of_every_event(payload, kind)
+
+
+def test_endpoints_of_hostile_logs_are_found() -> None:
+    found = 0
+    for seed in range(600):
+        payload = hostile_log(Random(seed), base_offset=5, secret="s3cret").payload
+        expected = endpoints_of_every_event(payload, ObservationKind.RECORDS)
+        assert [*redacted_batches(payload, kind=ObservationKind.RECORDS).endpoints] == expected
+        found += bool(expected)
+    assert found > 10
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_partitions_alone_are_records_without_endpoints(count: int) -> None:
+    found = redacted_batches(batch([partition()] * count), kind=ObservationKind.RECORDS)
+
+    assert found.has_records
+    assert found.endpoints == ()

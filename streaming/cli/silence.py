@@ -4,6 +4,7 @@ import getpass
 import secrets
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Annotated
@@ -95,27 +96,23 @@ def add(
     _check_patterns("severity", severity, list(Severity))
     folder = _checkpoint_folder(checkpoint, config)
     _check_clusters(cluster or (), folder, config)
-    silence_id = secrets.token_hex(4)
+    silence = Silence(
+        id=secrets.token_hex(4),
+        starts_at_ms=now_ms,
+        ends_at_ms=ends_at_ms,
+        author=author or _current_user(),
+        comment=comment.strip(),
+    )
     silences = [
-        Silence(
-            id=silence_id,
-            cluster=one_cluster,
-            rule=one_rule,
-            subject=one_subject,
-            severity=one_severity,
-            starts_at_ms=now_ms,
-            ends_at_ms=ends_at_ms,
-            author=author or _current_user(),
-            comment=comment.strip(),
-        )
+        replace(silence, cluster=one_cluster, rule=one_rule, subject=one_subject, severity=one_severity)
         for one_cluster, one_rule, one_subject, one_severity in product(*map(dict.fromkeys, patterns))
     ]
     refuse_root_for_other_owner(folder)
     _silence_file(folder).add(*silences, now_ms=now_ms)
-    sys.stdout.write(silence_id + "\n")
+    sys.stdout.write(silence.id + "\n")
     length = ms_text(ends_at_ms - now_ms)
     print_message(
-        f"silenced until {iso(ends_at_ms)} ({length}); end it earlier with `kraftwatch silence end {silence_id}`"
+        f"silenced until {iso(ends_at_ms)} ({length}); end it earlier with `kraftwatch silence end {silence.id}`"
     )
 
 

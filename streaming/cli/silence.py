@@ -103,12 +103,8 @@ def add(
         author=author or _current_user(),
         comment=comment.strip(),
     )
-    silences = [
-        replace(silence, cluster=one_cluster, rule=one_rule, subject=one_subject, severity=one_severity)
-        for one_cluster, one_rule, one_subject, one_severity in product(*map(dict.fromkeys, patterns))
-    ]
     refuse_root_for_other_owner(folder)
-    _silence_file(folder).add(*silences, now_ms=now_ms)
+    _silence_file(folder).add(*_of_each_pattern(silence, patterns), now_ms=now_ms)
     sys.stdout.write(silence.id + "\n")
     length = ms_text(ends_at_ms - now_ms)
     print_message(
@@ -173,6 +169,12 @@ def end(
     refuse_root_for_other_owner(folder)
     ended = _silence_file(folder).end(silence, now_ms=wall_ms())
     print_message(f"silence ended: {_matchers(ended)}")
+
+
+def _of_each_pattern(silence: Silence, patterns: Iterable[Sequence[str]]) -> Iterable[Silence]:
+    """Yields the silence for each combination of a cluster, a rule, a subject and a severity; all have its id."""
+    for cluster, rule, subject, severity in product(*map(dict.fromkeys, patterns)):
+        yield replace(silence, cluster=cluster, rule=rule, subject=subject, severity=severity)
 
 
 def _check_patterns(option: str, patterns: Sequence[str] | None, known: Collection[str]) -> None:

@@ -50,6 +50,8 @@ class LeaderChanged:
     at: RecordPosition
     leader_id: NodeId
     voter_ids: tuple[NodeId, ...]
+    granting_voter_ids: tuple[NodeId, ...] = ()
+    """The voters that voted for the leader; empty in events of older versions."""
     type: Literal["leader-changed"] = "leader-changed"
 
 

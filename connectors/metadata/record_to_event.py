@@ -46,7 +46,13 @@ Converter: TypeAlias = Callable[[RecordPosition, Values], Event]
 
 def _leader_changed(at: RecordPosition, values: Values) -> Event:
     voters = valid_nodes("voter id", [voter["voter_id"] for voter in values["voters"]])
-    return LeaderChanged(at=at, leader_id=valid_node("leader id", values["leader_id"]), voter_ids=voters)
+    granting = valid_nodes("granting voter id", [voter["voter_id"] for voter in values["granting_voters"]])
+    return LeaderChanged(
+        at=at,
+        leader_id=valid_node("leader id", values["leader_id"]),
+        voter_ids=voters,
+        granting_voter_ids=granting,
+    )
 
 
 def _kraft_version_set(at: RecordPosition, values: Values) -> Event:

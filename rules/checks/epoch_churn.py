@@ -1,4 +1,4 @@
-"""The quorum elects leaders too often, and no restart explains it.
+"""The quorum elects leaders too often, or the leader epoch jumped, and no restart explains it.
 
 What it means
     Within 15 minutes there were at least four more elections than controller starts. Each election takes a second or
@@ -12,6 +12,11 @@ What it means
     within the window explains one election. Below metadata.version 3.7 the log does not record controller starts. There
     restarts explain as many elections as there are voters.
 
+    The leader epoch jumps if one election skips more epochs than elections fit into the time before it: a controller
+    that was cut off from the others raised its epoch with each election it could not win, and took the leadership from
+    the working leader when it came back (KIP-595). From Kafka 4.0 on controllers ask for pre-votes first (KIP-996), so
+    this no longer happens there.
+
 Evidence
     The winner, epoch and age of each election, by the log's own timestamps; the ids of the controllers that
     started; how many epochs had no leader.
@@ -21,14 +26,16 @@ What to do
     2. One controller: check its host for long pauses, a slow disk, too little memory. All controllers: check the
        network between them.
     3. Read the logs of the controllers that led: they show why each of them lost the leadership.
+    4. After a jump, find the controller that was cut off: its log shows elections without votes.
 
 What not to do
     Do not restart controllers to stop the elections: every restart causes another one.
 
 Thresholds
     hold (60 s) and clear (10 s). window (15 min) and elections (4): this many elections within the window, beyond
-    those that restarts explain, are churn; etcd's alerting rule uses the same numbers. answer_age (10 s): the
-    metadata log must have been read this recently.
+    those that restarts explain, are churn; etcd's alerting rule uses the same numbers. jump (10) and election_time
+    (1 s): an election that skips this many epochs, each shorter than this, is a jump; it is reported within the window.
+    answer_age (10 s): the metadata log must have been read this recently.
 """
 
 from collections import Counter
@@ -56,10 +63,23 @@ ELECTIONS = Threshold(
     unit="elections",
     meaning="this many elections within the window, beyond those that restarts explain, are churn",
 )
+JUMP = Threshold(
+    name="jump",
+    default=10.0,
+    unit="epochs",
+    meaning="an election that skips at least this many epochs may be a jump. A few lost elections are normal",
+)
+ELECTION_TIME = Threshold(
+    name="election_time",
+    default=1.0,
+    unit="s",
+    meaning="the shortest time between two elections without a winner. Skipped epochs that fit into the time before "
+    "the election are lost elections of an outage and no jump; the default is controller.quorum.election.timeout.ms",
+)
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
-    """Returns one finding about the quorum while there are too many elections."""
+    """Returns one finding about the quorum while there are too many elections, and one for each jump of the epoch."""
     newest = quorum.newest_timestamp_ms
     if newest is None:
         return
@@ -69,6 +89,16 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     explained = len(starts) if quorum.controllers else _voter_count(quorum)
     if len(elections) - explained >= thresholds[ELECTIONS.name]:
         yield _finding(quorum, newest, elections, starts, thresholds.ms(WINDOW.name))
+    for one in elections:
+        skipped = _skipped_epochs(one)
+        fit = one.after_ms is None or skipped * thresholds.ms(ELECTION_TIME.name) <= one.after_ms
+        if skipped >= thresholds[JUMP.name] and not fit:
+            yield _jump(quorum, one, skipped)
+
+
+def _skipped_epochs(one: Election) -> int:
+    """Returns how many epochs between the election and the one before it had no leader."""
+    return 0 if one.previous_epoch is None else one.leader_epoch - one.previous_epoch - 1
 
 
 def _voter_count(quorum: Quorum) -> int:
@@ -96,6 +126,7 @@ def _finding(
                     "leader": one.leader_id,
                     "offset": one.offset,
                     "ago": ms_text(newest - one.timestamp_ms),
+                    **({"votes": [*one.granting_voter_ids]} if one.granting_voter_ids else {}),
                 }
                 for one in elections[-16:]
             ],
@@ -117,6 +148,36 @@ def _finding(
     )
 
 
+def _jump(quorum: Quorum, one: Election, skipped: int) -> Finding:
+    within = "an unknown time" if one.after_ms is None else ms_text(one.after_ms)
+    return Finding(
+        rule=ID,
+        subject=f"epoch {one.leader_epoch}",
+        severity=Severity.WARNING,
+        summary=f"The leader epoch jumped from {one.previous_epoch} to {one.leader_epoch} within {within}: a "
+        f"controller that was cut off raised it. Controller {one.leader_id} won the election.",
+        evidence={
+            "epoch_before": one.previous_epoch,
+            "epoch": one.leader_epoch,
+            "epochs_without_a_leader": skipped,
+            "log_stood_still": within,
+            "elected": one.leader_id,
+            "votes": [*one.granting_voter_ids] or None,
+            "offset": one.offset,
+            "timestamp_ms": one.timestamp_ms,
+            "leader": quorum.leader_id,
+            "leader_epoch": quorum.leader_epoch,
+        },
+        remedy=(
+            "# Find the controller that was cut off from the others: its log shows elections without votes",
+            "# Check its network in both directions: it could reach no majority of the voters, and now it can",
+            "# With Kafka below 4.0, upgrade the controllers: later ones do not raise the epoch before a majority "
+            "would vote for them (KIP-996)",
+            describe_status(quorum),
+        ),
+    )
+
+
 def _restarts_sentence(quorum: Quorum, starts: list[ControllerStart]) -> str:
     if quorum.controllers:
         return f"Restarts of controllers explain {plural(len(starts), 'election')}"
@@ -127,7 +188,7 @@ RULE = Rule(
     id=ID,
     title="Too many leader elections",
     text=__doc__ or "",
-    thresholds=(hold(60.0), clear(), WINDOW, ELECTIONS, ANSWER_AGE),
+    thresholds=(hold(60.0), clear(), WINDOW, ELECTIONS, JUMP, ELECTION_TIME, ANSWER_AGE),
     evaluate=evaluate,
     needs=(Need.CURRENT_LOG,),
     inhibited_by=("no-leader", "committed-metadata-lost"),

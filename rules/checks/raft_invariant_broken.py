@@ -1,4 +1,4 @@
-"""The quorum broke a Raft invariant: an epoch with two leaders, or an epoch or high watermark that went back.
+"""The quorum broke a Raft invariant: two leaders, a leader without a majority, an epoch that went back.
 
 What it means
     This cannot happen while every controller follows Raft (KIP-595). No election, restart, network partition or change
@@ -51,6 +51,8 @@ _TITLES = {
     Invariant.TWO_LEADERS: "An epoch had two leaders",
     Invariant.EPOCH_BACK: "The leader epoch went back",
     Invariant.HIGH_WATERMARK_BACK: "The high watermark went back",
+    Invariant.ELECTED_BY_MINORITY: "A leader was elected without a majority",
+    Invariant.VOTERS_BEFORE_LEADER: "The voter set was changed before the leader's first record",
 }
 
 

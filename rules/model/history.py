@@ -67,6 +67,14 @@ class Election:
     leader_epoch: Epoch
     offset: Offset
     timestamp_ms: Millis
+    voter_ids: tuple[NodeId, ...] = ()
+    """The voters of the leader's voter set then; empty if an older version stored the election."""
+    granting_voter_ids: tuple[NodeId, ...] = ()
+    """Those that voted for it."""
+    previous_epoch: Epoch | None = None
+    """The epoch of the LeaderChangeMessage before; None if the log no longer contains it."""
+    after_ms: Millis | None = None
+    """How long before the election the newest batch of an earlier observation was written, by the log's timestamps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

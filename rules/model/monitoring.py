@@ -179,6 +179,10 @@ class Invariant(StrEnum):
     """A node's epoch, and the log's, never decrease."""
     HIGH_WATERMARK_BACK = "high-watermark-back"
     """A committed record stays committed."""
+    ELECTED_BY_MINORITY = "elected-by-minority"
+    """A leader has the votes of a majority of the voters."""
+    VOTERS_BEFORE_LEADER = "voters-before-leader"
+    """A leader appends the LeaderChangeMessage of its epoch before any change of the voter set (KIP-853)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

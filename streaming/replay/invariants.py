@@ -6,9 +6,11 @@ a leader that does not know yet that it was replaced is legal, and so is a log t
 
 from dataclasses import dataclass, field
 
+from connectors.log_event import LeaderChanged, VotersSet
 from connectors.observation_event import QuorumPolled
 from rules.model.identifiers import Epoch, Millis, NodeId, Offset
 from rules.model.monitoring import Invariant, InvariantViolation
+from rules.model.voter_set import majority
 
 REMEMBERED_MS = Millis(3_600_000)
 """A violation is an event, not a condition that ends: it is kept this long, as the loss of metadata is."""
@@ -53,6 +55,23 @@ class Invariants:
             del self.polled_epochs[next(iter(self.polled_epochs))]
         if event.high_watermark is not None:
             self._check_high_watermark(epoch, event.high_watermark, now_ms)
+
+    def control_record(self, event: LeaderChanged | VotersSet, *, before: Epoch, now_ms: Millis) -> None:
+        """Checks a control record that is read for the first time; the newest epoch in the log was `before`."""
+        epoch = event.at.leader_epoch
+        if isinstance(event, LeaderChanged):
+            self.leader_reported(leader=event.leader_id, epoch=epoch, now_ms=now_ms)
+            votes, voters = {*event.granting_voter_ids} & {*event.voter_ids}, len(event.voter_ids)
+            if event.granting_voter_ids and event.voter_ids and len(votes) < majority(voters):
+                leader = f"controller {event.leader_id} became the leader of epoch {epoch}"
+                detail = f"{leader} with {len(votes)} of {voters} votes"
+                self._add(Invariant.ELECTED_BY_MINORITY, epoch, detail, now_ms)
+        elif Epoch(-1) < before < epoch:
+            detail = (
+                f"offset {event.at.offset} of the log is a VotersRecord of epoch {epoch}, before the "
+                "LeaderChangeMessage of that epoch"
+            )
+            self._add(Invariant.VOTERS_BEFORE_LEADER, epoch, detail, now_ms)
 
     def leader_reported(self, *, leader: NodeId, epoch: Epoch, now_ms: Millis) -> None:
         """Checks the leader of an epoch as a poll or a LeaderChangeMessage reports it."""

@@ -148,9 +148,12 @@ class Log:
         image = self.image
         match record:
             case LeaderChanged():
-                image = replace(image, leader_id=record.leader_id, leader_epoch=Epoch(origin.leader_epoch))
                 if self.origin is None:
-                    image = replace(image, history=recent_history.with_leader_change(image.history, record))
+                    history = recent_history.with_leader_change(
+                        image.history, record, previous_epoch=image.leader_epoch, previous_ms=image.newest_timestamp_ms
+                    )
+                    image = replace(image, history=history)
+                image = replace(image, leader_id=record.leader_id, leader_epoch=Epoch(origin.leader_epoch))
                 if origin.offset == 0 and self.origin is None:
                     # The first record of a log that was never compacted.
                     image = replace(image, complete=True)

@@ -44,6 +44,7 @@ from connectors.log_event import (
     SnapshotBegan,
     SnapshotEnded,
     Undecodable,
+    VotersSet,
 )
 from connectors.observation_event import (
     EndpointProbed,
@@ -181,8 +182,8 @@ class Machine(MachineState):
             self._log_rewritten(at.offset, at.leader_epoch)
         else:
             self.invariants.appended(offset=at.offset, epoch=at.leader_epoch, before=log.epoch, now_ms=self.now_ms)
-        if isinstance(event, LeaderChanged):
-            self.invariants.leader_reported(leader=event.leader_id, epoch=at.leader_epoch, now_ms=self.now_ms)
+        if isinstance(event, LeaderChanged | VotersSet):
+            self.invariants.control_record(event, before=log.epoch, now_ms=self.now_ms)
         log.apply(event)
 
     def _log_rewritten(self, offset: Offset, epoch: Epoch) -> None:
@@ -271,8 +272,7 @@ class Machine(MachineState):
 
     def _apply_poll(self, event: QuorumPolled) -> None:
         self.probe_state.quorum_polled(event.endpoint)
-        if self.cluster_id is None:
-            self.cluster_id = event.cluster_id
+        self.cluster_id = self.cluster_id or event.cluster_id
         if self._evidence().polled(event):
             committed = self.visible_image.committed
             voter_ids = set() if committed is None else {*committed.ids}

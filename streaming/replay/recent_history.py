@@ -17,7 +17,7 @@ from rules.model.history import (
     UncleanElections,
     VoterSetChange,
 )
-from rules.model.identifiers import Millis, NodeId, Offset, TopicId
+from rules.model.identifiers import Epoch, Millis, NodeId, Offset, TopicId
 from rules.model.registration import ControllerRegistration
 from rules.model.voter_set import VoterSet
 
@@ -43,11 +43,27 @@ class UncleanElection(NamedTuple):
     timestamp_ms: Millis
 
 
-def with_leader_change(history: RecentHistory, event: LeaderChanged) -> RecentHistory:
-    """Adds a LeaderChangeMessage; the caller skips re-read ones."""
+def with_leader_change(
+    history: RecentHistory, event: LeaderChanged, *, previous_epoch: Epoch | None, previous_ms: Millis | None
+) -> RecentHistory:
+    """Adds a LeaderChangeMessage; the caller skips re-read ones.
+
+    Args:
+        history: the history before.
+        event: the record.
+        previous_epoch: the epoch of the LeaderChangeMessage before, if it is known.
+        previous_ms: the timestamp of the newest batch of the observations before this one.
+    """
     at = event.at
     one = Election(
-        leader_id=event.leader_id, leader_epoch=at.leader_epoch, offset=at.offset, timestamp_ms=at.timestamp_ms
+        leader_id=event.leader_id,
+        leader_epoch=at.leader_epoch,
+        offset=at.offset,
+        timestamp_ms=at.timestamp_ms,
+        voter_ids=event.voter_ids,
+        granting_voter_ids=event.granting_voter_ids,
+        previous_epoch=previous_epoch,
+        after_ms=None if previous_ms is None else Millis(max(0, at.timestamp_ms - previous_ms)),
     )
     return replace(history, elections=_bounded(history.elections, one))
 

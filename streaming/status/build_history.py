@@ -25,7 +25,12 @@ def elections(history: RecentHistory) -> tuple[ElectionStatus, ...]:
     """Returns the elections that were read in the log, oldest first."""
     return tuple(
         ElectionStatus(
-            leader_id=one.leader_id, leader_epoch=one.leader_epoch, offset=one.offset, at_ms=one.timestamp_ms
+            leader_id=one.leader_id,
+            leader_epoch=one.leader_epoch,
+            voter_ids=one.voter_ids,
+            granting_voter_ids=one.granting_voter_ids,
+            offset=one.offset,
+            at_ms=one.timestamp_ms,
         )
         for one in history.elections
     )

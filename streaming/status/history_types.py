@@ -20,6 +20,10 @@ class ElectionStatus:
     """The elected controller."""
     leader_epoch: Epoch
     """Its leader epoch."""
+    voter_ids: tuple[NodeId, ...] = ()
+    """The voters of its voter set; empty if an older version of kraftwatch read the election."""
+    granting_voter_ids: tuple[NodeId, ...] = ()
+    """The voters that voted for it."""
     offset: Offset
     """Offset of the LeaderChangeMessage."""
     at_ms: Annotated[UtcTime, Field(alias="at")]

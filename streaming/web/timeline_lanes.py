@@ -9,7 +9,7 @@ from rules.alert import Alert, AlertState
 from rules.formatting import and_join, plural
 from rules.model.identifiers import Millis
 from streaming.status.cluster_status import ClusterStatus
-from streaming.status.history_types import VoterChangeStatus
+from streaming.status.history_types import ElectionStatus, VoterChangeStatus
 from streaming.web.cluster_view import ClusterView
 
 TOPICS_SHOWN = 6
@@ -90,9 +90,18 @@ def _elections(status: ClusterStatus) -> Iterable[TimelineMark]:
         yield TimelineMark(
             at_ms=one.at_ms,
             shape=Shape.ELECTION,
-            text=f"controller {one.leader_id} was elected, epoch {one.leader_epoch}",
+            text=f"controller {one.leader_id} was elected, epoch {one.leader_epoch}{votes_text(one)}",
             label=str(one.leader_id),
         )
+
+
+def votes_text(election: ElectionStatus) -> str:
+    """Returns who voted for a leader: `, 2 of 3 votes: 1 and 3`; empty if unknown."""
+    votes = election.granting_voter_ids
+    if not votes:
+        return ""
+    of = f" of {len(election.voter_ids)}" if election.voter_ids else ""
+    return f", {len(votes)}{of} votes: {and_join(votes)}"
 
 
 def _voter_changes(status: ClusterStatus) -> Iterable[TimelineMark]:

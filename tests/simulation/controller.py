@@ -111,11 +111,19 @@ class SimulatedController(SimulatedReplica):
         self.progress.clear()
         self.ground_truth.record_leader(self)
         first = not self.log.entries
-        self.write(now_ms, LeaderChanged(at=self.at(now_ms), leader_id=NodeId(self.id), voter_ids=()))
+        self.write(now_ms, self._leader_change(now_ms))
         if first and not self.static:
             self.write(now_ms, KRaftVersionSet(at=self.at(now_ms), version=1))
             self.write(now_ms, VotersSet(at=self.at(now_ms), voters=self.log.bootstrap))
         self._commit()
+
+    def _leader_change(self, now_ms: int) -> LeaderChanged:
+        return LeaderChanged(
+            at=self.at(now_ms),
+            leader_id=NodeId(self.id),
+            voter_ids=tuple(sorted(key.id for key in self.log.keys)),
+            granting_voter_ids=tuple(sorted(key.id for key in self.votes & self.log.keys)),
+        )
 
     def _handle_end_epoch(self, now_ms: int, ended: EndQuorumEpoch) -> None:
         """The first preferred successor starts an election at once; each further one waits longer."""

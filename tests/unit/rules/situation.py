@@ -582,6 +582,20 @@ def elected(quorum: Quorum, *leaders: int, every_ms: int = 60_000, started: tupl
     return replace(quorum, history=recent, leader_epoch=Epoch(40))
 
 
+def epoch_jumped(quorum: Quorum, skipped: int, *, after_ms: int = 1_500) -> Quorum:
+    """Controller 1 won epoch 40 this many epochs after the one before, and the log stood still this long."""
+    quorum = elected(quorum, 1)
+    (won,) = quorum.history.elections
+    jump = replace(
+        won,
+        previous_epoch=Epoch(won.leader_epoch - skipped - 1),
+        after_ms=Millis(after_ms),
+        voter_ids=(NodeId(1), NodeId(2), NodeId(3)),
+        granting_voter_ids=(NodeId(1), NodeId(2)),
+    )
+    return replace(quorum, history=replace(quorum.history, elections=(jump,)))
+
+
 def with_views(quorum: Quorum, *reported: LeaderView) -> Quorum:
     """These controllers report these leaders."""
     return replace(quorum, leader_views={**quorum.leader_views, **{each.endpoint: each for each in reported}})

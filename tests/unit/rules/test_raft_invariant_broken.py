@@ -11,6 +11,8 @@ def test_each_broken_invariant_is_critical() -> None:
         "critical raft-invariant-broken: two-leaders",
         "critical raft-invariant-broken: epoch-back",
         "critical raft-invariant-broken: high-watermark-back",
+        "critical raft-invariant-broken: elected-by-minority",
+        "critical raft-invariant-broken: voters-before-leader",
     ]
 
 

@@ -205,7 +205,7 @@ def test_a_leader_change_of_version_1_is_read_with_its_own_schema() -> None:
     voters = [{"voter_id": 1, "voter_directory_id": UUID}]
 
     assert raft(2, 1, leader_id=1, voters=voters, granting_voters=voters) == LeaderChanged(
-        at=AT, leader_id=NodeId(1), voter_ids=(NodeId(1),)
+        at=AT, leader_id=NodeId(1), voter_ids=(NodeId(1),), granting_voter_ids=(NodeId(1),)
     )
 
 

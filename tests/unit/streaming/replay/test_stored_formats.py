@@ -48,10 +48,15 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
 def without_prose(quorum: Quorum) -> Quorum:
     """The quorum without the sentences that replay writes into it: a later version words them differently.
 
-    Also without regressions of logs, which the version that wrote the state did not look for.
+    Also without regressions of logs and votes of elections, which the version that wrote the state did not store.
     """
+    elections = (
+        replace(one, voter_ids=(), granting_voter_ids=(), previous_epoch=None, after_ms=None)
+        for one in quorum.history.elections
+    )
     return replace(
         quorum,
+        history=replace(quorum.history, elections=tuple(elections)),
         histories={name: replace(one, log_regression=None) for name, one in quorum.histories.items()},
         failures=tuple(replace(one, detail="") for one in quorum.failures),
         invariant_violations=tuple(replace(one, detail="") for one in quorum.invariant_violations),

@@ -122,9 +122,16 @@ def test_possible_voters_committed_voters_and_failure_tolerance() -> None:
     assert (fields["failures_tolerated"], fields["failures_left"], fields["electable"]) == (1, 1, True)
 
 
-@pytest.mark.kip("A012")
+@pytest.mark.kip("A012", "A055")
 def test_elections_and_voter_changes() -> None:
-    election = Election(leader_id=NodeId(2), leader_epoch=Epoch(7), offset=Offset(90), timestamp_ms=Millis(0))
+    election = Election(
+        leader_id=NodeId(2),
+        leader_epoch=Epoch(7),
+        offset=Offset(90),
+        timestamp_ms=Millis(0),
+        voter_ids=(NodeId(1), NodeId(2), NodeId(3)),
+        granting_voter_ids=(NodeId(2), NodeId(3)),
+    )
     change = VoterSetChange(
         added=(key(3),),
         removed=(),
@@ -138,7 +145,14 @@ def test_elections_and_voter_changes() -> None:
     shown = status(quorum)
 
     assert shown["elections"] == [
-        {"leader_id": 2, "leader_epoch": 7, "offset": 90, "at": "1970-01-01T00:00:00.000Z"},
+        {
+            "leader_id": 2,
+            "leader_epoch": 7,
+            "voter_ids": [1, 2, 3],
+            "granting_voter_ids": [2, 3],
+            "offset": 90,
+            "at": "1970-01-01T00:00:00.000Z",
+        },
     ]
     (changed,) = shown["voter_changes"]
     assert changed["added"] == [{"id": 3, "directory_id": key(3).directory_id}]

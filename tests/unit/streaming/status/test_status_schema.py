@@ -84,7 +84,9 @@ def test_elections_have_one_shape_in_status_and_in_the_job() -> None:
     won = Election(leader_id=NodeId(2), leader_epoch=Epoch(8), offset=Offset(70), timestamp_ms=Millis(NOW - 9_000))
     quorum = replace(healthy(), history=RecentHistory(elections=(won,)))
     assert status(quorum)["elections"] == job_status(quorum)["elections"]
-    assert list(status(quorum)["elections"][0]) == ["leader_id", "leader_epoch", "offset", "at"]
+    assert list(status(quorum)["elections"][0]) == [
+        *("leader_id", "leader_epoch", "voter_ids", "granting_voter_ids", "offset", "at")
+    ]
     assert list(status(quorum)) == list(job_status(quorum)), "both have the same fields"
 
 

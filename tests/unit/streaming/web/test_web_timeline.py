@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from connectors.sinks.alert_json import from_iso
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
@@ -50,6 +52,18 @@ def test_election_and_alert_of_the_same_time_have_the_same_position() -> None:
     line = timeline(view(fired(0, started=-10_000), elections=(election(NOON_MS - 10_000),)), FROM, TO)
     mark, pending = line.lanes[0].marks[0], line.lanes[-1].spans[0]
     assert (mark.shape, mark.x, pending.x, pending.kind) == (Shape.ELECTION, 50.0, 50.0, "pending")
+
+
+@pytest.mark.kip("A055")
+def test_election_names_the_voters_that_voted_for_the_leader() -> None:
+    known = replace(
+        election(NOON_MS), voter_ids=(NodeId(1), NodeId(2), NodeId(3)), granting_voter_ids=(NodeId(2), NodeId(3))
+    )
+    line = timeline(view(elections=(known, election(NOON_MS))), FROM, TO)
+    assert [mark.text for mark in line.lanes[0].marks] == [
+        "controller 2 was elected, epoch 8, 2 of 3 votes: 2 and 3",
+        "controller 2 was elected, epoch 8",
+    ]
 
 
 def test_alert_has_spans_for_pending_and_each_severity() -> None:

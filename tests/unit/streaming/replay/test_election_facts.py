@@ -1,0 +1,144 @@
+"""What a LeaderChangeMessage says of its election: who voted, how many epochs it skipped, and what came before it."""
+
+from dataclasses import replace
+
+import pytest
+
+from connectors.log_event import LeaderChanged
+from rules.model.history import Election
+from rules.model.identifiers import Millis
+from rules.model.monitoring import Invariant
+from rules.model.quorum import Quorum
+from streaming.replay.machine import Machine
+from tests.unit.rules.situation import findings
+from tests.unit.streaming.replay.log_script import LogScript, again, apply, ids, machine
+
+
+def won(script: LogScript, leader: int, epoch: int, *, voters: tuple[int, ...], votes: tuple[int, ...]) -> None:
+    script.epoch = epoch
+    script.write(
+        LeaderChanged(at=script.at(), leader_id=ids(leader)[0], voter_ids=ids(*voters), granting_voter_ids=ids(*votes))
+    )
+
+
+def elections(quorum: Quorum) -> tuple[Election, ...]:
+    return quorum.history.elections
+
+
+@pytest.mark.kip("A055")
+def test_votes_of_an_election_are_kept_across_a_restart() -> None:
+    script, replay = LogScript(), machine()
+    won(script, 2, 1, voters=(1, 2, 3), votes=(2, 3))
+    apply(replay, [script.read()])
+
+    (election,) = elections(again(replay.to_bytes()).quorum())
+
+    assert (election.voter_ids, election.granting_voter_ids) == (ids(1, 2, 3), ids(2, 3))
+    assert replay.quorum().invariant_violations == ()
+
+
+@pytest.mark.kip("A055", "A010")
+@pytest.mark.parametrize("votes", [(2,), (2, 9)], ids=["too few votes", "a vote of no voter"])
+def test_a_leader_without_the_votes_of_a_majority_violates_an_invariant(votes: tuple[int, ...]) -> None:
+    script, replay = LogScript(), machine()
+    won(script, 2, 1, voters=(1, 2, 3), votes=votes)
+
+    quorum = apply(replay, [script.read()])
+
+    (violation,) = quorum.invariant_violations
+    assert violation.invariant is Invariant.ELECTED_BY_MINORITY
+    (finding,) = findings(quorum, "raft-invariant-broken")
+    assert "controller 2 became the leader of epoch 1 with 1 of 3 votes" in finding.summary
+
+
+def test_an_election_without_recorded_votes_violates_nothing() -> None:
+    script, replay = LogScript(), machine()
+    won(script, 2, 1, voters=(1, 2, 3), votes=())
+    assert apply(replay, [script.read()]).invariant_violations == ()
+
+
+@pytest.mark.kip("A070")
+def test_a_voters_record_before_the_leader_change_of_its_epoch_violates_an_invariant() -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b", "3-c")
+    apply(replay, [script.read()])
+    script.epoch = 2
+    script.voters("1-a", "2-b")
+    script.leader(1, epoch=2)
+
+    quorum = apply(replay, [script.read()])
+
+    (violation,) = quorum.invariant_violations
+    assert violation.invariant is Invariant.VOTERS_BEFORE_LEADER
+    assert (violation.epoch, violation.detail) == (
+        2,
+        "offset 2 of the log is a VotersRecord of epoch 2, before the LeaderChangeMessage of that epoch",
+    )
+    assert [one.subject for one in findings(quorum, "raft-invariant-broken")] == ["voters-before-leader"]
+
+
+@pytest.mark.kip("A070")
+@pytest.mark.parametrize("one_observation", [True, False])
+def test_a_voters_record_after_the_leader_change_of_its_epoch_is_legal(one_observation: bool) -> None:
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b", "3-c")
+    first = script.read()
+    script.leader(2, epoch=2)
+    rows = [first] if one_observation else [first, script.read()]
+    script.voters("1-a", "2-b")
+    assert apply(replay, [*rows, script.read()]).invariant_violations == ()
+
+
+def test_the_first_record_that_is_read_needs_no_leader_change() -> None:
+    script, replay = LogScript(epoch=7), machine()
+    script.voters("1-a")
+    assert apply(replay, [script.read()]).invariant_violations == ()
+
+
+def jumped(replay: Machine, script: LogScript, *, epochs: int, after_ms: int) -> Quorum:
+    """A leader of epoch 1; then nothing for `after_ms`; then a leader that many epochs later."""
+    script.leader(1)
+    script.noops(2)
+    apply(replay, [script.read()])
+    script.now_ms += after_ms
+    script.leader(2, epoch=1 + epochs)
+    return apply(replay, [script.read()])
+
+
+@pytest.mark.kip("D045")
+def test_an_election_knows_the_epoch_before_it_and_how_long_the_log_stood_still() -> None:
+    script, replay = LogScript(), machine()
+    first, second = elections(jumped(replay, script, epochs=50, after_ms=2_000))
+    assert (first.previous_epoch, first.after_ms) == (None, None)
+    assert (second.previous_epoch, second.leader_epoch) == (1, 51)
+    assert second.after_ms is not None
+    assert 2_000 <= second.after_ms <= 4_000
+
+
+@pytest.mark.kip("D045", "K042")
+@pytest.mark.parametrize(
+    ("epochs", "after_ms", "fires"),
+    [(60, 2_000, True), (60, 120_000, False), (11, 1_000, True), (9, 1_000, False)],
+    ids=["cut off for long", "an outage with one candidate", "eleven", "a few lost elections"],
+)
+def test_more_epochs_than_elections_fit_into_the_time_without_a_leader_fire(
+    epochs: int, after_ms: int, fires: bool
+) -> None:
+    quorum = jumped(machine(), LogScript(), epochs=epochs, after_ms=after_ms)
+
+    found = findings(quorum, "epoch-churn")
+
+    assert [(one.severity, one.subject) for one in found] == [("warning", f"epoch {1 + epochs}")] * fires
+    if found:
+        assert found[0].summary.startswith(f"The leader epoch jumped from 1 to {1 + epochs}")
+        assert found[0].evidence["epochs_without_a_leader"] == epochs - 1
+
+
+def test_a_jump_is_over_after_the_window() -> None:
+    script, replay = LogScript(), machine()
+    quorum = jumped(replay, script, epochs=60, after_ms=2_000)
+    assert quorum.newest_timestamp_ms is not None
+    later = replace(quorum, newest_timestamp_ms=Millis(quorum.newest_timestamp_ms + 901_000))
+    assert findings(later, "epoch-churn") == []

@@ -37,14 +37,12 @@ from dataclasses import replace
 
 from connectors.event import Event
 from connectors.log_event import (
-    LeaderChanged,
     LogAdvanced,
     PartitionChanged,
     PartitionSet,
     SnapshotBegan,
     SnapshotEnded,
     Undecodable,
-    VotersSet,
 )
 from connectors.observation_event import (
     EndpointProbed,
@@ -59,7 +57,7 @@ from rules.model.quorum import Quorum
 from streaming.replay import registrations, state_codec, voters
 from streaming.replay.contract_violations import APPLIES
 from streaming.replay.leader_evidence import LeaderEvidence
-from streaming.replay.log import Log, Record
+from streaming.replay.log import Control, Log, Record
 from streaming.replay.machine_state import MachineState
 from streaming.replay.observed_events import ObservedEvent, remaining_events
 from streaming.replay.quorum_builder import build_quorum
@@ -182,7 +180,7 @@ class Machine(MachineState):
             self._log_rewritten(at.offset, at.leader_epoch)
         else:
             self.invariants.appended(offset=at.offset, epoch=at.leader_epoch, before=log.epoch, now_ms=self.now_ms)
-        if isinstance(event, LeaderChanged | VotersSet):
+        if isinstance(event, Control):
             self.invariants.control_record(event, before=log.epoch, now_ms=self.now_ms)
         log.apply(event)
 

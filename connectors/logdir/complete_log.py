@@ -3,6 +3,7 @@
 As Kafka itself would read it at its next start: a torn or damaged end of the last segment is ignored.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from connectors.metadata.field_readers import Values, field_reader, read_body
 from connectors.metadata.record_framing import control_type, framed_records
 from connectors.metadata.record_schemas import record_schemas
 from connectors.observation import Observation, ObservationKind
+from rules.model.identifiers import Epoch, Offset
 
 _READ: Final = frozenset({ControlRecordType.KRAFT_VERSION, ControlRecordType.VOTERS})
 
@@ -30,6 +32,8 @@ class CompleteLog:
     """The offset after the last record of the log."""
     epoch: int
     """Of the last record of the log."""
+    epoch_ends: Mapping[Epoch, Offset]
+    """For each leader epoch in the log's segments, the offset after its last record there."""
     newest_ms: int
     """Timestamp of the newest record."""
     kraft_version: int
@@ -82,6 +86,7 @@ class _Reading:
         self._snapshot: str | None = None
         self._next = 0
         self._epoch = 0
+        self._epoch_ends: dict[Epoch, Offset] = {}
         self._newest_ms = 0
 
     def start(self, item: ReadStart) -> None:
@@ -111,6 +116,7 @@ class _Reading:
                 f"a batch begins at offset {batch.base_offset}, but the records before it end at {self._next}"
             )
         self._next, self._epoch = batch.last_offset + 1, batch.leader_epoch
+        self._epoch_ends[Epoch(batch.leader_epoch)] = Offset(batch.last_offset + 1)
         self._newest_ms = max(self._newest_ms, batch.max_timestamp)
 
     def _add_control(self, chunk: bytes, batch: RecordBatch) -> None:
@@ -137,6 +143,7 @@ class _Reading:
             batches=tuple(self._batches),
             end_offset=self._next,
             epoch=self._epoch,
+            epoch_ends=self._epoch_ends,
             newest_ms=self._newest_ms,
             kraft_version=int(version),
             voters=voters,

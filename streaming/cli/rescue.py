@@ -65,9 +65,9 @@ def plan(
 
       kraftwatch rescue plan --log-dir c1/metadata --log-dir c2/metadata
     """
-    from rules.rescue.voter_override import OverrideOutcome
+    from streaming.rescue.plan_json import plan_json
     from streaming.rescue.plan_text import plan_text
-    from streaming.rescue.rescue_plan import make_plan, plan_json
+    from streaming.rescue.rescue_plan import make_plan
     from streaming.status.from_log_dir import replay_log_dir
 
     rescue_plan = make_plan([replay_log_dir(folder) for folder in log_dir], initial_controllers)
@@ -75,7 +75,7 @@ def plan(
         print_json(plan_json(rescue_plan))
     else:
         Console(highlight=False, soft_wrap=True).print(plan_text(rescue_plan))
-    raise typer.Exit(2 if rescue_plan.outcome is OverrideOutcome.REJECTED else 0)
+    raise typer.Exit(0 if rescue_plan.refusal is None else 2)
 
 
 @app.command("apply")
@@ -99,6 +99,14 @@ def apply(
             metavar="DIR",
         ),
     ] = None,
+    plan_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            help="A plan of all nodes (`rescue plan --json`): refuses what it refuses for this node.",
+            metavar="FILE",
+        ),
+    ] = None,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Write. Without it, this is a dry run.")] = False,
     as_json: AsJson = False,
@@ -117,7 +125,9 @@ def apply(
     from streaming.rescue.apply_voters import apply_voters
     from streaming.rescue.result_text import result_json, result_text
 
-    result = apply_voters(log_dir, initial_controllers, write=yes, backup=backup, kafka_home=kafka_home)
+    result = apply_voters(
+        log_dir, initial_controllers, write=yes, backup=backup, kafka_home=kafka_home, plan_file=plan_file
+    )
     if as_json:
         print_json(result_json(result))
     else:

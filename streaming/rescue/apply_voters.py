@@ -5,7 +5,7 @@ At each point at which this process may be killed, the node is either as before 
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from rules.model.identifiers import Epoch, Offset
 from rules.rescue.voter_override import OverrideOutcome
 from streaming.rescue.assessed_disk import AssessedDisk
 from streaming.rescue.kafka_reader import kafka_jars, records_read_by_kafka
+from streaming.rescue.plan_check import require_planned
 from streaming.rescue.rescue_plan import make_plan, transcript
 from streaming.status.from_log_dir import replay_log_dir
 
@@ -56,7 +57,13 @@ class RescueResult:
 
 
 def apply_voters(
-    log_dir: Path, wanted: str, *, write: bool, backup: Path | None = None, kafka_home: Path | None = None
+    log_dir: Path,
+    wanted: str,
+    *,
+    write: bool,
+    backup: Path | None = None,
+    kafka_home: Path | None = None,
+    plan_file: Path | None = None,
 ) -> RescueResult:
     """Writes the wanted endpoints into one node's metadata log directory, or says what would be written.
 
@@ -65,6 +72,7 @@ def apply_voters(
         wanted: all voters, as `kafka-storage --initial-controllers` takes them.
         write: False for a dry run.
         backup: the folder for the copy of the old files; None: beside the log directory.
+        plan_file: a plan of all nodes, with which this one is compared; None: not compared.
         kafka_home: an installation of Kafka, with whose reader the snapshot is checked too; None: not checked.
 
     Raises:
@@ -81,6 +89,8 @@ def apply_voters(
         if plan.outcome is OverrideOutcome.NO_CHANGE:
             return _result(partition, plan.outcome, printed)
         _require_applicable(disk, plan.outcome)
+        if plan_file is not None:
+            require_planned(plan_file, disk, plan.cluster_id, provided)
         with open_files(partition) as files:
             log = read_complete_log(files)
             _require_newest(files, log)
@@ -88,10 +98,7 @@ def apply_voters(
         content = b"".join(snapshot_batches(log, voters))
         name = checkpoint_name(log.end_offset, log.epoch)
         place = backup or default_backup(partition, name)
-        notes = (
-            *_ignored(log),
-            *(("Kafka's own reader did not check it: give --kafka-home",) if not class_path else ()),
-        )
+        notes = (*_ignored(log), *_unchecked(class_path, plan_file))
         if write:
             make_backup(partition, place, name, content)
             _write(partition / name, content, log, voters, class_path)
@@ -199,6 +206,13 @@ def _ignored(log: CompleteLog) -> tuple[str, ...]:
     return tuple(
         f"{one.file} is ignored from byte {one.position} on, as Kafka would do: {one.reason}" for one in log.damaged
     )
+
+
+def _unchecked(class_path: str | None, plan_file: Path | None) -> Iterable[str]:
+    if class_path is None:
+        yield "Kafka's own reader does not check the snapshot: --kafka-home was not given"
+    if plan_file is None:
+        yield "the other nodes' logs are not compared with this one: --plan was not given"
 
 
 def _result(partition: Path, outcome: OverrideOutcome, printed: tuple[str, ...]) -> RescueResult:

@@ -1,14 +1,16 @@
 """One disk in a rescue plan."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connectors.logdir.log_dir_files import checkpoint_name
-from rules.model.identifiers import Epoch, ReplicaKey
+from connectors.errors import UsageError
+from connectors.logdir.complete_log import read_complete_log
+from connectors.logdir.log_dir_files import checkpoint_name, open_files
+from rules.model.identifiers import Epoch, Offset, ReplicaKey
 from rules.model.voter_set import VoterSet
+from rules.rescue.node_decisions import StoppedLog
 from rules.rescue.surviving_disks import SurvivingDisk
-from rules.rescue.voter_override import (
-    VoterSetDifference,
-)
+from rules.rescue.voter_override import VoterSetDifference
 from streaming.status.from_log_dir import LogDirContents, ReplayedLogDir
 
 
@@ -21,6 +23,8 @@ class AssessedDisk:
     voters: VoterSet
     difference: VoterSetDifference | None
     """Between its voters and the given list; None without a list."""
+    log: StoppedLog
+    """Where its log ends, and whether it can be written as a snapshot."""
 
     @property
     def disk(self) -> LogDirContents:
@@ -49,3 +53,20 @@ class AssessedDisk:
     def is_voter(self) -> bool:
         """Whether the newest voter set on this disk holds the node; a broker is never a voter."""
         return self.key.id in self.voters.ids
+
+
+def assess(
+    read: ReplayedLogDir, key: ReplicaKey, voters: VoterSet, difference: VoterSetDifference | None
+) -> AssessedDisk:
+    """Returns the disk with where its log ends, read as it would be written to a snapshot."""
+    disk = read.contents
+    epoch = Epoch(0) if disk.epoch is None else disk.epoch
+    epoch_ends: Mapping[Epoch, Offset] = {}
+    unreadable = None
+    try:
+        with open_files(disk.folder) as files:
+            epoch_ends = read_complete_log(files).epoch_ends
+    except UsageError as error:
+        unreadable = str(error)
+    log = StoppedLog(key=key, epoch=epoch, end_offset=disk.end_offset, epoch_ends=epoch_ends, unreadable=unreadable)
+    return AssessedDisk(replayed=read, key=key, voters=voters, difference=difference, log=log)

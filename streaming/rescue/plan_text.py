@@ -7,7 +7,8 @@ from connectors.sinks.evidence_format import visible
 from rules.formatting import and_join
 from rules.rescue.voter_override import OverrideOutcome, initial_controllers
 from streaming.rescue.assessed_disk import AssessedDisk
-from streaming.rescue.rescue_plan import RescuePlan, steps, transcript
+from streaming.rescue.procedure import steps
+from streaming.rescue.rescue_plan import RescuePlan, transcript
 
 _HEADLINES = {
     OverrideOutcome.PASSED: (" PASSED ", "bold black on green", "only endpoints change"),
@@ -18,9 +19,7 @@ _HEADLINES = {
 
 def plan_text(plan: RescuePlan) -> Text:
     """Returns headline, disks, warnings, what the override would print for each disk, and the steps."""
-    word, style, why = (" ASSESSED ", "bold white on blue", "no list was given")
-    if plan.outcome is not None:
-        word, style, why = _HEADLINES[plan.outcome]
+    word, style, why = _headline(plan)
     out = Text.assemble((word, style), (f" cluster {visible(plan.cluster_id or 'unknown')}: {why}", "bold"))
     out.append("; nothing was written\n", "dim")
     for one in plan.disks:
@@ -45,6 +44,17 @@ def plan_text(plan: RescuePlan) -> Text:
         out.append(f"  {'$ ' if command else '- '}{line}\n", "green" if command else "")
     out.rstrip()
     return out
+
+
+def _headline(plan: RescuePlan) -> tuple[str, str, str]:
+    """Returns a word, its style, and a clause."""
+    if plan.startable:
+        return (" NO RESCUE IS NEEDED ", "bold black on green", "its voters only have to be started")
+    if plan.outcome is None:
+        return (" ASSESSED ", "bold white on blue", "no list was given")
+    if plan.outcome is OverrideOutcome.PASSED and plan.refusal is not None:
+        return (" REFUSED ", "bold white on red", plan.refusal)
+    return _HEADLINES[plan.outcome]
 
 
 def _disk(one: AssessedDisk) -> str:

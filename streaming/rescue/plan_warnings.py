@@ -37,7 +37,7 @@ def plan_warnings(
             "these voters are not a majority: with new endpoints alone they cannot elect a leader, and records of the "
             "other voters may be lost"
         )
-    yield from _ends(disks)
+    yield from _ends(disks, None if survived is None else survived.voters)
     yield from _views(disks)
     for one in disks:
         yield from _of_disk(one)
@@ -47,15 +47,20 @@ def plan_warnings(
         yield f"all names change from {suffix[0]} to {suffix[1]}: a renamed domain is the single cause"
 
 
-def _ends(disks: Sequence[AssessedDisk]) -> Iterable[str]:
+def _ends(disks: Sequence[AssessedDisk], voters: VoterSet | None) -> Iterable[str]:
     ends = {one.key: (one.epoch, one.disk.end_offset) for one in disks}
     if len(set(ends.values())) > 1:
         text = and_join((f"{key.id} at {end} in epoch {epoch}" for key, (epoch, end) in ends.items()), 20)
-        yield f"the logs end at different offsets ({text}): snapshots at these ends make the difference permanent"
+        yield f"the logs end at different offsets ({text})"
     below = max(one.disk.committed_below or 0 for one in disks)
+    if voters is not None:
+        # What a majority of the voters holds is committed, or will be by the next leader.
+        ends_of_voters = sorted((one.disk.end_offset for one in disks if one.key in voters.keys), reverse=True)
+        if len(ends_of_voters) >= voters.majority:
+            below = max(below, ends_of_voters[voters.majority - 1])
     end = max(one.disk.end_offset for one in disks)
     if below < end:
-        yield f"records from offset {below} to {end - 1} may be uncommitted: an override would commit them"
+        yield f"records from offset {below} to {end - 1} may be uncommitted: too few of these disks hold them"
 
 
 def _views(disks: Sequence[AssessedDisk]) -> Iterable[str]:

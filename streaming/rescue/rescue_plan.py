@@ -4,23 +4,21 @@ Nothing is written. No released Kafka has the override: this is what an operator
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from connectors.errors import UsageError
-from connectors.sinks.alert_json import iso
-from rules.finding import Plain
 from rules.formatting import and_join
 from rules.model.identifiers import ReplicaKey
 from rules.model.voter_set import Voter, VoterSet
+from rules.rescue.node_decisions import NodeAction, NodeDecision, node_decisions
 from rules.rescue.surviving_disks import DiskSurvival, disk_survival
 from rules.rescue.voter_override import (
     OverrideOutcome,
     compare,
-    initial_controllers,
     parse_controllers,
     voter_set_text,
 )
-from streaming.rescue.assessed_disk import AssessedDisk
+from streaming.rescue.assessed_disk import AssessedDisk, assess
 from streaming.rescue.plan_warnings import plan_warnings
 from streaming.status.from_log_dir import ReplayedLogDir
 
@@ -36,6 +34,32 @@ class RescuePlan:
     outcome: OverrideOutcome | None
     """The worst of all disks; None without a list."""
     warnings: tuple[str, ...]
+    decisions: tuple[NodeDecision, ...]
+    """What a rescue does with each node."""
+    proposed: tuple[Voter, ...] | None
+    """Without a list: the voters with the endpoints that the controllers registered, where these differ from the
+    recorded ones; None if they are the same."""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing may be written to any node; None if it may, or if there is nothing to write."""
+        if self.outcome is OverrideOutcome.REJECTED:
+            return "node ids or directory ids change"
+        reasons = {one.reason for one in self.decisions if one.action is NodeAction.REFUSE}
+        changes = self.outcome is OverrideOutcome.PASSED
+        return min(reasons) if reasons and changes else None
+
+    def decision(self, key: ReplicaKey) -> NodeDecision:
+        """Returns what a rescue does with one of the nodes."""
+        return next(one for one in self.decisions if one.key == key)
+
+    @property
+    def startable(self) -> tuple[ReplicaKey, ...]:
+        """The voters that only have to be started: no endpoint changes, and a majority of them is there."""
+        survival = self.survival
+        unchanged = self.outcome is OverrideOutcome.NO_CHANGE or (self.provided is None and self.proposed is None)
+        same = len({one.voters.voters for one in self.disks}) == 1
+        return survival.present if survival is not None and survival.electable and unchanged and same else ()
 
 
 def make_plan(disks: Sequence[ReplayedLogDir], wanted: str | None) -> RescuePlan:
@@ -60,17 +84,13 @@ def make_plan(disks: Sequence[ReplayedLogDir], wanted: str | None) -> RescuePlan
     listener = known[0][1].voters[0].endpoints[0].listener
     provided = None if wanted is None else _provided(wanted, listener)
     assessed = tuple(
-        AssessedDisk(
-            replayed=read,
-            key=key,
-            voters=voters,
-            difference=None if provided is None else compare(voters.voters, provided),
-        )
+        assess(read, key, voters, None if provided is None else compare(voters.voters, provided))
         for read, (key, voters) in zip(disks, known, strict=True)
     )
     outcomes = {one.difference.outcome for one in assessed if one.difference}
     order = (OverrideOutcome.REJECTED, OverrideOutcome.PASSED, OverrideOutcome.NO_CHANGE)
     survived = disk_survival(one.survivor for one in assessed)
+    best = max(assessed, key=lambda one: one.survivor.position)
     return RescuePlan(
         cluster_id=disks[0].machine.cluster_id,
         disks=assessed,
@@ -78,25 +98,9 @@ def make_plan(disks: Sequence[ReplayedLogDir], wanted: str | None) -> RescuePlan
         provided=provided,
         outcome=next((outcome for outcome in order if outcome in outcomes), None),
         warnings=tuple(plan_warnings(assessed, survived, provided)),
+        decisions=node_decisions([one.log for one in assessed], best.voters),
+        proposed=None if provided is not None else _registered_voters(best),
     )
-
-
-def plan_json(plan: RescuePlan) -> dict[str, Plain]:
-    """Returns the fields of `rescue plan --json`."""
-    survived = plan.survival
-    return {
-        "cluster_id": plan.cluster_id,
-        "outcome": None if plan.outcome is None else plan.outcome.value,
-        "written": False,
-        "go_on_with": [str(key) for key in survived.best] if survived else [],
-        "holds_all_committed": survived.holds_all_committed if survived else False,
-        "electable": survived.electable if survived else False,
-        "absent_voters": [str(key) for key in survived.absent] if survived else [],
-        "initial_controllers": initial_controllers(survived.voters.voters) if survived else None,
-        "disks": [_disk_json(one) for one in plan.disks],
-        "warnings": [*plan.warnings],
-        "steps": [*steps(plan)],
-    }
 
 
 def transcript(one: AssessedDisk, provided: Sequence[Voter]) -> Iterable[str]:
@@ -120,32 +124,6 @@ def transcript(one: AssessedDisk, provided: Sequence[Voter]) -> Iterable[str]:
             yield f"Would be called: {one.snapshot}"
 
 
-def steps(plan: RescuePlan) -> Iterable[str]:
-    """Yields what to do, in order: each item is one shell command, or a sentence that begins with `#`."""
-    if plan.outcome is not OverrideOutcome.PASSED or plan.provided is None:
-        return
-    nodes = [one.key.id for one in plan.disks if not one.is_voter]
-    brokers = f"Brokers ({and_join(nodes)} among them)" if nodes else "Brokers"
-    command = (
-        f"kafka-storage.sh format --cluster-id {plan.cluster_id} --config $NODE_PROPERTIES "
-        f"--initial-controllers {initial_controllers(plan.provided)} --override-voters"
-    )
-    yield "# --override-voters is part of KIP-1347, which is under discussion: no released Kafka has it"
-    ids = and_join(voter.key.id for voter in plan.provided)
-    yield f"# Stop every controller ({ids}), all of them before the first one is overridden"
-    yield "# Copy each metadata.log.dir to another place, so that the change can be undone"
-    yield "# Put the new names into controller.quorum.bootstrap.servers and advertised.listeners of every node"
-    yield "# On each controller's host, with its own configuration file as $NODE_PROPERTIES"
-    yield command
-    yield "# Start all controllers and wait for a leader"
-    yield f"# {brokers} hold the old voters and connect to them, whatever their configuration says: do the same on each"
-    yield command
-    yield (
-        "# On a broker that cannot be overridden, remove __cluster_metadata-0 while it is stopped: it fetches the log "
-        "again. The KIP rejects this as the general procedure"
-    )
-
-
 def _known(read: ReplayedLogDir) -> tuple[ReplicaKey, VoterSet]:
     folder = read.contents.folder
     key = read.contents.meta_properties.key if read.contents.meta_properties else None
@@ -161,27 +139,21 @@ def _known(read: ReplayedLogDir) -> tuple[ReplicaKey, VoterSet]:
     return key, quorum.committed
 
 
+def _registered_voters(disk: AssessedDisk) -> tuple[Voter, ...] | None:
+    """Returns the voters with the endpoints that the controllers registered; None where no endpoint differs."""
+    registered = disk.replayed.machine.quorum().controllers
+    voters = []
+    for voter in disk.voters.voters:
+        recorded = voter.endpoints[0]
+        own = registered[voter.key.id].endpoints if voter.key.id in registered else ()
+        now = next((one for one in own if one.listener.upper() == recorded.listener.upper()), recorded)
+        endpoint = replace(recorded, host=now.host, port=now.port)
+        voters.append(replace(voter, endpoints=(endpoint, *voter.endpoints[1:])))
+    return tuple(voters) if tuple(voters) != disk.voters.voters else None
+
+
 def _provided(text: str, listener: str) -> tuple[Voter, ...]:
     try:
         return parse_controllers(text, listener)
     except ValueError as problem:
         raise UsageError(f"--initial-controllers: {problem}") from None
-
-
-def _disk_json(one: AssessedDisk) -> dict[str, Plain]:
-    disk, change = one.disk, one.difference
-    return {
-        "folder": str(disk.folder),
-        "node_id": one.key.id,
-        "directory_id": one.key.directory_id,
-        "voter": one.is_voter,
-        "log_end_offset": disk.end_offset,
-        "last_epoch": disk.epoch,
-        "committed_below": disk.committed_below,
-        "newest_record_at": iso(one.replayed.newest_ms),
-        "voters": initial_controllers(one.voters.voters),
-        "voters_offset": one.voters.offset,
-        "outcome": change.outcome.value if change else None,
-        "difference": str(change) if change else None,
-        "snapshot": one.snapshot if change and change.outcome is OverrideOutcome.PASSED else None,
-    }

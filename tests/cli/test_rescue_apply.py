@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from connectors.errors import UsageError
 from streaming.cli import app
-from tests.unit.connectors.logdir.log_dirs import stopped_quorum
+from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum
 
 NEW = "1@c1.new:9093:AaorEeDFTeqhbYUKWjaZFw,2@c2.new:9093:wPvHPGZoRSmdGaO9smPpMQ,3@c3.new:9093:Q6ZWoxLOS3O_aT7VKTK-sg"
 SNAPSHOT = "00000000000000000061-0000000001.checkpoint"
@@ -130,6 +130,32 @@ def test_list_that_changes_more_than_endpoints_is_refused(node: Path, wanted: st
 
     assert reason in refusal(rescue("apply", node, "--initial-controllers", wanted, "--yes"))
     assert contents(node.parent) == before
+
+
+def test_plan_of_all_nodes_is_followed(node: Path, tmp_path: Path) -> None:
+    """Controller 1 has ten records that no other controller has."""
+    log = node / "__cluster_metadata-0" / "00000000000000000000.log"
+    log.write_bytes(log.read_bytes() + noops(61, 10))
+    others = [part for other in (2, 3) for part in ("--log-dir", str(node.parent / f"node-{other}"))]
+    written = rescue("plan", node, *others, "--initial-controllers", NEW, "--json")
+    plan = tmp_path / "plan.json"
+    plan.write_text(written.stdout)
+    options = ("--initial-controllers", NEW, "--plan", str(plan))
+
+    assert "records from offset 61 to 70 are on this node alone" in refusal(rescue("apply", node, *options))
+    assert rescue("apply", node.parent / "node-2", *options).exit_code == 0
+    other = NEW.replace("c3.new", "c4.new")
+    assert "is a plan for other voters" in refusal(
+        rescue("apply", node.parent / "node-2", "--initial-controllers", other, "--plan", str(plan))
+    )
+    assert "does not have node 101-" in refusal(rescue("apply", node.parent / "node-101", *options))
+    third = node.parent / "node-3" / "__cluster_metadata-0" / "00000000000000000000.log"
+    third.write_bytes(third.read_bytes() + noops(57, 1))
+    assert "ended at offset 57 in epoch 1 when the plan was made, and ends at 58" in refusal(
+        rescue("apply", node.parent / "node-3", *options)
+    )
+    plan.write_text("[]")
+    assert "is not a plan" in refusal(rescue("apply", node.parent / "node-2", *options))
 
 
 def test_unwritable_backup_is_refused_before_anything_is_written(node: Path) -> None:

@@ -32,7 +32,7 @@ def test_new_endpoints_pass_and_disks_warnings_and_steps_are_printed(stopped: Pa
     assert "3-Q6ZWoxLOS3O_aT7VKTK-sg (voter" in output
     assert "continue with 1-AaorEeDFTeqhbYUKWjaZFw and 2-wPvHPGZoRSmdGaO9smPpMQ" in output
     assert "warning: the logs end at different offsets" in output
-    assert "$ kafka-storage.sh format" in output
+    assert "$ kraftwatch rescue apply --log-dir" in output
 
 
 def test_other_directory_id_is_rejected_with_exit_code_2(stopped: Path) -> None:

@@ -15,10 +15,13 @@ from rules.evaluate import evaluate, thresholds_for
 from rules.model.identifiers import Offset
 from rules.model.monitoring import Reason
 from rules.model.quorum import Quorum
+from rules.rescue.node_decisions import NodeAction
 from streaming.rescue import rescue_plan as planning
-from streaming.rescue.rescue_plan import RescuePlan, make_plan, plan_json, steps
+from streaming.rescue.plan_json import plan_json
+from streaming.rescue.procedure import steps
+from streaming.rescue.rescue_plan import RescuePlan, make_plan
 from streaming.status.from_log_dir import replay_log_dir
-from tests.unit.connectors.logdir.log_dirs import leader_change, stopped_quorum, write_log_dir
+from tests.unit.connectors.logdir.log_dirs import leader_change, noops, stopped_quorum, write_log_dir
 from tests.unit.rules.situation import failing, findings, healthy, leaderless, name_not_found, with_broker
 
 DIRECTORIES = {1: "AaorEeDFTeqhbYUKWjaZFw", 2: "wPvHPGZoRSmdGaO9smPpMQ", 3: "Q6ZWoxLOS3O_aT7VKTK-sg"}
@@ -91,7 +94,9 @@ def test_only_new_endpoints_are_accepted(stopped: Path) -> None:
     assert outcome(RECORDED.replace("28223", "23627")) == "passed"
     assert outcome(RECORDED.rpartition(",")[0]) == "rejected"
     assert outcome(RECORDED.replace(DIRECTORIES[3], "Q6ZWoxLOS3O_aT7VKTK-sA")) == "rejected"
-    assert [*steps(rescue_plan(stopped, 1, wanted=RECORDED))] == [], "nothing is to be done"
+    assert [*steps(rescue_plan(stopped, 1, wanted=RECORDED))] == [], "one of three voters cannot be started alone"
+    three = [*steps(rescue_plan(stopped, 1, 2, 3, wanted=RECORDED))]
+    assert three == ["# No rescue is needed: start controllers 1, 2 and 3"]
 
 
 @pytest.mark.kip("E043", "E044")
@@ -154,7 +159,7 @@ def test_different_log_ends_and_possibly_uncommitted_records_are_reported(stoppe
     found = rescue_plan(stopped, 2, 3)
 
     assert has_warning(found, "the logs end at different offsets", "2 at 61", "3 at 57")
-    assert has_warning(found, "records from offset 37 to 60 may be uncommitted")
+    assert has_warning(found, "records from offset 57 to 60 may be uncommitted")
     assert found.survival is not None
     assert [one.id for one in found.survival.best] == [2]
     assert found.survival.holds_all_committed
@@ -187,19 +192,55 @@ def test_a_broker_has_the_same_voters_as_the_controllers(stopped: Path) -> None:
 
 
 @pytest.mark.kip("E037", "E038", "E039", "E057", "E070")
-def test_the_steps_stop_all_controllers_and_then_override_controllers_before_brokers(stopped: Path) -> None:
+def test_the_steps_stop_all_controllers_and_then_change_controllers_before_brokers(stopped: Path) -> None:
     lines = [*steps(rescue_plan(stopped, 1, 2, 3, 101))]
 
-    command = (
-        "kafka-storage.sh format --cluster-id vUKL8329QBu98AEWDcwiEw --config $NODE_PROPERTIES "
-        f"--initial-controllers {NEW} --override-voters"
-    )
-    assert [at for at, line in enumerate(lines) if line == command] == [5, 8], "controllers, then brokers"
-    assert "Stop every controller (1, 2 and 3), all of them before the first one" in lines[1]
-    assert "Start all controllers" in lines[6]
-    assert "Brokers (101 among them) hold the old voters and connect to them, whatever their configuration" in lines[7]
-    assert "remove __cluster_metadata-0 while it is stopped" in lines[9]
-    assert all(line == command or line.startswith("# ") for line in lines)
+    def command(node: int) -> str:
+        folder = stopped / f"node-{node}"
+        return f"kraftwatch rescue apply --log-dir {folder} --initial-controllers {NEW} --yes"
+
+    commands = [line for line in lines if not line.startswith("# ")]
+    status = "kafka-metadata-quorum.sh --bootstrap-controller "
+    assert commands[:3] == [command(1), command(2), command(3)], "the most complete logs first, the voter behind last"
+    assert commands[3].startswith(f"{status}c1.new-domain:9093,c2.new-domain:9093,c3.new-domain:9093 describe")
+    assert commands[4:] == [command(101)]
+    assert "Stop every controller (1, 2 and 3), all of them before the first one is changed" in lines[0]
+    assert "# Start controllers 1, 2 and 3, the most complete log first, and wait for a leader" in lines
+    assert any("Brokers (101 among them) hold the old voters and connect to them, whatever" in line for line in lines)
+
+
+@pytest.mark.kip("E010", "E093")
+def test_a_lost_majority_is_refused_and_the_plan_says_what_remains(stopped: Path) -> None:
+    found = rescue_plan(stopped, 3, 101)
+
+    assert found.refusal is not None
+    assert "only 1 of 3 voters' disks are given, 2 are needed" in found.refusal
+    lines = [*steps(found)]
+    text = "\n".join(lines)
+    assert "Find controllers 1 and 2, or their disks: with 1 more the quorum can be started" in text
+    assert "most complete log that remains is of controller 3, up to offset 57 of epoch 1" in text
+    assert all(line.startswith("# ") for line in lines), "no command"
+
+
+def test_records_of_one_node_alone_are_not_made_permanent(stopped: Path) -> None:
+    """Controller 1 has ten records more than the two others."""
+    log = stopped / "node-1" / PARTITION / "00000000000000000000.log"
+    log.write_bytes(log.read_bytes() + noops(61, 10))
+
+    found = rescue_plan(stopped, 1, 2, 3)
+
+    assert [one.action for one in found.decisions] == [NodeAction.LEAVE, NodeAction.APPLY, NodeAction.APPLY]
+    lines = [*steps(found)]
+    assert "Do not change controller 1: records from offset 61 to 70 are on this node alone" in "\n".join(lines)
+    assert "# Then start controller 1: the leader tells the new endpoints" in lines
+    assert not any(line.startswith("kraftwatch") and "node-1 " in line for line in lines)
+
+
+def test_without_a_list_the_registered_endpoints_are_proposed(stopped: Path) -> None:
+    found = rescue_plan(stopped, 1, 2, 3, wanted=None)
+
+    assert found.proposed is None, "each controller registered the endpoint that is recorded"
+    assert [*steps(found)] == ["# No rescue is needed: start controllers 1, 2 and 3"]
 
 
 @pytest.mark.kip("E069", "E079", "E095")

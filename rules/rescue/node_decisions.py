@@ -1,0 +1,146 @@
+"""Which nodes of a stopped quorum get the new voter endpoints, and which are left as they are.
+
+A node's new snapshot ends where its log ends, and a snapshot counts as committed. So it may only be written where the
+log is certain to survive the next election:
+
+- Records that a majority of the voters holds survive (KIP-595). A node whose log ends there or earlier is rescued.
+- A node alone may hold more: records that were never committed. If a majority can be rescued without it, it is left as
+  it is; the new leader tells it the new endpoints (BeginQuorumEpoch), and it truncates its log as usual. If the
+  majority needs it, it is rescued: it is the most complete log, so only it can win the election.
+- A log that is no beginning of that log has diverged in an earlier epoch; it is left as well, for the same reason.
+- Without a majority of the voters' disks nothing is rescued: records that were committed may be lost.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rules.analysis.electability import Position
+from rules.model.identifiers import Epoch, Offset, ReplicaKey
+from rules.model.voter_set import VoterSet, majority
+
+
+class NodeAction(StrEnum):
+    """What a rescue does with one node."""
+
+    APPLY = "apply"
+    """Write the new endpoints into it."""
+    LEAVE = "leave"
+    """A controller: start it after the others, unchanged."""
+    FETCH_AGAIN = "fetch-again"
+    """A broker: it gets a new copy of the metadata log from the leader."""
+    REFUSE = "refuse"
+    """Nothing is written: the reason says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedLog:
+    """Where the log of one stopped node ends."""
+
+    key: ReplicaKey
+    epoch: Epoch
+    """Of its last record."""
+    end_offset: Offset
+    """The offset after its last record."""
+    epoch_ends: Mapping[Epoch, Offset]
+    """For each leader epoch in the log's segments, the offset after its last record there."""
+    unreadable: str | None = None
+    """Why the log cannot be written as a snapshot, as a clause; None if it can."""
+
+    @property
+    def position(self) -> Position:
+        """What an election compares."""
+        return (self.epoch, self.end_offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDecision:
+    """What a rescue does with one node, and why, as a clause."""
+
+    key: ReplicaKey
+    action: NodeAction
+    reason: str
+
+
+def node_decisions(logs: Sequence[StoppedLog], voters: VoterSet) -> tuple[NodeDecision, ...]:
+    """Decides for each node, in the order of their keys.
+
+    Args:
+        logs: of stopped controllers and brokers, each once.
+        voters: the voter set in the most complete log.
+    """
+    of_voters = [log for log in logs if log.key in voters.keys]
+    needed = majority(len(voters.voters))
+    if len(of_voters) < needed:
+        reason = (
+            f"only {len(of_voters)} of {len(voters.voters)} voters' disks are given, {needed} are needed: "
+            "records that were committed may be on the others only"
+        )
+        return _all(logs, NodeAction.REFUSE, reason)
+    ordered = sorted((log.position for log in of_voters), reverse=True)
+    survives = _reference(of_voters, ordered[needed - 1])
+    applicable = [log for log in of_voters if log.unreadable is None and _is_beginning(log, survives)]
+    if len(applicable) < needed:
+        # The majority needs the most complete log, with records that may be uncommitted: it wins the election.
+        survives = _reference(of_voters, ordered[0])
+        applicable = [log for log in of_voters if log.unreadable is None and _is_beginning(log, survives)]
+    if len(applicable) < needed:
+        return _all(logs, NodeAction.REFUSE, _refusal(of_voters, survives, needed))
+    return tuple(
+        _decision(log, survives, voter=log.key in voters.keys) for log in sorted(logs, key=lambda log: log.key)
+    )
+
+
+def start_order(decisions: Iterable[NodeDecision], logs: Iterable[StoppedLog]) -> tuple[ReplicaKey, ...]:
+    """Returns the controllers to start first, in order: those that are rescued, the most complete log first."""
+    positions = {log.key: log.position for log in logs}
+    rescued = [one.key for one in decisions if one.action is NodeAction.APPLY]
+    return tuple(sorted(rescued, key=lambda key: (tuple(-part for part in positions[key]), key)))
+
+
+def _decision(log: StoppedLog, survives: StoppedLog, *, voter: bool) -> NodeDecision:
+    if log.unreadable is None and _is_beginning(log, survives):
+        same = log.position == survives.position
+        reason = "its log holds every record that survives" if same else "its log is a beginning of the surviving log"
+        return NodeDecision(key=log.key, action=NodeAction.APPLY, reason=reason)
+    if log.unreadable is not None:
+        reason = log.unreadable
+    elif log.position > survives.position:
+        first = survives.end_offset
+        reason = (
+            f"records from offset {first} to {log.end_offset - 1} are on this node alone, so they are not committed"
+        )
+    else:
+        reason = f"its log differs from the others: its end, offset {log.end_offset}, is of epoch {log.epoch}"
+    action = NodeAction.LEAVE if voter else NodeAction.FETCH_AGAIN
+    return NodeDecision(key=log.key, action=action, reason=reason)
+
+
+def _reference(logs: Sequence[StoppedLog], position: Position) -> StoppedLog:
+    return min((log for log in logs if log.position == position), key=lambda log: log.key)
+
+
+def _is_beginning(log: StoppedLog, whole: StoppedLog) -> bool:
+    """Whether the other log holds all of this one: this one's last epoch goes at least as far there (KIP-595)."""
+    if log.position > whole.position:
+        return False
+    end = whole.epoch_ends.get(log.epoch)
+    if end is None:
+        # Only a snapshot of the other log may cover it: then its end is committed.
+        return not whole.epoch_ends or log.epoch < min(whole.epoch_ends)
+    return log.end_offset <= end
+
+
+def _refusal(logs: Sequence[StoppedLog], survives: StoppedLog, needed: int) -> str:
+    unreadable = [f"{log.key.id}: {log.unreadable}" for log in logs if log.unreadable is not None]
+    if unreadable:
+        return f"a majority of {needed} voters cannot be rescued: " + "; ".join(unreadable)
+    return (
+        f"the voters' logs have diverged, so that no {needed} of them agree with the most complete one, "
+        f"of controller {survives.key.id}"
+    )
+
+
+def _all(logs: Iterable[StoppedLog], action: NodeAction, reason: str) -> tuple[NodeDecision, ...]:
+    keys = sorted(log.key for log in logs)
+    return tuple(NodeDecision(key=key, action=action, reason=reason) for key in keys)

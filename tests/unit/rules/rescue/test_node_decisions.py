@@ -1,0 +1,126 @@
+"""Which nodes of a stopped quorum are rescued: what a majority holds survives, what one alone holds does not."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset, ReplicaKey
+from rules.model.voter_set import Voter, VoterSet, majority
+from rules.rescue.node_decisions import NodeAction, NodeDecision, StoppedLog, node_decisions, start_order
+
+APPLY, LEAVE, FETCH_AGAIN, REFUSE = NodeAction
+
+
+def key(node: int) -> ReplicaKey:
+    return ReplicaKey(id=NodeId(node), directory_id=DirectoryId(f"{node:022d}"))
+
+
+def voters(count: int) -> VoterSet:
+    endpoint = Endpoint(listener="CONTROLLER", host="c", port=9093)
+    all_ = tuple(Voter(key=key(node), endpoints=(endpoint,)) for node in range(1, count + 1))
+    return VoterSet(voters=all_, offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=None)
+
+
+def log(node: int, *ends: tuple[int, int], unreadable: str | None = None) -> StoppedLog:
+    """A log by the end of each of its epochs: (epoch, end offset)."""
+    epoch, end = ends[-1]
+    return StoppedLog(
+        key=key(node),
+        epoch=Epoch(epoch),
+        end_offset=Offset(end),
+        epoch_ends={Epoch(one): Offset(at) for one, at in ends},
+        unreadable=unreadable,
+    )
+
+
+def actions(decisions: tuple[NodeDecision, ...]) -> dict[int, NodeAction]:
+    return {one.key.id: one.action for one in decisions}
+
+
+@pytest.mark.parametrize(
+    ("logs", "expected"),
+    [
+        pytest.param([log(n, (1, 60)) for n in (1, 2, 3)], {1: APPLY, 2: APPLY, 3: APPLY}, id="identical"),
+        pytest.param([log(1, (1, 60)), log(2, (1, 60)), log(3, (1, 40))], {1: APPLY, 2: APPLY, 3: APPLY}, id="behind"),
+        pytest.param([log(1, (1, 70)), log(2, (1, 60)), log(3, (1, 40))], {1: LEAVE, 2: APPLY, 3: APPLY}, id="tail"),
+        pytest.param([log(1, (1, 70)), log(2, (1, 60))], {1: APPLY, 2: APPLY}, id="tail that the majority needs"),
+        pytest.param([log(1, (1, 70))], {1: REFUSE}, id="lost majority"),
+        pytest.param(
+            [log(1, (1, 50), (3, 60)), log(2, (1, 50), (3, 60)), log(3, (1, 50), (2, 90))],
+            {1: APPLY, 2: APPLY, 3: LEAVE},
+            id="diverged in an earlier epoch",
+        ),
+        pytest.param(
+            [log(1, (1, 50), (3, 60)), log(2, (1, 45)), log(3, (1, 55))],
+            {1: LEAVE, 2: APPLY, 3: APPLY},
+            id="leader of a newer epoch that nobody fetched from",
+        ),
+        pytest.param(
+            [log(1, (1, 60)), log(2, (1, 60)), log(101, (1, 58)), log(102, (1, 90))],
+            {1: APPLY, 2: APPLY, 101: APPLY, 102: FETCH_AGAIN},
+            id="brokers",
+        ),
+        pytest.param(
+            [log(1, (1, 60)), log(2, (1, 60)), log(3, (1, 60), unreadable="damaged")],
+            {1: APPLY, 2: APPLY, 3: LEAVE},
+            id="one damaged",
+        ),
+        pytest.param(
+            [log(1, (1, 60)), log(2, (1, 60), unreadable="open"), log(3, (1, 60), unreadable="open")],
+            {1: REFUSE, 2: REFUSE, 3: REFUSE},
+            id="a majority with an open transaction",
+        ),
+    ],
+)
+def test_action_of_each_node(logs: list[StoppedLog], expected: Mapping[int, NodeAction]) -> None:
+    assert actions(node_decisions(logs, voters(3))) == expected
+
+
+def test_most_complete_log_starts_first() -> None:
+    logs = [log(1, (1, 40)), log(2, (1, 70)), log(3, (2, 45))]
+    decisions = tuple(NodeDecision(key=one.key, action=APPLY, reason="") for one in logs)
+
+    assert [one.id for one in start_order(decisions, logs)] == [3, 2, 1]
+
+
+@given(
+    count=st.integers(1, 7),
+    ends=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 20)), min_size=7, max_size=7),
+    given_disks=st.sets(st.integers(1, 7)),
+)
+def test_whatever_a_majority_may_have_committed_survives(
+    count: int, ends: list[tuple[int, int]], given_disks: set[int]
+) -> None:
+    """The logs are one history, each cut at another place: none has diverged."""
+    history: dict[int, int] = {}
+    for epoch, end in sorted(ends[:count]):
+        history[epoch] = max(
+            history.get(epoch, 0), end, max((at for one, at in history.items() if one < epoch), default=0)
+        )
+    logs = [
+        log(
+            node,
+            *((one, at) for one, at in history.items() if one < epoch),
+            (epoch, max(end, *_below(history, epoch), 0)),
+        )
+        for node, (epoch, end) in enumerate(ends[:count], 1)
+        if node in given_disks
+    ]
+    decisions = node_decisions(logs, voters(count)) if logs else ()
+    rescued = [one for one in logs if actions(decisions)[one.key.id] is APPLY]
+
+    if len(logs) < majority(count):
+        assert not rescued
+        return
+    assert len(rescued) >= majority(count), "one history: no log has diverged"
+    winner = max(one.position for one in rescued)
+    certain = sorted((one.position for one in logs), reverse=True)[majority(count) - 1]
+    assert winner >= certain, "the next leader has every record that a majority of all voters may hold"
+    if len(logs) == count and count % 2:
+        assert winner == certain, "and no other record is made permanent while all disks are known"
+
+
+def _below(history: Mapping[int, int], epoch: int) -> list[int]:
+    return [at for one, at in history.items() if one < epoch]

@@ -10,15 +10,20 @@ States of a condition, which is one (rule, subject):
 - *clearing* from the first evaluation without the finding until `clear` has passed; then the alert resolves. If the
   finding returns earlier, the alert keeps firing and no alert is sent.
 
+Conditions of one rule that began almost together (`_TOGETHER_MS`) fire together: they are one notification. While an
+alert of a rule that inhibits another one fires, also during its clear time, no condition of the other rule begins,
+fires or gets worse: the hold of a consequence counts from the end of its cause.
+
 Unknown is not healthy. While the rule's result is unknown, a firing alert keeps firing and its clearing, or its
 change to a lower severity, restarts; a pending condition is kept for at most ten seconds.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from rules.alert import Alert, AlertState
+from rules.evaluate import RULES
 from rules.finding import CLEAR, HOLD, Evaluation, Finding, Plain, Severity, Thresholds
 from rules.formatting import ms_text
 from rules.model.identifiers import Millis
@@ -27,6 +32,8 @@ from rules.model.quorum import Quorum
 _ZERO = Millis(0)
 _PENDING_UNKNOWN_MS = 10_000
 """How long a pending condition is kept while its rule's result is unknown."""
+_TOGETHER_MS = 5_000
+"""How much earlier than its hold a condition may fire with an older one of its rule; at most a sixth of the hold."""
 _NO_RULE = Thresholds(values={HOLD: 0.0, CLEAR: 10.0})
 """For an alert whose rule no longer exists: the alert clears like any other."""
 
@@ -111,19 +118,24 @@ def advance(
     """
     if quorum.now_ms < tracked.now_ms:
         return tracked, ()
-    conditions: dict[str, TrackedCondition] = {}
-    alerts: list[Alert] = []
+    firing = {one.rule for one in tracked.conditions.values() if one.notified_severity is not None}
+    steps: dict[str, _Step] = {}
+    suppressed: set[str] = set()
     for finding in evaluation.findings:
         key = f"{finding.rule} {finding.subject}"
+        if _inhibited(finding.rule, firing):
+            suppressed.add(key)
+            continue
         numbers = thresholds.get(finding.rule, _NO_RULE)
-        condition, alert = _with_finding(tracked.conditions.get(key), finding, quorum, numbers)
-        conditions[key] = condition
-        alerts += [alert] if alert else []
+        steps[key] = _Step(finding, *_with_finding(tracked.conditions.get(key), finding, quorum, numbers))
+    steps = _fired_together(steps, tracked, quorum, thresholds)
+    conditions = {key: step.condition for key, step in steps.items()}
+    alerts = [step.alert for step in steps.values() if step.alert]
     for key, condition in tracked.conditions.items():
         if key in conditions:
             continue
         numbers = thresholds.get(condition.rule, _NO_RULE)
-        if evaluation.knows(condition.rule, condition.subject):
+        if key not in suppressed and evaluation.knows(condition.rule, condition.subject):
             kept, alert = _without_finding(condition, quorum, numbers)
         else:
             kept, alert = _while_unknown(condition, quorum), None
@@ -131,6 +143,38 @@ def advance(
             conditions[key] = kept
         alerts += [alert] if alert else []
     return TrackedConditions(now_ms=quorum.now_ms, conditions=conditions), tuple(alerts)
+
+
+class _Step(NamedTuple):
+    """One finding, its condition after the evaluation, and the alert that fires now."""
+
+    finding: Finding
+    condition: TrackedCondition
+    alert: Alert | None
+
+
+def _inhibited(rule: str, firing: Collection[str]) -> bool:
+    return rule in RULES and any(cause in firing for cause in RULES[rule].inhibited_by)
+
+
+def _fired_together(
+    steps: Mapping[str, _Step], tracked: TrackedConditions, quorum: Quorum, thresholds: Mapping[str, Thresholds]
+) -> dict[str, _Step]:
+    """Returns the steps, in which pending conditions fire with one of their rule that begins to fire now."""
+    begun = {
+        step.finding.rule
+        for key, step in steps.items()
+        if step.alert and (key not in tracked.conditions or tracked.conditions[key].notified_severity is None)
+    }
+    together = dict(steps)
+    for key, (finding, condition, _) in steps.items():
+        early_ms = min(_TOGETHER_MS, thresholds.get(finding.rule, _NO_RULE).ms(HOLD) // 6)
+        pending = condition.notified_severity is None
+        if pending and finding.rule in begun and condition.due_at_ms - quorum.now_ms <= early_ms:
+            cluster_id = condition.cluster_id or quorum.cluster_id or ""
+            fired = replace(condition, notified_severity=finding.severity, cluster_id=cluster_id)
+            together[key] = _Step(finding, fired, _firing(fired, finding, quorum, due=quorum.now_ms))
+    return together
 
 
 def next_due(tracked: TrackedConditions, thresholds: Mapping[str, Thresholds]) -> Millis | None:

@@ -8,8 +8,8 @@ What it means
 
     - Warning: if all controllers restarted now, at least one of them could still win an election.
     - Critical: if all controllers restarted now, none could win an election.
-    - Critical too: there is no leader now, a controller answers, and so many recorded endpoints refuse connections that
-      no majority is left. Those voters are down or moved; a probe cannot distinguish the two.
+
+    Without a leader, `no-leader` reports the endpoints and inhibits this rule.
 
 Evidence
     The recorded and the registered endpoint; the result of the newest probe and the vantage point it was made from;
@@ -44,23 +44,20 @@ from rules.analysis.endpoint_status import (
     EndpointFault,
     EndpointStatus,
     endpoint_statuses,
-    last_known_endpoint_statuses,
     other_responder,
     probe_outcome,
 )
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
-from rules.analysis.leadership import last_polled_leader, leader_answered_within, leaderless
+from rules.analysis.leadership import last_polled_leader
 from rules.analysis.start_conditions import resolve_names_first
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
 from rules.formatting import and_join, first_entries, first_steps, first_values
-from rules.model.identifiers import Millis, NodeId
-from rules.model.monitoring import Answer, Vantage
+from rules.model.identifiers import NodeId
+from rules.model.monitoring import Vantage
 from rules.model.quorum import Quorum
 from rules.remedy_commands import describe_status
 
 ID = "stale-voter-endpoint"
-_ELECTION_MS = Millis(4_999)
-"""A time of at most this without a leader is an election: a leader that restarts refuses connections too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +71,6 @@ class _VoterEndpoints:
     severity: Severity
     evidence: Mapping[str, Plain]
     """What is the same in each voter's finding."""
-    no_leader: bool
-    down_or_moved: bool
-    """There is no leader, a controller answers, and too many endpoints refuse connections."""
 
     @cached_property
     def ids(self) -> tuple[NodeId, ...]:
@@ -94,38 +88,28 @@ class _VoterEndpoints:
         unresolved = [status for status in self.statuses if EndpointFault.NAME_NOT_FOUND in status.faults]
         if unresolved:
             return tuple(_restore_names(self, unresolved))
-        return tuple(_restore_endpoints(self)) if self.down_or_moved else ()
+        return ()
 
 
 def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     """Returns one finding for each voter whose recorded endpoint is stale, all with the severity of an election now."""
     endpoints = _voter_endpoints(quorum, thresholds)
     for status in endpoints.statuses:
-        if status.faults or (endpoints.down_or_moved and status.refused):
+        if status.faults:
             yield _finding(endpoints, status)
         elif status.unknown_reason is not None:
             yield UnknownResult(rule=ID, subject=status.subject, why=status.unknown_reason)
 
 
 def _voter_endpoints(quorum: Quorum, thresholds: Thresholds) -> _VoterEndpoints:
-    without_leader = leaderless(quorum)
-    if without_leader is None:
-        statuses = endpoint_statuses(quorum, fresh_poll(quorum, thresholds), thresholds)
-    else:
-        statuses = last_known_endpoint_statuses(quorum, thresholds)
+    statuses = endpoint_statuses(quorum, fresh_poll(quorum, thresholds), thresholds)
     election = electability(voter_standings(quorum, statuses))
-    any_answer = without_leader is not None and (bool(without_leader.answered) or any(map(_answers, statuses)))
-    reachable = sum(status.reachable for status in statuses)
-    majority_lost = any(status.refused for status in statuses) and reachable < election.majority
-    down_or_moved = any_answer and majority_lost and not leader_answered_within(quorum, _ELECTION_MS)
     return _VoterEndpoints(
         quorum=quorum,
         statuses=statuses,
         election=election,
-        severity=_severity(quorum, statuses, election, down_or_moved=down_or_moved),
+        severity=_severity(quorum, statuses, election),
         evidence=_shared_evidence(quorum, election, statuses),
-        no_leader=without_leader is not None,
-        down_or_moved=down_or_moved,
     )
 
 
@@ -144,14 +128,8 @@ def _shared_evidence(quorum: Quorum, election: Electability, statuses: tuple[End
     }
 
 
-def _answers(status: EndpointStatus) -> bool:
-    return status.probe is not None and status.probe.answer is Answer.THIS_CLUSTER
-
-
-def _severity(
-    quorum: Quorum, statuses: tuple[EndpointStatus, ...], election: Electability, *, down_or_moved: bool
-) -> Severity:
-    if election.electable and not down_or_moved:
+def _severity(quorum: Quorum, statuses: tuple[EndpointStatus, ...], election: Electability) -> Severity:
+    if election.electable:
         return Severity.WARNING
     if quorum.vantage is Vantage.INSIDE:
         return Severity.CRITICAL
@@ -173,13 +151,8 @@ def _finding(endpoints: _VoterEndpoints, status: EndpointStatus) -> Finding:
 
 
 def _summary(endpoints: _VoterEndpoints, status: EndpointStatus) -> str:
-    faults = [_described(fault, status) for fault in status.faults]
-    fault = and_join(faults) if faults else "refuses connections: the controller is down or moved"
-    if endpoints.down_or_moved:
-        consequence = (
-            "There is no leader, and none can be elected until a majority is reachable at its recorded endpoints."
-        )
-    elif endpoints.election.electable:
+    fault = and_join(_described(each, status) for each in status.faults)
+    if endpoints.election.electable:
         consequence = "If all controllers restarted now, a leader could still be elected."
     else:
         consequence = "If all controllers restarted now, no leader could be elected."
@@ -208,14 +181,14 @@ def _evidence(endpoints: _VoterEndpoints, status: EndpointStatus) -> dict[str, P
         "recorded_endpoint": str(status.endpoint),
         "listener": status.endpoint.listener if status.endpoint else None,
         "voters_record_offset": quorum.committed.offset if quorum.committed else None,
-        "stale_because": [fault.value for fault in status.faults] or ["down-or-moved"],
+        "stale_because": [fault.value for fault in status.faults],
         "registered_endpoint": str(status.registered) if status.registered else None,
         "registered_at_offset": registration.offset if registration else None,
         "vantage": quorum.vantage.value,
         "probe_result": probe_outcome(status),
         "probed_at_ms": probe.observed_at_ms if probe else None,
         "resolved_to": list(probe.addresses) if probe else [],
-        "voter_state": status.liveness.value + " at the last poll" * endpoints.no_leader,
+        "voter_state": status.liveness.value,
         **endpoints.evidence,
     }
 
@@ -242,24 +215,6 @@ def _restore_names(endpoints: _VoterEndpoints, unresolved: Iterable[EndpointStat
         "endpoint is recorded (about ten seconds)"
     )
     yield "# Remove the old names only when all new endpoints are recorded"
-
-
-def _restore_endpoints(endpoints: _VoterEndpoints) -> Iterable[str]:
-    refusing = [status for status in endpoints.statuses if status.refused]
-    yield (
-        f"# Check on their hosts whether controllers {and_join(one.voter.key.id for one in refusing)} run: a probe "
-        "cannot distinguish a controller that is down from one that moved"
-    )
-    yield from first_steps(
-        [
-            f"# Make controller {status.voter.key.id} reachable at {status.endpoint}: start it there, or restore that "
-            "name and port if it moved"
-            for status in refusing
-        ]
-    )
-    needed = f"{endpoints.election.majority} of {len(endpoints.statuses)} voters"
-    yield f"# Wait for a leader: one is elected within seconds when {needed} reach each other"
-    yield "# Then move one controller at a time, and wait each time until its new endpoint is recorded"
 
 
 def _fix(endpoints: _VoterEndpoints, status: EndpointStatus, fault: EndpointFault) -> Iterable[str]:
@@ -297,4 +252,5 @@ RULE = Rule(
     thresholds=(hold(30.0), clear(), FETCH_AGE, POLL_AGE, PROBE_AGE),
     evaluate=evaluate,
     needs=(Need.VOTERS_RECORD,),
+    inhibited_by=("no-leader",),
 )

@@ -2,12 +2,15 @@
 
 Pure: the same records and the same `now` give the same plan.
 
-- A sink is notified immediately when an incident begins, gets worse or is resolved. Other changes (another alert
-  joined, one of several resolved, the severity decreased) are collected and sent at most once per interval.
+- A sink is notified immediately when an incident begins, gets worse or is resolved. Worse means: a higher severity, or
+  an alert of another rule that is at least as severe as what the sink was notified of. Other changes (another alert of
+  the same rule, one of several resolved, the severity decreased) are collected for an interval from the first of them:
+  an incident that recovers step by step is one notification.
 - A silenced alert is held back: it is sent if it is still firing when the silence ends, and discarded if it resolves
   before. If the sink was notified that an alert fires, it is also notified that it resolved, silenced or not: no
   incident stays open in the sink forever.
-- A consequence is held back while its cause is firing, and sent if it is still firing after the cause resolved.
+- A consequence is held back while its cause is firing and for a while after the cause resolved: it is sent if it is
+  still firing then. Until then the incident is not resolved, and nothing new is sent while the quorum recovers.
 - An open incident is sent again after each repeat interval.
 - Notifications that failed are sent later, none is lost. An incident that began and ended while the sink was
   unreachable becomes one `resolved` notification.
@@ -25,7 +28,11 @@ from rules.notifications.notification import Notification, NotifyReason
 from rules.notifications.silence import Silence
 
 UPDATE_INTERVAL_MS = Millis(60_000)
-"""The shortest time between two notifications of minor changes of one incident."""
+"""How long minor changes of one incident are collected, and the shortest time between two notifications of them."""
+
+
+RECOVERY_MS = Millis(30_000)
+"""How long a consequence is held back after its cause resolved: its own alert resolves within the clear time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +55,12 @@ class _AlertDecision:
 
     history: AlertHistory
     silenced: bool
-    suppressed: bool
-    """Silenced, or inhibited by its cause."""
+    inhibited: bool
+    """Its cause is firing, or resolved a moment ago."""
+
+    @property
+    def suppressed(self) -> bool:
+        return self.silenced or self.inhibited
 
     @property
     def held_back(self) -> bool:
@@ -102,12 +113,15 @@ class NotificationPlanner:
         discarded: list[Alert] = []
         silenced = 0
         for incident, transitions in incidents.items():
-            decisions = self._decisions(alert_histories(transitions), active)
+            decisions = self._decisions(alert_histories(transitions), active, now_ms)
             discarded += [alert for one in decisions if one.discarded for alert in one.history.pending]
             silenced += sum(one.silenced and not one.history.resolved for one in decisions)
             last_ms = last_notified_ms.get(incident)
             notification = self._notification(incident, decisions, last_ms, now_ms)
             notifications += [notification] if notification else []
+            changes_ms += [Millis(alert.observed_at_ms + UPDATE_INTERVAL_MS) for alert in _sendable(decisions)]
+            ended_ms = [one.history.newest.observed_at_ms for one in decisions if one.history.resolved]
+            changes_ms += [Millis(at_ms + RECOVERY_MS) for at_ms in ended_ms]
             if last_ms is not None:
                 changes_ms += [Millis(last_ms + after) for after in (UPDATE_INTERVAL_MS, self._repeat_ms) if after]
         notifications.sort(key=lambda notification: -notification.severity.rank)
@@ -119,21 +133,28 @@ class NotificationPlanner:
             valid_until_ms=valid_until_ms,
         )
 
-    def _decisions(self, histories: Sequence[AlertHistory], active: Sequence[Silence]) -> Sequence[_AlertDecision]:
-        firing = {(history.newest.cluster_id, history.newest.rule) for history in histories if not history.resolved}
+    def _decisions(
+        self, histories: Sequence[AlertHistory], active: Sequence[Silence], now_ms: Millis
+    ) -> Sequence[_AlertDecision]:
+        causes = {
+            (history.newest.cluster_id, history.newest.rule)
+            for history in histories
+            # A wall clock that was set back must not hold anything back.
+            if not history.resolved or 0 <= now_ms - history.newest.observed_at_ms < RECOVERY_MS
+        }
         decisions = []
         for history in histories:
             alert = history.newest
-            silenced = any(silence.matches(alert) for silence in active)
             rule = self._rules.get(alert.rule)
-            inhibited = any((alert.cluster_id, cause) in firing for cause in (rule.inhibited_by if rule else ()))
-            decisions.append(_AlertDecision(history=history, suppressed=silenced or inhibited, silenced=silenced))
+            inhibited = any((alert.cluster_id, cause) in causes for cause in (rule.inhibited_by if rule else ()))
+            silenced = any(silence.matches(alert) for silence in active)
+            decisions.append(_AlertDecision(history=history, silenced=silenced, inhibited=inhibited))
         return decisions
 
     def _notification(
         self, incident: str, decisions: Sequence[_AlertDecision], last_notified_ms: Millis | None, now_ms: Millis
     ) -> Notification | None:
-        new = tuple(alert for one in decisions if one.sendable for alert in one.history.pending)
+        new = _sendable(decisions)
         # An alert that is held back stays listed if the sink was already notified of it.
         listed = [one for one in decisions if one.sendable or one.history.notified]
         newest = {one.history.newest.fingerprint: one.history.newest for one in listed}
@@ -141,6 +162,8 @@ class NotificationPlanner:
             return None
         reason = self._reason([one.history for one in listed], new, last_notified_ms, now_ms)
         if reason is None or (reason is NotifyReason.REPEATED and all(one.suppressed for one in listed)):
+            return None
+        if reason is NotifyReason.RESOLVED and any(one.inhibited and one.held_back for one in decisions):
             return None
         firing = [alert for alert in newest.values() if alert.state is AlertState.FIRING]
         rules = Counter(alert.rule for alert in firing or newest.values())
@@ -162,14 +185,16 @@ class NotificationPlanner:
             return None if 0 <= now_ms - last_notified_ms < self._repeat_ms else NotifyReason.REPEATED
         if all(history.resolved for history in listed):
             return NotifyReason.RESOLVED
-        last_delivered = [history.delivered[-1] for history in listed if history.notified and not history.resolved]
-        if not last_delivered:
+        notified = [history.delivered[-1] for history in listed if history.notified and not history.resolved]
+        if not notified:
             return NotifyReason.FIRING
-        worst_delivered = max(alert.severity.rank for alert in last_delivered)
-        worse = any(alert.severity.rank > worst_delivered for alert in new if alert.state is AlertState.FIRING)
+        if _is_worse([alert for alert in new if alert.state is AlertState.FIRING], notified):
+            return NotifyReason.CHANGED
         # A wall clock that was set back must not delay an update.
-        interval_passed = last_notified_ms is None or not 0 <= now_ms - last_notified_ms < UPDATE_INTERVAL_MS
-        return NotifyReason.CHANGED if worse or interval_passed else None
+        collected_since = [min(alert.observed_at_ms for alert in new)]
+        collected_since += [] if last_notified_ms is None else [last_notified_ms]
+        waits = any(0 <= now_ms - at_ms < UPDATE_INTERVAL_MS for at_ms in collected_since)
+        return None if waits else NotifyReason.CHANGED
 
     def _root_cause_order(self, alert: Alert, rules: Counter[str]) -> tuple[bool, int, int, Millis]:
         """Sorts firing before resolved, then by number of explaining alerts, then the worst, then the oldest."""
@@ -178,3 +203,16 @@ class NotificationPlanner:
         explained_by = sum(rules[cause] for cause in set(causes))
         resolved = alert.state is AlertState.RESOLVED
         return resolved, explained_by, -alert.severity.rank, alert.started_at_ms
+
+
+def _sendable(decisions: Iterable[_AlertDecision]) -> tuple[Alert, ...]:
+    """Returns the transitions that were not delivered and may be sent."""
+    return tuple(alert for one in decisions if one.sendable for alert in one.history.pending)
+
+
+def _is_worse(fired: Iterable[Alert], notified: Sequence[Alert]) -> bool:
+    """Returns whether one of the alerts makes an incident worse than the sink was notified of."""
+    worst, rules = max(alert.severity.rank for alert in notified), {alert.rule for alert in notified}
+    return any(
+        alert.severity.rank > worst or (alert.severity.rank == worst and alert.rule not in rules) for alert in fired
+    )

@@ -303,15 +303,18 @@ def test_every_voter_fires_when_no_name_resolves_before_a_restart() -> None:
 
 
 @pytest.mark.kip("E011")
-def test_volumes_restored_under_other_names_fire_no_leader_and_stale_endpoints() -> None:
+def test_volumes_restored_under_other_names_fire_no_leader_with_the_names() -> None:
     restored = leaderless(name_not_found(healthy(), 1, 2, 3), 1, 2, 3)
 
-    fired = [(one.rule, str(one.severity)) for one in evaluate(restored, thresholds_for({})).findings]
+    (fired,) = evaluate(restored, thresholds_for({})).findings
 
-    assert fired == [("no-leader", "critical"), *[("stale-voter-endpoint", "critical")] * 3]
-    for finding in findings(restored, "stale-voter-endpoint"):
-        assert finding.evidence["probe_result"] == "the name does not resolve (NXDOMAIN)"
-        assert finding.evidence["electable_if_all_restarted"] is False, "no configuration can fix it"
+    assert (fired.rule, str(fired.severity)) == ("no-leader", "critical")
+    voters = fired.evidence["voters"]
+    assert isinstance(voters, dict)
+    for one in voters.values():
+        assert isinstance(one, dict)
+        assert one["probe_result"] == "the name does not resolve (NXDOMAIN)"
+    assert fired.evidence["electable_if_refusing_voters_moved"] is False, "no configuration can fix it"
 
 
 @pytest.mark.kip("E094")

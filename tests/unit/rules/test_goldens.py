@@ -67,10 +67,6 @@ FENCED_BROKER = with_broker(healthy(), 101, fenced=True)
 
 CASES: dict[str, tuple[str, Quorum]] = {
     "stale-voter-endpoint.critical.names-gone": ("voter 2", name_not_found(healthy(), 1, 2, 3)),
-    "stale-voter-endpoint.critical.down-or-moved": (
-        "voter 1",
-        failing(not_observed_for(refuses(healthy(), 1, 2, 3)), Reason.NO_LEADER, "c1.test:19093"),
-    ),
     "stale-voter-endpoint.warning.name-gone": ("voter 1", name_not_found(healthy(), 1)),
     "stale-voter-endpoint.warning.registration-differs": ("voter 1", registered_elsewhere(healthy(), 1)),
     "stale-voter-endpoint.warning.refused-while-fetching": ("voter 1", refuses(healthy(), 1)),

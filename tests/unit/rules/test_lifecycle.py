@@ -75,6 +75,34 @@ def test_changed_hold_applies_to_pending_conditions() -> None:
     assert tracker.at(41, finding(), finding(subject="y", age_s=20)) == ["firing warning +0 due +1"]
 
 
+def test_conditions_that_began_almost_together_fire_together() -> None:
+    tracker = ConditionTracker()
+    tracker.at(0, finding())
+    tracker.at(5, finding(), finding(subject="y"))
+    tracker.at(6, finding(), finding(subject="y"), finding(subject="z"))
+    assert tracker.at(30, *(finding(subject=each) for each in "xyz")) == [
+        "firing warning +0 due +30",
+        "firing warning +5 due +30",
+    ]
+    assert tracker.at(36, *(finding(subject=each) for each in "xyz")) == ["firing warning +6 due +36"]
+
+
+def test_consequence_does_not_fire_before_its_hold_has_passed_since_its_cause_resolved() -> None:
+    cause = replace(finding(Severity.CRITICAL), rule="no-leader", subject="quorum")
+    consequence = replace(finding(), rule="stale-voter-endpoint")
+    tracker = ConditionTracker()
+    tracker.thresholds = {
+        "no-leader": Thresholds(values={"hold": 0.0, "clear": 10.0}),
+        "stale-voter-endpoint": Thresholds(values={"hold": 5.0, "clear": 10.0}),
+    }
+    tracker.at(0, cause)
+    for second in (20, 29):
+        assert tracker.at(second, consequence) == [], "no-leader clears"
+    assert tracker.at(30, consequence) == ["resolved critical +0 due +30"]
+    assert tracker.at(31, consequence) == []
+    assert tracker.at(36, consequence) == ["firing warning +31 due +36"]
+
+
 def test_condition_that_ends_before_hold_does_not_fire() -> None:
     tracker = ConditionTracker()
     tracker.at(0, finding())
@@ -277,11 +305,11 @@ def test_next_due_is_the_next_time_at_which_an_alert_is_due() -> None:
     tracker.at(0, finding())
     assert next_due(tracker.tracked, THRESHOLDS) == START + 30_000, "the end of its hold"
 
-    tracker.at(5, finding(), finding(subject="y"))
+    tracker.at(8, finding(), finding(subject="y"))
     assert next_due(tracker.tracked, THRESHOLDS) == START + 30_000, "the earlier of two"
 
     tracker.at(30, finding(), finding(subject="y"))
-    assert next_due(tracker.tracked, THRESHOLDS) == START + 35_000, "a firing condition is not due"
+    assert next_due(tracker.tracked, THRESHOLDS) == START + 38_000, "a firing condition is not due"
 
     tracker.at(40, finding(subject="y"))
     assert next_due(tracker.tracked, THRESHOLDS) == START + 50_000, "the end of its clear"

@@ -12,7 +12,7 @@ from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.notifications.alert_history import TransitionStatus
 from rules.notifications.incident import IncidentGrouper
-from rules.notifications.planner import UPDATE_INTERVAL_MS, NotificationPlan, NotificationPlanner
+from rules.notifications.planner import RECOVERY_MS, UPDATE_INTERVAL_MS, NotificationPlan, NotificationPlanner
 from rules.notifications.silence import Silence
 from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
 
@@ -146,6 +146,43 @@ def test_a_consequence_that_resolves_before_its_cause_is_never_sent() -> None:
     sink.step(alert("cluster", rule="no-leader"), alert("broker 5", rule="broker-fenced"))
     assert sink.step(alert("broker 5", rule="broker-fenced", resolved=True), after_ms=UPDATE_INTERVAL_MS) == []
     assert sink.step(alert("cluster", rule="no-leader", resolved=True)) == ["resolved critical: +cluster"]
+
+
+def no_leader(*, resolved: bool = False, at_ms: int = 0) -> Alert:
+    return alert("cluster", rule="no-leader", resolved=resolved, observed_at_ms=Millis(NOON_MS + at_ms))
+
+
+def test_a_consequence_is_not_sent_while_the_quorum_recovers() -> None:
+    sink = SimulatedSink()
+    fenced = alert("broker 5", rule="broker-fenced", resolved=True, observed_at_ms=Millis(NOON_MS + MINUTE + 500))
+    sink.step(no_leader(), alert("broker 5", rule="broker-fenced"))
+    assert sink.step(no_leader(resolved=True, at_ms=MINUTE), after_ms=MINUTE) == []
+    assert sink.step(fenced, after_ms=500) == ["resolved critical: +cluster"]
+    assert sink.step(after_ms=HOUR) == []
+
+
+def test_a_consequence_that_outlives_the_recovery_is_sent() -> None:
+    sink = SimulatedSink()
+    sink.step(no_leader(), alert("broker 5", rule="broker-fenced"))
+    assert sink.step(no_leader(resolved=True, at_ms=MINUTE), after_ms=MINUTE) == []
+    assert sink.plan().valid_until_ms == sink.now + RECOVERY_MS
+    assert sink.step(after_ms=RECOVERY_MS) == ["firing critical: +broker 5 +cluster"]
+
+
+def test_an_incident_that_recovers_step_by_step_is_one_notification() -> None:
+    sink = SimulatedSink()
+    sink.step(stale(1), stale(2))
+    assert sink.step(stale(1, resolved=True, at_ms=10 * MINUTE), after_ms=10 * MINUTE) == []
+    assert sink.plan().valid_until_ms == sink.now + RECOVERY_MS
+    assert sink.step(stale(2, resolved=True, at_ms=10 * MINUTE + 5_000), after_ms=5_000) == [
+        "resolved warning: +voter1 +voter2"
+    ]
+
+
+def test_a_new_alert_of_another_rule_that_is_as_severe_is_sent_at_once() -> None:
+    sink = SimulatedSink()
+    sink.step(stale(1, severity=Severity.CRITICAL))
+    assert sink.step(no_leader(at_ms=5_000), after_ms=5_000) == ["changed critical: +cluster voter1"]
 
 
 def test_an_open_incident_is_repeated_after_each_interval() -> None:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from connectors.errors import UsageError
 from streaming.cli.output import print_json, print_message, stdout_console
 
 if TYPE_CHECKING:
     from streaming.config import Config
+    from streaming.doctor.notification_test import NotificationTest
     from streaming.doctor.sink_check import SinkCheck
 
 EXAMPLE = "example.yaml"
@@ -36,8 +38,20 @@ def check(
     *,
     send_test: Annotated[
         bool,
-        typer.Option("--send-test", help="Send a test notification, marked as a test, to each sink and resolve it."),
+        typer.Option(
+            "--send-test",
+            help="Send a test notification, marked as a test, to each sink, resolve it, and print what must arrive "
+            "where. In PagerDuty it stays open for 30 s.",
+        ),
     ] = False,
+    severity: Annotated[
+        str | None,
+        typer.Option(
+            help="The severity of the test, which decides its route: critical, warning or info; default: for each sink "
+            "the lowest that it takes.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object to stdout.")] = False,
 ) -> None:
     """Validate a configuration; print the monitored clusters and the sinks.
@@ -60,12 +74,15 @@ def check(
     from streaming.config.file_checks import unreadable
     from streaming.doctor.config_summary import config_summary, summary_text
 
+    test = _test(severity) if send_test else None
+    if severity is not None and not send_test:
+        raise UsageError("--severity is the severity of the test notification: give --send-test too")
     errors = list(mistakes(file))
     if errors:
         _exit_invalid(file, errors, as_json=as_json)
     config = load(file)
     errors = [*unreadable(config)]
-    checks = _check_sinks(config, send_test=send_test and not errors)
+    checks = _check_sinks(config, None if errors else test)
     errors += [f"sinks.{at}: {one.problem}" for at, one in enumerate(checks) if one.problem is not None]
     if errors:
         _exit_invalid(file, [located(file, sentence) for sentence in errors], as_json=as_json)
@@ -110,8 +127,17 @@ def _exit_invalid(file: Path, errors: Sequence[str], *, as_json: bool) -> None:
     raise typer.Exit(2)
 
 
-def _check_sinks(config: "Config", *, send_test: bool) -> "Sequence[SinkCheck]":
+def _test(severity: str | None) -> "NotificationTest":
+    from rules.finding import Severity
+    from streaming.doctor.notification_test import NotificationTest
+
+    if severity is not None and severity not in list(Severity):
+        raise UsageError(f"--severity {severity}: expected critical, warning or info")
+    return NotificationTest(severity=None if severity is None else Severity(severity))
+
+
+def _check_sinks(config: "Config", test: "NotificationTest | None") -> "Sequence[SinkCheck]":
     from streaming.doctor.sink_check import check_sink
 
     with tempfile.TemporaryDirectory(prefix="kraftwatch-config-") as folder:
-        return [check_sink(spec, state_folder=Path(folder), send_test=send_test) for spec in config.sink_specs()]
+        return [check_sink(spec, state_folder=Path(folder), test=test) for spec in config.sink_specs()]

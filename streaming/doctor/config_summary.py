@@ -57,6 +57,9 @@ def summary_text(summary: Mapping[str, Any]) -> RenderableType:
     if summary["not_watched"]:
         parts.append(Text(f"not monitored (excluded by watch): {', '.join(summary['not_watched'])}"))
     parts += [Text(), _table("sinks", [_sink_row(one) for one in summary["sinks"]])]
+    expected = [f"{one['name']}: {one['expect']}" for one in summary["sinks"] if one["expect"] is not None]
+    if expected:
+        parts += [Text(), Text("after the test", style="bold"), *map(Text, expected)]
     if summary["maintenance"]:
         parts += [Text(), _table("maintenance windows", [_window_row(one) for one in summary["maintenance"]])]
     numbers = [f"{name}={value:g}" for name, value in summary["thresholds"].items()]
@@ -117,7 +120,8 @@ def _sink(spec: SinkSpec, one: SinkCheck, *, tested: bool) -> dict[str, Plain]:
         "rules": [*spec.route.rules],
         "excluded_rules": [*spec.route.excluded_rules],
         "repeat_s": spec.repeat_s,
-        "test": None if not tested else one.test_error or "delivered",
+        "test": None if not tested else one.test_error or one.not_sent or "delivered",
+        "expect": one.expect,
     }
 
 

@@ -54,7 +54,7 @@ def check_sinks(config: Config) -> Iterator[CheckResult]:
         yield CheckResult(scope=SINKS, subject=subject, name="file", status=CheckStatus.FAILS, message=message)
     with tempfile.TemporaryDirectory(prefix="kraftwatch-doctor-") as folder:
         for spec in config.sink_specs():
-            one = check_sink(spec, state_folder=Path(folder), send_test=False)
+            one = check_sink(spec, state_folder=Path(folder))
             status = CheckStatus.OK if one.problem is None else CheckStatus.FAILS
             message = one.problem or "can be opened; `kraftwatch config check FILE --send-test` sends a test"
             yield CheckResult(scope=SINKS, subject=one.name, name="sink", status=status, message=message)

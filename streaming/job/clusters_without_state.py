@@ -25,6 +25,7 @@ class ClustersWithoutState:
         """Reads the names that the job before has left. `ledger` is that of the checkpoint."""
         self._ledger = ledger
         self._path = checkpoint.folder / _FILE
+        self._spark_folder = checkpoint.spark.absolute()
         self._new_state = not checkpoint.spark_files.has_state
         self._names = set() if self._new_state else self._read()
         self._configured: set[str] = set()
@@ -46,11 +47,13 @@ class ClustersWithoutState:
         self._delivered = set()
         self._configured = self._names & settings.keys()
         if not self._configured:
-            return Step(settings)
+            return Step(settings, spark_folder=self._spark_folder)
         conditions = initial_conditions(self._ledger.history(), self._ledger.firing())
         # A cluster that has state is not changed, so a name too many has no effect.
         return StepWithInitialAlerts(
-            settings, {name: known for name, known in conditions.items() if name in self._configured}
+            settings,
+            {name: known for name, known in conditions.items() if name in self._configured},
+            spark_folder=self._spark_folder,
         )
 
     def batch_delivered(self, clusters: Iterable[str]) -> None:

@@ -3,18 +3,22 @@
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
+from connectors.errors import UsageError
 from connectors.journal.position_repair import published_damage
 from connectors.journal.reader import JournalReader
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.spark_files import SparkFiles
 from streaming.pipeline.spark_state import UnreadableStateError, read_states
+from streaming.replay.cluster_monitor import stored_references
+from streaming.replay.page_store import MissingPageError
 
 OpenSpark = Callable[[], SparkSession]
 """Starts Spark, or returns the session that runs."""
@@ -28,13 +32,23 @@ def newest_intact(checkpoint: Checkpoint, open_spark: OpenSpark) -> tuple[int | 
         if problem is None:
             try:
                 with _until(files, batch) as folder:
-                    read_states(open_spark(), folder, batch)
-            except UnreadableStateError as error:
+                    states = read_states(open_spark(), folder, batch)
+                _check_pages(files, states)
+            except (UnreadableStateError, MissingPageError) as error:
                 problem = str(error)
             else:
                 return batch, first_problem
         first_problem = first_problem or problem
     return None, first_problem
+
+
+def _check_pages(files: SparkFiles, states: Mapping[str, bytes]) -> None:
+    """Reads the pages that the states need; a state that cannot be read at all concerns its cluster only."""
+    for cluster, state in states.items():
+        pages = PageFiles(files.folder, cluster)
+        with suppress(UsageError):
+            for reference in stored_references(cluster, state):
+                pages.get(reference)
 
 
 @contextmanager

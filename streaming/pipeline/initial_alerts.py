@@ -5,6 +5,7 @@ in the meantime. With it, a condition that lasts keeps its alert, and one that i
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pandas as pd
 from pyspark.sql.streaming.state import GroupState
@@ -19,9 +20,15 @@ from streaming.replay.cluster_monitor import ClusterMonitor
 class StepWithInitialAlerts(Step):
     """A step whose new states begin with alerts that are firing already."""
 
-    def __init__(self, clusters: Mapping[str, ClusterSettings], tracked: Mapping[str, TrackedConditions]) -> None:
+    def __init__(
+        self,
+        clusters: Mapping[str, ClusterSettings],
+        tracked: Mapping[str, TrackedConditions],
+        *,
+        spark_folder: Path | None = None,
+    ) -> None:
         """`clusters` and `tracked` by cluster name; a cluster that has state already is not changed."""
-        super().__init__(clusters)
+        super().__init__(clusters, spark_folder=spark_folder)
         self._tracked = dict(tracked)
 
     def __call__(

@@ -1,6 +1,8 @@
 """The rows that the step yields and `deliver` reads: one kind each for alerts, quarantine, poll requests and status."""
 
+import base64
 import json
+import zlib
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -10,6 +12,9 @@ from rules.alert import Alert
 
 ALERT: TypeAdapter[Alert] = TypeAdapter(Alert)
 """The JSON form of an Alert between the step and `deliver`."""
+
+QUARANTINED_STATE_MAX = 64 << 20
+"""Bytes of the largest damaged state that is copied into the quarantine."""
 
 
 class OutputKind(StrEnum):
@@ -43,3 +48,14 @@ def quarantine_row(
         "reason": reason,
     }
     return OutputKind.QUARANTINE, cluster, name, json.dumps(body)
+
+
+def quarantined_state(cluster: str, blob: bytes, reason: str) -> OutputRow:
+    """Returns a damaged state for the quarantine: it may be the only record of what was known."""
+    body = {
+        "cluster": cluster,
+        "reason": reason,
+        "bytes": len(blob),
+        "state": base64.b64encode(blob).decode() if len(blob) <= QUARANTINED_STATE_MAX else None,
+    }
+    return OutputKind.QUARANTINE, cluster, f"state-{zlib.crc32(blob):08x}", json.dumps(body)

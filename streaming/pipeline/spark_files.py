@@ -5,6 +5,7 @@
     commits/N                       written after batch N has run
     state/0/P/V.changelog, V.zip    version V = N + 1 of the state in partition P: its changes, or a snapshot
     state/0/0/_metadata/schema      the schema of the state, written once
+    pages/CLUSTER/HASH              large parts of a cluster's states, written by kraftwatch (`page_files`)
 
 Spark writes each file completely and renames it, but does not sync it: a power failure leaves empty files. To start
 again it reads the newest two offsets, the newest commit, and the state of the newest committed batch.

@@ -11,11 +11,9 @@ cluster, and the row goes into quarantine (`streaming.replay.contained_replay`).
 another cluster wrote is refused: nothing is lost then, and only an operator can decide.
 """
 
-import base64
-import json
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
 
 import pandas as pd
@@ -28,11 +26,12 @@ from rules.evaluate import thresholds_for
 from rules.finding import Thresholds
 from rules.model.monitoring import PLAINTEXT, Access, ContractViolation, Vantage
 from streaming.pipeline.frame_rows import decoded_rows
-from streaming.pipeline.output_rows import ALERT, OutputKind, OutputRow, quarantine_row
+from streaming.pipeline.output_rows import ALERT, OutputKind, OutputRow, quarantine_row, quarantined_state
+from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.python_worker import freeze_imports
 from streaming.pipeline.rendered_status import RenderedStatus, refresh_ms
 from streaming.pipeline.schema import OUTPUT
-from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow, readable_conditions
+from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow, readable_conditions, stored_references
 from streaming.replay.contained_replay import FailedRow, failed_row, observe_contained
 from streaming.replay.contract_violations import EVALUATES, READS, RENDERS
 from streaming.replay.failure_reason import failure_reason
@@ -42,8 +41,6 @@ from streaming.status.build_status import job_cluster_status
 from streaming.status.status_json import to_bytes
 
 _T = TypeVar("_T")
-QUARANTINED_STATE_MAX = 64 << 20
-"""Bytes of the largest damaged state that is copied into the quarantine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +62,7 @@ class _Cached(NamedTuple):
     settings: ClusterSettings
     monitor: ClusterMonitor
     status: RenderedStatus | None
+    pages: PageFiles | None
 
 
 class Step:
@@ -73,9 +71,10 @@ class Step:
     _cache: ClassVar[dict[tuple[str, int], _Cached]] = {}
     """What a worker keeps between batches, by (cluster, shard)."""
 
-    def __init__(self, clusters: Mapping[str, ClusterSettings]) -> None:
-        """`clusters`: settings by cluster name."""
+    def __init__(self, clusters: Mapping[str, ClusterSettings], *, spark_folder: Path | None = None) -> None:
+        """`clusters`: settings by cluster name; `spark_folder`: Spark's checkpoint, which keeps pages of large states."""
         self._clusters = _with_shared_thresholds(clusters)
+        self._spark_folder = spark_folder
         self._refresh_ms = refresh_ms(len(clusters))
 
     def __call__(
@@ -93,9 +92,10 @@ class Step:
         output: list[OutputRow] = []
         cached = self._cached(cluster, shard, settings, blob)
         if cached is not None:
-            monitor = cached.monitor
+            monitor, pages = cached.monitor, cached.pages
         else:
-            monitor, damage = _restored(cluster, settings, blob, rows[0])
+            pages = self.pages(cluster)
+            monitor, damage = _restored(cluster, settings, blob, rows[0], pages)
             if damage is not None:
                 output.append(damage)
                 blob = monitor.to_bytes()
@@ -103,7 +103,7 @@ class Step:
             # /metrics measures an election from the newest record before it.
             output += _contained(_status, cluster, monitor)[0]
         applied, failing_before = monitor.machine.sequence, _failing_rules(monitor)
-        result = observe_contained(monitor, blob, rows, lambda stored: _monitor(cluster, settings, stored))
+        result = observe_contained(monitor, blob, rows, lambda stored: _monitor(cluster, settings, stored, pages))
         monitor, after = result.monitor, result.blob
         fresh = [row for row in rows if row.sequence > applied]
         failed = (*result.failed, *_failed_rules(monitor, failing_before, rows))
@@ -118,10 +118,16 @@ class Step:
         if failure is not None:
             monitor.machine.record_failure(RENDERS, failure)
             after = monitor.to_bytes()
+        if pages is not None:
+            pages.stored(stored_references(cluster, after), monitor.machine.now_ms)
         state.update((after,))
-        Step._cache[(cluster, shard)] = _Cached(after, settings, monitor, status)
+        Step._cache[(cluster, shard)] = _Cached(after, settings, monitor, status, pages)
         if output or rendered:
             yield pd.DataFrame([*output, *rendered], columns=OUTPUT.fieldNames())
+
+    def pages(self, cluster: str) -> PageFiles | None:
+        """Returns the pages of a cluster's state; None if they are in the state."""
+        return None if self._spark_folder is None else PageFiles(self._spark_folder, cluster)
 
     def _cached(self, cluster: str, shard: int, settings: ClusterSettings, blob: bytes | None) -> _Cached | None:
         cached = Step._cache.pop((cluster, shard), None)
@@ -141,7 +147,7 @@ def _with_shared_thresholds(clusters: Mapping[str, ClusterSettings]) -> dict[str
     return shared
 
 
-def _monitor(cluster: str, settings: ClusterSettings, blob: bytes | None) -> ClusterMonitor:
+def _monitor(cluster: str, settings: ClusterSettings, blob: bytes | None, pages: PageFiles | None) -> ClusterMonitor:
     return ClusterMonitor.from_bytes(
         blob,
         cluster=cluster,
@@ -150,11 +156,12 @@ def _monitor(cluster: str, settings: ClusterSettings, blob: bytes | None) -> Clu
         vantage=settings.vantage,
         access=settings.access,
         thresholds=settings.thresholds,
+        pages=pages,
     )
 
 
 def _restored(
-    cluster: str, settings: ClusterSettings, blob: bytes | None, first: DecodedRow
+    cluster: str, settings: ClusterSettings, blob: bytes | None, first: DecodedRow, pages: PageFiles | None
 ) -> tuple[ClusterMonitor, OutputRow | None]:
     """Returns the monitor of a stored state.
 
@@ -162,21 +169,22 @@ def _restored(
 
     Raises:
         UsageError: the state is of a newer kraftwatch or of another cluster.
+        OSError: its pages cannot be read now.
     """
     try:
-        return _monitor(cluster, settings, blob), None
+        return _monitor(cluster, settings, blob, pages), None
     except DamagedStateError as error:
         reason = str(error)
-    except (UsageError, MemoryError):
+    except (UsageError, MemoryError, OSError):
         raise
     except Exception as error:  # noqa: BLE001 - a state that cannot be read concerns this cluster only
         reason = f"the checkpoint's state of cluster {cluster} is damaged: {failure_reason(error)}"
     assert blob is not None
-    monitor = _monitor(cluster, settings, None)
+    monitor = _monitor(cluster, settings, None, pages)
     monitor.tracked = readable_conditions(cluster, blob)
     violations = monitor.machine.contract_violations
     violations.failed(READS, reason, sequence=first.sequence, now_ms=first.observed_at_ms)
-    return monitor, _quarantined_state(cluster, blob, reason)
+    return monitor, quarantined_state(cluster, blob, reason)
 
 
 def _rendered(
@@ -278,14 +286,3 @@ def _failed_rules(
     for row in rows:
         if row.sequence == now.sequence:
             yield failed_row(row, f"could not be evaluated: {now.example}")
-
-
-def _quarantined_state(cluster: str, blob: bytes, reason: str) -> OutputRow:
-    """Returns a damaged state for the quarantine: it may be the only record of what was known."""
-    body = {
-        "cluster": cluster,
-        "reason": reason,
-        "bytes": len(blob),
-        "state": base64.b64encode(blob).decode() if len(blob) <= QUARANTINED_STATE_MAX else None,
-    }
-    return OutputKind.QUARANTINE, cluster, f"state-{zlib.crc32(blob):08x}", json.dumps(body)

@@ -22,12 +22,13 @@ from rules.rule_evaluator import RuleEvaluator
 from streaming.replay.contract_violations import EVALUATES
 from streaming.replay.machine import Machine
 from streaming.replay.observed_events import ObservedEvent
-from streaming.replay.state_codec import DamagedStateError
+from streaming.replay.page_store import PageStore
+from streaming.replay.state_codec import DamagedStateError, page_references
 
 MAGIC = b"kww"
 VERSION = 1
-AGES_AHEAD_MS = 10_000
-"""How long before an age threshold is reached its time is due: longer than the rows of a quiet cluster wait."""
+DUE_AHEAD_MS = 10_000
+"""How early the gatherer is asked for a poll: longer than the rows of a quiet cluster wait."""
 CONTRACTS_RULE = "data-contract-broken"
 """The rule that is evaluated on violated contracts alone, so also where the rest of the state cannot be evaluated."""
 
@@ -61,18 +62,28 @@ class ClusterMonitor:
         vantage: Vantage,
         thresholds: Mapping[str, Thresholds],
         access: Access = PLAINTEXT,
+        pages: PageStore | None = None,
     ) -> "ClusterMonitor":
         """Returns the monitor that `to_bytes` wrote, with the current configuration; a new one if the blob is None.
+
+        `pages` keeps the large parts of its stored form; None: they are in it.
 
         Raises:
             UsageError: the blob is of a newer kraftwatch or of another cluster.
             DamagedStateError: it is damaged.
         """
         if blob is None:
-            return cls(Machine(cluster, cluster_id, bootstrap, vantage, access), TrackedConditions(), thresholds)
+            machine = Machine(cluster, cluster_id, bootstrap, vantage, access, pages)
+            return cls(machine, TrackedConditions(), thresholds)
         tracked, state = _read(cluster, blob)
         machine = Machine.from_bytes(
-            state, cluster=cluster, cluster_id=cluster_id, bootstrap=bootstrap, vantage=vantage, access=access
+            state,
+            cluster=cluster,
+            cluster_id=cluster_id,
+            bootstrap=bootstrap,
+            vantage=vantage,
+            access=access,
+            pages=pages,
         )
         return cls(machine, tracked, thresholds)
 
@@ -137,16 +148,15 @@ class ClusterMonitor:
     def due_ms(self) -> Millis | None:
         """Returns the next time at which the passing of time alone may make an alert; None if it is not soon.
 
-        It is the end of a hold or clear time, or an age threshold that is reached within AGES_AHEAD_MS. While results
-        depend on the time itself, it is at most AGES_AHEAD_MS ahead.
+        It is the end of a hold or clear time, or the time at which an age passes its threshold, at most DUE_AHEAD_MS
+        ahead. While results depend on the time itself, it is DUE_AHEAD_MS ahead.
         """
         now_ms = self.machine.now_ms
-        due = next_due(self.tracked, self.thresholds)
         age = None if self._evaluated is None else self._evaluator.age_due_ms(self._evaluated[0])
-        if age is None or age - now_ms > AGES_AHEAD_MS:
-            return due
-        ahead = Millis(age if age > now_ms else now_ms + AGES_AHEAD_MS)
-        return ahead if due is None else min(due, ahead)
+        if age is not None and age <= now_ms:
+            age = Millis(now_ms + DUE_AHEAD_MS)
+        dues = (due for due in (next_due(self.tracked, self.thresholds), age) if due is not None)
+        return min((due for due in dues if due <= now_ms + DUE_AHEAD_MS), default=None)
 
     @property
     def newest_evaluation(self) -> Evaluation | None:
@@ -159,6 +169,16 @@ class ClusterMonitor:
         return MAGIC + bytes([VERSION]) + struct.pack(">I", len(tracked)) + tracked + self.machine.to_bytes()
 
 
+def stored_references(cluster: str, blob: bytes) -> frozenset[bytes]:
+    """Returns the references of the pages that a stored monitor needs.
+
+    Raises:
+        UsageError: the blob is of a newer kraftwatch.
+        DamagedStateError: it is damaged.
+    """
+    return frozenset(page_references(cluster, blob[_tracked_end(cluster, blob) :]))
+
+
 def readable_conditions(cluster: str, damaged: bytes) -> TrackedConditions:
     """Returns the tracked conditions of a damaged state if they can still be read, so that its alerts keep firing."""
     try:
@@ -169,7 +189,7 @@ def readable_conditions(cluster: str, damaged: bytes) -> TrackedConditions:
         return TrackedConditions()
 
 
-def _read(cluster: str, blob: bytes) -> tuple[TrackedConditions, bytes]:
+def _tracked_end(cluster: str, blob: bytes) -> int:
     start = len(MAGIC) + 5
     if blob[: len(MAGIC)] != MAGIC or len(blob) < start:
         raise _damaged(cluster)
@@ -178,7 +198,11 @@ def _read(cluster: str, blob: bytes) -> tuple[TrackedConditions, bytes]:
             f"the checkpoint's alerts of cluster {cluster} have version {blob[len(MAGIC)]}, this kraftwatch knows "
             f"up to {VERSION}: run the newer kraftwatch that wrote them, or start with a new checkpoint folder"
         )
-    end = start + int.from_bytes(blob[start - 4 : start], "big")
+    return start + int.from_bytes(blob[start - 4 : start], "big")
+
+
+def _read(cluster: str, blob: bytes) -> tuple[TrackedConditions, bytes]:
+    start, end = len(MAGIC) + 5, _tracked_end(cluster, blob)
     try:
         return from_document(json.loads(zlib.decompress(blob[start:end]))), blob[end:]
     except (zlib.error, ValueError, TypeError, KeyError) as error:

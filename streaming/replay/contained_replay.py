@@ -6,6 +6,7 @@ violation and the time; so the result does not depend on how the rows are batche
 them costs a logarithm of the rows, and the state is restored from its newest blob before every part.
 
 A state that cannot be stored (`to_bytes` raises) is found in the same way; the row that brought it about is skipped.
+An OSError concerns the disk with the pages of the state, never a row: it is raised.
 """
 
 from collections.abc import Callable, Sequence
@@ -60,7 +61,7 @@ def observe_contained(
     try:
         alerts = monitor.observe(rows)
         return ContainedResult(monitor=monitor, blob=monitor.to_bytes(), alerts=alerts)
-    except MemoryError:
+    except (MemoryError, OSError):
         raise
     except Exception as error:  # noqa: BLE001 - whatever a row raises concerns this cluster only
         reason = failure_reason(error)
@@ -91,7 +92,7 @@ def _observe_failed(blob: bytes | None, row: DecodedRow, reason: str, restore: R
         try:
             alerts = attempt(monitor, row, failed.reason)
             return ContainedResult(monitor=monitor, blob=monitor.to_bytes(), alerts=alerts, failed=(failed,))
-        except MemoryError:
+        except (MemoryError, OSError):
             raise
         except Exception:  # noqa: BLE001, S112 - the next attempt asks less of the state
             continue

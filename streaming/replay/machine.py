@@ -60,6 +60,7 @@ from streaming.replay.leader_evidence import LeaderEvidence
 from streaming.replay.log import Control, Log, Record
 from streaming.replay.machine_state import MachineState
 from streaming.replay.observed_events import ObservedEvent, remaining_events
+from streaming.replay.page_store import PageStore
 from streaming.replay.quorum_builder import build_quorum
 from streaming.replay.snapshot_origin import SnapshotOrigin
 
@@ -116,8 +117,7 @@ class Machine(MachineState):
 
     def quorum(self) -> Quorum:
         """Returns the current quorum, frozen: later events do not change it."""
-        if self._quorum is None:
-            self._quorum = build_quorum(self)
+        self._quorum = self._quorum or build_quorum(self)
         return self._quorum
 
     def to_bytes(self) -> bytes:
@@ -134,13 +134,14 @@ class Machine(MachineState):
         bootstrap: tuple[str, ...],
         vantage: Vantage,
         access: Access = PLAINTEXT,
+        pages: PageStore | None = None,
     ) -> "Machine":
         """Returns the machine that `to_bytes` wrote, with the current configuration.
 
         Raises:
             UsageError: the blob is of a newer kraftwatch, of another cluster, or damaged.
         """
-        machine = cls(cluster, cluster_id, bootstrap, vantage, access)
+        machine = cls(cluster, cluster_id, bootstrap, vantage, access, pages)
         state_codec.restore(machine, blob)
         return machine
 

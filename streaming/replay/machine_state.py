@@ -8,6 +8,7 @@ from streaming.replay.image import Image
 from streaming.replay.invariants import Invariants
 from streaming.replay.leadership_state import Leadership
 from streaming.replay.log import Log
+from streaming.replay.page_store import PageStore
 from streaming.replay.poll_history import PollHistory
 from streaming.replay.probe_state import ProbeState
 
@@ -25,6 +26,7 @@ class MachineState:
         bootstrap: tuple[str, ...],
         vantage: Vantage,
         access: Access = PLAINTEXT,
+        pages: PageStore | None = None,
     ) -> None:
         """Creates the state before the first observation.
 
@@ -34,12 +36,14 @@ class MachineState:
             bootstrap: HOST:PORT of each configured controller or broker.
             vantage: whether the monitor is inside the cluster's network.
             access: how the monitor connects.
+            pages: keeps the large parts of the stored state; None: they are in it.
         """
         self.cluster = cluster
         self.cluster_id = cluster_id or None
         self.bootstrap = bootstrap
         self.vantage = vantage
         self.access = access
+        self.pages = pages
         self.sequence = -1
         self.now_ms = Millis(0)
         self.undecodable = 0

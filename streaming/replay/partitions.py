@@ -19,6 +19,7 @@ from streaming.replay.snapshot_origin import SnapshotOrigin
 from streaming.replay.topic_codec import Topic
 
 if TYPE_CHECKING:
+    from streaming.replay.page_store import PageStore
     from streaming.replay.partition_table import PartitionTable
     from streaming.replay.partition_updates import ColumnUpdates
     from streaming.replay.table_codec import StoredTable
@@ -31,11 +32,15 @@ class Partitions:
     change. `recovering` is small and is stored separately.
     """
 
-    __slots__ = ("_packed", "_recovering", "_sorted_recovering", "_stored", "elected_recovered", "unclean")
+    __slots__ = ("_packed", "_pages", "_recovering", "_sorted_recovering", "_stored", "elected_recovered", "unclean")
 
-    def __init__(self, *, recovering: tuple[Recovery, ...] = (), packed: bytes | None = None) -> None:
+    def __init__(
+        self, *, recovering: tuple[Recovery, ...] = (), packed: bytes | None = None, pages: "PageStore | None" = None
+    ) -> None:
+        """`packed` is what `pack` returned; `pages` holds its pages."""
         self._stored: StoredTable | None = None
         self._packed = packed
+        self._pages = pages
         self._recovering: dict[TopicId, dict[int, Recovery]] = {}
         for one in recovering:
             self._recovering.setdefault(one.topic_id, {})[one.partition] = one
@@ -71,10 +76,10 @@ class Partitions:
             self._stored = self._restored()
         return self._stored.table
 
-    def pack(self) -> bytes:
-        """Returns the table as bytes; the original bytes if nothing changed."""
+    def pack(self, pages: "PageStore | None" = None) -> bytes:
+        """Returns the table as bytes; the original bytes if nothing changed. Its large parts are kept in `pages`."""
         if self._packed is None:
-            self._packed = b"" if self._stored is None else self._stored.to_bytes()
+            self._packed = b"" if self._stored is None else self._stored.to_bytes(pages)
         return self._packed
 
     def create(self, topic_id: TopicId, name: str) -> None:
@@ -257,13 +262,17 @@ class Partitions:
 
     def _restored(self) -> "StoredTable":
         # Imported here, because on-call commands that read no log need no numpy.
+        from streaming.replay.former_table import FORMER_MAGIC, former_table
+        from streaming.replay.page_store import TABLE_MAGIC
         from streaming.replay.partition_table import PartitionTable
-        from streaming.replay.table_codec import MAGIC, StoredTable
+        from streaming.replay.table_codec import StoredTable
 
         if self._packed is None or not self._packed:
             return StoredTable(PartitionTable())
-        if self._packed.startswith(MAGIC):
-            return StoredTable.restored(self._packed)
+        if self._packed.startswith(TABLE_MAGIC):
+            return StoredTable.restored(self._packed, self._pages)
+        if self._packed.startswith(FORMER_MAGIC):
+            return StoredTable(former_table(self._packed))
         table = PartitionTable()
         for topic_id, topic in topic_codec.unpack(self._packed).items():
             number = table.topics.number(topic_id)

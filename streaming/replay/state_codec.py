@@ -2,9 +2,9 @@
 
 Layout: four bytes, `kwm` and the version, then three sections, each a length of four bytes (big-endian) and that many
 bytes: the hot section (deflated JSON of StoredState, rewritten whenever an observation was applied), the partitions of
-the log, and those of an unfinished snapshot, as `table_codec` stores them. The partitions are most of the bytes; they
-are only copied while no event changes them. Until version 3 they were topics in deflated JSON (`topic_codec`), which
-are copied as they are, and become a table with the first change.
+the log, and those of an unfinished snapshot, as `table_codec` stores them. Their large parts are pages outside the
+blob, if `MachineState.pages` keeps them. Until version 3 the partitions were topics in deflated JSON (`topic_codec`),
+in version 4 a table without pages outside (`former_table`): both are copied as they are until an event changes them.
 
 A change to the meaning or the fields of StoredState raises VERSION and adds to MIGRATIONS a function that converts the
 JSON document of the previous version. A blob of a newer version is refused: reading it would lose state.
@@ -13,8 +13,9 @@ JSON document of the previous version. A blob of a newer version is refused: rea
 import json
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -28,6 +29,7 @@ from streaming.replay.invariants import Invariants
 from streaming.replay.leadership_state import Leadership
 from streaming.replay.log import Log, Transaction
 from streaming.replay.machine_state import MachineState
+from streaming.replay.page_store import MissingPageError, PageStore, table_references
 from streaming.replay.partitions import Partitions
 from streaming.replay.poll_history import PollHistory
 from streaming.replay.probe_state import ProbeState
@@ -35,7 +37,7 @@ from streaming.replay.snapshot_origin import SnapshotOrigin
 from streaming.replay.topic_codec import from_version_1
 
 MAGIC = b"kwm"
-VERSION = 4
+VERSION = 5
 
 
 class DamagedStateError(UsageError):
@@ -113,6 +115,7 @@ MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: lambda document: document,
     2: _renamed_keys,
     3: lambda document: document,
+    4: lambda document: document,
 }
 """By version: converts its JSON document to the next version."""
 _EPOCHS_SINCE = 2
@@ -141,7 +144,8 @@ def to_bytes(state: MachineState) -> bytes:
         contract_violations=state.contract_violations,
     )
     hot = zlib.compress(_JSON.dump_json(stored), level=1)
-    sections = (hot, state.log.partitions.pack(), b"" if loading is None else loading.partitions.pack())
+    loaded = b"" if loading is None else loading.partitions.pack(state.pages)
+    sections = (hot, state.log.partitions.pack(state.pages), loaded)
     return MAGIC + bytes([VERSION]) + b"".join(struct.pack(">I", len(section)) + section for section in sections)
 
 
@@ -156,6 +160,7 @@ def restore(state: MachineState, blob: bytes) -> None:
     version = blob[len(MAGIC)]
     topics, loading_topics = map(from_version_1, packed) if version < _EPOCHS_SINCE else packed
     stored = _read(state.cluster, version, hot)
+    _check_pages(state, packed)
     if state.cluster_id is not None and stored.cluster_id not in (None, state.cluster_id):
         raise UsageError(
             f"the checkpoint's state of cluster {state.cluster} is of cluster id {stored.cluster_id}, "
@@ -165,8 +170,8 @@ def restore(state: MachineState, blob: bytes) -> None:
     state.sequence = stored.sequence
     state.now_ms = stored.now_ms
     state.undecodable = stored.undecodable
-    state.log = _restored_log(stored.log, topics)
-    state.loading = None if stored.loading is None else _restored_log(stored.loading, loading_topics)
+    state.log = _restored_log(stored.log, topics, state.pages)
+    state.loading = None if stored.loading is None else _restored_log(stored.loading, loading_topics, state.pages)
     state.visible_image = state.log.image if stored.visible_image is None else stored.visible_image
     state.behind_since_ms = stored.behind_since_ms
     state.log_seen_at_ms = stored.log_seen_at_ms
@@ -184,10 +189,10 @@ def _stored_log(log: Log) -> StoredLog:
     )
 
 
-def _restored_log(stored: StoredLog, topics: bytes) -> Log:
+def _restored_log(stored: StoredLog, topics: bytes, pages: PageStore | None) -> Log:
     return Log(
         image=stored.image,
-        partitions=Partitions(recovering=stored.image.recovering, packed=topics),
+        partitions=Partitions(recovering=stored.image.recovering, packed=topics, pages=pages),
         position=stored.position,
         epoch=stored.epoch,
         origin=stored.origin,
@@ -214,6 +219,26 @@ def _sections(cluster: str, blob: bytes) -> tuple[bytes, bytes, bytes]:
     if start != len(blob):
         raise _damaged(cluster, f"it has {len(blob)} bytes instead of {start}")
     return sections[0], sections[1], sections[2]
+
+
+def page_references(cluster: str, blob: bytes) -> Iterator[bytes]:
+    """Yields the references of the pages that a stored state needs.
+
+    Raises:
+        UsageError: as `restore`.
+    """
+    return chain.from_iterable(map(table_references, _sections(cluster, blob)[1:]))
+
+
+def _check_pages(state: MachineState, packed: Iterable[bytes]) -> None:
+    """Reads every page, because the partitions are restored only when an event needs them."""
+    if state.pages is None:
+        return
+    try:
+        for reference in chain.from_iterable(map(table_references, packed)):
+            state.pages.get(reference)
+    except MissingPageError as error:
+        raise _damaged(state.cluster, str(error)) from error
 
 
 def _read(cluster: str, version: int, hot: bytes) -> StoredState:

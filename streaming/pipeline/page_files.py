@@ -1,0 +1,92 @@
+"""PageFiles: the pages of a cluster's state as files in Spark's checkpoint, beside the state that refers to them.
+
+Executors write Spark's state into the checkpoint, so they can write and read these files as well. A page is written and
+synced before the state that refers to it is handed to Spark. A batch that is repeated writes the same pages again.
+
+Spark may continue from a batch that is not the newest one: after a crash, or after a repair. So a page is deleted once no
+state of the last SWEEP_BATCHES batches and SWEEP_MS refers to it. Pages of attempts that failed are deleted then, too.
+"""
+
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from connectors.durable_file import Synced, replace_file, sync_directory
+from connectors.private_files import FOLDER_MODE
+from rules.model.identifiers import Millis
+from streaming.replay.page_store import MissingPageError, page_reference
+
+FOLDER: Final = "pages"
+"""In Spark's checkpoint."""
+SWEEP_BATCHES: Final = 100
+"""Five times as many batches as Spark retains."""
+SWEEP_MS: Final = Millis(600_000)
+
+
+class PageFiles:
+    """Implements PageStore for one cluster. The folder is created with the first page."""
+
+    def __init__(self, spark: Path, cluster: str) -> None:
+        """`spark` is Spark's checkpoint."""
+        self._folder = spark / FOLDER / quote(cluster, safe="")
+        self._unsynced = False
+        self._needed: set[bytes] = set()
+        """The pages that states of this sweep's time refer to."""
+        self._batches = 0
+        self._began_ms: Millis | None = None
+
+    def put(self, content: bytes) -> bytes:
+        """As `PageStore.put`; `sync` makes the file's name durable."""
+        reference = page_reference(content)
+        path = self._path(reference)
+        if reference not in self._needed:
+            # A file of a former attempt has its content, but perhaps no durable name.
+            self._unsynced = True
+            if not path.exists():
+                self._folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+                replace_file(path, content, synced=Synced.FILE)
+        self._needed.add(reference)
+        return reference
+
+    def get(self, reference: bytes) -> bytes:
+        """As `PageStore.get`."""
+        path = self._path(reference)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise MissingPageError(f"{path} is missing") from None
+        if page_reference(content) != reference:
+            raise MissingPageError(f"{path} is damaged")
+        return content
+
+    def stored(self, references: Collection[bytes], now_ms: Millis) -> None:
+        """Syncs the folder, and deletes pages that are no longer needed.
+
+        Args:
+            references: those in the state that Spark stores next.
+            now_ms: the time of the cluster's newest observation.
+        """
+        if self._unsynced:
+            sync_directory(self._folder)
+            self._unsynced = False
+        self._needed.update(references)
+        self._batches += 1
+        if self._began_ms is None:
+            self._began_ms = now_ms
+        if self._batches >= SWEEP_BATCHES and now_ms - self._began_ms >= SWEEP_MS:
+            self._sweep()
+            self._needed, self._batches, self._began_ms = set(references), 0, now_ms
+
+    def _sweep(self) -> None:
+        if self._folder.exists():
+            kept = {self._path(reference).name for reference in self._needed}
+            for path in self._folder.iterdir():
+                if path.name not in kept:
+                    # Another process may be deleting the checkpoint.
+                    with suppress(FileNotFoundError):
+                        path.unlink()
+
+    def _path(self, reference: bytes) -> Path:
+        return self._folder / reference.hex()

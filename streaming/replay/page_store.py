@@ -1,0 +1,80 @@
+"""PageStore: where the large parts of a stored state are kept, so that the state itself stays small.
+
+A page never changes: its reference is the hash of its content. A state whose pages are elsewhere holds references.
+"""
+
+import struct
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Final, Protocol
+
+TABLE_MAGIC: Final = b"kpt2"
+TABLE_NUMBERS: Final = struct.Struct(">IIIII")
+"""A table that is stored in parts begins with these; `table_codec` says what the numbers are."""
+REFERENCE_BYTES: Final = 16
+_INLINE, _REFERENCE = 0, 1
+_HEADER: Final = struct.Struct(">BI")
+
+
+class PageStore(Protocol):
+    """Keeps the pages of one cluster's state."""
+
+    def put(self, content: bytes) -> bytes:
+        """Keeps a page until no state of the last batches refers to it; returns its reference."""
+        ...
+
+    def get(self, reference: bytes) -> bytes:
+        """Returns the content of a page.
+
+        Raises:
+            MissingPageError: the page is missing or damaged.
+        """
+        ...
+
+
+class MissingPageError(ValueError):
+    """A page of a stored state is missing or damaged."""
+
+
+def page_reference(content: bytes) -> bytes:
+    """Returns the reference of a page."""
+    return blake2b(content, digest_size=REFERENCE_BYTES).digest()
+
+
+def stored_part(content: bytes, pages: PageStore | None) -> bytes:
+    """Returns a part of a stored state: the content, or a reference to the page that holds it."""
+    if pages is None:
+        return _HEADER.pack(_INLINE, len(content)) + content
+    return _HEADER.pack(_REFERENCE, REFERENCE_BYTES) + pages.put(content)
+
+
+def part_content(part: bytes, pages: PageStore | None) -> bytes:
+    """Returns the content of a part.
+
+    Raises:
+        MissingPageError: it is a page that is missing or damaged.
+    """
+    kind, _ = _HEADER.unpack_from(part)
+    content = part[_HEADER.size :]
+    if kind == _INLINE:
+        return content
+    if pages is None:
+        raise MissingPageError(f"page {content.hex()} is not in the state")
+    return pages.get(content)
+
+
+def split_parts(stored: bytes, start: int) -> list[bytes]:
+    """Returns the parts of a stored state from this byte on."""
+    parts: list[bytes] = []
+    while start < len(stored):
+        end = start + _HEADER.size + _HEADER.unpack_from(stored, start)[1]
+        parts.append(stored[start:end])
+        start = end
+    return parts
+
+
+def table_references(stored: bytes) -> Iterator[bytes]:
+    """Yields the references in a stored table; one of a former version has none."""
+    if stored.startswith(TABLE_MAGIC):
+        parts = split_parts(stored, len(TABLE_MAGIC) + TABLE_NUMBERS.size)
+        yield from (part[_HEADER.size :] for part in parts if part[0] == _REFERENCE)

@@ -1,0 +1,122 @@
+"""Pages of a state, on a real Spark: a restart and a repair continue with them; a missing page is found and rebuilt."""
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from connectors.observation import Observation, ObservationKind
+from rules.model.monitoring import Vantage
+from streaming.job.checkpoint_repair import plan_repair
+from streaming.pipeline.page_files import PageFiles
+from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
+from streaming.pipeline.spark_state import read_states
+from streaming.replay.cluster_monitor import ClusterMonitor, stored_references
+from streaming.replay.topic_codec import Topic
+from tests.spark.test_checkpoint_repair import SETTINGS, MonitoringRun
+from tests.spark.test_pipeline import BOOTSTRAP
+from tests.unit.connectors.metadata.metadata_bytes import tinysnapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+PARTITIONS = 8_000
+END_OFFSET = 24_001
+EPOCH = 42
+PIECES = 3
+
+
+@pytest.fixture(autouse=True)
+def older_batches(spark: SparkSession) -> Iterator[None]:
+    """Spark keeps as many old batches as in a job."""
+    key = "spark.sql.streaming.minBatchesToRetain"
+    before = str(spark.conf.get(key))
+    spark.conf.set(key, SPARK_SETTINGS[key])
+    yield
+    spark.conf.set(key, before)
+
+
+def snapshot_pieces() -> list[bytes]:
+    """Returns the snapshot in pieces that end with a batch."""
+    content, _ = tinysnapshot()
+    ends = [0]
+    while ends[-1] < len(content):
+        ends.append(ends[-1] + 12 + int.from_bytes(content[ends[-1] + 8 : ends[-1] + 12], "big"))
+    edges = [ends[number * (len(ends) - 1) // PIECES] for number in range(PIECES + 1)]
+    return [content[start:end] for start, end in pairwise(edges)]
+
+
+def read_piece(run: MonitoringRun, number: int) -> None:
+    row = Observation(
+        cluster="prod",
+        kind=ObservationKind.SNAPSHOT,
+        observed_at_ms=run.now_ms,
+        base_offset=END_OFFSET,
+        last_offset=number,
+        leader_epoch=EPOCH,
+        payload=snapshot_pieces()[number],
+    )
+    run.writer.append([row])
+    run.writer.publish()
+    run.now_ms += 1_000
+
+
+def stored(run: MonitoringRun) -> Mapping[str, Topic]:
+    """Returns the topics in the newest state."""
+    monitor = ClusterMonitor.from_bytes(
+        read_states(run.spark, run.checkpoint.spark)["prod"],
+        cluster="prod",
+        cluster_id="id",
+        bootstrap=BOOTSTRAP,
+        vantage=Vantage.INSIDE,
+        thresholds=SETTINGS["prod"].thresholds,
+        pages=PageFiles(run.checkpoint.spark, "prod"),
+    )
+    return monitor.machine.log.partitions.topics
+
+
+def page_files(run: MonitoringRun) -> set[Path]:
+    return {path for path in (run.checkpoint.spark / "pages").rglob("*") if path.is_file()}
+
+
+def repair(run: MonitoringRun) -> list[str]:
+    steps = [*plan_repair(run.checkpoint, lambda: run.spark)]
+    for step in steps:
+        step.apply()
+    return [step.repair for step in steps]
+
+
+def test_a_state_with_pages_survives_restarts_and_repairs(spark: SparkSession, tmp_path: Path) -> None:
+    run = MonitoringRun(spark, tmp_path)
+    run.run()
+    run.batch(lambda: read_piece(run, 0))
+    run.batch(lambda: read_piece(run, 1))
+    first = page_files(run)
+    run.stop()
+    run = MonitoringRun(spark, tmp_path)
+    run.run()
+    run.batch(lambda: read_piece(run, 2))
+    run.batch(run.lose_the_leader)
+    run.close()
+    whole = stored(run)
+    assert sum(len(topic.partitions) for topic in whole.values()) == PARTITIONS
+    assert stored_references("prod", read_states(spark, run.checkpoint.spark)["prod"])
+    run.checkpoint.record_cluster_ids({"prod": "id"})
+
+    for kept, expected in (
+        (first, "Spark continues after batch 1"),
+        (set(), "spark/ is moved away; the next start builds the state again from the journal"),
+    ):
+        lost = page_files(run) - kept
+        assert lost
+        for path in lost:
+            path.unlink()
+        (repaired,) = repair(run)
+        assert repaired.startswith(expected)
+        run = MonitoringRun(spark, tmp_path)
+        run.run()
+        run.batch(run.lose_the_leader)
+        run.close()
+        assert stored(run) == whole
+        assert repair(run) == []

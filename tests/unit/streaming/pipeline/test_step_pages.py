@@ -1,0 +1,170 @@
+"""The step keeps large parts of a state as pages in Spark's checkpoint, and continues from any state that was kept."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from connectors.event import Event
+from rules.model.monitoring import Vantage
+from streaming.pipeline.step import ClusterSettings, Step
+from streaming.replay import table_codec
+from streaming.replay.cluster_monitor import ClusterMonitor, stored_references
+from tests.unit.streaming.pipeline.test_step_containment import BOOTSTRAP, OneCluster
+from tests.unit.streaming.replay.log_script import LogScript
+
+SETTINGS = ClusterSettings(cluster_id="cluster-id", bootstrap=BOOTSTRAP, vantage=Vantage.INSIDE)
+PARTITIONS = 40
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name, value in {"PAGE_ROWS": 4, "SMALL_PAGE": 0, "MOST_CHANGES": 2, "RUN_BYTES": 90, "MOST_RUNS": 2}.items():
+        monkeypatch.setattr(table_codec, name, value)
+    yield
+    Step._cache.clear()
+
+
+class PagedCluster(OneCluster):
+    """A cluster whose pages are in a folder, and the states that Spark has kept."""
+
+    def __init__(self, folder: Path | None) -> None:
+        super().__init__()
+        self.step = Step({"prod": SETTINGS}, spark_folder=folder)
+        self.states: list[bytes] = []
+
+    def apply(self, *events: Event, restarted: bool = False) -> None:
+        if restarted:
+            Step._cache.clear()
+        state: Any = self.state
+        for frame in self.step(("prod", 0), iter([pd.concat([self.frame(events)])]), state):
+            self.output += list(frame.itertuples(index=False))
+        assert self.state.blob is not None
+        self.states.append(self.state.blob)
+
+    def partitions(self, folder: Path | None) -> object:
+        monitor = ClusterMonitor.from_bytes(
+            self.state.blob,
+            cluster="prod",
+            cluster_id="cluster-id",
+            bootstrap=BOOTSTRAP,
+            vantage=Vantage.INSIDE,
+            thresholds=SETTINGS.thresholds,
+            pages=None if folder is None else Step({"prod": SETTINGS}, spark_folder=folder).pages("prod"),
+        )
+        return monitor.machine.log.partitions.topics
+
+
+def read(script: LogScript) -> list[Event]:
+    """Returns the records written since as one observation."""
+    written, script.events = script.events, []
+    return [*written, script.advanced(script.offset)]
+
+
+def beginning(script: LogScript) -> list[Event]:
+    script.leader(1)
+    script.kraft(1)
+    script.voters("1-a", "2-b", "3-c")
+    script.topic("orders")
+    for number in range(PARTITIONS):
+        script.partition("orders", number, 1, 2, 3)
+    return read(script)
+
+
+def changes(script: LogScript, batches: int) -> Iterator[list[Event]]:
+    for batch in range(batches):
+        script.change("orders", 7 * batch % PARTITIONS, isr=(1, 2), leader=1 + batch % 2)
+        yield read(script)
+
+
+@pytest.mark.parametrize("restarted", [True, False], ids=["restarted worker", "same worker"])
+def test_a_state_with_pages_is_the_state_without(tmp_path: Path, restarted: bool) -> None:
+    paged, script = PagedCluster(tmp_path), LogScript()
+    observations = [beginning(script), *changes(script, 60)]
+    for observation in observations:
+        paged.apply(*observation, restarted=restarted)
+    Step._cache.clear()
+    whole = PagedCluster(None)
+    for observation in observations:
+        whole.apply(*observation)
+
+    assert stored_references("prod", paged.states[-1])
+    assert not stored_references("prod", whole.states[-1])
+    assert paged.partitions(tmp_path) == whole.partitions(None)
+
+
+def test_spark_may_repeat_any_batch_that_it_has_kept(tmp_path: Path) -> None:
+    cluster, script = PagedCluster(tmp_path), LogScript()
+    observations = [beginning(script), *changes(script, 40)]
+    for observation in observations:
+        cluster.apply(*observation)
+    states = cluster.states[:]
+    for kept in (39, 20, 0):
+        cluster.state.blob, cluster.sequence = states[kept], kept
+        for observation in observations[kept + 1 :]:
+            cluster.apply(*observation)
+        assert cluster.states[-1] == states[-1]
+
+
+def test_a_state_without_pages_gets_them_with_the_next_change(tmp_path: Path) -> None:
+    script = LogScript()
+    observations = [beginning(script), *changes(script, 2)]
+    whole = PagedCluster(None)
+    whole.apply(*observations[0])
+    paged = PagedCluster(tmp_path)
+    paged.state, paged.sequence = whole.state, 0
+    Step._cache.clear()
+    for observation in observations[1:]:
+        whole.apply(*observation)
+    expected = whole.partitions(None)
+    paged.state.blob = whole.states[0]
+    Step._cache.clear()
+    for observation in observations[1:]:
+        paged.apply(*observation)
+
+    assert paged.partitions(tmp_path) == expected
+
+
+def test_a_state_whose_page_is_missing_is_reported_as_damaged(tmp_path: Path) -> None:
+    cluster, script = PagedCluster(tmp_path), LogScript()
+    cluster.apply(*beginning(script))
+    next(path for path in tmp_path.rglob("*") if path.is_file()).unlink()
+    cluster.output.clear()
+    cluster.apply(*next(changes(script, 1)), restarted=True)
+
+    assert cluster.alerts() == [("data-contract-broken", "every-state-can-be-read", "firing")]
+    (quarantined,) = cluster.taken("quarantine")
+    assert "is missing" in json.loads(quarantined.body)["reason"]
+
+
+def test_a_disk_that_refuses_a_page_ends_the_batch_and_skips_no_row(tmp_path: Path) -> None:
+    cluster, script = PagedCluster(tmp_path), LogScript()
+    first = beginning(script)
+    (tmp_path / "pages").write_text("no folder")
+    with pytest.raises(OSError, match="pages"):
+        cluster.apply(*first)
+
+    assert not cluster.state.exists
+    (tmp_path / "pages").unlink()
+    cluster.sequence = -1
+    cluster.apply(*first)
+    assert cluster.taken("quarantine") == []
+
+
+def test_a_page_that_cannot_be_read_now_is_not_a_damaged_state(tmp_path: Path) -> None:
+    cluster, script = PagedCluster(tmp_path), LogScript()
+    cluster.apply(*beginning(script))
+    path = next(path for path in tmp_path.rglob("*") if path.is_file())
+    content = path.read_bytes()
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(OSError, match=path.name):
+        cluster.apply(*next(changes(script, 1)), restarted=True)
+
+    path.rmdir()
+    path.write_bytes(content)
+    cluster.apply(*next(changes(script, 1)), restarted=True)
+    assert cluster.taken("quarantine") == []

@@ -26,6 +26,7 @@ from streaming.cli import (
     run,
     silence,
     status,
+    what_if,
 )
 from streaming.cli.help_format import apply_help_format
 from streaming.cli.output import print_message
@@ -93,6 +94,7 @@ app.command("replication", rich_help_panel=_ON_CALL)(status.replication)
 app.command("partitions", rich_help_panel=_ON_CALL)(status.partitions)
 app.command("check", rich_help_panel=_ON_CALL)(check.check)
 app.command("safe-to-restart", rich_help_panel=_ON_CALL)(check.safe_to_restart)
+app.command("what-if", rich_help_panel=_ON_CALL)(what_if.what_if)
 app.command("explain", rich_help_panel=_ON_CALL)(explain.explain)
 app.add_typer(rescue.app, name="rescue", rich_help_panel=_ON_CALL)
 app.command("run", rich_help_panel=_MONITOR)(run.run)

@@ -1,0 +1,132 @@
+"""`kraftwatch what-if`: whether the quorum survives a change of its controllers, before it is made."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from connectors.errors import UsageError
+from streaming.cli.options import At, ClusterOptions, Journal, StatusOptions, with_options
+from streaming.cli.output import print_json, stdout_console
+
+if TYPE_CHECKING:
+    from rules.model.identifiers import NodeId
+    from streaming.status.what_if import Change, Controllers
+
+_MOVE = re.compile(r"(?P<node>\d+)=(?P<host>\[[^\]]+\]|[^:\[\]@,\s=]+):(?P<port>\d{1,5})")
+_ALL = "all"
+_PORT_MAX = 65_535
+_EXIT_UNKNOWN = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIfOptions(ClusterOptions):
+    """The options of `what-if`."""
+
+    log_dir: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--log-dir",
+            help="Read the metadata.log.dir of controllers instead of a cluster. Give all that there are.",
+            metavar="DIR",
+        ),
+    ] = None
+    journal: Journal = None
+    at: At = None
+
+
+@with_options(WhatIfOptions)
+def what_if(
+    opts: WhatIfOptions,
+    move: Annotated[
+        list[str] | None,
+        typer.Option("--move", help="A controller gets another endpoint. May be repeated.", metavar="NODE=HOST:PORT"),
+    ] = None,
+    lose: Annotated[
+        list[int] | None,
+        typer.Option("--lose", help="A controller does not come back. May be repeated.", metavar="NODE"),
+    ] = None,
+    restart: Annotated[
+        str, typer.Option("--restart", help="The controllers that are restarted.", metavar="all|NODE,…")
+    ] = _ALL,
+) -> None:
+    """Predict whether the quorum has a leader after a change of its controllers.
+
+    A candidate dials the endpoints that its own log records, so a moved voter
+    is not reached by the others, although it can still ask them for votes.
+    Without --move and --lose: whether a restart of all controllers is survived.
+
+    Exit codes: 0 a leader can be elected (or stays), 2 not (or invalid usage),
+    3 unknown.
+
+      kraftwatch what-if --cluster prod=c1:9093,c2:9093,c3:9093 --move 2=c2.new:9093
+
+      kraftwatch what-if --log-dir c1/metadata --log-dir c2/metadata --lose 3
+    """
+    from streaming.status.what_if import what_if as evaluate
+    from streaming.status.what_if_text import what_if_json, what_if_text
+
+    change = _change(move or (), lose or (), restart)
+    result = evaluate(_controllers(opts), change)
+    if opts.as_json:
+        print_json(what_if_json(result))
+    else:
+        stdout_console().print(what_if_text(result), soft_wrap=True)
+    raise typer.Exit(_EXIT_UNKNOWN if result.electable is None else 0 if result.electable else 2)
+
+
+def _controllers(opts: WhatIfOptions) -> "Controllers":
+    from streaming.cli import cluster_query
+    from streaming.status.from_log_dir import replay_log_dir
+    from streaming.status.what_if import controllers_of_disks, controllers_of_quorum
+
+    options = StatusOptions(
+        config=opts.config,
+        cluster=opts.cluster,
+        only=opts.only,
+        setting=opts.setting,
+        resolve=opts.resolve,
+        hosts_file=opts.hosts_file,
+        timeout=opts.timeout,
+        journal=opts.journal,
+        at=opts.at,
+    )
+    if opts.log_dir:
+        if opts.live or opts.journal is not None:
+            raise UsageError("--log-dir reads disks: do not combine it with --cluster, --config or --journal")
+        return controllers_of_disks([replay_log_dir(folder, options.point_in_time) for folder in opts.log_dir])
+    state = cluster_query.query_one_cluster(options)
+    return controllers_of_quorum(state.quorum, state.thresholds["stale-voter-endpoint"])
+
+
+def _change(move: Sequence[str], lose: Sequence[int], restart: str) -> "Change":
+    from rules.model.identifiers import NodeId
+    from streaming.status.what_if import Change
+
+    moved = {}
+    for item in move:
+        match = _MOVE.fullmatch(item)
+        if match is None or not 0 < int(match["port"]) <= _PORT_MAX:
+            raise UsageError(f"--move {item}: expected NODE=HOST:PORT, such as 2=c2.new:9093")
+        node = NodeId(int(match["node"]))
+        if node in moved:
+            raise UsageError(f"--move names controller {node} twice")
+        moved[node] = (match["host"].strip("[]"), int(match["port"]))
+    both = sorted({*moved} & {*lose})
+    if both:
+        raise UsageError(f"controller {both[0]} cannot be moved and lost")
+    return Change(moved=moved, lost=frozenset(NodeId(node) for node in lose), restarted=_restarted(restart))
+
+
+def _restarted(text: str) -> "frozenset[NodeId] | None":
+    from rules.model.identifiers import NodeId
+
+    if text == _ALL:
+        return None
+    nodes = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in nodes):
+        raise UsageError(f"--restart {text}: expected all, or node ids separated by commas, such as 1,2")
+    return frozenset(NodeId(int(part)) for part in nodes)

@@ -1,0 +1,205 @@
+"""`kraftwatch what-if`: could a leader be elected after controllers were moved, lost or restarted?"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from connectors.errors import UsageError
+from rules.analysis.electability import voter_standings
+from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses
+from rules.analysis.restart_election import ElectionForecast, RestartedController, forecast_election
+from rules.finding import Thresholds
+from rules.formatting import and_join
+from rules.model.identifiers import Endpoint, Epoch, NodeId
+from rules.model.quorum import Quorum
+from rules.model.voter_set import VoterSet, majority
+from streaming.status.from_log_dir import ReplayedLogDir
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What would happen to the controllers."""
+
+    moved: Mapping[NodeId, tuple[str, int]]
+    """The new host and port of each controller that is moved; it is restarted with it."""
+    lost: frozenset[NodeId]
+    """Controllers that do not come back."""
+    restarted: frozenset[NodeId] | None
+    """Controllers that are restarted; None: all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controllers:
+    """The controllers of one cluster as they are."""
+
+    cluster: str
+    members: tuple[RestartedController, ...]
+    """The voters; empty if no voter set is known."""
+    voters: VoterSet | None
+    """The newest voter set."""
+    leader: NodeId | None
+    """The leader that runs; None if none does, or if disks were read."""
+    assumed: tuple[str, ...] = ()
+    """What is not known and was assumed, as sentences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """The answer."""
+
+    cluster: str
+    electable: bool | None
+    """Whether the quorum has or elects a leader after the change; None if unknown."""
+    majority: int | None
+    """Votes needed in the newest voter set; None if no voter set is known."""
+    leader_stays: NodeId | None
+    """The leader that is neither restarted nor lost and keeps a majority; None if there has to be an election."""
+    forecast: ElectionForecast
+    assumed: tuple[str, ...]
+
+
+def controllers_of_disks(disks: Sequence[ReplayedLogDir]) -> Controllers:
+    """Returns the controllers whose disks were read, and the voters without a disk as assumed to be there.
+
+    Raises:
+        UsageError: the disks are of several clusters, or two are of one node.
+    """
+    ids = sorted({read.machine.cluster_id or "unknown" for read in disks})
+    if len(ids) > 1:
+        raise UsageError(f"the disks belong to {len(ids)} clusters ({and_join(ids)}): give those of one")
+    found: dict[NodeId, RestartedController] = {}
+    newest: VoterSet | None = None
+    registered: Mapping[NodeId, tuple[Endpoint, ...]] = {}
+    best = (-1, -1)
+    for read in disks:
+        contents, quorum = read.contents, read.machine.quorum()
+        key = contents.meta_properties.key if contents.meta_properties else None
+        if key is None:
+            raise UsageError(f"{contents.folder}: the node is unknown: copy its meta.properties too")
+        if key.id in found:
+            raise UsageError(f"two of the disks are of node {key.id}: give each node once")
+        if quorum.committed is None:
+            continue
+        position = (contents.epoch or 0, contents.end_offset)
+        if position > best:
+            best, newest = position, quorum.committed
+            registered = {node: one.endpoints for node, one in quorum.controllers.items()}
+        epoch = Epoch(0) if contents.epoch is None else contents.epoch
+        found[key.id] = RestartedController(
+            key=key,
+            alive=True,
+            endpoint=None,
+            position=(epoch, contents.end_offset),
+            voters=quorum.committed,
+        )
+    if newest is None:
+        return Controllers(cluster=ids[0], members=(), voters=None, leader=None)
+    return _with_missing(ids[0], found, newest, registered)
+
+
+def controllers_of_quorum(quorum: Quorum, thresholds: Thresholds) -> Controllers:
+    """Returns the controllers as a query or a journal shows them: a voter that does not fetch counts as down."""
+    voters = quorum.committed
+    if voters is None:
+        return Controllers(cluster=quorum.cluster, members=(), voters=None, leader=quorum.leader_id)
+    statuses = last_known_endpoint_statuses(quorum, thresholds)
+    standings = {one.key: one for one in voter_standings(quorum, statuses)}
+    members = tuple(
+        RestartedController(
+            key=status.voter.key,
+            alive=standings[status.voter.key].alive,
+            endpoint=status.registered,
+            position=standings[status.voter.key].position,
+            voters=voters,
+            unreachable=not status.reachable,
+        )
+        for status in statuses
+    )
+    return Controllers(
+        cluster=quorum.cluster,
+        members=members,
+        voters=voters,
+        leader=quorum.leader_id,
+        assumed=tuple(_assumed(members, statuses)),
+    )
+
+
+def what_if(controllers: Controllers, change: Change) -> WhatIf:
+    """Evaluates the change.
+
+    Raises:
+        UsageError: the change names a node that is no voter.
+    """
+    known = {one.key.id for one in controllers.members}
+    if controllers.members:
+        for node in sorted({*change.moved, *change.lost, *(change.restarted or ())} - known):
+            raise UsageError(
+                f"controller {node} is no voter of {controllers.cluster}: its voters are {and_join(sorted(known))}"
+            )
+    after = [_changed(one, change) for one in controllers.members]
+    forecast = forecast_election(after)
+    stays = _staying_leader(controllers, change, after)
+    return WhatIf(
+        cluster=controllers.cluster,
+        electable=(stays is not None or forecast.electable) if controllers.members else None,
+        majority=None if controllers.voters is None else controllers.voters.majority,
+        leader_stays=stays,
+        forecast=forecast,
+        assumed=controllers.assumed,
+    )
+
+
+def _changed(one: RestartedController, change: Change) -> RestartedController:
+    if one.key.id in change.lost:
+        return replace(one, alive=False)
+    moved = change.moved.get(one.key.id)
+    if moved is None:
+        return one
+    listener = one.voters.voters[0].endpoints[0].listener if one.voters.voters[0].endpoints else "CONTROLLER"
+    host, port = moved
+    # A controller that is moved listens at the new endpoint, whatever was wrong with the old one.
+    return replace(one, alive=True, unreachable=False, endpoint=Endpoint(listener=listener, host=host, port=port))
+
+
+def _staying_leader(controllers: Controllers, change: Change, after: Sequence[RestartedController]) -> NodeId | None:
+    """Returns the leader if it runs on and a majority can fetch from it: restarted voters find it (KIP-853)."""
+    leader = controllers.leader
+    if leader is None or controllers.voters is None or change.restarted is None:
+        return None
+    if leader in change.restarted or leader in change.lost or leader in change.moved:
+        return None
+    alive = [one.key.id for one in after if one.alive]
+    return leader if leader in alive and len(alive) >= majority(len(controllers.voters.voters)) else None
+
+
+def _with_missing(
+    cluster: str,
+    found: Mapping[NodeId, RestartedController],
+    newest: VoterSet,
+    registered: Mapping[NodeId, tuple[Endpoint, ...]],
+) -> Controllers:
+    """Adds where each controller listens by its registration, and the voters whose disks were not given."""
+    members, absent = [], []
+    for voter in newest.voters:
+        recorded = voter.endpoints[0] if voter.endpoints else None
+        own = registered.get(voter.key.id, ())
+        endpoint = next((one for one in own if recorded and one.listener.upper() == recorded.listener.upper()), None)
+        one = found.get(voter.key.id)
+        if one is None:
+            absent.append(voter.key.id)
+            one = RestartedController(key=voter.key, alive=True, endpoint=None, position=None, voters=newest)
+        members.append(replace(one, endpoint=endpoint))
+    assumed = (
+        (f"the disks of {and_join(absent)} were not given: assumed to be there, with logs that are not ahead",)
+        if absent
+        else ()
+    )
+    return Controllers(cluster=cluster, members=tuple(members), voters=newest, leader=None, assumed=assumed)
+
+
+def _assumed(members: Iterable[RestartedController], statuses: Iterable[EndpointStatus]) -> Iterator[str]:
+    unknown = [one.key.id for one in members if one.position is None]
+    if unknown:
+        yield f"where the logs of {and_join(unknown)} end is unknown: assumed not to be ahead"
+    unobserved = [one.voter.key.id for one in statuses if one.unknown_reason is not None and one.reachable]
+    if unobserved:
+        yield f"whether the recorded endpoints of {and_join(unobserved)} reach them is unknown: assumed that they do"

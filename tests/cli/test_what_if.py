@@ -1,0 +1,110 @@
+"""`kraftwatch what-if` on the disks of a real, stopped quorum: text, JSON, exit codes, and refused options."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from connectors.errors import UsageError
+from streaming.cli import app
+from tests.unit.connectors.logdir.log_dirs import noops, stopped_quorum, write_log_dir
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Path:
+    """Three controllers; the log of controller 3 is behind."""
+    return stopped_quorum(tmp_path)
+
+
+def what_if(stopped: Path, nodes: tuple[int, ...], *more: str) -> Result:
+    log_dirs = [part for node in nodes for part in ("--log-dir", str(stopped / f"node-{node}"))]
+    return CliRunner().invoke(app, ["what-if", *log_dirs, *more])
+
+
+def votes(ended: Result) -> dict[int, int]:
+    return {one["node_id"]: one["votes"] for one in json.loads(ended.stdout)["candidates"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "exit_code", "expected"),
+    [
+        ((), 0, {1: 3, 2: 3, 3: 1}),
+        (("--lose", "1"), 0, {2: 2, 3: 1}),
+        (("--lose", "1", "--lose", "2"), 2, {3: 1}),
+        (("--move", "1=c1.new:9093"), 0, {1: 3, 2: 2, 3: 1}),
+        (("--move", "1=c1.new:9093", "--move", "2=c2.new:9093"), 0, {1: 2, 2: 2, 3: 1}),
+        (("--move", "1=c1.new:1", "--move", "2=c2.new:1", "--move", "3=c3.new:1"), 2, {1: 1, 2: 1, 3: 1}),
+    ],
+)
+def test_prediction_for_three_disks(
+    stopped: Path, change: tuple[str, ...], exit_code: int, expected: dict[int, int]
+) -> None:
+    ended = what_if(stopped, (1, 2, 3), "--json", *change)
+
+    assert ended.exit_code == exit_code, ended.output
+    output = json.loads(ended.stdout)
+    assert (output["electable"], output["majority"], output["assumed"]) == (exit_code == 0, 2, [])
+    assert votes(ended) == expected
+
+
+def test_text_says_who_can_be_elected_and_what_costs_votes(stopped: Path) -> None:
+    ended = what_if(stopped, (1, 2, 3), "--move", "2=[::1]:9093")
+
+    output = " ".join(ended.stdout.split())
+    assert "ELECTABLE" in output
+    assert "1 and 2 can be elected" in output
+    assert "controller 3: 1 vote of 2 needed (not of 1: its log is ahead; not of 2: its recorded endpoint" in output
+
+
+def test_disk_that_is_not_given_is_assumed_to_be_there(stopped: Path) -> None:
+    ended = what_if(stopped, (3,), "--json")
+
+    assert ended.exit_code == 0
+    assert "the disks of 1 and 2 were not given" in json.loads(ended.stdout)["assumed"][0]
+
+
+def test_rescued_node_asks_the_new_endpoints(stopped: Path) -> None:
+    """Each node uses the voter set of its own log: one rescued node of three can be elected."""
+    new = (
+        "1@c1.new:9093:AaorEeDFTeqhbYUKWjaZFw,2@c2.new:9093:wPvHPGZoRSmdGaO9smPpMQ,3@c3.new:9093:Q6ZWoxLOS3O_aT7VKTK-sg"
+    )
+    moves = ("--move", "1=c1.new:9093", "--move", "2=c2.new:9093", "--move", "3=c3.new:9093", "--json")
+    assert what_if(stopped, (1, 2, 3), *moves).exit_code == 2
+    apply = ["rescue", "apply", "--log-dir", str(stopped / "node-1"), "--initial-controllers", new, "--yes"]
+    assert CliRunner().invoke(app, apply).exit_code == 0
+
+    ended = what_if(stopped, (1, 2, 3), *moves)
+
+    assert ended.exit_code == 0
+    assert votes(ended) == {1: 3, 2: 1, 3: 1}
+
+
+def test_unknown_voters_have_an_exit_code_of_their_own(tmp_path: Path) -> None:
+    folder = write_log_dir(tmp_path / "static", {0: noops(0, 3)})
+    (folder / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=vUKL8329QBu98AEWDcwiEw\n")
+
+    ended = CliRunner().invoke(app, ["what-if", "--log-dir", str(folder), "--json"])
+
+    assert ended.exit_code == 3
+    assert json.loads(ended.stdout)["electable"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--move", "2"), "--move 2: expected NODE=HOST:PORT"),
+        (("--move", "2=c2:0"), "--move 2=c2:0: expected NODE=HOST:PORT"),
+        (("--move", "2=a:1", "--move", "2=b:1"), "--move names controller 2 twice"),
+        (("--move", "2=a:1", "--lose", "2"), "controller 2 cannot be moved and lost"),
+        (("--lose", "9"), "controller 9 is no voter of .*: its voters are 1, 2 and 3"),
+        (("--restart", "one"), "--restart one: expected all, or node ids"),
+        (("--cluster", "a=b:1"), "--log-dir reads disks"),
+    ],
+)
+def test_invalid_change_is_a_usage_error(stopped: Path, options: tuple[str, ...], reason: str) -> None:
+    ended = what_if(stopped, (1, 2, 3), *options)
+
+    assert isinstance(ended.exception, UsageError), ended.output
+    with pytest.raises(UsageError, match=reason):
+        raise ended.exception

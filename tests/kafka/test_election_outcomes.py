@@ -1,0 +1,60 @@
+"""`kraftwatch what-if` against real quorums: the prediction before a restart equals the outcome after it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from deploy.lab.lab import Lab
+from deploy.lab.lab_errors import LabError
+from streaming.cli import app
+from tests.kafka.conftest import MakeLab
+
+pytestmark = pytest.mark.lab
+WATCHED_S = 25
+"""How long an election may take, or a quorum counts as dead."""
+CASES = [(voters, moved) for voters in (3, 4, 5) for moved in range(1, voters + 1)]
+
+
+def test_live_quorum_survives_a_restart_and_one_lost_voter_but_not_two(lab: MakeLab) -> None:
+    quorum = lab(controllers=3, brokers=0)
+    leader = quorum.await_state(lambda state: state.leader_id in quorum.controllers, what="a leader").leader_id
+    others = [node for node in quorum.controllers if node != leader]
+
+    assert predict(quorum) == 0
+    assert predict(quorum, "--lose", str(leader)) == 0
+    assert predict(quorum, *(part for node in others for part in ("--lose", str(node)))) == 2
+    moves = [part for node in quorum.controllers for part in ("--move", f"{node}=127.0.0.1:{node}")]
+    assert predict(quorum, *moves) == 2
+    assert predict(quorum, "--restart", str(others[0])) == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("voters", "moved"), CASES)
+def test_prediction_equals_the_outcome(lab: MakeLab, voters: int, moved: int) -> None:
+    quorum = lab(controllers=voters, brokers=0)
+    quorum.stop(*quorum.controllers)
+    nodes = quorum.controllers[:moved]
+    quorum.move_endpoint(*nodes)
+    disks = [part for node in quorum.controllers for part in ("--log-dir", str(quorum.node(node).data))]
+    moves = [part for node in nodes for part in ("--move", f"{node}={quorum.node(node).endpoint}")]
+
+    predicted = CliRunner().invoke(app, ["what-if", *disks, *moves, "--json"])
+
+    assert json.loads(predicted.stdout)["electable"] == elects_a_leader(quorum), predicted.stdout
+
+
+def elects_a_leader(quorum: Lab) -> bool:
+    quorum.start(*quorum.controllers, wait=False)
+    try:
+        quorum.await_state(lambda state: state.leader_id in quorum.controllers, what="a leader", timeout_s=WATCHED_S)
+    except LabError:
+        return False
+    return True
+
+
+def predict(quorum: Lab, *change: str) -> int:
+    """The exit code for the running quorum."""
+    cluster = f"lab={','.join(quorum.bootstrap)}"
+    return CliRunner().invoke(app, ["what-if", "--cluster", cluster, *change]).exit_code

@@ -1,0 +1,116 @@
+"""Elections after a change, against a brute-force oracle in which every controller asks every other for its vote."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rules.analysis.electability import VoterStanding, electability
+from rules.analysis.restart_election import RestartedController, forecast_election
+from rules.model.identifiers import DirectoryId, Endpoint, Epoch, NodeId, Offset, ReplicaKey
+from rules.model.voter_set import Voter, VoterSet
+
+OLD, NEW = "old", "new"
+
+
+def key(node: int) -> ReplicaKey:
+    return ReplicaKey(id=NodeId(node), directory_id=DirectoryId(f"{node:022d}"))
+
+
+def endpoint(node: int, host: str) -> Endpoint:
+    return Endpoint(listener="CONTROLLER", host=f"c{node}.{host}", port=9093)
+
+
+def voter_set(count: int, hosts: dict[int, str]) -> VoterSet:
+    all_ = tuple(Voter(key=key(n), endpoints=(endpoint(n, hosts.get(n, OLD)),)) for n in range(1, count + 1))
+    return VoterSet(voters=all_, offset=Offset(1), leader_epoch=Epoch(1), timestamp_ms=None)
+
+
+Node = tuple[bool, bool, int, bool]
+"""Alive, moved, log end, rescued: its own voter set holds the new endpoints."""
+
+
+def controllers(nodes: tuple[Node, ...]) -> list[RestartedController]:
+    moved = {number: NEW for number, node in enumerate(nodes, 1) if node[1]}
+    return [
+        RestartedController(
+            key=key(number),
+            alive=alive,
+            endpoint=endpoint(number, NEW if has_moved else OLD),
+            position=(Epoch(1), Offset(end)),
+            voters=voter_set(len(nodes), moved if rescued else {}),
+        )
+        for number, (alive, has_moved, end, rescued) in enumerate(nodes, 1)
+    ]
+
+
+def some_leader(nodes: tuple[Node, ...]) -> bool:
+    """The oracle: each live node asks all nodes; one answers if the address that was dialled is its own."""
+    for candidate, (alive, _, end, rescued) in enumerate(nodes):
+        granted = 1 if alive else 0
+        for other, (up, moved, others_end, _) in enumerate(nodes):
+            dialled = "new" if rescued and moved else "old"
+            listens = "new" if moved else "old"
+            granted += other != candidate and alive and up and dialled == listens and others_end <= end
+        if granted > len(nodes) / 2:
+            return True
+    return False
+
+
+EACH_NODE = list(product((False, True), (False, True), (1, 2), (False, True)))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_every_small_quorum_agrees_with_the_oracle(count: int) -> None:
+    for nodes in product(EACH_NODE, repeat=count):
+        assert forecast_election(controllers(nodes)).electable == some_leader(nodes), nodes
+
+
+@settings(max_examples=2_000)
+@given(st.lists(st.sampled_from(EACH_NODE), min_size=4, max_size=5))
+def test_larger_quorums_agree_with_the_oracle(nodes: list[Node]) -> None:
+    assert forecast_election(controllers(tuple(nodes))).electable == some_leader(tuple(nodes))
+
+
+@given(st.lists(st.sampled_from(EACH_NODE), min_size=1, max_size=7))
+def test_one_voter_set_for_all_gives_the_same_as_electability(nodes: list[Node]) -> None:
+    same = tuple((alive, moved, end, False) for alive, moved, end, _ in nodes)
+    standings = [
+        VoterStanding(key=key(number), alive=alive, reachable=not moved, position=(Epoch(1), Offset(end)))
+        for number, (alive, moved, end, _) in enumerate(same, 1)
+    ]
+    expected = electability(standings)
+
+    found = forecast_election(controllers(same))
+
+    assert found.electable == expected.electable
+    assert {one.key: len(one.reached) for one in found.candidates} == {
+        one.key: one.votes for one in expected.candidates
+    }
+
+
+def test_reasons_name_what_costs_a_vote() -> None:
+    nodes = controllers(
+        ((True, False, 1, False), (False, False, 1, False), (True, True, 1, False), (True, False, 2, False))
+    )
+    replaced = RestartedController(
+        key=ReplicaKey(id=NodeId(5), directory_id=DirectoryId("x" * 22)),
+        alive=True,
+        endpoint=None,
+        position=None,
+        voters=voter_set(5, {}),
+    )
+    first = RestartedController(
+        key=key(1), alive=True, endpoint=None, position=(Epoch(1), Offset(1)), voters=voter_set(5, {})
+    )
+
+    candidate = forecast_election([first, *nodes[1:], replaced]).candidates[0]
+
+    assert candidate.barred == {
+        key(2): "down",
+        key(3): "its recorded endpoint c3.old:9093 does not reach it",
+        key(4): "its log is ahead",
+        key(5): "its disk was replaced",
+    }
+    assert not candidate.wins

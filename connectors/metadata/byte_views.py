@@ -13,6 +13,13 @@ PADDING: Final = 8192
 Words: TypeAlias = npt.NDArray[np.uint64]
 
 _BASE64: Final = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
+_TWO_CHARACTERS: Final = np.stack((_BASE64[np.arange(4096) >> 6], _BASE64[np.arange(4096) & 63]), axis=1).view(
+    np.uint16
+)[:, 0]
+"""The characters of each number of twelve bits."""
+_SHIFTS: Final = ((0, 52), (0, 40), (0, 28), (0, 16), (0, 4), (0, -8), (1, 44), (1, 32), (1, 20), (1, 8), (1, -4))
+"""Where the bits of each two characters are: in the first or second eight bytes, and how far to the left of the end."""
+_IN_BOTH_WORDS: Final = 5
 _UUID_SIZE: Final = 16
 
 
@@ -30,6 +37,11 @@ class ByteViews:
 
     def _view(self, dtype: str, size: int) -> "np.ndarray[Any, Any]":
         return np.ndarray((len(self.bytes) - size + 1,), dtype, self.bytes.data, 0, (1,))
+
+    def rows(self, at: Positions, size: int) -> Octets:
+        """Returns `size` bytes from each position on, one row for each position."""
+        gathered: Octets = self._view(f"V{size}", size)[at].view(np.uint8).reshape(-1, size)
+        return gathered
 
     def nodes(self, at: Positions, count: int) -> "np.ndarray[Any, Any]":
         """Returns `count` int32 from each position on, one row for each position."""
@@ -106,11 +118,14 @@ def uuid_texts(raw: Octets) -> Octets:
     words = raw.view(np.int64)
     # Adjacent records often share their topic.
     fresh = np.ones(len(raw), np.bool_)
-    fresh[1:] = (words[1:] != words[:-1]).any(axis=1)
-    padded = np.zeros((int(fresh.sum()), 18), np.uint8)
-    padded[:, :_UUID_SIZE] = raw[fresh]
-    one, two, three = (padded[:, at::3] for at in range(3))
-    sextets = np.stack((one >> 2, (one & 3) << 4 | two >> 4, (two & 15) << 2 | three >> 6, three & 63), axis=2)
-    texts = _BASE64[sextets.reshape(-1, 24)[:, :UUID_TEXT]]
-    repeated: Octets = texts[np.cumsum(fresh) - 1]
+    fresh[1:] = (words[1:, 0] != words[:-1, 0]) | (words[1:, 1] != words[:-1, 1])
+    high, low = words[fresh].view(">u8").astype(np.uint64).T
+    texts = np.empty((len(high), len(_SHIFTS)), np.uint16)
+    for column, (word, shift) in enumerate(_SHIFTS):
+        twelve_bits = (high, low)[word] >> shift if shift >= 0 else (high, low)[word] << -shift
+        if column == _IN_BOTH_WORDS:
+            twelve_bits = twelve_bits | low >> 56
+        texts[:, column] = _TWO_CHARACTERS[(twelve_bits & 0xFFF).view(np.int64)]
+    whole = texts.view(f"V{UUID_TEXT}").reshape(-1)
+    repeated: Octets = whole[np.cumsum(fresh) - 1].view(np.uint8).reshape(-1, UUID_TEXT)
     return repeated

@@ -14,19 +14,17 @@ from connectors.event_block import EventBlock, Flags, Numbers, Positions, TopicC
 from connectors.metadata.batches import RecordBatch
 from connectors.metadata.byte_views import uuid_texts
 from connectors.metadata.name_shape import (
+    are_ascii,
     are_legal_names,
     config_shape,
     is_config_record,
     is_legal_name,
     is_topic_record,
+    texts,
     topic_shape,
 )
-from connectors.metadata.partition_shape import (
-    is_partition_record,
-    partition_columns,
-    partition_shape,
-    valid_partitions,
-)
+from connectors.metadata.partition_shape import is_partition_record
+from connectors.metadata.partition_values import PartitionValues
 from connectors.metadata.record_decoder import Rows, SnapshotIdentity, decode_batch, decode_record, skipped_prefixes
 from connectors.metadata.record_framing import framed_record
 from connectors.metadata.record_table import RecordTable, record_table
@@ -45,11 +43,10 @@ def decode_batches(payload: bytes, batches: Sequence[RecordBatch], snapshot: Sna
     positions = _Positions.of(table)
 
     at = np.flatnonzero(table.usual & is_partition_record(table.type, table.version))
-    shape = partition_shape(table.views, table.type[at], table.version[at], table.body[at], table.end[at])
-    valid = np.flatnonzero(valid_partitions(shape, table.views))
-    at = at[valid]
+    values = PartitionValues(table.views, table.type[at], table.version[at], table.body[at], table.end[at])
+    at = at[values.valid]
     offset, epoch, timestamp = positions.take(table, at)
-    partitions = partition_columns(shape, table.views, valid, offset=offset, epoch=epoch, timestamp=timestamp)
+    partitions = values.columns(offset=offset, epoch=epoch, timestamp=timestamp)
     decoded = _without_event(table, payload)
     decoded[at] = True
     topic_at, topics = _topics(table, payload, positions)
@@ -77,9 +74,7 @@ def _without_event(table: RecordTable, payload: bytes) -> Flags:
     at = np.flatnonzero(table.usual & is_config_record(table.type, table.version))
     shape = config_shape(table.views, table.body[at], table.end[at])
     at = at[shape.usual]
-    found[at] = [
-        text.isascii() for text in _texts(payload, table.body[at] + table.origin, table.end[at] + table.origin)
-    ]
+    found[at] = are_ascii(payload, table.body[at], table.end[at], table.origin)
     return found
 
 
@@ -115,7 +110,7 @@ def _topics(table: RecordTable, payload: bytes, positions: "_Positions") -> tupl
     ids = table.views.uuids(shape.stop[usual])
     with_id = ids.view(np.int64).any(axis=1)
     usual, ids = usual[with_id], ids[with_id]
-    names = _texts(payload, shape.start[usual] + table.origin, shape.stop[usual] + table.origin)
+    names = texts(payload, shape.start[usual], shape.stop[usual], table.origin)
     if not are_legal_names(names):
         legal = np.array([is_legal_name(name) for name in names], np.bool_)
         usual, ids, names = usual[legal], ids[legal], [name for name in names if is_legal_name(name)]
@@ -130,10 +125,6 @@ def _topics(table: RecordTable, payload: bytes, positions: "_Positions") -> tupl
         name_end=np.cumsum(shape.stop[usual] - shape.start[usual]),
     )
     return at, topics
-
-
-def _texts(payload: bytes, start: Positions, stop: Positions) -> list[bytes]:
-    return [payload[first:after] for first, after in zip(start.tolist(), stop.tolist(), strict=True)]
 
 
 class _Positions(NamedTuple):

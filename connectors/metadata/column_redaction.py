@@ -12,7 +12,8 @@ import numpy as np
 
 from connectors.event_block import Flags, Positions
 from connectors.metadata.batches import RecordBatch
-from connectors.metadata.name_shape import config_shape, is_config_record, is_topic_record, topic_shape
+from connectors.metadata.name_shape import are_ascii, config_shape, is_config_record, is_topic_record, topic_shape
+from connectors.metadata.partition_layout import uniform_partitions
 from connectors.metadata.partition_shape import is_partition_record, partition_shape
 from connectors.metadata.record_framing import FramedRecord, framed_record, framed_records
 from connectors.metadata.record_table import RecordTable, record_table
@@ -54,13 +55,14 @@ def _complete(table: RecordTable, chunk: bytes) -> Flags:
     """Returns which records are certainly complete and hold no credentials."""
     complete: Flags = np.zeros(len(table.start), np.bool_)
     at = np.flatnonzero(table.usual & is_partition_record(table.type, table.version))
-    shape = partition_shape(table.views, table.type[at], table.version[at], table.body[at], table.end[at])
-    complete[at] = shape.usual
+    type_, version, body, end = table.type[at], table.version[at], table.body[at], table.end[at]
+    _, others = uniform_partitions(table.views, type_, version, body, end)
+    complete[at] = True
+    shape = partition_shape(table.views, type_[others], version[others], body[others], end[others])
+    complete[at[others]] = shape.usual
     at = np.flatnonzero(table.usual & is_topic_record(table.type, table.version))
     names = topic_shape(table.views, table.body[at], table.end[at])
-    columns = (at, names.usual, names.start + table.origin, names.stop + table.origin)
-    for index, usual, start, stop in zip(*(column.tolist() for column in columns), strict=True):
-        complete[index] = usual and chunk[start:stop].isascii()
+    complete[at[names.usual]] = are_ascii(chunk, names.start[names.usual], names.stop[names.usual], table.origin)
     return complete
 
 
@@ -68,7 +70,6 @@ def _config_values(table: RecordTable, chunk: bytes) -> tuple[Positions, Positio
     """Returns the configurations in ASCII, and where their values begin and end."""
     at = np.flatnonzero(table.usual & is_config_record(table.type, table.version))
     shape = config_shape(table.views, table.body[at], table.end[at])
-    columns = (shape.usual, table.body[at] + table.origin, table.end[at] + table.origin)
-    texts = zip(*(column.tolist() for column in columns), strict=True)
-    plain = np.array([usual and chunk[start:end].isascii() for usual, start, end in texts], np.bool_)
-    return at[plain], shape.start[plain], shape.stop[plain]
+    rows = np.flatnonzero(shape.usual)
+    rows = rows[are_ascii(chunk, table.body[at[rows]], table.end[at[rows]], table.origin)]
+    return at[rows], shape.start[rows], shape.stop[rows]

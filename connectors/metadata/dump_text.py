@@ -5,7 +5,6 @@ DumpedRecords of `dump_log`. The text is what `json.dumps` makes of their fields
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
@@ -40,12 +39,12 @@ _CONFIG_JSON: Final = b'{"resourceType":%d,"resourceName":"%b","name":"%b","valu
 _CONFIG_TEXT: Final = b'resourceType=%d resourceName="%b" name="%b" value=%b'
 
 
-def dump_texts(segment: bytes, *, style: FieldStyle | None, secrets: bool) -> Iterator[DumpEntry | RecordText]:
+def dump_texts(segment: bytes, *, style: FieldStyle, secrets: bool) -> Iterator[DumpEntry | RecordText]:
     """Yields every record of a file, in order, and now and then a DumpPosition.
 
     Args:
         segment: the bytes of a `.log` or `.checkpoint`.
-        style: how fields are rendered; None: the frequent records have no fields, which is enough to count them.
+        style: how fields are rendered.
         secrets: show credentials and the values of configurations, which are blanked otherwise.
     """
     run: list[RecordBatch] = []
@@ -70,7 +69,7 @@ def _batch_entries(segment: bytes, batch: RecordBatch, *, secrets: bool) -> Iter
 
 
 def _run_entries(
-    segment: bytes, run: Sequence[RecordBatch], style: FieldStyle | None, *, secrets: bool
+    segment: bytes, run: Sequence[RecordBatch], style: FieldStyle, *, secrets: bool
 ) -> Iterator[DumpEntry | RecordText]:
     """Yields the records of batches that are not control batches."""
     table = record_table(segment, run)
@@ -103,9 +102,7 @@ def _run_entries(
     yield DumpPosition(position=run[-1].end)
 
 
-def _texts(
-    table: RecordTable, segment: bytes, style: FieldStyle | None, *, secrets: bool
-) -> list[tuple[str, str] | None]:
+def _texts(table: RecordTable, segment: bytes, style: FieldStyle, *, secrets: bool) -> list[tuple[str, str] | None]:
     """Returns the type and the rendered fields of each record; None if `dump_log` has to read it."""
     texts: list[tuple[str, str] | None] = [None] * len(table.start)
     octets = table.views.bytes
@@ -121,22 +118,18 @@ def _texts(
             texts[index] = ("CONFIG_RECORD", text)
     at = np.flatnonzero(table.usual & is_partition_record(table.type, table.version))
     shape = partition_shape(table.views, table.type[at], table.version[at], table.body[at], table.end[at])
-    renderer = None if style is None else PartitionRenderer(segment, table, shape, style)
+    renderer = PartitionRenderer(segment, table, shape, style)
     # A tagged field of a PartitionRecord that equals its default is not distinguished from an absent one.
     rows = np.flatnonzero(shape.usual & ~shape.changed & (table.end[at] == end_without_tags(shape)))
-    for index, text in zip(
-        at[rows].tolist(), renderer.partitions(rows) if renderer else repeat("", len(rows)), strict=True
-    ):
+    for index, text in zip(at[rows].tolist(), renderer.partitions(rows), strict=True):
         texts[index] = ("PARTITION_RECORD", text)
     rows = np.flatnonzero(shape.usual & shape.changed)
-    for index, text in zip(
-        at[rows].tolist(), renderer.changes(rows) if renderer else repeat("", len(rows)), strict=True
-    ):
+    for index, text in zip(at[rows].tolist(), renderer.changes(rows), strict=True):
         texts[index] = ("PARTITION_CHANGE_RECORD", text)
     return texts
 
 
-def _topics(table: RecordTable, segment: bytes, style: FieldStyle | None) -> Iterator[tuple[int, str]]:
+def _topics(table: RecordTable, segment: bytes, style: FieldStyle) -> Iterator[tuple[int, str]]:
     """Yields the index and the fields of each TopicRecord of the usual shape whose name JSON does not escape."""
     at = np.flatnonzero(table.usual & is_topic_record(table.type, table.version))
     names = topic_shape(table.views, table.body[at], table.end[at])
@@ -150,7 +143,7 @@ def _topics(table: RecordTable, segment: bytes, style: FieldStyle | None) -> Ite
             yield index, (form % (name, topic_id)).decode("ascii")
 
 
-def _configs(table: RecordTable, segment: bytes, style: FieldStyle | None) -> Iterator[tuple[int, str]]:
+def _configs(table: RecordTable, segment: bytes, style: FieldStyle) -> Iterator[tuple[int, str]]:
     """Yields the index and the fields of each ConfigRecord of the usual shape, its value blanked."""
     at = np.flatnonzero(table.usual & is_config_record(table.type, table.version))
     shape = config_shape(table.views, table.body[at], table.end[at])

@@ -85,3 +85,17 @@ def _string(cursor: Cursor, *, nullable: bool = False) -> tuple[Positions, Posit
     cursor.at = stop
     cursor.require((length > (-1 if nullable else 0)) & (length <= LARGEST_STRING + 1) & (stop < cursor.end))
     return start, stop
+
+
+def texts(chunk: bytes, start: Positions, stop: Positions, origin: int) -> list[bytes]:
+    """Returns the bytes from each `start` to each `stop`, which count from `origin` in the chunk."""
+    positions = zip((start + origin).tolist(), (stop + origin).tolist(), strict=True)
+    return [chunk[first:after] for first, after in positions]
+
+
+def are_ascii(chunk: bytes, start: Positions, stop: Positions, origin: int) -> Flags:
+    """Returns which of these texts are ASCII."""
+    found = texts(chunk, start, stop, origin)
+    if b"".join(found).isascii():
+        return np.ones(len(found), np.bool_)
+    return np.array([text.isascii() for text in found], np.bool_)

@@ -14,37 +14,35 @@ from connectors.event_block import (
     NO_LEADER,
     UNCHANGED,
     Flags,
-    NodeLists,
     Numbers,
     Octets,
-    PartitionColumns,
     Positions,
     States,
 )
-from connectors.metadata.byte_views import ByteViews, Cursor, uuid_texts
+from connectors.metadata.byte_views import ByteViews, Cursor
 from connectors.metadata.partition_fast_path import PARTITION, PARTITION_CHANGE, UNCHANGED_LEADER
 
-_KEY_SIZE: Final = 20
+KEY_SIZE: Final = 20
 """Bytes of partition and topic id, with which both records begin."""
 TOPIC_ID_AT: Final = 4
-_UUID_SIZE: Final = 16
-_NODE_SIZE: Final = 4
+UUID_SIZE: Final = 16
+NODE_SIZE: Final = 4
 _LAST_VERSION: Final = 2
 REPLICAS, ISR, ELR, LAST_KNOWN_ELR, REMOVING, ADDING = range(6)
 """Indices of PartitionShape's lists."""
 _LISTS: Final = 6
 _TWO_BYTES: Final = 0x80
 """A varint from here on has more than one byte."""
-_STATE, _LEADER, _DIRECTORIES = "state", "leader", "directories"
-_SET_TAGS: Final[dict[int, int | str]] = {0: _STATE}
-_CHANGE_TAGS: Final[dict[int, int | str]] = {0: ISR, 1: _LEADER, 2: REPLICAS, 3: REMOVING, 4: ADDING, 5: _STATE}
-_TAGS: Final[dict[tuple[bool, int], dict[int, int | str]]] = {
+STATE, LEADER, DIRECTORIES = "state", "leader", "directories"
+_SET_TAGS: Final[dict[int, int | str]] = {0: STATE}
+_CHANGE_TAGS: Final[dict[int, int | str]] = {0: ISR, 1: LEADER, 2: REPLICAS, 3: REMOVING, 4: ADDING, 5: STATE}
+TAGS: Final[dict[tuple[bool, int], dict[int, int | str]]] = {
     (False, 0): _SET_TAGS,
     (False, 1): _SET_TAGS,
     (False, 2): _SET_TAGS | {1: ELR, 2: LAST_KNOWN_ELR},
     (True, 0): _CHANGE_TAGS,
-    (True, 1): _CHANGE_TAGS | {8: _DIRECTORIES},
-    (True, 2): _CHANGE_TAGS | {6: ELR, 7: LAST_KNOWN_ELR, 8: _DIRECTORIES},
+    (True, 1): _CHANGE_TAGS | {8: DIRECTORIES},
+    (True, 2): _CHANGE_TAGS | {6: ELR, 7: LAST_KNOWN_ELR, 8: DIRECTORIES},
 }
 """What each tag holds, by whether the record is a PartitionChangeRecord, and by its version."""
 _FEW_NODES: Final = 8
@@ -99,15 +97,15 @@ def partition_shape(
         directories_first=np.zeros(count, np.int64),
         usual=np.zeros(count, np.bool_),
     )
-    for changed, known_version in _TAGS:
+    for changed, known_version in TAGS:
         rows = np.flatnonzero((shape.changed == changed) & (version == known_version))
         if rows.size:
             cursor = Cursor(views, body[rows], end[rows])
-            cursor.at = cursor.at + _KEY_SIZE
+            cursor.at = cursor.at + KEY_SIZE
             cursor.require(cursor.at < cursor.end)
             if not changed:
                 _read_fixed_fields(shape, cursor, rows, directories=known_version >= 1)
-            _read_tags(shape, cursor, rows, changed=changed, tags=_TAGS[changed, known_version])
+            _read_tags(shape, cursor, rows, changed=changed, tags=TAGS[changed, known_version])
             shape.usual[rows] = cursor.finished()
     return shape
 
@@ -115,7 +113,7 @@ def partition_shape(
 def _read_fixed_fields(shape: PartitionShape, cursor: Cursor, rows: Positions, *, directories: bool) -> None:
     """Reads the fields of PartitionRecord that are not tagged."""
     for which in (REPLICAS, ISR, REMOVING, ADDING):
-        lengths, shape.firsts[which][rows] = cursor.counted(_NODE_SIZE)
+        lengths, shape.firsts[which][rows] = cursor.counted(NODE_SIZE)
         shape.lengths[which][rows] = lengths
     int32 = cursor.views.int32
     shape.leader[rows] = int32[cursor.at]
@@ -124,7 +122,7 @@ def _read_fixed_fields(shape: PartitionShape, cursor: Cursor, rows: Positions, *
     cursor.at = cursor.at + 12
     cursor.require(cursor.at < cursor.end)
     if directories:
-        shape.directories[rows], shape.directories_first[rows] = cursor.counted(_UUID_SIZE)
+        shape.directories[rows], shape.directories_first[rows] = cursor.counted(UUID_SIZE)
     shape.state[rows] = 0
     shape.lengths[ELR][rows] = 0
     shape.lengths[LAST_KNOWN_ELR][rows] = 0
@@ -169,21 +167,21 @@ def _read_tag(
     nullable: bool,
 ) -> Flags:
     """Reads one tagged field of some records; returns for which it has the size of its content."""
-    if meaning == _STATE:
+    if meaning == STATE:
         shape.state[rows] = views.bytes[at].view(np.int8)
         return np.asarray(size == 1)
-    if meaning == _LEADER:
+    if meaning == LEADER:
         shape.leader[rows] = views.int32[at]
-        return np.asarray(size == _NODE_SIZE)
+        return np.asarray(size == NODE_SIZE)
     count = views.bytes[at].astype(np.int64) - 1
-    if meaning == _DIRECTORIES:
+    if meaning == DIRECTORIES:
         shape.directories[rows], shape.directories_first[rows] = count, at + 1
-        return np.asarray((count >= 0) & (size == 1 + _UUID_SIZE * count))
+        return np.asarray((count >= 0) & (size == 1 + UUID_SIZE * count))
     assert isinstance(meaning, int)
     # In a PartitionRecord, a null ELR is an empty one.
     shape.lengths[meaning][rows] = count if nullable else np.maximum(count, 0)
     shape.firsts[meaning][rows] = at + 1
-    good: Flags = size == 1 + _NODE_SIZE * np.maximum(count, 0)
+    good: Flags = size == 1 + NODE_SIZE * np.maximum(count, 0)
     return good
 
 
@@ -196,19 +194,19 @@ def valid_partitions(shape: PartitionShape, views: ByteViews) -> Flags:
     valid &= shape.lengths[REPLICAS] != 0
     valid &= views.uuids(shape.body + TOPIC_ID_AT).view(np.int64).any(axis=1)
     for lengths, firsts in zip(shape.lengths, shape.firsts, strict=True):
-        for length in _distinct(lengths):
+        for length in distinct_lengths(lengths):
             rows = np.flatnonzero((lengths == length) & valid)
             nodes = views.nodes(firsts[rows], length)
-            valid[rows] &= _are_nodes(nodes)
+            valid[rows] &= are_nodes(nodes)
     return valid
 
 
-def _distinct(lengths: Numbers) -> list[int]:
+def distinct_lengths(lengths: Numbers) -> list[int]:
     """Returns the different lengths above 0."""
     return [length - 1 for length in np.flatnonzero(np.bincount(lengths + 1)).tolist() if length > 1]
 
 
-def _are_nodes(nodes: Numbers) -> Flags:
+def are_nodes(nodes: Numbers) -> Flags:
     """Returns which rows hold no negative id and none twice."""
     good: Flags = np.ones(len(nodes), np.bool_)
     count = nodes.shape[1]
@@ -221,46 +219,3 @@ def _are_nodes(nodes: Numbers) -> Flags:
         for other in range(one):
             good &= nodes[:, one] != nodes[:, other]
     return good
-
-
-def partition_columns(
-    shape: PartitionShape, views: ByteViews, rows: Positions, *, offset: Positions, epoch: Numbers, timestamp: Positions
-) -> PartitionColumns:
-    """Returns the events of the valid records `rows`; the other arrays have one element for each of them."""
-    lists = [
-        _node_lists(views, shape.lengths[which][rows], shape.firsts[which][rows])
-        for which in (REPLICAS, ISR, ELR, LAST_KNOWN_ELR)
-    ]
-    body = shape.body[rows]
-    return PartitionColumns(
-        changed=shape.changed[rows],
-        offset=offset,
-        leader_epoch=epoch,
-        timestamp_ms=timestamp,
-        topic_id=uuid_texts(views.uuids(body + TOPIC_ID_AT)),
-        partition=views.int32[body].astype(np.int32),
-        replicas=lists[0],
-        isr=lists[1],
-        elr=lists[2],
-        last_known_elr=lists[3],
-        leader=shape.leader[rows],
-        leader_set=shape.leader[rows] != UNCHANGED_LEADER,
-        partition_leader_epoch=shape.partition_leader_epoch[rows],
-        partition_epoch=shape.partition_epoch[rows],
-        recovering=shape.state[rows],
-    )
-
-
-def _node_lists(views: ByteViews, lengths: Numbers, firsts: Positions) -> NodeLists:
-    """Returns the nodes of all lists; gathered by length, because a log has few different ones."""
-    present = np.maximum(lengths, 0).astype(np.int64)
-    after = np.cumsum(present)
-    nodes: Numbers = np.empty(int(after[-1]) if len(after) else 0, np.int32)
-    for length in _distinct(lengths):
-        rows = np.flatnonzero(lengths == length)
-        gathered = views.nodes(firsts[rows], length)
-        if len(rows) == len(lengths):
-            nodes = gathered.reshape(-1)
-        else:
-            nodes[(after[rows] - length)[:, None] + np.arange(length)] = gathered
-    return NodeLists(lengths=lengths, nodes=nodes)

@@ -27,7 +27,7 @@ from connectors.metadata.dump_log import (
     RecordText,
     dump_records,
 )
-from connectors.metadata.log_summary import LogSummary
+from connectors.metadata.log_summary import LogSummary, RecordCounts
 from connectors.metadata.record_schemas import kafka_versions
 from streaming.cli.decode_summary import print_summary
 
@@ -48,8 +48,9 @@ _DIM = Style(dim=True)
 _OFFSET = Style(color="cyan")
 _TYPE = Style(bold=True)
 _NOT_DECODED = Style(color="yellow")
-EntryWriter: TypeAlias = Callable[[DumpedRecord | RecordText | DumpGap], object]
-"""Prints or counts one record; a gap is only counted."""
+EntryWriter: TypeAlias = Callable[[DumpedRecord | RecordText | RecordCounts | DumpGap], object]
+"""Prints one record, or counts records; a gap is only counted."""
+_NOT_PRINTED = DumpGap | RecordCounts
 
 
 def decode(
@@ -100,7 +101,7 @@ def decode(
     summary = LogSummary()
     try:
         style: FieldStyle | None = None if summarize else "json" if as_json else "text"
-        write = summary.add if summarize else _record_writer(as_json=as_json)
+        write: EntryWriter = summary.add if summarize else _record_writer(as_json=as_json)
         entries = _entries(segment, kafka=kafka, secrets=show_secrets, style=style)
         complete = _write_entries(path, len(segment), entries, write)
         if summarize:
@@ -112,7 +113,9 @@ def decode(
     raise typer.Exit(0 if complete else 1)
 
 
-def _write_entries(path: Path, size: int, entries: Iterator[DumpEntry | RecordText], write: EntryWriter) -> bool:
+def _write_entries(
+    path: Path, size: int, entries: Iterator[DumpEntry | RecordText | RecordCounts], write: EntryWriter
+) -> bool:
     """Writes every entry, and each problem to stderr; returns whether there was none."""
     stderr = Console(stderr=True, highlight=False, soft_wrap=True)
     complete = True
@@ -161,20 +164,21 @@ def _read_log(path: Path) -> bytes:
 
 def _entries(
     segment: bytes, *, kafka: str | None, secrets: bool, style: "FieldStyle | None"
-) -> Iterator[DumpEntry | RecordText]:
-    """Yields the records of a file; from a large file, the frequent ones as text."""
+) -> Iterator[DumpEntry | RecordText | RecordCounts]:
+    """Yields the records of a file; from a large file, the frequent ones as text, or as counts without a style."""
     if kafka is not None or len(segment) < _LARGE:
         return dump_records(segment, kafka=kafka, secrets=secrets)
     # Imported here, because a small file needs no numpy.
     from connectors.metadata.dump_text import dump_texts
+    from connectors.metadata.record_counts import count_records
 
-    return dump_texts(segment, style=style, secrets=secrets)
+    return count_records(segment) if style is None else dump_texts(segment, style=style, secrets=secrets)
 
 
-def _problem(entry: DumpedRecord | RecordText | DumpGap) -> str | None:
+def _problem(entry: DumpedRecord | RecordText | RecordCounts | DumpGap) -> str | None:
     """Returns what is damaged or missing, or None."""
     match entry:
-        case RecordText():
+        case RecordText() | RecordCounts():
             return None
         case DumpedRecord():
             return f"offset {entry.offset}: {entry.reason}" if entry.damaged else None
@@ -186,11 +190,11 @@ def _record_writer(*, as_json: bool) -> EntryWriter:
     """Returns the function that prints one record; for people, prints the column headings first."""
     write = sys.stdout.write
     if as_json:
-        return lambda entry: None if isinstance(entry, DumpGap) else write(_json_line(entry))
+        return lambda entry: None if isinstance(entry, _NOT_PRINTED) else write(_json_line(entry))
     console = Console(highlight=False)
     colors = ColorSystem.STANDARD if console.is_terminal and not console.no_color else None
     write(_columns(colors, "offset", "epoch", "time (UTC)", "type", "v", "data"))
-    return lambda entry: None if isinstance(entry, DumpGap) else write(_text_line(colors, entry))
+    return lambda entry: None if isinstance(entry, _NOT_PRINTED) else write(_text_line(colors, entry))
 
 
 def _json_line(record: DumpedRecord | RecordText) -> str:

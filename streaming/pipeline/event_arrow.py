@@ -33,6 +33,8 @@ from streaming.replay.observed_events import ObservedEvent
 
 FEWEST_EVENTS: Final = 128
 """Fewer events become objects: numpy's fixed cost is higher."""
+_FEW_OTHERS: Final = 24
+"""So many values are inserted into a column by slices, which is faster than taking each value by its index."""
 _IN_BLOCKS: Final = (
     PARTITION_SET,
     PARTITION_CHANGED,
@@ -83,10 +85,25 @@ def _block(block: EventBlock, fields: Mapping[str, pa.DataType]) -> list[pa.Arra
     columns = [by_column[name].cast(type_) for name, type_ in fields.items()]
     if not block.others:
         return columns
+    others = _rows(block.others, fields)
+    if len(block.others) <= _FEW_OTHERS:
+        before = (block.other_at - np.arange(len(block.others))).tolist()
+        return [_inserted(column, other, before) for column, other in zip(columns, others, strict=True)]
     place[block.other_at] = np.arange(len(block) - len(block.others), len(block))
     indices = pa.array(place)
-    others = _rows(block.others, fields)
     return [pa.concat_arrays(pair).take(indices) for pair in zip(columns, others, strict=True)]
+
+
+def _inserted(column: pa.Array, others: pa.Array, before: list[int]) -> pa.Array:
+    """Returns the column with each of the other values after as many of its own as `before` says."""
+    parts = [column.slice(0, 0)]
+    start = 0
+    for index, end in enumerate(before):
+        if end > start:
+            parts.append(column.slice(start, end - start))
+            start = end
+        parts.append(others.slice(index, 1))
+    return pa.concat_arrays([*parts, column.slice(start)])
 
 
 def _by_column(block: EventBlock, at: Positions, topic_at: Positions) -> dict[str, pa.Array]:

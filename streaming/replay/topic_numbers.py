@@ -64,8 +64,12 @@ class TopicNumbers:
         whole = np.ascontiguousarray(texts).view(f"S{UUID_TEXT}").reshape(-1)
         # Adjacent records often share their topic.
         first = np.flatnonzero(np.concatenate(([True], whole[1:] != whole[:-1])))
-        number = self.number
-        found = np.array([number(TopicId(text.decode("ascii"))) for text in whole[first].tolist()], np.int32)
+        text = whole[first].tobytes().decode("ascii")
+        ids = [TopicId(text[at : at + UUID_TEXT]) for at in range(0, len(text), UUID_TEXT)]
+        known = [*map(self._numbers.get, ids)]
+        if None in known:
+            known = [*map(self.number, ids)]
+        found = np.array(known, np.int32)
         repeated: Numbers = np.repeat(found, np.diff(first, append=len(whole)))
         return repeated
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.metadata import column_redaction, redaction
+from connectors.metadata import column_redaction, partition_layout, redaction
 from connectors.metadata.batches import RecordBatch, scan
 from connectors.metadata.record_framing import FramedRecord
 from connectors.metadata.record_schemas import record_schemas
@@ -40,8 +40,10 @@ def assert_same_bytes(payload: bytes) -> bytes:
         by_record = redact(payload)
         patch.setattr(redaction, "FEWEST_RECORDS", 1)
         by_column = redact(payload)
+        patch.setattr(partition_layout, "FEWEST_ROWS", 1)
+        by_layout = redact(payload)
 
-    assert by_column == by_record
+    assert by_layout == by_column == by_record
     assert (by_column is payload) == (by_record is payload), "the same object only if nothing changed"
     return by_column
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from connectors.metadata.dump_log import DumpedRecord, DumpEntry, DumpPosition, RecordText, dump_records
 from connectors.metadata.dump_text import dump_texts
-from connectors.metadata.log_summary import LogSummary
 from connectors.metadata.partition_text import FieldStyle
 from connectors.metadata.record_schemas import record_schemas
 from tests.hostile.hostile_log import hostile_log, hostile_snapshot
@@ -111,29 +110,6 @@ def test_files_that_kafka_wrote_are_rendered_alike(file: Any) -> None:
     assert assert_same_text(file()[0]) > 0.9 * expected["data_records"]
     for segment in mutated_batches(file()[0], count=15):
         assert_same_text(segment)
-
-
-def assert_same_summary(segment: bytes) -> LogSummary:
-    """Checks that records without fields are counted as those that are decoded one by one."""
-    without_fields, decoded = LogSummary(), LogSummary()
-    for summary, entries in (
-        (without_fields, dump_texts(segment, style=None, secrets=False)),
-        (decoded, dump_records(segment)),
-    ):
-        for entry in entries:
-            if not isinstance(entry, DumpPosition):
-                summary.add(entry)
-    assert without_fields == decoded
-    return decoded
-
-
-@pytest.mark.parametrize("file", [tinylog, tinysnapshot])
-def test_records_without_fields_are_counted_alike(file: Any) -> None:
-    assert assert_same_summary(file()[0]).records.total() > 1_000
-    for payload in mutated_batches(file()[0], count=20):
-        assert_same_summary(payload)
-    for seed in range(100):
-        assert_same_summary(hostile_log(Random(seed), base_offset=5, secret="s3cret").payload)
 
 
 def test_hostile_logs_and_snapshots_are_rendered_alike() -> None:

@@ -1,0 +1,74 @@
+"""A layout is found exactly for the records that `partition_shape` calls usual, and for all records alike."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.metadata.byte_views import ByteViews
+from connectors.metadata.partition_layout import partition_layout, uniform_partitions
+from connectors.metadata.partition_shape import partition_shape
+from connectors.metadata.record_schemas import record_schemas
+from tests.unit.connectors.metadata.metadata_record_schemas import kafka_values, values, written
+from tests.unit.connectors.metadata.unusual_records import UNUSUAL, USUAL, partition
+
+PARTITIONS = {
+    name: value
+    for name, value in (USUAL | UNUSUAL).items()
+    if value[1:2] in (b"\3", b"\5") and value[2:3] in (b"\0", b"\1", b"\2")
+}
+
+
+def is_usual(body: bytes, api_key: int, version: int) -> bool:
+    views = ByteViews(body, 0, len(body))
+    at = np.zeros(1, np.int64)
+    shape = partition_shape(views, np.array([api_key]), np.array([version]), at, at + len(body))
+    return bool(shape.usual[0])
+
+
+def assert_layout(body: bytes, api_key: int, version: int) -> None:
+    layout = partition_layout(body, changed=api_key == 5, version=version)
+
+    assert (layout is not None) == is_usual(body, api_key, version)
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_usual_and_unusual_records(name: str) -> None:
+    _, api_key, version, *body = PARTITIONS[name]
+
+    assert_layout(bytes(body), api_key, version)
+    if name in USUAL:
+        assert partition_layout(bytes(body), changed=api_key == 5, version=version) is not None
+
+
+@pytest.mark.parametrize(("api_key", "version"), [(key, version) for key in (3, 5) for version in (0, 1, 2)])
+@settings(max_examples=100)
+@given(st.data())
+def test_any_record(api_key: int, version: int, data: st.DataObject) -> None:
+    fields = record_schemas().records[api_key].versions[version]
+    body = bytearray(written(fields, data.draw(kafka_values(fields) | values(fields))))
+    assert_layout(bytes(body), api_key, version)
+
+    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    assert_layout(bytes(body), api_key, version)
+
+
+def test_records_of_one_length_and_several_layouts_are_distinguished() -> None:
+    """Two nodes fewer here are two nodes more there: the length is the same."""
+    one, other = (
+        partition(),
+        partition(replicas=b"\2" + bytes(4), isr=b"\5" + b"".join(bytes((0, 0, 0, n)) for n in b"\1\2\3\4")),
+    )
+    assert len(one) == len(other)
+    both = one[3:] * 70 + other[3:] * 80 + one[3:]
+    size = len(one) - 3
+    count = len(both) // size
+    views = ByteViews(both, 0, len(both))
+    at = np.arange(count) * size
+    of_type, version = np.full(count, 3, np.uint8), np.full(count, 2, np.uint8)
+
+    found, others = uniform_partitions(views, of_type, version, at, at + size)
+
+    assert [each.rows.tolist() for each in found] == [[*range(70), 150], [*range(70, 150)]]
+    assert not others.size
+    assert [each.layout.lists[1][1] for each in found] == [2, 4]

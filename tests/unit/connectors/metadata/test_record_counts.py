@@ -1,0 +1,71 @@
+"""Records that are counted by column are counted as those that are decoded one by one, for any bytes."""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from connectors.metadata.dump_log import DumpedRecord, DumpEntry, DumpGap, DumpPosition, dump_records
+from connectors.metadata.log_summary import LogSummary, RecordCounts
+from connectors.metadata.record_counts import count_records
+from tests.hostile.hostile_log import hostile_log
+from tests.unit.connectors.metadata.metadata_bytes import batch, batch_of, tinylog, tinysnapshot
+from tests.unit.connectors.metadata.test_column_redaction import CONFIGS
+from tests.unit.connectors.metadata.unusual_records import UNUSUAL, UNUSUAL_FRAMING, USUAL, mutated_batches
+
+
+def assert_same_summary(segment: bytes) -> LogSummary:
+    """Checks that both ways give the same summary and the same damaged records; returns the summary."""
+    by_column, decoded = LogSummary(), LogSummary()
+    problems: list[list[DumpEntry]] = []
+    ways: tuple[tuple[LogSummary, Iterator[DumpEntry | RecordCounts]], ...] = (
+        (by_column, count_records(segment)),
+        (decoded, dump_records(segment)),
+    )
+    for summary, entries in ways:
+        found = [each for each in entries if not isinstance(each, DumpPosition)]
+        for entry in found:
+            summary.add(entry)
+        problems.append([each for each in found if isinstance(each, DumpGap | DumpedRecord) and _is_problem(each)])
+    assert by_column == decoded
+    assert problems[0] == problems[1]
+    return decoded
+
+
+def _is_problem(entry: DumpGap | DumpedRecord) -> bool:
+    return isinstance(entry, DumpGap) or entry.data is None
+
+
+@pytest.mark.parametrize("file", [tinylog, tinysnapshot])
+def test_records_of_files_that_kafka_wrote_are_counted_alike(file: Any) -> None:
+    content, expected = file()
+
+    assert assert_same_summary(content).records == expected["by_type"]
+    alone = [entry for entry in count_records(content) if isinstance(entry, DumpedRecord)]
+    assert len(alone) < 0.1 * expected["data_records"], "nearly all are counted by column"
+    for payload in mutated_batches(content, count=20):
+        assert_same_summary(payload)
+
+
+def test_hostile_logs_are_counted_alike() -> None:
+    for seed in range(500):
+        assert_same_summary(hostile_log(Random(seed), base_offset=5, secret="s3cret").payload)
+
+
+@pytest.mark.parametrize("name", [*USUAL, *UNUSUAL, *CONFIGS])
+def test_one_record_among_others_is_counted_alike(name: str) -> None:
+    record = (USUAL | UNUSUAL | CONFIGS)[name]
+    usual = [*USUAL.values()]
+    for values in ([record], [record] * 100, [*usual, record, *usual], [*usual, record]):
+        assert_same_summary(batch(values, base_offset=30))
+
+
+@pytest.mark.parametrize("name", UNUSUAL_FRAMING)
+def test_the_first_and_the_last_offset_are_those_of_unusual_batches_too(name: str) -> None:
+    count = len(USUAL)
+    usual, more = (batch([*USUAL.values()], base_offset=at, epoch=at) for at in (30, 31 + count))
+    odd = batch_of(UNUSUAL_FRAMING[name], 1, base_offset=30 + count, epoch=40)
+
+    for segment in (odd, usual + odd, odd + more, usual + odd + more, odd + odd, usual + odd + odd[:70]):
+        assert_same_summary(segment)

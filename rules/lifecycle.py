@@ -19,7 +19,7 @@ change to a lower severity, restarts; a pending condition is kept for at most te
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from rules.alert import Alert, AlertState
@@ -73,12 +73,14 @@ class TrackedConditions:
 
 _STORED_KEYS = {"notified_severity": "told", "age_at_start_ms": "stood_ms"}
 """Fields whose key in a checkpoint differs from their name."""
+_STORED_NAMES = {each.name: _STORED_KEYS.get(each.name, each.name) for each in fields(TrackedCondition)}
+"""Each field's key in a checkpoint."""
 
 
 def to_document(tracked: TrackedConditions) -> dict[str, Any]:
     """Returns the tracked conditions as the JSON document of a checkpoint."""
     conditions = {
-        key: {_STORED_KEYS.get(name, name): value for name, value in asdict(condition).items()}
+        key: {stored: getattr(condition, name) for name, stored in _STORED_NAMES.items()}
         for key, condition in tracked.conditions.items()
     }
     return {"now_ms": tracked.now_ms, "standings": conditions}

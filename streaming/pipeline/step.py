@@ -72,7 +72,7 @@ class Step:
     """What a worker keeps between batches, by (cluster, shard)."""
 
     def __init__(self, clusters: Mapping[str, ClusterSettings], *, spark_folder: Path | None = None) -> None:
-        """`clusters`: settings by cluster name; `spark_folder`: Spark's checkpoint, which keeps pages of large states."""
+        """`clusters`: settings by cluster name; `spark_folder`: Spark's checkpoint, for the pages of large states."""
         self._clusters = _with_shared_thresholds(clusters)
         self._spark_folder = spark_folder
         self._refresh_ms = refresh_ms(len(clusters))

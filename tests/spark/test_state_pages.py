@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from connectors.observation import Observation, ObservationKind
+from rules.model.identifiers import TopicId
 from rules.model.monitoring import Vantage
 from streaming.job.checkpoint_repair import plan_repair
 from streaming.pipeline.page_files import PageFiles
@@ -62,7 +63,7 @@ def read_piece(run: MonitoringRun, number: int) -> None:
     run.now_ms += 1_000
 
 
-def stored(run: MonitoringRun) -> Mapping[str, Topic]:
+def stored(run: MonitoringRun) -> Mapping[TopicId, Topic]:
     """Returns the topics in the newest state."""
     monitor = ClusterMonitor.from_bytes(
         read_states(run.spark, run.checkpoint.spark)["prod"],

@@ -30,12 +30,13 @@ def doctor(opts: ClusterOptions) -> None:
     For each address of each cluster it checks name resolution, the connection,
     TLS, the login, and the permissions for DescribeQuorum, Fetch and
     DescribeCluster. Then it checks the clock, this machine, the checkpoint and
-    the sinks. It writes nothing and sends no notification. Each problem is
-    printed with the command or setting that fixes it.
+    the address of the page, and connects to the server of each sink. It writes
+    nothing and sends no notification. Each problem is printed with the command
+    or setting that fixes it.
 
     Exit codes: 0 everything is ok, 1 the job would observe or send less than it
-    could, or expose more than it should, 2 it would not start or would observe
-    nothing (or invalid usage).
+    could, or expose more than it should, 2 it would not start, would observe
+    nothing, or could not reach a sink (or invalid usage).
 
       kraftwatch doctor --cluster prod=c1:9093,c2:9093,c3:9093
 
@@ -62,7 +63,7 @@ def _check_clusters(config: "Config", timeout_s: float) -> "Iterator[CheckResult
     from concurrent.futures import ThreadPoolExecutor
 
     from connectors.gather.connectivity_check import check_connectivity
-    from streaming.doctor.cluster_checks import ClusterChecks
+    from streaming.doctor.cluster_checks import ClusterChecks, shared_clusters
     from streaming.doctor.host_checks import recorded_ids
 
     recorded = recorded_ids(config)
@@ -75,8 +76,10 @@ def _check_clusters(config: "Config", timeout_s: float) -> "Iterator[CheckResult
         )
 
     with ThreadPoolExecutor(max_workers=16) as pool:
-        for one in pool.map(checked, config.watched):
-            yield from one.results()
+        checks = list(pool.map(checked, config.watched))
+    for one in checks:
+        yield from one.results()
+    yield from shared_clusters(checks)
 
 
 def _report(results: "Sequence[CheckResult]") -> RenderableType:

@@ -14,7 +14,7 @@ class CheckStatus(StrEnum):
     WARNING = "warning"
     """The job runs, but observes or sends less than it could, or exposes more than it should."""
     FAILS = "fails"
-    """The job does not start, or observes nothing."""
+    """The job does not start, observes nothing, or cannot reach a sink."""
 
     @property
     def exit_code(self) -> int:

@@ -1,8 +1,9 @@
 """Checks one cluster: connections, logins, permissions, cluster id, clock, and which rules can be evaluated."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from connectors.errors import ObservationError
 from connectors.gather.connectivity_check import ApiVersionsCheck, ConnectivityCheck, TransportCheck
@@ -23,6 +24,7 @@ NEWEST = (30, "4.3")
 CERTIFICATE_DAYS = 30
 SKEW_MS = 2_000
 _DAY_S = 86_400
+_ONE_CLUSTER = "give only the controllers of one cluster in bootstrap"
 _FIXES = {
     Reason.UNRESOLVABLE: "correct the address in bootstrap, or give the name an address with resolve or hosts_file",
     Reason.RESOLVER_FAILED: "fix this machine's name service (/etc/resolv.conf), or use resolve or hosts_file",
@@ -165,6 +167,14 @@ class ClusterChecks:
 
     def _cluster_id(self, answering: Sequence[ConnectivityCheck]) -> CheckResult:
         reported = sorted({one.cluster.cluster_id for one in answering if isinstance(one.cluster, ClusterDescription)})
+        if len(reported) > 1:
+            owners = ", ".join(
+                f"{one.address} to {one.cluster.cluster_id}"
+                for one in answering
+                if one.configured and isinstance(one.cluster, ClusterDescription)
+            )
+            message = f"the addresses belong to different clusters: {owners}"
+            return self._result("DescribeCluster", "identity", CheckStatus.FAILS, message, _ONE_CLUSTER)
         known = {"cluster_id": self.section.cluster_id, "the checkpoint": self.recorded_id}
         for source, expected in known.items():
             if expected is not None and reported and reported != [expected]:
@@ -182,7 +192,16 @@ class ClusterChecks:
         return self._result("DescribeCluster", "identity", CheckStatus.FAILS, message, fix)
 
     def _unknown_rules(self, answering: Sequence[ConnectivityCheck]) -> Iterator[CheckResult]:
-        """Yields which rules cannot be evaluated without the metadata log."""
+        """Yields which rules cannot be evaluated without a leader, or without the metadata log."""
+        if self._has_no_leader():
+            machine = Machine(self.section.name, None, tuple(self.section.bootstrap), self.section.vantage)
+            evaluation = evaluate(machine.quorum(), thresholds_for({}))
+            rules = dict.fromkeys(one.rule for one in evaluation.unknown if one.rule != "no-leader")
+            answer = f"{len(answering)} of {len(self.connectivity)} addresses answer"
+            message = f"no leader answers ({answer}): these rules cannot be evaluated: {', '.join(rules)}"
+            fix = "start the controllers that do not run: a leader needs the majority of the voters"
+            yield self._result("rules", "observability", CheckStatus.WARNING, message, fix)
+            return
         if any(isinstance(one.fetch, FetchResult) for one in answering) and self.section.metadata_log:
             yield self._result("rules", "observability", CheckStatus.OK, "all rules can be evaluated")
             return
@@ -194,6 +213,21 @@ class ClusterChecks:
         message = f"without the metadata log these rules cannot be evaluated: {', '.join(unknown)}"
         yield self._result("rules", "observability", status, message)
 
+    def _has_no_leader(self) -> bool:
+        """Returns whether nodes answer that they do not lead, and none answers as the leader."""
+        outcomes = [one.quorum for one in self.connectivity] + [one.fetch for one in self.connectivity]
+        leads = any(
+            isinstance(one, QuorumPolled) or (isinstance(one, FetchResult) and not one.error) for one in outcomes
+        )
+        no_leader = any(isinstance(one, ObservationError) and one.reason in NO_LEADER_REASONS for one in outcomes)
+        return no_leader and not leads
+
+    @property
+    def reported_ids(self) -> frozenset[str]:
+        """The cluster ids that the addresses report."""
+        described = (one.cluster for one in self.connectivity)
+        return frozenset(each.cluster_id for each in described if isinstance(each, ClusterDescription))
+
     def _quorum(self) -> Iterator[CheckResult]:
         polls = [(one, one.quorum) for one in self.connectivity if isinstance(one.quorum, QuorumPolled)]
         if not polls:
@@ -201,6 +235,12 @@ class ClusterChecks:
             if any(isinstance(one, ObservationError) and one.reason in NO_LEADER_REASONS for one in outcomes):
                 message = "none of the nodes that answer is the leader"
                 yield self._result("quorum", "leader", CheckStatus.WARNING, message)
+            return
+        members = [frozenset(row.key for row in polled.voters) for _, polled in polls]
+        if any(not one & other for one, other in combinations(members, 2)):
+            led = ", ".join(f"{one.address} is controller {polled.leader_id}" for one, polled in polls)
+            message = f"the addresses have leaders of different voters, so of different clusters: {led}"
+            yield self._result("quorum", "identity", CheckStatus.FAILS, message, _ONE_CLUSTER)
             return
         one, polled = max(polls, key=lambda each: each[1].leader_epoch)
         message = f"controller {polled.leader_id} leads in epoch {polled.leader_epoch}, {len(polled.voters)} voters"
@@ -215,6 +255,24 @@ class ClusterChecks:
             return self._result("quorum", "clock", CheckStatus.OK, message)
         fix = "synchronize both clocks (NTP): the ages of fetches and answers are computed from them"
         return self._result("quorum", "clock", CheckStatus.WARNING, message, fix)
+
+
+def shared_clusters(checks: Iterable[ClusterChecks]) -> Iterator[CheckResult]:
+    """Yields a failure for each section whose cluster another section monitors already."""
+    owners: dict[str, str] = {}
+    for one in checks:
+        for cluster_id in sorted(one.reported_ids):
+            owner = owners.setdefault(cluster_id, one.section.name)
+            if owner != one.section.name:
+                message = f"it is cluster {cluster_id}, as cluster {owner} is: every alert would be sent twice"
+                yield CheckResult(
+                    scope=one.section.name,
+                    subject="DescribeCluster",
+                    name="identity",
+                    status=CheckStatus.FAILS,
+                    message=message,
+                    fixes=("give each section the controllers of its own cluster in bootstrap",),
+                )
 
 
 def _release(level: int | None) -> str:

@@ -1,5 +1,6 @@
 """Checks this machine (Python, Java, Spark, open files, checkpoint, disk) and the sinks."""
 
+import errno
 import os
 import platform
 import re
@@ -14,12 +15,14 @@ from pathlib import Path
 
 from connectors.errors import JournalError, UsageError
 from connectors.private_files import is_open_to_others
+from connectors.sinks.sink_config import SinkConfig
 from rules.formatting import plural
-from streaming.config import Config
+from streaming.config import Config, host_port
 from streaming.config.exposure import exposures
 from streaming.config.file_checks import unreadable
 from streaming.doctor.check_result import CheckResult, CheckStatus
 from streaming.doctor.sink_check import check_sink
+from streaming.doctor.sink_connection import bind_problem, connected, network_error, sink_servers
 from streaming.pipeline.checkpoint import Checkpoint
 
 JAVA = 17
@@ -28,6 +31,7 @@ FAILING_FREE_BYTES, WARNING_FREE_BYTES = 1 << 30, 5 << 30
 """Free disk space: the journal keeps some gigabytes, and a full disk stops the job."""
 DESCRIPTORS = 1024
 MACHINE, SINKS = "machine", "sinks"
+_SINK_FIX = "correct the address, or permit connections from this machine to it: alerts do not reach this sink"
 
 
 def check_host(config: Config) -> Iterator[CheckResult]:
@@ -37,6 +41,7 @@ def check_host(config: Config) -> Iterator[CheckResult]:
     yield _spark()
     yield _descriptors(len(config.watched))
     yield from _checkpoint(config.checkpoint.absolute(), config.pipeline.partitions)
+    yield from _listen(config)
 
 
 def recorded_ids(config: Config) -> Mapping[str, str]:
@@ -48,7 +53,7 @@ def recorded_ids(config: Config) -> Mapping[str, str]:
 
 
 def check_sinks(config: Config) -> Iterator[CheckResult]:
-    """Yields whether the files of the sinks can be read and each sink can be opened; sends nothing."""
+    """Yields whether the files of the sinks can be read, and each sink can be opened and reached; sends nothing."""
     for sentence in unreadable(config):
         subject, _, message = sentence.partition(": ")
         yield CheckResult(scope=SINKS, subject=subject, name="file", status=CheckStatus.FAILS, message=message)
@@ -58,6 +63,19 @@ def check_sinks(config: Config) -> Iterator[CheckResult]:
             status = CheckStatus.OK if one.problem is None else CheckStatus.FAILS
             message = one.problem or "can be opened; `kraftwatch config check FILE --send-test` sends a test"
             yield CheckResult(scope=SINKS, subject=one.name, name="sink", status=status, message=message)
+            if one.problem is None:
+                yield from _connections(spec.config, one.name)
+
+
+def _connections(config: SinkConfig, name: str) -> Iterator[CheckResult]:
+    """Yields whether each server of the sink can be reached; one broker is enough for a topic."""
+    found = list(connected(sink_servers(config)))
+    failed = CheckStatus.FAILS if all(problem is not None for _, problem in found) else CheckStatus.WARNING
+    for server, problem in found:
+        status = CheckStatus.OK if problem is None else failed
+        message = f"{server}: {problem or ('TCP and TLS' if server.tls else 'TCP')}"
+        fixes = () if problem is None else (_SINK_FIX,)
+        yield CheckResult(scope=SINKS, subject=name, name="connection", status=status, message=message, fixes=fixes)
 
 
 def check_exposure(config: Config, file: Path | None) -> Iterator[CheckResult]:
@@ -113,6 +131,27 @@ def _descriptors(clusters: int) -> CheckResult:
     return _result(
         "descriptors", "limit", CheckStatus.WARNING, message, "raise the hard limit (ulimit -Hn, LimitNOFILE=)"
     )
+
+
+def _listen(config: Config) -> Iterator[CheckResult]:
+    """Yields whether the page's address can be bound."""
+    if config.listen is None:
+        return
+    error = bind_problem(*host_port(config.listen))
+    if error is None:
+        yield _result("listen", "address", CheckStatus.OK, f"{config.listen} can be bound")
+    elif error.errno != errno.EADDRINUSE:
+        message = f"{config.listen} cannot be bound: {network_error(error)}"
+        fix = "set listen to an address of this machine; a port below 1024 needs a privilege"
+        yield _result("listen", "address", CheckStatus.FAILS, message, fix)
+    elif Checkpoint(folder=config.checkpoint).is_held():
+        message = f"{config.listen} is in use, and so is the checkpoint: the job is running"
+        yield _result("listen", "address", CheckStatus.OK, message)
+    else:
+        message = f"{config.listen} is used by another process"
+        yield _result(
+            "listen", "address", CheckStatus.FAILS, message, "stop that process, or set another port in listen"
+        )
 
 
 def _checkpoint(folder: Path, partitions: int) -> Iterator[CheckResult]:

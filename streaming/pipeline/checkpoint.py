@@ -107,6 +107,20 @@ class Checkpoint:
         finally:
             os.close(handle)
 
+    def is_held(self) -> bool:
+        """Returns whether a running job has locked the folder; creates and changes nothing."""
+        try:
+            handle = os.open(self.folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
     def _lock(self, handle: int, wait_s: float) -> None:
         deadline = time.monotonic() + wait_s
         while True:

@@ -401,3 +401,23 @@ def test_doctor_finds_every_controller_from_one_address_and_names_the_failing_on
     assert fields["identity"] == f"cluster {lab.cluster_id}"
     assert fields["observability"] == "all rules can be evaluated"
     assert re.fullmatch(r"the leader's clock is \d+\.\d s (behind|ahead of) this machine's clock", fields["clock"])
+
+
+def test_doctor_without_a_majority_says_that_rules_cannot_be_evaluated(lab: Lab) -> None:
+    stopped = lab.controllers[1:]
+    lab.kill(*stopped)
+
+    def of_the_quorum() -> None:
+        options = ["--cluster", f"{NAME}={','.join(lab.bootstrap)}", "--hosts-file", str(lab.hosts_file)]
+        checks = json.loads(CliRunner().invoke(app, ["doctor", *options, "--json"]).stdout)["checks"]
+        rules = [one for one in checks if one["of"] == NAME and one["subject"] == "rules"]
+        assert [(one["check"], one["verdict"]) for one in rules] == [("observability", "warning")]
+        assert rules[0]["said"].startswith(
+            "no leader answers (1 of 3 addresses answer): these rules cannot be evaluated"
+        )
+        assert rules[0]["mend"] == ["start the controllers that do not run: a leader needs the majority of the voters"]
+
+    try:
+        eventually(of_the_quorum, within_s=60)
+    finally:
+        lab.start(*stopped)

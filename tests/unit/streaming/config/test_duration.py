@@ -1,13 +1,17 @@
 """Durations are written the same everywhere: in YAML, with --set and with --timeout."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any, get_args
 
 import pytest
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from connectors.errors import UsageError
 from streaming.cli.config_from_options import overrides
-from streaming.config import load
+from streaming.config import Config, load
 from streaming.config.duration import parse_seconds
+from streaming.config.validation_sentences import models_in
 
 
 @pytest.mark.parametrize(
@@ -66,3 +70,28 @@ def test_a_unit_of_time_for_a_count_is_refused() -> None:
         UsageError, match=r"^--set epoch-churn.elections=5m: invalid value '5m' .* number of elections$"
     ):
         overrides({}, ["epoch-churn.elections=5m"])
+
+
+def float_keys(model: type[BaseModel]) -> Iterator[tuple[str, Any]]:
+    for name, field in model.model_fields.items():
+        if float in (field.annotation, *get_args(field.annotation)):
+            yield f"{model.__name__}.{name}", field
+        for inner in models_in(field.annotation):
+            yield from float_keys(inner)
+
+
+def test_every_number_with_a_unit_of_time_accepts_all_forms() -> None:
+    found = dict(float_keys(Config))
+    assert {
+        "Config.audit_every",
+        "HeartbeatSection.every",
+        "RelaySection.restate_every",
+        "MaintenanceSection.for_",
+    } <= set(found)
+    for key, field in found.items():
+        adapter: TypeAdapter[Any] = TypeAdapter(Annotated[field.annotation, *field.metadata])
+        values = [adapter.validate_python(value) for value in (300, "300", "300s", "5m")]
+        assert values == [300.0] * 4, key
+        for wrong in (True, "5 minutes", None, [5], float("inf")):
+            with pytest.raises(ValidationError):
+                adapter.validate_python(wrong)

@@ -1,5 +1,6 @@
 """The results of `kraftwatch doctor`: statuses, messages and fixes."""
 
+import socket
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +19,12 @@ from connectors.observation import Observation, ObservationKind
 from connectors.observation_event import QuorumPolled
 from rules.model.identifiers import Epoch, NodeId, Offset
 from rules.model.monitoring import Reason
-from streaming.config import ClusterSection, checked
+from streaming.config import ClusterSection, Config, checked
 from streaming.doctor.check_result import CheckResult, CheckStatus, worst_status
-from streaming.doctor.cluster_checks import ClusterChecks
+from streaming.doctor.cluster_checks import ClusterChecks, shared_clusters
 from streaming.doctor.host_checks import check_exposure, check_host, check_sinks
+from streaming.pipeline.checkpoint import Checkpoint
+from tests.sinks.server import serving
 from tests.unit.connectors.kafka.certificates import authority
 from tests.unit.rules.situation import key, row
 
@@ -265,3 +268,135 @@ def test_checkpoint_that_others_can_read_is_a_warning(tmp_path: Path) -> None:
     (warning,) = found[0o750]
     assert (warning.status, warning.fixes) == (CheckStatus.WARNING, (f"chmod 700 {tmp_path}",))
     assert found[0o700] == []
+
+
+REFUSED = ObservationError(Reason.REFUSED, "c2:9093 refuses connections")
+NO_LEADER = ObservationError(Reason.NO_LEADER, "it is not the leader")
+
+
+def test_without_a_leader_the_rules_cannot_be_evaluated() -> None:
+    last = replace(HEALTHY, quorum=NO_LEADER, fetch=FetchResult(error=6, leader_id=None, leader_epoch=4, leader=None))
+    dead = [
+        replace(HEALTHY, address=Address(name, 9093), transport=REFUSED, api_versions=None) for name in ("c2", "c3")
+    ]
+
+    found = results(replace(last, skew_ms=None), *(replace(each, quorum=None, fetch=None) for each in dead))
+
+    assert bad(found)[-2:] == [("warning", "rules", "observability"), ("warning", "quorum", "leader")]
+    (message,) = (one.message for one in found if one.subject == "rules")
+    assert message.startswith(
+        "no leader answers (1 of 3 addresses answer): these rules cannot be evaluated: broker-fenced, "
+    )
+    assert "stale-voter-endpoint" in message
+    assert "no-leader" not in message.partition(": ")[2]
+    assert fixes(found, "rules") == "start the controllers that do not run: a leader needs the majority of the voters"
+
+
+def test_bootstrap_addresses_of_two_clusters_fail() -> None:
+    other = replace(
+        HEALTHY, address=Address("s1", 9093), cluster=ClusterDescription(cluster_id="other", controllers=())
+    )
+
+    (identity,) = (one for one in results(HEALTHY, other) if one.name == "identity")
+
+    assert (identity.status, identity.message) == (
+        CheckStatus.FAILS,
+        "the addresses belong to different clusters: c1:9093 to id, s1:9093 to other",
+    )
+    assert identity.fixes == ("give only the controllers of one cluster in bootstrap",)
+
+
+def test_two_leaders_of_different_voters_are_two_clusters_also_without_an_id() -> None:
+    denied = ObservationError(Reason.DENIED, "DescribeCluster needs ALTER on CLUSTER")
+    theirs = replace(POLLED, voters=(row(key(1, "x")), row(key(2, "y")), row(key(3, "z"))))
+    other = replace(HEALTHY, address=Address("s1", 9093), cluster=denied, quorum=theirs)
+
+    found = results(replace(HEALTHY, cluster=denied), other, cluster_id="id")
+
+    assert ("fails", "quorum", "identity") in bad(found)
+
+
+def test_two_sections_of_one_cluster_fail() -> None:
+    sections = [ClusterSection.model_validate({"name": name, "bootstrap": [f"{name}:9093"]}) for name in ("a", "b")]
+    checks = [ClusterChecks(section=section, connectivity=[HEALTHY]) for section in sections]
+
+    (found,) = shared_clusters(checks)
+
+    assert (found.status, found.scope, found.message) == (
+        CheckStatus.FAILS,
+        "b",
+        "it is cluster id, as cluster a is: every alert would be sent twice",
+    )
+
+
+def job(tmp_path: Path, **keys: Any) -> Config:
+    clusters = [{"name": "prod", "bootstrap": ["c1:9093"]}]
+    return checked({"clusters": clusters, "checkpoint": tmp_path / "checkpoint", **keys}, "test")
+
+
+def sink_results(tmp_path: Path, *sinks: Any) -> list[tuple[str, str]]:
+    return [
+        (one.status.value, one.message) for one in check_sinks(job(tmp_path, sinks=sinks)) if one.name == "connection"
+    ]
+
+
+def test_sinks_are_resolved_and_connected_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        open_port, closed_port = listening.getsockname()[1], bound.getsockname()[1]
+        url = f"http://127.0.0.1:{open_port}/do-not-print-me"
+
+        assert sink_results(
+            tmp_path,
+            "console",
+            f"webhook:{url}",
+            f"alertmanager:http://127.0.0.1:{closed_port}",
+            "webhook:http://nosuch.invalid/do-not-print-me",
+            f"kafka:127.0.0.1:{open_port},127.0.0.1:{closed_port}/alerts",
+            f"kafka:127.0.0.1:{closed_port}/alerts",
+            "apprise:json://127.0.0.1/do-not-print-me",
+        ) == [
+            ("ok", f"127.0.0.1:{open_port}: TCP"),
+            ("fails", f"127.0.0.1:{closed_port}: connection refused"),
+            ("fails", "nosuch.invalid:80: the name does not resolve"),
+            ("ok", f"127.0.0.1:{open_port}: TCP"),
+            ("warning", f"127.0.0.1:{closed_port}: connection refused"),
+            ("fails", f"127.0.0.1:{closed_port}: connection refused"),
+        ]
+
+        monkeypatch.setenv("HTTPS_PROXY", f"http://user:do-not-print-me@127.0.0.1:{closed_port}")
+        assert sink_results(tmp_path, "slack:https://hooks.slack.com/services/do-not-print-me") == [
+            ("fails", f"proxy 127.0.0.1:{closed_port}: connection refused")
+        ]
+
+
+def test_certificate_of_a_sink_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HTTPS_PROXY", raising=False)
+    monkeypatch.delenv("https_proxy", raising=False)
+    ca = authority(tmp_path)
+    with serving(ca.server(ca.issue("server"))) as server:
+        trusting = {"webhook": {"url": server.url, "ca_file": ca.file, "name": "one"}}
+        assert sink_results(tmp_path, trusting) == [("ok", f"127.0.0.1:{server.port}: TCP and TLS")]
+        ((status, message),) = sink_results(tmp_path, {"webhook": {"url": server.url}})
+    assert status == "fails"
+    assert message.startswith(f"127.0.0.1:{server.port}: TLS: certificate verify failed")
+
+
+def test_address_of_the_page_is_bound(tmp_path: Path) -> None:
+    def listen(address: str | None) -> list[tuple[str, str]]:
+        keys = {} if address is None else {"listen": address}
+        return [(one.status.value, one.message) for one in check_host(job(tmp_path, **keys)) if one.subject == "listen"]
+
+    assert listen(None) == []
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert listen(address) == [("fails", f"{address} is used by another process")]
+        with Checkpoint(folder=tmp_path / "checkpoint").held():
+            assert listen(address) == [("ok", f"{address} is in use, and so is the checkpoint: the job is running")]
+    assert listen(address) == [("ok", f"{address} can be bound")]
+    assert listen("192.0.2.1:9847") == [("fails", "192.0.2.1:9847 cannot be bound: cannot assign requested address")]
+    assert listen("nosuch.invalid:9847") == [
+        ("fails", "nosuch.invalid:9847 cannot be bound: the name does not resolve")
+    ]

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from rules.analysis.leadership import leaderless
 from rules.analysis.start_conditions import COPY_METADATA_FIRST
+from rules.analysis.voter_changes import moving_voters
 from rules.bootstrap_address import (
     UNKNOWN_BOOTSTRAP,
     answering_brokers,
@@ -21,9 +22,7 @@ from rules.bootstrap_address import (
     usable_controllers,
 )
 from rules.model.identifiers import NodeId, ReplicaKey
-from rules.model.poll import Poll
 from rules.model.quorum import Quorum
-from rules.model.voter_set import VoterSet
 
 QUORUM_TOOL = "kafka-metadata-quorum.sh"
 FEATURES_TOOL = "kafka-features.sh"
@@ -95,11 +94,18 @@ def with_legend(quorum: Quorum, remedy: tuple[str, ...]) -> tuple[str, ...]:
     return (*remedy, LEGEND) if needed else remedy
 
 
-def wait_for_pending_change(committed: VoterSet, poll: Poll) -> tuple[str, ...]:
+def wait_for_pending_change(quorum: Quorum) -> tuple[str, ...]:
     """Returns the step that waits for a pending change of the voter set: the leader rejects a second one (KIP-853)."""
-    if poll.voter_keys == committed.keys or None in {key.directory_id for key in poll.voter_keys}:
-        return ()
-    return ("# Wait until the pending change of the voter set is committed or dropped",)
+    pending = quorum.derived(_change_is_pending)
+    return ("# Wait until the pending change of the voter set is committed or dropped",) if pending else ()
+
+
+def _change_is_pending(quorum: Quorum) -> bool:
+    committed, poll = quorum.committed, quorum.poll
+    if committed is None or poll is None:
+        return False
+    known = None not in {key.directory_id for key in poll.voter_keys}
+    return (known and poll.voter_keys != committed.keys) or bool(moving_voters(poll, committed))
 
 
 def after_election(quorum: Quorum, remedy: Iterable[str]) -> Iterable[str]:

@@ -167,7 +167,7 @@ def _shared(
             for voter in committed.voters
             if liveness(quorum, poll, voter.key, thresholds) is Liveness.NOT_FETCHING
         ],
-        pending_change=wait_for_pending_change(committed, poll),
+        pending_change=wait_for_pending_change(quorum),
     )
 
 

@@ -2,8 +2,9 @@
 
 What it means
     The leader uses a voter set that differs from the last committed VotersRecord in the log: an administrator ran
-    add-controller or remove-controller, or a controller joined automatically, and no majority of the new set has
-    acknowledged the change (KIP-853). A change commits within milliseconds if the voters fetch.
+    add-controller or remove-controller, a controller joined automatically (controller.quorum.auto.join.enable), or a
+    voter moved to another endpoint, and no majority of the new set has acknowledged the change (KIP-853). A change
+    commits within milliseconds if the voters fetch.
 
     Until it commits, the leader refuses every other change of the voter set. If the leader fails, the change may be
     lost and the old set may come back. Kafka's tool reports "timed out" after some seconds; the change itself does not
@@ -11,8 +12,8 @@ What it means
     resigns within seconds: then `no-leader` fires instead.
 
 Evidence
-    The voters that are added and removed; the committed set with its offset; the state of each voter of the new set,
-    and how many must acknowledge.
+    The voters that are added, removed and moved; the committed set with its offset; the state of each voter of the
+    new set, and how many must acknowledge.
 
 What to do
     1. Count the majority of the new set: with the added voter, without the removed one.
@@ -27,14 +28,16 @@ Thresholds
     caught_up_age (10 s), poll_age (10 s). answer_age (10 s): the log must have been read this recently.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import same_replica
+from rules.analysis.voter_changes import moving_voters
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
 from rules.formatting import and_join
-from rules.model.identifiers import NodeId, ReplicaKey
+from rules.model.identifiers import Endpoint, NodeId, ReplicaKey
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet, majority
@@ -49,8 +52,28 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     poll, committed = needed_poll(quorum), needed_voters(quorum)
     added = _missing(poll.voter_keys, committed.keys)
     removed = _missing(committed.keys, poll.voter_keys)
-    if added or removed:
-        yield _finding(quorum, committed, poll, added, removed, voter_statuses(quorum, poll, thresholds))
+    moving = moving_voters(poll, committed)
+    if added or removed or moving:
+        statuses = voter_statuses(quorum, poll, thresholds)
+        yield _finding(quorum, committed, poll, _Change(added=added, removed=removed, moving=moving), statuses)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """What the leader's voter set changes in the committed one."""
+
+    added: list[ReplicaKey]
+    removed: list[ReplicaKey]
+    moving: Mapping[NodeId, tuple[Endpoint, ...]]
+
+    def __str__(self) -> str:
+        return and_join(
+            [
+                *(f"adding controller {key.id}" for key in self.added),
+                *(f"removing controller {key.id}" for key in self.removed),
+                *(f"moving controller {node}" for node in self.moving),
+            ]
+        )
 
 
 def _missing(keys: frozenset[ReplicaKey], others: frozenset[ReplicaKey]) -> list[ReplicaKey]:
@@ -66,14 +89,10 @@ def _finding(
     quorum: Quorum,
     committed: VoterSet,
     poll: Poll,
-    added: list[ReplicaKey],
-    removed: list[ReplicaKey],
+    change: _Change,
     statuses: tuple[VoterStatus, ...],
 ) -> Finding:
     in_sync, needed = in_sync_count(statuses), majority(len(statuses))
-    change = and_join(
-        [*(f"adding controller {key.id}" for key in added), *(f"removing controller {key.id}" for key in removed)]
-    )
     return Finding(
         rule=ID,
         subject="quorum",
@@ -81,8 +100,9 @@ def _finding(
         summary=f"A change of the voter set is not committed: {change}. {in_sync} of the {len(statuses)} voters of "
         f"the new set are in sync; {needed} are needed.",
         evidence={
-            "adding": [str(key) for key in added],
-            "removing": [str(key) for key in removed],
+            "adding": [str(key) for key in change.added],
+            "removing": [str(key) for key in change.removed],
+            "moving": {str(node): [str(each) for each in endpoints] for node, endpoints in change.moving.items()},
             "committed_voters": [str(voter.key) for voter in committed.voters],
             "voters_record_offset": committed.offset,
             "voters_of_the_new_set": {str(status.key): str(status) for status in statuses},

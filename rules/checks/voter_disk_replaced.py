@@ -136,7 +136,7 @@ def _finding(quorum: Quorum, committed: VoterSet, poll: Poll, replacement: _Repl
             "leader_epoch": poll.leader_epoch,
         },
         remedy=(
-            *wait_for_pending_change(committed, poll),
+            *wait_for_pending_change(quorum),
             *remove,
             *(wait if lagging else ()),
             *add_controller(quorum, new.id),

@@ -204,8 +204,8 @@ KIP_METRICS: tuple[MetricSpec[ClusterSample], ...] = (
     ),
     MetricSpec(
         name="uncommitted_voter_change",
-        help="1 while the leader's voter set differs from the committed set, else 0; changed endpoints do not count.",
-        read=_pending(lambda pending: bool(pending.added or pending.removed)),
+        help="1 while the leader's voter set differs from the committed set, else 0.",
+        read=_pending(lambda pending: bool(pending.added or pending.removed or pending.moved)),
         origin=DERIVED,
         named_by=_853 + "uncommitted-voter-change",
     ),

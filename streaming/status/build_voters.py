@@ -13,6 +13,7 @@ from rules.analysis.endpoint_status import (
 from rules.analysis.freshness import fresh_poll
 from rules.analysis.leadership import leaderless
 from rules.analysis.replica_lag import Liveness, fetch_age_ms, lag_ms, liveness
+from rules.analysis.voter_changes import moving_voters
 from rules.model.identifiers import Endpoint, Millis, ReplicaKey
 from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
@@ -93,7 +94,11 @@ def pending_voters(quorum: Quorum) -> PendingVoters | None:
     if quorum.committed is None or quorum.poll is None:
         return None
     latest, committed = {row.key for row in quorum.poll.voters}, quorum.committed.keys
-    return PendingVoters(added=replica_ids(sorted(latest - committed)), removed=replica_ids(sorted(committed - latest)))
+    return PendingVoters(
+        added=replica_ids(sorted(latest - committed)),
+        removed=replica_ids(sorted(committed - latest)),
+        moved=tuple(moving_voters(quorum.poll, quorum.committed)),
+    )
 
 
 def possible_voters(state: ClusterState) -> tuple[PossibleVoter, ...]:

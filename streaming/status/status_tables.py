@@ -203,6 +203,8 @@ def _other_replicas(status: ClusterStatus) -> Iterable[Text]:
     for name, rows, style in lists:
         if rows:
             yield Text(f"  {name}: {', '.join(_replica(row) for row in rows)}", style)
+    if pending and pending.moved:
+        yield Text(f"  voters with a new endpoint, not committed yet: {', '.join(map(str, pending.moved))}", "yellow")
     if status.source is not StatusSource.LIVE and status.initial_controllers:
         yield Text(f"  the recorded voters as --initial-controllers: {visible(status.initial_controllers)}")
 

@@ -76,6 +76,8 @@ class PendingVoters:
     """Voters of the leader's set that are not committed."""
     removed: tuple[ReplicaId, ...]
     """Committed voters that the leader's set no longer holds."""
+    moved: tuple[NodeId, ...] = ()
+    """Voters with other endpoints in the leader's set than in the committed one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,7 +179,7 @@ def test_a_removal_that_timed_out_and_succeeded_is_in_the_log() -> None:
 
     assert done.committed is not None
     assert done.committed.keys == {key("1-a"), key("2-b")}
-    assert status(done)["pending_voters"] == {"added": [], "removed": []}
+    assert status(done)["pending_voters"] == {"added": [], "removed": [], "moved": []}
 
 
 @pytest.mark.kip("D148")
@@ -193,7 +193,7 @@ def test_a_removal_that_timed_out_and_failed_is_not_in_the_log() -> None:
 
     assert undone.committed is not None
     assert undone.committed.keys == {key("1-a"), key("2-b"), key("3-c")}
-    assert status(undone)["pending_voters"] == {"added": [], "removed": []}
+    assert status(undone)["pending_voters"] == {"added": [], "removed": [], "moved": []}
 
 
 @pytest.mark.kip("D091")

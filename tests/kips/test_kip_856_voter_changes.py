@@ -141,7 +141,7 @@ def test_an_addition_fires_no_alert_from_catch_up_to_commit() -> None:
     assert status(appended)["voters"] == 3
 
     committed = status(replace(appended, committed=healthy(4).committed))
-    assert (committed["voters"], committed["pending_voters"]) == (4, {"added": [], "removed": []})
+    assert (committed["voters"], committed["pending_voters"]) == (4, {"added": [], "removed": [], "moved": []})
 
 
 @pytest.mark.kip("A071")

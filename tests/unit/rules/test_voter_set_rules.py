@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from rules.model.identifiers import Millis, Offset
+from rules.model.identifiers import Endpoint, Millis, NodeId, Offset
 from rules.model.poll import LagSample
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     NOW,
     adding,
+    endpoint,
     evaluation_of,
     finding_lines,
     findings,
@@ -49,6 +50,35 @@ def test_a_pending_change_names_the_voters_that_are_added_and_removed() -> None:
         "A change of the voter set is not committed: adding controller 4 and removing controller 1. "
         "3 of the 3 voters of the new set are in sync; 2 are needed."
     )
+
+
+def moving(quorum: Quorum, node: int, port: int = 19093) -> Quorum:
+    """Returns the quorum with a new endpoint of this voter that the leader uses and that is not committed."""
+    assert quorum.poll is not None
+    nodes = {**quorum.poll.nodes, NodeId(node): (endpoint(node, port=port),)}
+    return replace(quorum, poll=replace(quorum.poll, nodes=nodes))
+
+
+@pytest.mark.kip("A103", "A021")
+def test_a_change_of_endpoints_alone_is_pending() -> None:
+    quorum = moving(healthy(), 2)
+    (finding,) = findings(quorum, "voter-change-stuck")
+    assert finding.summary.startswith("A change of the voter set is not committed: moving controller 2. ")
+    assert finding.evidence["moving"] == {"2": ["c2.test:19093"]}
+    (wait,) = (one.remedy[0] for one in findings(moving(observer(healthy(), 5), 2), "observer-could-be-voter"))
+    assert wait == "# Wait until the pending change of the voter set is committed or dropped"
+
+
+def test_endpoints_in_another_order_or_not_reported_are_no_pending_change() -> None:
+    quorum = healthy()
+    assert quorum.poll is not None and quorum.committed is not None
+    extra = Endpoint(listener="EXTRA", host="c1.test", port=9094)
+    voters = tuple(replace(one, endpoints=(*one.endpoints, extra)) for one in quorum.committed.voters)
+    nodes = {node: (extra, *endpoints) for node, endpoints in quorum.poll.nodes.items()}
+    committed = replace(quorum.committed, voters=voters)
+    reordered = replace(quorum, committed=committed, poll=replace(quorum.poll, nodes=nodes))
+    assert findings(reordered, "voter-change-stuck") == []
+    assert findings(replace(quorum, poll=replace(quorum.poll, nodes={})), "voter-change-stuck") == []
 
 
 def test_the_remedy_of_a_pending_change_is_to_bring_the_voters_of_the_new_set_in_sync() -> None:

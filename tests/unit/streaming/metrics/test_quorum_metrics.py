@@ -17,6 +17,7 @@ from tests.kips.test_kip_856_gauges import voting
 from tests.unit.rules.situation import (
     NOW,
     all_refuse,
+    endpoint,
     healthy,
     key,
     leaderless,
@@ -56,6 +57,12 @@ def test_uncommitted_voter_change_is_pending(tmp_path: Path) -> None:
     pending = ("pending_add_voter", "pending_remove_voter", "uncommitted_voter_change")
     assert [adding(name) for name in pending] == [1, 0, 1]
     assert [removing(name) for name in pending] == [0, 1, 1]
+
+    quorum = healthy(3)
+    assert quorum.poll is not None
+    nodes = {**quorum.poll.nodes, NodeId(2): (endpoint(2, port=19093),)}
+    moving = replace(quorum, poll=replace(quorum.poll, nodes=nodes))
+    assert [reader(MetricsFixture(tmp_path / "moving").batch(moving).samples())(name) for name in pending] == [0, 0, 1]
 
 
 def test_controller_that_is_no_voter_is_a_possible_voter_and_an_observer(tmp_path: Path) -> None:

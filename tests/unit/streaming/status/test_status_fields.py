@@ -11,6 +11,7 @@ from rules.model.monitoring import ObservationSource, Reason
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     LOG_END,
+    endpoint,
     failing,
     healthy,
     key,
@@ -117,7 +118,7 @@ def test_possible_voters_committed_voters_and_failure_tolerance() -> None:
     assert [one["id"] for one in fields["could_be_voters"]] == [4]
     assert [one["id"] for one in fields["registrations_without_voter"]] == [4]
     assert [one["id"] for one in fields["committed_voters"]["voters"]] == [1, 2, 3]
-    assert fields["pending_voters"] == {"added": [], "removed": []}
+    assert fields["pending_voters"] == {"added": [], "removed": [], "moved": []}
     assert (fields["voters"], fields["votes_needed"], fields["voters_fetching"]) == (3, 2, 3)
     assert (fields["failures_tolerated"], fields["failures_left"], fields["electable"]) == (1, 1, True)
 
@@ -173,6 +174,15 @@ def test_brokers_are_not_possible_voters() -> None:
 def test_uncommitted_voter_change_is_pending() -> None:
     assert status(voters_now(healthy(3), 1, 2, 3, 4))["pending_voters"]["added"][0]["id"] == 4
     assert status(voters_now(healthy(3), 1, 3))["pending_voters"]["removed"][0]["id"] == 2
+
+
+@pytest.mark.kip("A103")
+def test_uncommitted_endpoint_of_a_voter_is_pending() -> None:
+    quorum = healthy(3)
+    assert quorum.poll is not None
+    nodes = {**quorum.poll.nodes, NodeId(2): (endpoint(2, port=19093),)}
+    moving = replace(quorum, poll=replace(quorum.poll, nodes=nodes))
+    assert status(moving)["pending_voters"] == {"added": [], "removed": [], "moved": [2]}
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ check: $(READY) ## check format, lint, types, import contracts and project layou
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/pytest --quiet tests/unit/test_project_layout.py tests/unit/test_retired_words.py
 
-bench: $(READY) ## measure decoding, replay, gathering from a fleet, the backlog of a relay and the idle job
-	@$(BIN)/python -m tests.bench
+bench: $(READY) ## measure every section of docs/performance.md, or ONLY=NAME,..., and write the page (25 min)
+	@ONLY=$(ONLY) $(BIN)/python -m tests.bench
 
 simulate: $(READY) ## simulate a quorum with faults (SEED=, STEPS=) and compare the alerts with the simulated state
 	@SEED=$(SEED) STEPS=$(STEPS) $(BIN)/python -m tests.simulation

@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 from rich.console import Console
@@ -33,30 +34,49 @@ class ProcessCost:
     """Proportional set size: a page that n processes share counts 1/n for each, so that the sum is what they use."""
 
 
-def main() -> int:
-    """Measures and prints a table."""
-    console = Console(highlight=False)
+def figures() -> dict[str, Any]:
+    """Returns CPU in percent of a core and memory in MB by process, micro-batches and requests a second."""
     with tempfile.TemporaryDirectory(prefix="kraftwatch-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with Lab(folder / "lab") as lab, JobProcess(folder=folder / "watch", bootstrap=lab.bootstrap) as job:
-            with console.status(f"warming up for {WARM_UP_S:.0f} s"):
-                time.sleep(WARM_UP_S)
+            time.sleep(WARM_UP_S)
             stats = job.checkpoint / "log" / "gather-stats.json"
             first_requests = requests(stats)
             first_batch = newest_batch(job)
-            with console.status(f"measuring for {MEASURED_S:.0f} s"):
-                costs = measure_processes(job.pid)
-            table = Table(title="The idle job", title_justify="left")
-            table.add_column("process")
-            table.add_column("CPU of a core", justify="right")
-            table.add_column("memory", justify="right")
-            for cost in costs:
-                table.add_row(cost.name, f"{cost.cpu:.1%}", f"{cost.memory_mb:.0f} MB")
-            table.add_section()
-            table.add_row("all", f"{sum(c.cpu for c in costs):.1%}", f"{sum(c.memory_mb for c in costs):.0f} MB")
-            console.print(table)
-            console.print(f"{(newest_batch(job) - first_batch) / MEASURED_S:.2f} micro-batches a second")
-            console.print(f"{(requests(stats) - first_requests) / MEASURED_S:.1f} requests a second to the quorum")
+            costs = measure_processes(job.pid)
+            batches, sent = newest_batch(job) - first_batch, requests(stats) - first_requests
+    roles = dict.fromkeys(cost.name for cost in costs)
+    return {
+        "processes": {
+            role: {
+                "cpu_percent": round(100 * sum(cost.cpu for cost in costs if cost.name == role), 2),
+                "memory_mb": round(sum(cost.memory_mb for cost in costs if cost.name == role), 1),
+            }
+            for role in roles
+        },
+        "cpu_percent": round(100 * sum(cost.cpu for cost in costs), 2),
+        "memory_mb": round(sum(cost.memory_mb for cost in costs), 1),
+        "batches_per_s": round(batches / MEASURED_S, 2),
+        "requests_per_s": round(sent / MEASURED_S, 2),
+    }
+
+
+def main() -> int:
+    """Measures and prints a table."""
+    console = Console(highlight=False)
+    with console.status(f"warming up for {WARM_UP_S:.0f} s and measuring for {MEASURED_S:.0f} s"):
+        found = figures()
+    table = Table(title="The idle job", title_justify="left")
+    table.add_column("process")
+    table.add_column("CPU of a core", justify="right")
+    table.add_column("memory", justify="right")
+    for role, cost in found["processes"].items():
+        table.add_row(role, f"{cost['cpu_percent']:.1f}%", f"{cost['memory_mb']:.0f} MB")
+    table.add_section()
+    table.add_row("all", f"{found['cpu_percent']:.1f}%", f"{found['memory_mb']:.0f} MB")
+    console.print(table)
+    console.print(f"{found['batches_per_s']:.2f} micro-batches a second")
+    console.print(f"{found['requests_per_s']:.1f} requests a second to the quorum")
     return 0
 
 

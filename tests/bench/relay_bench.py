@@ -1,4 +1,4 @@
-"""Measures a backlog of the relay: `python -m tests.bench.relay_bench [CLUSTERS [SECONDS]]`. It prints numbers only.
+"""Measures a backlog of the relay: `python -m tests.bench.relay_bench [CLUSTERS [SECONDS]]`. Asserts nothing.
 
 The rows of an hour are written to a real topic, as a relay does, and then read by the job's query: seconds of the
 backlog for each second of work, the batches, and the largest one.
@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -41,7 +42,14 @@ ROWS_PER_BATCH = 5_000
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Measures and prints the figures."""
     clusters, seconds = (int(each) for each in (*arguments, *("1", "3600")[len(arguments) :]))
+    CONSOLE.print_json(data=figures(clusters, seconds))
+    return 0
+
+
+def figures(clusters: int = 1, seconds: int = 3_600) -> dict[str, Any]:
+    """Returns the rates of writing a backlog to the topic and of reading it."""
     names = [f"cluster-{number}" for number in range(clusters)]
     with tempfile.TemporaryDirectory(prefix="kraftwatch-bench-", ignore_cleanup_errors=True) as folder_name:
         folder = Path(folder_name)
@@ -54,14 +62,15 @@ def main(arguments: Sequence[str]) -> int:
                 lab.stop(node)
             topic = KafkaTopic(bootstrap=tuple(topic_lab.broker_bootstrap), topic="backlog", create=True)
             rows = list(backlog(recorded, seconds))
-            CONSOLE.print(f"relay backlog: {clusters} clusters, {seconds} s, {clusters * len(rows)} rows")
-            baselines = _write(folder / "journal", topic, names, rows)
-            _read(folder, topic, baselines, cluster_id=lab.cluster_id, seconds=seconds, last=rows[-1])
-    return 0
+            baselines, written = _write(folder / "journal", topic, names, rows)
+            read = _read(folder, topic, baselines, cluster_id=lab.cluster_id, seconds=seconds, last=rows[-1])
+    return {"clusters": clusters, "seconds": seconds, "rows": clusters * len(rows)} | written | read
 
 
-def _write(journal: Path, topic: KafkaTopic, names: Sequence[str], rows: Sequence[Observation]) -> dict[str, int]:
-    """Forwards the rows of all clusters; returns the clusters' baselines."""
+def _write(
+    journal: Path, topic: KafkaTopic, names: Sequence[str], rows: Sequence[Observation]
+) -> tuple[dict[str, int], dict[str, float]]:
+    """Forwards the rows of all clusters; returns the clusters' baselines, and the rates."""
     numberings = with_clusters({}, names, end=0, now_ms=rows[0].observed_at_ms)
     with JournalWriter(journal) as writer:
         for row in rows:
@@ -80,13 +89,22 @@ def _write(journal: Path, topic: KafkaTopic, names: Sequence[str], rows: Sequenc
         took_s = time.monotonic() - began
         forwarder.close(1)
     sent = forwarder.counts
-    CONSOLE.print(f"  relay -> topic: {sent.rows / took_s:,.0f} rows/s, {sent.payload_bytes / took_s / 1e6:.1f} MB/s")
-    return {name: one.baselines[0].sequence for name, one in numberings.items()}
+    rates = {
+        "written_rows_per_s": round(sent.rows / took_s),
+        "written_mb_per_s": round(sent.payload_bytes / took_s / 1e6, 2),
+        "payload_bytes_per_cluster_second": round(sent.payload_bytes * 1_000 / len(names) / _milliseconds(rows)),
+        "rows_per_cluster_second": round(1_000 * len(rows) / _milliseconds(rows), 2),
+    }
+    return {name: one.baselines[0].sequence for name, one in numberings.items()}, rates
+
+
+def _milliseconds(rows: Sequence[Observation]) -> int:
+    return rows[-1].observed_at_ms - rows[0].observed_at_ms
 
 
 def _read(
     folder: Path, topic: KafkaTopic, baselines: dict[str, int], *, cluster_id: str, seconds: int, last: Observation
-) -> None:
+) -> dict[str, float]:
     checkpoint = Checkpoint(folder=folder / str(uuid.uuid4()))
     checkpoint.folder.mkdir()
     store = StatusStore(list(baselines))
@@ -116,10 +134,12 @@ def _read(
     query.stop()
     spark.stop()
     ledger.close()
-    slowest = f", the slowest took {max(batch_s):.1f} s to deliver" if batch_s else ""
-    CONSOLE.print(
-        f"  topic -> verdict: {took_s:.1f} s = {seconds / took_s:,.0f} times real time; {len(batch_s)} batches{slowest}"
-    )
+    return {
+        "read_s": round(took_s, 1),
+        "times_real_time": round(seconds / took_s),
+        "batches": len(batch_s),
+        "slowest_delivery_s": round(max(batch_s, default=0.0), 2),
+    }
 
 
 def _reached(store: StatusStore, name: str, at_ms: int) -> bool:

@@ -11,6 +11,7 @@ from connectors.observation import Observation, ObservationKind
 from rules.model.identifiers import TopicId
 from rules.model.monitoring import Vantage
 from streaming.job.checkpoint_repair import plan_repair
+from streaming.job.checkpoint_repartition import repartition
 from streaming.pipeline.page_files import PageFiles
 from streaming.pipeline.spark_session import SETTINGS as SPARK_SETTINGS
 from streaming.pipeline.spark_state import read_states
@@ -31,11 +32,13 @@ PIECES = 3
 @pytest.fixture(autouse=True)
 def older_batches(spark: SparkSession) -> Iterator[None]:
     """Spark keeps as many old batches as in a job."""
-    key = "spark.sql.streaming.minBatchesToRetain"
-    before = str(spark.conf.get(key))
-    spark.conf.set(key, SPARK_SETTINGS[key])
+    keys = ("spark.sql.streaming.minBatchesToRetain", "spark.sql.shuffle.partitions")
+    before = {key: str(spark.conf.get(key)) for key in keys}
+    for key in keys:
+        spark.conf.set(key, SPARK_SETTINGS[key])
     yield
-    spark.conf.set(key, before)
+    for key, value in before.items():
+        spark.conf.set(key, value)
 
 
 def snapshot_pieces() -> list[bytes]:
@@ -121,3 +124,11 @@ def test_a_state_with_pages_survives_restarts_and_repairs(spark: SparkSession, t
         run.close()
         assert stored(run) == whole
         assert repair(run) == []
+
+    repartition(run.checkpoint, spark, 2)
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    run = MonitoringRun(spark, tmp_path)
+    run.run()
+    run.batch(run.lose_the_leader)
+    run.close()
+    assert stored(run) == whole

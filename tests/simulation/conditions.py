@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 CHECKED_RULES = ("broker-fenced", "observer-could-be-voter", "open-transaction", "stale-voter-endpoint")
 """Rules that may fire only for conditions that `possible` yields."""
 
+NO_LEADER_CLEARS_MS = 15_000
+"""`no-leader` inhibits the other rules until its alert has resolved: its clear time, and delayed observations."""
+
 
 class Condition(NamedTuple):
     rule: str
@@ -29,9 +32,11 @@ def expected(simulation: "Simulation") -> Iterator[Condition]:
         yield Condition("monitor-blind", "quorum")
     if len(reached) == len(nodes) and all(node.up and not node.leads for node in nodes):
         yield Condition("no-leader", "quorum")
-    leader = simulation.gatherer.polled_leader
+    leader, since_ms = simulation.gatherer.polled_leader, simulation.gatherer.led_since_ms
+    if leader is None or since_ms is None or simulation.now_ms - since_ms < NO_LEADER_CLEARS_MS:
+        return
     yield from _stale_endpoints(simulation, leader)
-    if leader is not None and is_observable(simulation):
+    if is_observable(simulation):
         yield from _from_log(simulation)
         yield from _from_poll(simulation, leader)
 
@@ -73,7 +78,7 @@ def is_observable(simulation: "Simulation") -> bool:
     return newest and simulation.checker.oracle.end >= len(simulation.ground_truth.committed) - 5
 
 
-def _stale_endpoints(simulation: "Simulation", leader: SimulatedController | None) -> Iterator[Condition]:
+def _stale_endpoints(simulation: "Simulation", leader: SimulatedController) -> Iterator[Condition]:
     committed = simulation.checker.monitor.machine.quorum().committed
     probed = simulation.gatherer.recorded()
     for voter in committed.voters if committed else ():
@@ -82,7 +87,7 @@ def _stale_endpoints(simulation: "Simulation", leader: SimulatedController | Non
             continue
         place = simulation.network.endpoint_states.get(endpoint)
         reached = simulation.network.open(MONITOR_ID, node.id)
-        fetches = leader is not None and node.key == voter.key and leader.is_fetching(node.key, simulation.now_ms)
+        fetches = node.key == voter.key and leader.is_fetching(node.key, simulation.now_ms)
         lives_elsewhere = place is EndpointState.CLOSED or node.endpoint != endpoint
         if place in (EndpointState.NAME_NOT_FOUND, EndpointState.TAKEN) or (
             lives_elsewhere and reached and fetches and node.up

@@ -51,10 +51,13 @@ class SimulatedGatherer:
     snapshots: int = 0
     polled_leader: SimulatedController | None = None
     """The controller that answered the newest poll as a leader."""
+    led_since_ms: int | None = None
+    """Since when a leader has answered every poll."""
 
     def observe(self, now_ms: int) -> Iterator[DecodedRow]:
         """Yields the observations of one second."""
         polled_leader = self.polled_leader = self._leader()
+        self.led_since_ms = None if polled_leader is None else (self.led_since_ms or now_ms)
         observations, self.delayed = self.delayed, []
         if polled_leader is None:
             observations += [

@@ -2,7 +2,7 @@
 
 from pydantic import ValidationError
 
-from connectors.event import Event, from_json
+from connectors.event import from_json
 from connectors.event_columns import EventColumns
 from connectors.log_event import Undecodable
 from connectors.metadata.decoder import decode_records, decode_snapshot_piece
@@ -30,17 +30,16 @@ def decode_observation(row: Observation) -> EventColumns:
             | ObservationKind.FAILED
             | ObservationKind.AUDIT
         ):
-            return EventColumns([_event(row)])
+            return _stored_event(row)
 
 
-def _event(row: Observation) -> Event:
+def _stored_event(row: Observation) -> EventColumns:
     """Returns the event of a poll, probe, failure or audit."""
+    columns = EventColumns()
     try:
-        return from_json(row.payload)
+        columns.append_stored(from_json(row.payload), row.payload)
     except ValidationError as problem:
         offset = None if row.base_offset is None else Offset(row.base_offset)
-        return Undecodable(
-            offset=offset,
-            reason=f"a {row.kind} row is no event: {problem.error_count()} fields are wrong",
-            length=len(row.payload),
-        )
+        reason = f"a {row.kind} row is no event: {problem.error_count()} fields are wrong"
+        columns.append(Undecodable(offset=offset, reason=reason, length=len(row.payload)))
+    return columns

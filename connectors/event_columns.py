@@ -97,6 +97,14 @@ class EventColumns:
         """Appends one event."""
         self.rows.append(event_row(event))
 
+    def append_stored(self, event: Event, stored: bytes) -> None:
+        """Appends one event, of which `stored` is the JSON form already."""
+        match event:
+            case QuorumPolled() | EndpointProbed() | LeaderViewPolled() | ObservationFailed() | ObservationsAudited():
+                self.rows.append(EventRow(event.type, None, None, None, snapshot=False, body=stored))
+            case _:
+                self.append(event)
+
     def append_block(self, block: "EventBlock") -> None:
         """Appends the events of a block."""
         self._parts = [*self.parts(), block]

@@ -6,7 +6,7 @@ numbers stay in the recorded ranges, the results are the same. Rules whose resul
 example a finding that says how long it has lasted, are evaluated on each quorum. A rule declares nothing for this.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -26,7 +26,7 @@ class RecordedEvaluation:
     """An evaluation, and the conditions under which its results stay the same."""
 
     fixed: Values
-    absent: tuple[bool, ...]
+    absent: Sequence[bool]
     """Which moving numbers are None."""
     ranges: Ranges
     results: Mapping[str, tuple[RuleResult, ...]]
@@ -40,7 +40,7 @@ class RecordedEvaluation:
         if fixed_part(quorum) != self.fixed:
             return False
         values = moving_numbers(quorum)
-        return tuple(value is None for value in values) == self.absent and self.ranges.hold(values)
+        return [value is None for value in values] == self.absent and self.ranges.hold(values)
 
 
 class RuleEvaluator:
@@ -110,7 +110,7 @@ class RuleEvaluator:
         current = {rule.id: contained_results(rule, quorum, self._thresholds[rule.id], failed) for rule in changing}
         return RecordedEvaluation(
             fixed=fixed_part(quorum),
-            absent=tuple(value is None for value in moving_numbers(quorum)),
+            absent=[value is None for value in moving_numbers(quorum)],
             ranges=comparisons.ranges(),
             results=results,
             changing=tuple(changing),

@@ -118,15 +118,18 @@ def _history(
         )
     # The epoch changes with the offset only: a voter that stopped fetching keeps the epoch in which its log ends.
     moved = replica.log_end_offset is not None and replica.log_end_offset != previous.last_log_end_offset
-    after = replace(previous, last_seen_at_ms=now_ms, samples=_thinned(previous.samples, sample))
-    if not moved:
-        return after
-    # A log that is where it was before one poll has not moved: that poll was false.
-    returned = before is not None and before.offset == replica.log_end_offset
+    offset, epoch = previous.last_log_end_offset, previous.last_leader_epoch
+    if moved:
+        # A log that is where it was before one poll has not moved: that poll was false.
+        returned = before is not None and before.offset == replica.log_end_offset
+        offset = replica.log_end_offset
+        epoch = before.leader_epoch if before is not None and returned else Epoch(poll.leader_epoch)
     return replace(
-        after,
-        last_log_end_offset=replica.log_end_offset,
-        last_leader_epoch=before.leader_epoch if before is not None and returned else Epoch(poll.leader_epoch),
+        previous,
+        last_seen_at_ms=now_ms,
+        samples=_thinned(previous.samples, sample),
+        last_log_end_offset=offset,
+        last_leader_epoch=epoch,
     )
 
 

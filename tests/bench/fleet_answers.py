@@ -216,6 +216,38 @@ def leader_change(leader: int, *, base_offset: int, epoch: int, now_ms: int) -> 
     return batch([record], base_offset=base_offset, epoch=epoch, timestamp=now_ms)
 
 
+def broker_registered(*, base_offset: int, epoch: int, now_ms: int) -> bytes:
+    """Returns the batch with which the first broker registers, not fenced."""
+    listener = {"name": "PLAINTEXT", "host": "broker", "port": 9092, "security_protocol": 0}
+    values = {
+        "broker_id": BROKERS[0],
+        "is_migrating_zk_broker": False,
+        "incarnation_id": bytes(16),
+        "broker_epoch": base_offset,
+        "end_points": [listener],
+        "features": [
+            {"name": name, "min_supported_version": lowest, "max_supported_version": highest}
+            for name, lowest, highest in (("metadata.version", 1, 30), ("kraft.version", 0, 1))
+        ],
+        "rack": None,
+        "fenced": False,
+        "in_controlled_shutdown": False,
+        "log_dirs": [],
+    }
+    return batch([metadata(0, 3, values)], base_offset=base_offset, epoch=epoch, timestamp=now_ms)
+
+
+def broker_changed(*, fenced: bool, registered_at: int, base_offset: int, epoch: int, now_ms: int) -> bytes:
+    """Returns the batch that fences or unfences the broker which registered at that offset."""
+    values = {
+        "broker_id": BROKERS[0],
+        "broker_epoch": registered_at,
+        "fenced": 1 if fenced else -1,
+        "in_controlled_shutdown": 0,
+    }
+    return batch([metadata(17, 0, values)], base_offset=base_offset, epoch=epoch, timestamp=now_ms)
+
+
 def noop_batch(now_ms: int) -> bytearray:
     """Returns a batch of one NoOpRecord; `place_batch` sets its offset and epoch, which its CRC does not cover."""
     return bytearray(batch([noop()], timestamp=now_ms))

@@ -34,7 +34,7 @@ from tests.bench.fleet_answers import NODES
 from tests.bench.fleet_farm import address
 
 _WARM_UP_S = 8.0
-_WARM_UP_S_PER_CLUSTER = 0.02
+_WARM_UP_S_PER_CLUSTER = 0.04
 _POLL_INTERVAL_MS = 1_000
 
 
@@ -92,8 +92,8 @@ def measure(size: int, options: argparse.Namespace) -> FleetCost:
     """Runs farm and gatherer and returns what the gatherer cost after a warm-up."""
     with tempfile.TemporaryDirectory(prefix="kraftwatch-fleet-") as name:
         folder = Path(name)
-        faults = _faults(size, options)
-        with _farm(size, options.snapshot) as farm:
+        faults = faults_of(size, options)
+        with running_farm(size, options.snapshot) as farm:
             for number, fault in faults.items():
                 farm.command(f"{fault} {number}")
             with _gatherer(folder, size, farm.port) as process:
@@ -109,7 +109,7 @@ def measure(size: int, options: argparse.Namespace) -> FleetCost:
         gathered = _requests(read_stats(folder / "stats.json"))
         sent = sum(farm_after["requests"].values()) - sum(farm_before["requests"].values())
         assert gathered, "the gatherer has written no statistics"
-        lateness, delays = _times(folder / "journal", set(faults), started_ms, ended_ms)
+        lateness, delays = poll_times(folder / "journal", set(faults), started_ms, ended_ms)
         return FleetCost(
             clusters=size,
             cpu_ms=(after - before) / seconds / size * 1000,
@@ -123,7 +123,7 @@ def measure(size: int, options: argparse.Namespace) -> FleetCost:
         )
 
 
-def _faults(size: int, options: argparse.Namespace) -> dict[int, str]:
+def faults_of(size: int, options: argparse.Namespace) -> dict[int, str]:
     wanted = [*(["hang"] if options.hang else []), *(["lie"] if options.lie else []), *["flap"] * options.flap]
     first = 1 if options.snapshot else 0
     return dict(zip(range(first, size), wanted, strict=False))
@@ -154,7 +154,7 @@ class FarmProcess:
 
 
 @contextmanager
-def _farm(size: int, snapshot: str | None) -> Iterator[FarmProcess]:
+def running_farm(size: int, snapshot: str | None) -> Iterator[FarmProcess]:
     command = [sys.executable, "-m", "tests.bench.fleet_farm", "--clusters", str(size)]
     if snapshot is not None:
         command += ["--snapshot", f"0={snapshot}"]
@@ -195,7 +195,7 @@ def _requests(stats: WrittenStats | None) -> int:
     return 0 if stats is None else sum(each.requests_sent for each in stats.clusters.values())
 
 
-def _times(journal: Path, faulty: set[int], started_ms: int, ended_ms: int) -> tuple[list[float], list[float]]:
+def poll_times(journal: Path, faulty: set[int], started_ms: int, ended_ms: int) -> tuple[list[float], list[float]]:
     """Returns how late each poll was, and how old the records of each row were, of the healthy clusters."""
     reader = JournalReader(journal)
     left_out = {f"farm-{number:04d}" for number in faulty}

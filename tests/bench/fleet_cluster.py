@@ -67,10 +67,16 @@ class FarmCluster:
         """Position of the batch that holds each offset, counted from the log start."""
         self._waiting: list[Waiting] = []
         self._high_watermark = self._start
+        self._registered_at: int | None = None
+        """The offset at which a broker registered; none does in a log that starts at a snapshot."""
         self._answers = self._answers_of_leader()
         if snapshot is None:
             for content in fleet_answers.first_batches(controllers, epoch=self._epoch, now_ms=now_ms):
                 self._append(content)
+            self._registered_at = self.log_end
+            self._append(
+                fleet_answers.broker_registered(base_offset=self._registered_at, epoch=self._epoch, now_ms=now_ms)
+            )
             self.commit()
 
     @property
@@ -98,6 +104,19 @@ class FarmCluster:
         self._append(
             fleet_answers.leader_change(self._leader, base_offset=self.log_end, epoch=self._epoch, now_ms=now_ms)
         )
+
+    def fence(self, fenced: bool, now_ms: int) -> None:
+        """Fences or unfences the broker: one record."""
+        assert self._registered_at is not None, "the cluster has no broker"
+        change = fleet_answers.broker_changed(
+            fenced=fenced,
+            registered_at=self._registered_at,
+            base_offset=self.log_end,
+            epoch=self._epoch,
+            now_ms=now_ms,
+        )
+        self._append(change)
+        self._answer_waiting()
 
     def fetch(self, node: int, request: memoryview, correlation_id: int, send: Send) -> None:
         """Answers a Fetch of version 18, now or when there is something new."""

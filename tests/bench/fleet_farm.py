@@ -2,8 +2,9 @@
 
 `python -m tests.bench.fleet_farm --clusters N [--port P] [--snapshot CLUSTER=FILE]` prints a JSON line with its port
 and ends when stdin closes. Cluster number i has its controllers at 127.101.X.Y, 127.102.X.Y and 127.103.X.Y with
-i = 256 X + Y, all behind one listening socket. Lines on stdin: `hang I`, `flap I`, `lie I`, `restore I`, and `stats`,
-which prints one JSON line with its CPU seconds and the number of requests by API.
+i = 256 X + Y, all behind one listening socket. Lines on stdin: `hang I`, `flap I`, `lie I`, `restore I`; `fence I` and
+`unfence I`, which change a broker of cluster I; and `stats`, which prints one JSON line with its CPU seconds and the
+number of requests by API.
 
 An idle Kafka controller writes a NoOpRecord every 500 ms; followers fetch it within milliseconds, and a waiting Fetch
 is answered for the record and again for the high watermark.
@@ -225,6 +226,10 @@ class Farm:
                 stats = {"cpu_s": used.ru_utime + used.ru_stime, "requests": dict(self.requests), "pid": os.getpid()}
                 sys.stdout.write(json.dumps(stats) + "\n")
                 sys.stdout.flush()
+            case ["fence" | "unfence" as change, number]:
+                cluster = self._clusters[int(number)]
+                cluster.fence(change == "fence", time.time_ns() // 1_000_000)
+                self._at(time.monotonic() + _COMMIT_S, cluster.commit)
             case ["restore", number]:
                 self._clusters[int(number)].fault = None
             case [fault, number]:

@@ -1,0 +1,247 @@
+"""Measures the whole job by number of clusters: gatherer, Spark and sinks against a farm of clusters (`fleet_farm`).
+
+`python -m tests.bench.fleet_job_bench [--clusters 1,10,100,1000] [--seconds 40]`. With 100 clusters or more, one hangs,
+one answers with random bytes, ten elect leaders all the time and one begins with a snapshot of 8,000 partitions; the
+others are well-behaved. Brokers are fenced and unfenced all the time, with holds at zero: the age of a change when its
+alert arrives at an HTTP endpoint. Prints numbers and asserts nothing; `measure` returns them as plain figures.
+"""
+
+import argparse
+import json
+import math
+import platform
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from streaming.demo.job_process import JobProcess
+from tests.bench.fleet_answers import NODES
+from tests.bench.fleet_bench import faults_of, poll_times, running_farm
+from tests.bench.fleet_changes import AlertArrivals, make_changes
+from tests.bench.fleet_farm import address
+from tests.bench.idle_bench import cpu_s, process_role
+
+SNAPSHOT = Path(__file__).parents[1] / "data" / "metadata" / "tiny.checkpoint.xz"
+_MANY = 100
+"""From so many clusters on, some are faulty."""
+_FLAPPING = 10
+_WARM_UP_S = 15.0
+_WARM_UP_S_PER_CLUSTER = 0.045
+_DELIVERY_S = 12.0
+_SCAN_EVERY_S = 0.5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures and prints a table."""
+    parser = argparse.ArgumentParser(description="The cost of the whole job by fleet size.")
+    parser.add_argument("--clusters", default="1,10,100,1000")
+    parser.add_argument("--seconds", type=float, default=40.0)
+    parser.add_argument("--gather-processes", type=int, default=1)
+    parser.add_argument("--snapshot", default=str(SNAPSHOT), help="a .checkpoint, which may be .xz")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    options = parser.parse_args(arguments)
+    console = Console(highlight=False, width=150)
+    sizes = [int(each) for each in options.clusters.split(",")]
+    measured = [
+        measure(size, options.seconds, gather_processes=options.gather_processes, snapshot=options.snapshot)
+        for size in sizes
+    ]
+    if options.json:
+        sys.stdout.write(json.dumps(measured, indent=2) + "\n")
+        return 0
+    console.print(f"{platform.machine()}, {psutil.cpu_count()} cores, load {psutil.getloadavg()[0]:.1f}")
+    console.print(_table(measured))
+    for each in measured:
+        costs = ", ".join(f"{role} {core:.1%}" for role, core in each["core"].items())
+        console.print(f"{each['clusters']} clusters, of one core: {costs}; the farm {each['farm_core']:.1%}")
+    return 0
+
+
+def measure(
+    size: int, seconds: float, *, gather_processes: int = 1, snapshot: str | None = str(SNAPSHOT)
+) -> dict[str, Any]:
+    """Runs farm and job; returns figures of the seconds after a warm-up.
+
+    Keys: clusters, faulty, core and farm_core (shares of one core, by process), memory_mb (proportional), batch_ms,
+    poll_late_ms, age_ms (each p50, p99, max; of well-behaved clusters), changes, missing (without an alert), load.
+    """
+    many = size >= _MANY
+    faulty_options = argparse.Namespace(hang=many, lie=many, flap=_FLAPPING if many else 0, snapshot=many)
+    faults = faults_of(size, faulty_options)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraftwatch-fleet-")))
+        farm = stack.enter_context(running_farm(size, snapshot if many else None))
+        arrivals = AlertArrivals()
+        url = stack.enter_context(arrivals.listening())
+        config = _write_config(folder, size, farm.port, url, gather_processes)
+        job = stack.enter_context(FleetJob(folder=folder / "watch", bootstrap=(), arguments=("--config", str(config))))
+        for number, fault in faults.items():
+            farm.command(f"{fault} {number}")
+        healthy = [number for number in range(1 if many else 0, size) if number not in faults]
+        time.sleep(_WARM_UP_S + _WARM_UP_S_PER_CLUSTER * size)
+        before, farm_before, began = _cpu_by_role(job.pid), farm.stats(), time.monotonic()
+        started_ms = time.time_ns() // 1_000_000
+        with BatchDurations(job.checkpoint) as durations:
+            interval_s = 1 / 3 if many else 1.0
+            changes = make_changes(healthy, farm.command, _name, seconds=seconds, interval_s=interval_s)
+            passed = time.monotonic() - began
+            after, farm_after = _cpu_by_role(job.pid), farm.stats()
+            memory_mb = _memory_mb(job.pid)
+            ended_ms = time.time_ns() // 1_000_000
+            time.sleep(_DELIVERY_S)
+        late_ms, _ = poll_times(job.checkpoint / "journal", set(faults), started_ms, ended_ms)
+    ages = [arrivals.age_s(change) for change in changes]
+    return {
+        "clusters": size,
+        "faulty": len(faults),
+        "core": {role: (cpu - before.get(role, 0.0)) / passed for role, cpu in sorted(after.items())},
+        "farm_core": (farm_after["cpu_s"] - farm_before["cpu_s"]) / passed,
+        "memory_mb": memory_mb,
+        "batch_ms": _spread(durations.milliseconds()),
+        "poll_late_ms": _spread(late_ms),
+        "age_ms": _spread([1_000 * age for age in ages if age is not None]),
+        "changes": len(changes),
+        "missing": sum(age is None for age in ages),
+        "load": psutil.getloadavg()[0],
+    }
+
+
+class FleetJob(JobProcess):
+    """A job that only its configuration file configures."""
+
+    def command(self) -> list[str]:
+        """Returns the command line."""
+        return [sys.executable, "-m", "streaming", "run", *self.arguments, "--listen", self.address]
+
+
+class BatchDurations:
+    """Follows a checkpoint: the time of each micro-batch from its plan to its commit. A context manager."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self._spark = checkpoint / "spark"
+        self._times: dict[str, dict[str, float]] = {"offsets": {}, "commits": {}}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="batch durations", daemon=True)
+
+    def __enter__(self) -> "BatchDurations":
+        self._scan()
+        # What was written before is no part of the measurement.
+        self._known = set(self._times["offsets"])
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._scan()
+
+    def milliseconds(self) -> list[float]:
+        """Returns the duration of each batch that was planned and committed meanwhile."""
+        offsets, commits = self._times["offsets"], self._times["commits"]
+        return [1_000 * (commits[name] - at) for name, at in offsets.items() if name in commits.keys() - self._known]
+
+    def _follow(self) -> None:
+        while not self._ended.wait(_SCAN_EVERY_S):
+            self._scan()
+
+    def _scan(self) -> None:
+        for folder, found in self._times.items():
+            for path in (self._spark / folder).iterdir():
+                if path.name.isdigit() and path.name not in found:
+                    with suppress(FileNotFoundError):
+                        found[path.name] = path.stat().st_mtime
+
+
+def _write_config(folder: Path, size: int, port: int, url: str, gather_processes: int) -> Path:
+    clusters = [
+        {"name": _name(number), "bootstrap": [f"{address(number, node)}:{port}" for node in NODES]}
+        for number in range(size)
+    ]
+    (folder / "url").write_text(url)
+    config = {
+        "clusters": clusters,
+        "checkpoint": str(folder / "watch" / "checkpoint"),
+        "sinks": [{"jsonl": {"path": str(folder / "alerts.jsonl")}}, {"webhook": {"url_file": str(folder / "url")}}],
+        "thresholds": {"broker-fenced": {"hold": 0, "clear": 0}},
+        "pipeline": {"gather_processes": gather_processes},
+    }
+    path = folder / "kraftwatch.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def _name(number: int) -> str:
+    return f"farm-{number:04d}"
+
+
+def _cpu_by_role(pid: int) -> dict[str, float]:
+    job = psutil.Process(pid)
+    spent: dict[str, float] = {}
+    for process in (job, *job.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            role = _role(process, job)
+            spent[role] = spent.get(role, 0.0) + cpu_s(process)
+    return spent
+
+
+def _role(process: psutil.Process, job: psutil.Process) -> str:
+    command_line = process.cmdline()
+    return "gatherer" if "connectors.gather.share_process" in command_line else process_role(process, job)
+
+
+def _memory_mb(pid: int) -> float:
+    job = psutil.Process(pid)
+    total = 0.0
+    for process in (job, *job.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            total += process.memory_full_info().pss / 1e6
+    return total
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    ordered = sorted(values) or [math.nan]
+    ranks = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    return {name: ordered[min(len(ordered) - 1, int(len(ordered) * rank))] for name, rank in ranks.items()}
+
+
+def _table(measured: Sequence[dict[str, Any]]) -> Table:
+    table = Table(title="The whole job, by clusters: p50 / p99 / max", title_justify="left")
+    for name in (
+        "clusters",
+        "faulty",
+        "cores",
+        "memory",
+        "batch",
+        "polls late",
+        "age of a change at its alert",
+        "missing",
+    ):
+        table.add_column(name, justify="right")
+    for each in measured:
+        spreads = [
+            " / ".join(f"{value / 1_000:.2f}" for value in each[key].values()) + " s"
+            for key in ("batch_ms", "poll_late_ms", "age_ms")
+        ]
+        table.add_row(
+            str(each["clusters"]),
+            str(each["faulty"]),
+            f"{sum(each['core'].values()):.2f} + {each['farm_core']:.2f}",
+            f"{each['memory_mb'] / 1_000:.2f} GB",
+            *spreads,
+            f"{each['missing']} of {each['changes']}",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -21,11 +21,13 @@ from streaming.cli import (
     lab,
     quarantine,
     relay,
+    replay,
     report,
     rescue,
     run,
     silence,
     status,
+    timeline,
     what_if,
 )
 from streaming.cli.help_format import apply_help_format
@@ -105,6 +107,8 @@ app.add_typer(config.app, name="config", rich_help_panel=_MONITOR)
 app.add_typer(silence.app, name="silence", rich_help_panel=_MONITOR)
 app.add_typer(checkpoint.app, name="checkpoint", rich_help_panel=_MONITOR)
 app.command("report", rich_help_panel=_RECORDED)(report.report)
+app.command("timeline", rich_help_panel=_RECORDED)(timeline.timeline)
+app.command("replay", rich_help_panel=_RECORDED)(replay.replay)
 app.command("audit", rich_help_panel=_RECORDED)(audit.audit)
 app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_RECORDED)
 app.command("decode", rich_help_panel=_RECORDED)(decode.decode)

@@ -1,16 +1,13 @@
 """`kraftwatch report`: an incident as one HTML file that needs no network."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from connectors.errors import UsageError
 from streaming.cli import config_from_options, options
 from streaming.cli.output import print_progress
-
-if TYPE_CHECKING:
-    from rules.model.identifiers import Millis
 
 
 def report(
@@ -57,16 +54,17 @@ def report(
     """
     if (checkpoint is None) == (journal is None):
         raise UsageError("give --checkpoint DIR or --journal DIR, but not both")
-    folder = checkpoint or journal
-    assert folder is not None
+    folder = checkpoint or journal or Path()
     from connectors.sinks.alert_json import iso
+    from streaming.cli.time_argument import parse_time_option
     from streaming.config import flattened, in_force
     from streaming.report.incident_report import ReportRequest, make_report
     from streaming.status.from_journal import has_journal
 
     if checkpoint is not None and not has_journal(checkpoint):
         raise UsageError(f"--checkpoint {checkpoint}: no journal is there; give the folder of `kraftwatch run`")
-    request = ReportRequest(folder=folder, cluster=cluster, from_ms=_time("--from", from_), to_ms=_time("--to", to))
+    begin, end = parse_time_option("--from", from_), parse_time_option("--to", to)
+    request = ReportRequest(folder=folder, cluster=cluster, from_ms=begin, to_ms=end)
     thresholds = in_force(flattened(config_from_options.overrides({}, setting or ())))
     made = make_report(request, thresholds, say=print_progress)
     path = out or Path(_default_name(made.cluster, iso(made.to_ms)))
@@ -84,14 +82,3 @@ def _write(path: Path, html: str) -> None:
         path.write_text(html, encoding="utf-8")
     except OSError as problem:
         raise UsageError(f"--out {path}: {(problem.strerror or 'cannot be written').lower()}") from None
-
-
-def _time(option: str, text: str | None) -> "Millis | None":
-    from streaming.cli.time_argument import parse_time
-
-    if text is None:
-        return None
-    try:
-        return parse_time(text)
-    except ValueError:
-        raise UsageError(f"{option} {text}: expected a TIME such as 2026-11-20T08:15:00Z") from None

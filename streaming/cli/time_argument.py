@@ -31,3 +31,17 @@ def parse_time(text: str) -> Millis:
     when = datetime.fromisoformat(text)
     since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
     return Millis(since // timedelta(milliseconds=1))
+
+
+def parse_time_option(option: str, text: str | None) -> Millis | None:
+    """Parses the value of an option that is a time; None if it was not given.
+
+    Raises:
+        UsageError: it is not a time.
+    """
+    if text is None:
+        return None
+    try:
+        return parse_time(text)
+    except ValueError:
+        raise UsageError(f"{option} {text}: expected a TIME such as 2026-11-20T08:15:00Z") from None

@@ -73,7 +73,7 @@ def make_report(
             read.
         JournalError: the journal is damaged.
     """
-    recorded_alerts = _ledger_alerts(request.folder)
+    recorded_alerts = ledger_alerts(request.folder)
     evaluate_from_ms = None
     if recorded_alerts is None:
         begins = request.from_ms or (request.to_ms or newest_row_ms(request.folder)) - DEFAULT_SPAN_MS
@@ -126,7 +126,7 @@ def _checkpoint_of(folder: Path) -> Checkpoint:
     return next((one for one in candidates if one.ledger.exists() or one.silences.exists()), candidates[0])
 
 
-def _ledger_alerts(folder: Path) -> Sequence[Alert] | None:
+def ledger_alerts(folder: Path) -> Sequence[Alert] | None:
     """Returns the alerts in the ledger beside the journal; None where there is no ledger.
 
     Raises:

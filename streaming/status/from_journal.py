@@ -75,7 +75,7 @@ def replay_journal(
         UsageError: there is no journal, or it does not hold that point in time.
         JournalError: the journal is damaged.
     """
-    journal = _journal(folder)
+    journal = open_journal(folder)
     replays: dict[str, _Replay | None] = {}
     first, end = journal.first_sequence(), journal.published_end()
     since_ms = (upto.at_ms if isinstance(upto, AtTime) else _newest(journal)) - _POLLS_MS
@@ -146,7 +146,7 @@ def newest_row_ms(folder: Path) -> Millis:
         UsageError: there is no journal.
         JournalError: the journal is damaged.
     """
-    return _newest(_journal(folder))
+    return _newest(open_journal(folder))
 
 
 class _Replay:
@@ -201,7 +201,12 @@ def has_journal(folder: Path) -> bool:
     return any(JournalReader(place.absolute()).created for place in _places(folder))
 
 
-def _journal(folder: Path) -> JournalReader:
+def open_journal(folder: Path) -> JournalReader:
+    """Returns the journal of a checkpoint folder, or the journal that the folder is.
+
+    Raises:
+        UsageError: there is none.
+    """
     for place in _places(folder):
         journal = JournalReader(place.absolute())
         if journal.created:

@@ -1,13 +1,16 @@
 """The job is killed (SIGKILL) during a scenario: its alerts are the same as without the kill."""
 
+import json
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from deploy.lab.lab import Lab
+from streaming.cli import app
 from streaming.demo.job_process import AlertLine, JobProcess
 from tests.eventually import eventually
 from tests.job.conftest import short_thresholds
@@ -90,6 +93,28 @@ def test_sigterm_to_the_process_group_stops_without_errors(job: JobProcess) -> N
     assert code == 0
     assert job.log.read_bytes()[log_size:] == b""
     job.start()
+
+
+def test_back_test_of_the_journal_gives_the_alerts_that_the_job_sent(
+    lab: Lab, job: JobProcess, settings: dict[str, float], tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    rules: dict[str, dict[str, float]] = {}
+    for name, value in settings.items():
+        rule, _, threshold = name.partition(".")
+        rules.setdefault(rule, {})[threshold] = value
+    clusters = [{"name": job.name, "bootstrap": list(lab.bootstrap)}]
+    config.write_text(json.dumps({"clusters": clusters, "thresholds": rules}))
+
+    ended = CliRunner().invoke(app, ["replay", "--journal", str(job.checkpoint), "--config", str(config), "--json"])
+
+    assert ended.exit_code == 0, ended.output
+    replayed = [json.loads(line) for line in ended.stdout.splitlines()]
+    sent = [dict(one.line) for one in job.alerts()]
+    for one in (*replayed, *sent):
+        del one["sent_at"]
+    assert replayed[: len(sent)] == sent
+    assert sent
 
 
 def test_slow_planner_of_spark_is_retried(job: JobProcess, tmp_path: Path) -> None:

@@ -1,0 +1,45 @@
+"""The clusters' settings for a back-test: from a configuration file, or the defaults with `--set`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rules.rule_overrides import RuleOverride, with_overrides
+from streaming.cli import config_from_options
+from streaming.config import flattened, in_force
+from streaming.report.back_test import BackTestCluster, ClusterSettingsOf
+
+
+def back_test_settings(config: Path | None, setting: Sequence[str], *, polled: bool) -> ClusterSettingsOf:
+    """Returns the settings by cluster name: of the configuration's clusters, or of any cluster without one.
+
+    Args:
+        config: the configuration; None: the defaults.
+        setting: RULE.NAME=VALUE each.
+        polled: whether the rows hold polls; without them, the rule about the monitor's own visibility is not evaluated.
+
+    Raises:
+        UsageError: the configuration or a setting is invalid.
+    """
+    blind = {} if polled else {"monitor-blind": RuleOverride(enabled=False)}
+    if config is None:
+        thresholds = with_overrides(in_force(flattened(config_from_options.overrides({}, setting))), blind)
+        return lambda _: BackTestCluster(thresholds=thresholds)
+    resolved = config_from_options.resolve_config(
+        config=config, cluster=None, setting=setting, resolve=None, hosts_file=None
+    )
+    found = {
+        section.name: BackTestCluster(
+            thresholds=with_overrides(resolved.thresholds_in_force(section), blind),
+            cluster_id=section.cluster_id,
+            bootstrap=tuple(section.bootstrap),
+            vantage=section.vantage,
+            access=section.access,
+        )
+        for section in resolved.watched
+    }
+    if polled:
+        return found.get
+    # A log directory does not know its cluster's name: the configuration's only cluster, or the rules for all.
+    only = next(iter(found.values())) if len(found) == 1 else None
+    thresholds = with_overrides(resolved.thresholds_in_force(), blind)
+    return lambda _: only or BackTestCluster(thresholds=thresholds)

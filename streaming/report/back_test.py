@@ -1,0 +1,117 @@
+"""Back-test: the alerts that the job would send for recorded observations, with any configuration.
+
+The rows go through the same `ClusterMonitor`, with the same containment, as in the job's step, so the alerts and their
+times are the job's. Sinks, routes and silences are not applied.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from connectors.decode_observation import decode_observation
+from connectors.log_event import Undecodable
+from connectors.observation import Observation
+from rules.alert import Alert
+from rules.finding import Thresholds
+from rules.model.identifiers import Millis
+from rules.model.monitoring import PLAINTEXT, Access, Vantage
+from streaming.replay.cluster_monitor import ClusterMonitor, DecodedRow
+from streaming.replay.contained_replay import observe_contained
+from streaming.replay.failure_reason import failure_reason
+from streaming.replay.observed_events import ObservedEvent
+
+_ROWS_TOGETHER = 256
+"""Rows between two stored forms of a cluster's state, from which a row that raises is skipped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackTestCluster:
+    """One cluster as a configuration describes it."""
+
+    thresholds: Mapping[str, Thresholds]
+    """By rule id."""
+    cluster_id: str | None = None
+    bootstrap: tuple[str, ...] = ()
+    vantage: Vantage = Vantage.INSIDE
+    access: Access = PLAINTEXT
+
+
+ClusterSettingsOf = Callable[[str], BackTestCluster | None]
+"""Returns the settings of a cluster by its name; None: its rows are left out."""
+
+
+@dataclass(slots=True)
+class _Replayed:
+    """One cluster: its settings, its monitor with its stored form, and rows that were not applied yet."""
+
+    name: str
+    settings: BackTestCluster
+    monitor: ClusterMonitor
+    blob: bytes | None = None
+    waiting: list[DecodedRow] = field(default_factory=list)
+
+    def restore(self, blob: bytes | None) -> ClusterMonitor:
+        settings = self.settings
+        return ClusterMonitor.from_bytes(
+            blob,
+            cluster=self.name,
+            cluster_id=settings.cluster_id,
+            bootstrap=settings.bootstrap,
+            vantage=settings.vantage,
+            access=settings.access,
+            thresholds=settings.thresholds,
+        )
+
+    def flush(self) -> tuple[Alert, ...]:
+        rows, self.waiting = self.waiting, []
+        if not rows:
+            return ()
+        result = observe_contained(self.monitor, self.blob, rows, self.restore)
+        self.monitor, self.blob = result.monitor, result.blob
+        return result.alerts
+
+
+def back_test(rows: Iterable[Observation], settings_of: ClusterSettingsOf) -> Iterator[Alert]:
+    """Yields the alerts in the order in which the job would send them, cluster by cluster within some rows.
+
+    Args:
+        rows: recorded observations of any clusters, ordered by sequence.
+        settings_of: the settings of each cluster.
+    """
+    replayed: dict[str, _Replayed | None] = {}
+    for row in rows:
+        if row.cluster not in replayed:
+            replayed[row.cluster] = _new(row.cluster, settings_of)
+        one = replayed[row.cluster]
+        if one is None:
+            continue
+        one.waiting.append(DecodedRow(row.sequence, Millis(row.observed_at_ms), _events(row)))
+        if len(one.waiting) >= _ROWS_TOGETHER:
+            yield from one.flush()
+    yield from (alert for one in replayed.values() if one is not None for alert in one.flush())
+
+
+def _new(name: str, settings_of: ClusterSettingsOf) -> _Replayed | None:
+    settings = settings_of(name)
+    if settings is None:
+        return None
+    monitor = ClusterMonitor.from_bytes(
+        None,
+        cluster=name,
+        cluster_id=settings.cluster_id,
+        bootstrap=settings.bootstrap,
+        vantage=settings.vantage,
+        access=settings.access,
+        thresholds=settings.thresholds,
+    )
+    return _Replayed(name=name, settings=settings, monitor=monitor)
+
+
+def _events(row: Observation) -> tuple[ObservedEvent, ...]:
+    """Returns the row's events; a row that cannot be decoded is one undecodable event, as in the job."""
+    try:
+        return tuple(decode_observation(row).items())
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - as in the job's decode stage
+        reason = f"the row cannot be decoded: {failure_reason(error)}"
+        return (Undecodable(offset=None, reason=reason, length=len(row.payload)),)

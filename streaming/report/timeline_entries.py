@@ -1,0 +1,187 @@
+"""What happened to a cluster, in order: elections, voter changes, starts, recoveries, alerts, gaps."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from connectors.decode_observation import decode_observation
+from connectors.observation import Observation
+from connectors.sinks.alert_json import iso
+from rules.alert import Alert
+from rules.finding import Plain
+from rules.formatting import and_join, ms_text, plural
+from rules.model.identifiers import Millis
+from streaming.report.full_history import FullHistory
+
+GAP_MS = 30_000
+"""Without a row for longer than this, the cluster was not observed: a quiet cluster has several rows a second."""
+
+
+class EntryKind(StrEnum):
+    """The kinds of entries."""
+
+    ELECTION = "election"
+    VOTER_CHANGE = "voter-change"
+    FORCED_CHANGE = "forced-voter-change"
+    START = "controller-start"
+    UNCLEAN_ELECTION = "unclean-election"
+    RECOVERY = "recovery"
+    ALERT = "alert"
+    GAP = "gap"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineEntry:
+    """One event. Times of log records are of the controllers' clock, all others of the monitor's."""
+
+    at_ms: Millis
+    kind: EntryKind
+    text: str
+    offset: int | None = None
+    """Of the record in the metadata log; None where it is none."""
+
+    def as_json(self, cluster: str) -> dict[str, Plain]:
+        """Returns the fields of `timeline --json`."""
+        return {
+            "cluster": cluster,
+            "at": iso(self.at_ms),
+            "kind": self.kind.value,
+            "text": self.text,
+            "offset": self.offset,
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class ObservedHistory:
+    """The history of one cluster, and the times at which it was not observed."""
+
+    history: FullHistory
+    gaps: list[tuple[Millis, Millis]]
+    newest_ms: Millis | None = None
+
+    def add(self, row: Observation, *, find_gaps: bool) -> None:
+        """Applies a row; one that cannot be decoded or applied is left out."""
+        at_ms = Millis(row.observed_at_ms)
+        if find_gaps and self.newest_ms is not None and at_ms - self.newest_ms > GAP_MS:
+            self.gaps.append((self.newest_ms, at_ms))
+        self.newest_ms = max(self.newest_ms or at_ms, at_ms)
+        try:
+            self.history.apply(decode_observation(row).items(), sequence=row.sequence, observed_at_ms=at_ms)
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - the job skips such a row too
+            return
+
+
+def observed_histories(rows: Iterable[Observation], *, only: str | None, find_gaps: bool) -> dict[str, ObservedHistory]:
+    """Replays rows; returns the history of each cluster, or of one.
+
+    Args:
+        rows: ordered by sequence.
+        only: a cluster's name; None: all.
+        find_gaps: whether rows that are far apart are a gap: not so for a log directory, whose rows are records.
+    """
+    found: dict[str, ObservedHistory] = {}
+    for row in rows:
+        if only not in (None, row.cluster):
+            continue
+        one = found.get(row.cluster)
+        if one is None:
+            history = FullHistory(row.cluster, thresholds={}, evaluate_from_ms=None)
+            one = found[row.cluster] = ObservedHistory(history=history, gaps=[])
+        one.add(row, find_gaps=find_gaps)
+    return found
+
+
+def timeline_entries(
+    observed: ObservedHistory, alerts: Sequence[Alert], *, from_ms: Millis | None, to_ms: Millis | None
+) -> tuple[TimelineEntry, ...]:
+    """Returns the entries of a cluster in order of time.
+
+    Args:
+        observed: its history.
+        alerts: its alerts.
+        from_ms: entries from this time on; None: from the beginning.
+        to_ms: entries up to this time; None: up to the end.
+    """
+    entries = [*_of_the_log(observed.history), *_recoveries(observed.history), *_alerts(alerts), *_gaps(observed)]
+    return tuple(
+        sorted(
+            (
+                one
+                for one in entries
+                if (from_ms is None or one.at_ms >= from_ms) and (to_ms is None or one.at_ms <= to_ms)
+            ),
+            key=lambda one: one.at_ms,
+        )
+    )
+
+
+def _of_the_log(history: FullHistory) -> Iterator[TimelineEntry]:
+    kept = history.quorum_with_full_history().history
+    for election in kept.elections:
+        votes = f", votes of {and_join(election.granting_voter_ids)}" if election.granting_voter_ids else ""
+        yield TimelineEntry(
+            at_ms=election.timestamp_ms,
+            kind=EntryKind.ELECTION,
+            text=f"controller {election.leader_id} was elected, epoch {election.leader_epoch}{votes}",
+            offset=election.offset,
+        )
+    forced = {one.offset for one in kept.reconfigurations}
+    for change in kept.voter_changes:
+        parts = [f"{key} added" for key in change.added] + [f"{key} removed" for key in change.removed]
+        parts += [f"endpoint of {node} changed" for node in change.moved]
+        yield TimelineEntry(
+            at_ms=change.timestamp_ms,
+            kind=EntryKind.FORCED_CHANGE if change.offset in forced else EntryKind.VOTER_CHANGE,
+            text=f"voter set changed: {and_join(parts, 8)}",
+            offset=change.offset,
+        )
+    for start in kept.starts:
+        yield TimelineEntry(
+            at_ms=start.timestamp_ms, kind=EntryKind.START, text=f"controller {start.id} started", offset=start.offset
+        )
+    for unclean in kept.unclean:
+        topic, leaders = unclean.topic or f"with id {unclean.topic_id}", and_join(unclean.leaders)
+        yield TimelineEntry(
+            at_ms=unclean.first_timestamp_ms,
+            kind=EntryKind.UNCLEAN_ELECTION,
+            text=f"{plural(unclean.elections, 'unclean election')} in topic {topic}, leaders {leaders}",
+            offset=unclean.last_offset,
+        )
+
+
+def _recoveries(history: FullHistory) -> Iterator[TimelineEntry]:
+    for ended in history.ended_recoveries:
+        topic = ended.topic or f"with id {ended.topic_id}"
+        yield TimelineEntry(at_ms=ended.since_ms, kind=EntryKind.RECOVERY, text=f"topic {topic} is RECOVERING")
+        yield TimelineEntry(
+            at_ms=ended.ended_ms, kind=EntryKind.RECOVERY, text=f"topic {topic} is no longer RECOVERING"
+        )
+    open_: dict[str, tuple[Millis, str]] = {}
+    for one in history.quorum().recovering:
+        topic = one.topic or f"with id {one.topic_id}"
+        since, _ = open_.get(topic, (one.since_timestamp_ms, ""))
+        open_[topic] = (min(since, one.since_timestamp_ms), "at least since then: " if one.at_least else "")
+    for topic, (since_ms, least) in open_.items():
+        yield TimelineEntry(at_ms=since_ms, kind=EntryKind.RECOVERY, text=f"{least}topic {topic} is RECOVERING")
+
+
+def _alerts(alerts: Sequence[Alert]) -> Iterator[TimelineEntry]:
+    for alert in alerts:
+        state = f"{alert.severity.value} " if alert.state.value == "firing" else "resolved: "
+        yield TimelineEntry(
+            at_ms=alert.observed_at_ms,
+            kind=EntryKind.ALERT,
+            text=f"{state}{alert.rule} · {alert.subject}: {alert.summary}",
+            offset=alert.offset,
+        )
+
+
+def _gaps(observed: ObservedHistory) -> Iterator[TimelineEntry]:
+    for began, ended in observed.gaps:
+        yield TimelineEntry(
+            at_ms=began,
+            kind=EntryKind.GAP,
+            text=f"not observed for {ms_text(Millis(ended - began))}, until {iso(ended)}",
+        )

@@ -87,7 +87,7 @@ def _drain(
         memory = {"spark.executor.memory": "512m", "spark.executor.cores": "1"}
         spark = start_spark(master=master, logs=checkpoint.logs, settings={**partitions, **memory})
         query = Query(spark, checkpoint, deliver)
-        query.start(Step(dict.fromkeys(names, settings)))
+        query.start(Step(dict.fromkeys(names, settings), spark_folder=checkpoint.spark))
         try:
             return _follow(checkpoint, folder / "spark", end, clusters * _seconds(rows) / end)
         finally:

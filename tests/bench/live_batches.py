@@ -16,6 +16,7 @@ from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation
 from streaming.config.pipeline_section import PipelineSection
 from streaming.pipeline.checkpoint import Checkpoint
+from streaming.pipeline.page_files import FOLDER
 from streaming.pipeline.query import start
 from streaming.pipeline.step import ClusterSettings, Step
 
@@ -61,7 +62,7 @@ class LiveBatches:
         return time.monotonic() - began
 
     def state_bytes(self) -> int:
-        """Returns the bytes of the newest change of the state, over all partitions."""
+        """Returns the bytes of the newest change of Spark's state, over all partitions."""
         state = self.reached.checkpoint.spark / "state" / "0"
         return sum(_newest_bytes(folder) for folder in state.iterdir() if folder.name.isdigit())
 
@@ -75,8 +76,9 @@ def live_batches(
     for key, value in PipelineSection(partitions=partitions).spark_settings().items():
         spark.conf.set(key, value)
     reached = ReachedSequence(checkpoint=checkpoint)
+    step = Step(settings, spark_folder=checkpoint.spark)
     with JournalWriter(checkpoint.journal) as journal:
-        query = start(spark, checkpoint, Step(settings), reached, None)  # type: ignore[arg-type]
+        query = start(spark, checkpoint, step, reached, None)  # type: ignore[arg-type]
         try:
             yield LiveBatches(journal=journal, reached=reached)
         finally:
@@ -92,6 +94,11 @@ def children_cpu_s() -> float:
             times = process.cpu_times()
             total += times.user + times.system + times.children_user + times.children_system
     return total
+
+
+def pages_bytes(spark_folder: Path) -> int:
+    """Returns the bytes of the pages beside Spark's state."""
+    return sum(path.stat().st_size for path in (spark_folder / FOLDER).rglob("*") if path.is_file())
 
 
 def _newest_bytes(folder: Path) -> int:

@@ -28,7 +28,7 @@ from streaming.pipeline.source import observations_to_arrow
 from streaming.pipeline.spark_session import start_spark
 from streaming.pipeline.step import Step
 from tests.bench.cluster_second_bench import OneState, beginning, cluster_names, quiet_second, settings_of
-from tests.bench.live_batches import children_cpu_s, live_batches
+from tests.bench.live_batches import children_cpu_s, live_batches, pages_bytes
 from tests.bench.partition_rows import second_rows, snapshot_rows
 from tests.bench.percentiles import percentiles
 
@@ -45,11 +45,11 @@ def figures(partitions: Sequence[int] = PARTITIONS, clusters: Sequence[int] = CL
     pd.options.mode.copy_on_write = True
     with tempfile.TemporaryDirectory(prefix="kraftwatch-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        _stages(min(partitions, default=0))  # the first run also pays for imports
+        _stages(folder / "first", min(partitions, default=0))  # the first run also pays for imports
         spark = start_spark(master="local[2]", logs=folder / "log", settings={})
         found = {
             "partitions": {
-                str(count): _stages(count) | _partitions_batch(spark, folder / f"p{count}", count)
+                str(count): _stages(folder / f"s{count}", count) | _partitions_batch(spark, folder / f"p{count}", count)
                 for count in partitions
             },
             "clusters": {str(count): _clusters_batch(spark, folder / f"c{count}", count) for count in clusters},
@@ -58,9 +58,9 @@ def figures(partitions: Sequence[int] = PARTITIONS, clusters: Sequence[int] = CL
     return found
 
 
-def _stages(partitions: int) -> dict[str, float]:
+def _stages(folder: Path, partitions: int) -> dict[str, float]:
     """Returns what decode and step cost in this process."""
-    step, state = Step({_NAME: settings_of(_NAME)}), OneState()
+    step, state = Step({_NAME: settings_of(_NAME)}, spark_folder=folder), OneState()
     sequence = 0
 
     def run(rows: Iterable[Observation]) -> float:
@@ -82,7 +82,7 @@ def _stages(partitions: int) -> dict[str, float]:
     return {
         "load_cpu_ms": round(loaded_ms, 1),
         "batch_cpu_ms": round(median(took[_WARM_UP:]), 2),
-        "state_bytes": len(state.blob or b""),
+        "state_bytes": len(state.blob or b"") + pages_bytes(folder),
     }
 
 

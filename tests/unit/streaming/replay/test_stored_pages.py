@@ -47,7 +47,7 @@ def test_large_parts_are_outside_the_blob_and_needed_to_read_it(large: tuple[byt
         StoredTable.restored(blob, MemoryPages())
 
 
-def test_changes_anywhere_write_small_blobs_for_ever(large: tuple[bytes, MemoryPages]) -> None:
+def test_blobs_stay_small_however_many_changes_there_were(large: tuple[bytes, MemoryPages]) -> None:
     blob, pages = large
     stored, chosen = StoredTable.restored(blob, pages), random.Random(3)
     batches, changes, before = 300, 200, pages.written

@@ -120,6 +120,8 @@ class Need(StrEnum):
     """The log has been read to its end, and a leader served it within `answer_age`."""
     FRESH_POLL = "fresh-poll"
     """A DescribeQuorum answer within `poll_age` in which the leader has a row."""
+    RECOVERY_STATE = "recovery-state"
+    """The finalized metadata.version has LeaderRecoveryState (KIP-704); below 3.2 the rule is not applicable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,11 @@ def unmet_need(rule: Rule, quorum: Quorum, thresholds: Thresholds) -> UnknownRes
         if need is Need.VOTERS_RECORD and _static(quorum):
             why = "kraft.version is 0: a static quorum has no VotersRecord and no directory ids"
             return NotApplicable(rule=rule.id, why=why)
+        if need is Need.RECOVERY_STATE and _without_recovery_state(quorum):
+            why = (
+                f"not supported: metadata.version {quorum.metadata_version} is below 3.2 and has no LeaderRecoveryState"
+            )
+            return NotApplicable(rule=rule.id, why=why)
         problem = _PROBLEMS[need](quorum, thresholds)
         if problem is not None:
             return UnknownResult(rule=rule.id, subject=None, why=problem)
@@ -70,6 +75,8 @@ def needed_voters(quorum: Quorum) -> VoterSet:
     return quorum.committed
 
 
+_RECOVERY_STATE_SINCE = 3
+"""The level of metadata.version 3.2-IV0 (MetadataVersion.isLeaderRecoverySupported)."""
 _NO_VOTERS_RECORD = "no committed VotersRecord has been read yet"
 
 
@@ -79,6 +86,11 @@ def _static(quorum: Quorum) -> bool:
     A log without a KRaftVersionRecord was written by a Kafka before 3.9: its kraft.version is 0.
     """
     return log_read_problem(quorum) is None and quorum.committed is None and not quorum.kraft_version
+
+
+def _without_recovery_state(quorum: Quorum) -> bool:
+    level = quorum.metadata_version
+    return level is not None and level < _RECOVERY_STATE_SINCE
 
 
 def _metadata_log(_quorum: Quorum, _thresholds: Thresholds) -> str | None:
@@ -103,5 +115,6 @@ _PROBLEMS: Mapping[Need, Callable[[Quorum, Thresholds], str | None]] = {
     Need.VOTERS_RECORD: _voters_record,
     Need.CURRENT_LOG: _current_log,
     Need.FRESH_POLL: _fresh_poll,
+    Need.RECOVERY_STATE: _metadata_log,
 }
 """Each returns one sentence that says why the need is not met, or None."""

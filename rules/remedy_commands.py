@@ -36,6 +36,8 @@ _LEADER_TOOLS = (QUORUM_TOOL, FEATURES_TOOL)
 _LOGIN_OPTION = "--command-config $NODE_PROPERTIES"
 _TOOLS_REACH_CONTROLLERS = 15
 """The first metadata.version of Kafka 3.7, whose tools were the first with --bootstrap-controller (KIP-919)."""
+_CONTROLLERS_JOIN = 28
+"""The first metadata.version of Kafka 4.2, the first with controller.quorum.auto.join.enable."""
 _ACLS_REACH_CONTROLLERS = 22
 """The first metadata.version of Kafka 4.0, whose kafka-acls was the first with --bootstrap-controller."""
 
@@ -48,12 +50,24 @@ def remove_controller(quorum: Quorum, key: ReplicaKey) -> str:
     )
 
 
-def add_controller(quorum: Quorum, node: NodeId) -> tuple[str, str]:
+def add_controller(quorum: Quorum, node: NodeId) -> tuple[str, ...]:
     """Returns where to run the command, and the command that makes a running controller a voter (KIP-853)."""
+    joins = (
+        f"# If controller.quorum.auto.join.enable is true on controller {node}, do not add it: it adds itself once it "
+        "has caught up and no other directory of its id is a voter, and its log says why it did not",
+    )
     return (
+        *(joins if _can_join(quorum, node) else ()),
         f"# On controller {node}'s host, with its own configuration file as $NODE_PROPERTIES",
         f"{QUORUM_TOOL} {' '.join(_bootstrap(quorum, excluding=node))} {_LOGIN_OPTION} add-controller",
     )
+
+
+def _can_join(quorum: Quorum, node: NodeId) -> bool:
+    """Returns whether a controller may be of a version that can add itself to the voters."""
+    registration = quorum.controllers.get(node)
+    levels = registration.features if registration else None
+    return any(one.name == "metadata.version" and one.highest >= _CONTROLLERS_JOIN for one in levels or ())
 
 
 def describe_status(quorum: Quorum, excluding: NodeId | None = None) -> str:

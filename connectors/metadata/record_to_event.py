@@ -68,10 +68,19 @@ def _voters_set(at: RecordPosition, values: Values) -> Event:
         Voter(
             key=ReplicaKey(id=node, directory_id=voter["voter_directory_id"]),
             endpoints=_endpoints(voter["endpoints"]),
+            kraft_versions=_kraft_versions(voter["kraft_version_feature"]),
         )
         for node, voter in zip(ids, listed, strict=True)
     )
     return VotersSet(at=at, voters=voters)
+
+
+def _kraft_versions(supported: Values) -> FeatureRange:
+    lowest, highest = (
+        valid_number("supported kraft.version", supported[name], 0, LARGEST_INT16)
+        for name in ("min_supported_version", "max_supported_version")
+    )
+    return FeatureRange(name="kraft.version", lowest=lowest, highest=highest)
 
 
 def _feature_level_set(at: RecordPosition, values: Values) -> Event:

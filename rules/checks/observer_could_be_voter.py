@@ -8,6 +8,9 @@ What it means
       voters.
     - Info: adding it gains nothing. An even number of voters tolerates no more failures than the odd number below it.
 
+    With controller.quorum.auto.join.enable=true (Kafka 4.2 and later) a controller adds itself as soon as it has caught
+    up, also one that was removed: if this alert fires for it, it failed to. Without it, an operator adds it.
+
     Brokers are observers too, but they never register as controllers, and this rule does not report them. A controller
     whose disk was replaced is reported by `voter-disk-replaced`, not by this rule.
 

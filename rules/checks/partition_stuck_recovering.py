@@ -269,6 +269,6 @@ RULE = Rule(
     text=__doc__ or "",
     thresholds=(hold(60.0), clear(), JOIN, COPY, ANSWER_AGE),
     evaluate=evaluate,
-    needs=(Need.CURRENT_LOG,),
+    needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
     inhibited_by=("no-leader",),
 )

@@ -157,5 +157,5 @@ RULE = Rule(
     text=__doc__ or "",
     thresholds=(hold(0.0), clear(), KEEP_FIRING_FOR, ANSWER_AGE),
     evaluate=evaluate,
-    needs=(Need.CURRENT_LOG,),
+    needs=(Need.CURRENT_LOG, Need.RECOVERY_STATE),
 )

@@ -17,7 +17,8 @@ What to do
     Run two commands in this order: Kafka allows one voter per id and refuses to add the second.
 
     1. Remove the old voter. The command works from any host that reaches the controllers.
-    2. Add the new one, on that controller's host and with its own configuration file.
+    2. Add the new one, on that controller's host and with its own configuration file. With
+       controller.quorum.auto.join.enable=true (Kafka 4.2 and later) it adds itself after the removal.
 
 What not to do
     Do not wipe or restart another controller before both commands are done. Do not add the new voter first.

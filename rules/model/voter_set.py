@@ -1,10 +1,11 @@
 """The committed voter set (KIP-853) and the replicas that left it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from rules.model.identifiers import Endpoint, Epoch, Millis, NodeId, Offset, ReplicaKey
+from rules.model.registration import FeatureRange
 
 MOST_VOTERS = 1_000
 """More voters than any quorum has: a VotersRecord or a poll that names more is refused. Kafka recommends 3 or 5."""
@@ -26,6 +27,8 @@ class Voter:
 
     key: ReplicaKey
     endpoints: tuple[Endpoint, ...]
+    kraft_versions: FeatureRange | None = field(default=None, compare=False)
+    """The kraft.versions that it supports; None if an older version of kraftwatch read the record."""
 
 
 @dataclass(frozen=True, kw_only=True)

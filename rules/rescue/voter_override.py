@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
+from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter
 
 _ITEM = re.compile(r"(?P<id>\d+)@(?P<host>\[[^\]]+\]|[^:\[\]@,\s]+):(?P<port>\d{1,5}):(?P<directory>[A-Za-z0-9_-]{22})")
 _PORT_MAX = 65535
+KRAFT_VERSIONS = FeatureRange(name="kraft.version", lowest=0, highest=1)
+"""What every released Kafka with dynamic quorums supports, and so what it records for the voters of a list."""
 
 
 class OverrideOutcome(StrEnum):
@@ -74,6 +77,12 @@ def parse_controllers(text: str, listener: str) -> tuple[Voter, ...]:
         if node in voters:
             raise ValueError(f"controller {node} occurs twice in the list")
         endpoint = Endpoint(listener=listener, host=match["host"].strip("[]"), port=port)
+        address = str(endpoint).lower()
+        other = next((one.key.id for one in voters.values() if str(one.endpoints[0]).lower() == address), None)
+        if other is not None:
+            raise ValueError(
+                f"controllers {other} and {node} both have the address {endpoint}: give each voter its own host or port"
+            )
         key = ReplicaKey(id=node, directory_id=DirectoryId(match["directory"]))
         voters[node] = Voter(key=key, endpoints=(endpoint,))
     return tuple(voters[node] for node in sorted(voters))
@@ -90,6 +99,11 @@ def initial_controllers(voters: Iterable[Voter]) -> str | None:
             return None
         items.append(f"{voter.key.id}@{voter.endpoints[0]}:{voter.key.directory_id}")
     return ",".join(items)
+
+
+def _version_range(supported: FeatureRange) -> str:
+    """Returns the text of Kafka's class SupportedVersionRange."""
+    return f"SupportedVersionRange[min_version:{supported.lowest}, max_version:{supported.highest}]"
 
 
 def compare(persisted: Iterable[Voter], provided: Iterable[Voter]) -> VoterSetDifference:
@@ -140,11 +154,11 @@ def _different_suffixes(old: str, new: str) -> tuple[str, str] | None:
 
 
 def voter_set_text(voters: Iterable[Voter]) -> str:
-    """Returns a voter set as the KIP prints it, which also omits each voter's supported kraft.versions."""
+    """Returns a voter set as Kafka's VoterSet prints it."""
     nodes = ", ".join(
         f"VoterNode(voterKey=ReplicaKey(id={voter.key.id}, directoryId={voter.key.directory_id}), "
         f"listeners=Endpoints({', '.join(f'{one.listener}://{one}' for one in voter.endpoints)}), "
-        "supportedKRaftVersion=SupportedVersionRange(...))"
+        f"supportedKRaftVersion={_version_range(voter.kraft_versions or KRAFT_VERSIONS)})"
         for voter in sorted(voters, key=lambda voter: voter.key.id)
     )
     return f"VoterSet(voters=[{nodes}])"

@@ -285,7 +285,7 @@ def test_voters_that_a_snapshot_changed_are_reported(stopped: Path, old: bytes, 
 def test_a_renamed_domain_is_reported_as_the_one_cause(stopped: Path) -> None:
     for node in (1, 2, 3):
         rewritten(stopped / f"node-{node}" / PARTITION / checkpoint_name(0, 0), b"127.0.0.1", b"c.a.local")
-    renamed = ",".join(f"{node}@c.b.local:9093:{directory}" for node, directory in DIRECTORIES.items())
+    renamed = ",".join(f"{node}@c.b.local:{9090 + node}:{directory}" for node, directory in DIRECTORIES.items())
     for node in (1, 2, 3):
         (stopped / f"node-{node}" / PARTITION / "00000000000000000000.log").write_bytes(b"")
         (stopped / f"node-{node}" / PARTITION / SNAPSHOT).unlink(missing_ok=True)

@@ -191,7 +191,11 @@ def test_a_voters_record_gives_the_whole_set_and_a_zero_directory_id_is_none() -
         {"voter_id": 2, "voter_directory_id": bytes(16), "endpoints": [], "kraft_version_feature": feature},
     ]
 
-    assert raft(6, 0, voters=voters) == VotersSet(
+    event = raft(6, 0, voters=voters)
+
+    assert isinstance(event, VotersSet)
+    assert {str(voter.kraft_versions) for voter in event.voters} == {"kraft.version 0-1"}
+    assert event == VotersSet(
         at=AT,
         voters=(
             Voter(key=ReplicaKey(id=NodeId(1), directory_id=DirectoryId(PRINTED)), endpoints=(ENDPOINT,)),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rules.model.identifiers import Endpoint, NodeId
+from rules.model.registration import FeatureRange
 from rules.model.voter_set import Voter
 from rules.rescue.voter_override import (
     OverrideOutcome,
@@ -60,6 +61,20 @@ def test_invalid_list_is_reported_in_one_sentence(text: str, why: str) -> None:
         parse_controllers(text, "CONTROLLER")
 
 
+@pytest.mark.kip("E020", "K027")
+@pytest.mark.parametrize("host", ["c1.test", "C1.TEST"])
+def test_two_voters_at_one_address_are_refused_as_a_typo(host: str) -> None:
+    items = [f"{node}@{host if node == 3 else f'c{node}.test'}:9093:{key(node).directory_id}" for node in (1, 2, 3)]
+    with pytest.raises(ValueError, match=r"^controllers 1 and 3 both have the address [cC]1\.(test|TEST):9093: "):
+        parse_controllers(",".join(items), "CONTROLLER")
+
+
+@pytest.mark.kip("E020")
+def test_two_voters_on_one_host_with_different_ports_are_legal() -> None:
+    items = [f"{node}@c1.test:{9090 + node}:{key(node).directory_id}" for node in (1, 2, 3)]
+    assert len(parse_controllers(",".join(items), "CONTROLLER")) == 3
+
+
 def test_voter_without_endpoint_or_directory_id_has_no_list() -> None:
     assert initial_controllers([replace(HERE[0], endpoints=())]) is None
     assert initial_controllers([replace(HERE[0], key=replace(HERE[0].key, directory_id=None))]) is None
@@ -109,8 +124,11 @@ def test_voter_set_is_printed_as_in_the_kip() -> None:
     directory = key(1).directory_id
     assert voter_set_text(HERE[:1]) == (
         f"VoterSet(voters=[VoterNode(voterKey=ReplicaKey(id=1, directoryId={directory}), "
-        "listeners=Endpoints(CONTROLLER://c1.test:9093), supportedKRaftVersion=SupportedVersionRange(...))])"
+        "listeners=Endpoints(CONTROLLER://c1.test:9093), "
+        "supportedKRaftVersion=SupportedVersionRange[min_version:0, max_version:1])])"
     )
+    older = replace(HERE[0], kraft_versions=FeatureRange(name="kraft.version", lowest=0, highest=0))
+    assert "SupportedVersionRange[min_version:0, max_version:0]" in voter_set_text([older])
     assert directory is not None
     assert len(directory) == 22
 

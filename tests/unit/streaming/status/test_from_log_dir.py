@@ -16,6 +16,7 @@ from streaming.status.cluster_state import ClusterState
 from streaming.status.from_journal import recorded_state
 from streaming.status.from_log_dir import ReplayedLogDir, replay_log_dir
 from streaming.status.health import Health, health
+from streaming.status.log_dir_status import log_dir_lines
 from streaming.status.status_json import status_json
 from tests.unit.connectors.logdir.log_dirs import (
     AT,
@@ -129,6 +130,22 @@ def test_candidate_epoch_is_read_from_quorum_state(tmp_path: Path) -> None:
     assert (fields["leader_id"], fields["leader_epoch"]) == (None, 9)
     assert fields["log_dir"]["quorum_state"]["voted_id"] == 1
     assert fields["log_dir"]["last_epoch"] == 1
+
+
+@pytest.mark.kip("D104")
+@pytest.mark.parametrize(
+    ("voted", "shown"),
+    [(-1, "epoch 9, no leader known, no vote"), (1, "epoch 9, no leader known, voted for 1-AaorEeDFTeqhbYUKWjaZFw")],
+)
+def test_the_current_vote_of_the_disk_is_shown(tmp_path: Path, voted: int, shown: str) -> None:
+    folder = stopped_quorum(tmp_path) / "node-1"
+    directory = "AaorEeDFTeqhbYUKWjaZFw" if voted == 1 else "AAAAAAAAAAAAAAAAAAAAAA"
+    write_quorum_state(folder, leaderId=-1, leaderEpoch=9, votedId=voted, votedDirectoryId=directory, data_version=1)
+
+    made = cluster_status(state_of(replay_log_dir(folder))).log_dir
+
+    assert made is not None
+    assert str(dict(log_dir_lines(made))["Quorum state"]).startswith(shown)
 
 
 def test_torn_and_absent_files_are_missing(tmp_path: Path) -> None:

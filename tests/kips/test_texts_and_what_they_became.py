@@ -1,0 +1,78 @@
+"""The status of the five texts, in the documentation; what a Kafka without LeaderRecoveryState gives; auto-join."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rules.model.identifiers import NodeId
+from rules.model.quorum import Quorum
+from tests.unit.rules.situation import (
+    evaluation_of,
+    findings,
+    healthy,
+    observer,
+    recovering,
+    supporting,
+    voter_not_fetching,
+)
+
+VERSIONS = Path(__file__).parents[2] / "docs" / "versions.md"
+
+
+def statuses() -> dict[str, str]:
+    """Returns the status of each KIP in the table of the page."""
+    section = VERSIONS.read_text().partition("## The KIPs, and what became of them")[2]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| KIP-")]
+    return {text.strip().partition(",")[0]: status.strip() for text, status, _ in rows}
+
+
+@pytest.mark.kip("A001", "B001", "D001", "E001", "K034")
+def test_the_documentation_has_the_status_of_each_text() -> None:
+    found = statuses()
+    assert set(found) == {"KIP-595", "KIP-704", "KIP-853", "KIP-856", "KIP-1347"}
+    assert found["KIP-856"] == "rejected in favor of KIP-853"
+    assert found["KIP-1347"] == "under discussion"
+    assert found["KIP-853"].startswith("a working draft")
+    accepted = {kip: status for kip, status in found.items() if status.startswith("accepted ")}
+    assert {kip: issue for kip, status in accepted.items() for issue in status.split("[")[1:]} == {
+        "KIP-595": "KAFKA-9876](https://issues.apache.org/jira/browse/KAFKA-9876))",
+        "KIP-704": "KAFKA-13587](https://issues.apache.org/jira/browse/KAFKA-13587))",
+    }
+
+
+def not_applicable(quorum: Quorum) -> dict[str, str]:
+    return {one.rule: one.why for one in evaluation_of(quorum).not_applicable}
+
+
+@pytest.mark.kip("B050")
+@pytest.mark.parametrize("level", [1, 2])
+def test_below_metadata_version_3_2_recovery_is_not_supported_instead_of_healthy(level: int) -> None:
+    reasons = not_applicable(replace(healthy(), metadata_version=level))
+    for rule in ("partition-stuck-recovering", "recovery-invariant-broken"):
+        assert reasons[rule] == (f"not supported: metadata.version {level} is below 3.2 and has no LeaderRecoveryState")
+
+
+@pytest.mark.kip("B050")
+def test_from_metadata_version_3_2_on_recovery_is_evaluated() -> None:
+    quorum = replace(recovering(healthy(), 0), metadata_version=3)
+    assert not_applicable(quorum) == {}
+    assert len(findings(quorum, "partition-stuck-recovering")) == 1
+
+
+def of_version(quorum: Quorum, node: int, level: int) -> Quorum:
+    changed = replace(quorum.controllers[NodeId(node)], features=supporting(level))
+    return replace(quorum, controllers={**quorum.controllers, NodeId(node): changed})
+
+
+@pytest.mark.parametrize(("level", "named"), [(27, False), (28, True), (30, True)])
+def test_a_controller_that_can_add_itself_is_named_before_the_command_that_adds_it(level: int, named: bool) -> None:
+    replaced = of_version(observer(voter_not_fetching(healthy(), 2), 2, directory="newDirOf2"), 2, level)
+    spare = of_version(observer(healthy(), 4), 4, level)
+
+    for quorum, rule in ((replaced, "voter-disk-replaced"), (spare, "observer-could-be-voter")):
+        (finding,) = findings(quorum, rule)
+        steps = [number for number, step in enumerate(finding.remedy) if "controller.quorum.auto.join.enable" in step]
+        adds = [number for number, step in enumerate(finding.remedy) if step.endswith("add-controller")]
+        assert bool(steps) is named
+        assert all(step < add for step, add in zip(steps, adds, strict=False))

@@ -29,3 +29,9 @@ class ConfiguredJob(JobProcess):
 
 def section(name: str, lab: Lab, **keys: Any) -> dict[str, Any]:
     return {"name": name, "bootstrap": list(lab.bootstrap), **keys}
+
+
+def second_section(name: str, lab: Lab, hosts_file: Path, **keys: Any) -> dict[str, Any]:
+    """Returns a further section of the same lab: it has its own hosts file, because two may not share an address."""
+    hosts_file.write_text("" if lab.hosts_file is None else lab.hosts_file.read_text())
+    return section(name, lab, hosts_file=str(hosts_file), **keys)

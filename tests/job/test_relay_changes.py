@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from deploy.lab.lab import Lab
 from streaming.demo.job_process import JobProcessError
 from tests.eventually import eventually
-from tests.job.configured_job import ConfiguredJob, section
+from tests.job.configured_job import ConfiguredJob, second_section, section
 from tests.job.relay_process import RelayProcess
 
 pytestmark = [pytest.mark.lab, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_200)]
@@ -34,7 +34,7 @@ def topic_lab(folder: Path) -> Iterator[Lab]:
 
 @pytest.fixture
 def relay(lab: Lab, topic_lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RelayProcess]:
-    clusters = [section("first", lab), section("second", lab)]
+    clusters = [section("first", lab), second_section("second", lab, tmp_path / "hosts")]
     relay = RelayProcess(tmp_path / "relay", topic_lab, topic=request.node.name, clusters=clusters)
     relay.start()
     relay.wait_for_rows(10)
@@ -50,7 +50,8 @@ def test_cluster_that_is_added_to_a_running_job_begins_with_the_next_baseline(
     job.write_config(clusters=[section("first", lab)], **common)
     with job:
         assert job.wait_for("quorum-shape", within_s=120).line["cluster"] == "first"
-        job.write_config(clusters=[section("first", lab), section("second", lab)], **common)
+        both = [section("first", lab), second_section("second", lab, tmp_path / "hosts")]
+        job.write_config(clusters=both, **common)
         eventually(lambda: "was reloaded: changed clusters" in job.log.read_text(), within_s=60, every_s=1)
         relay.send_signal(signal.SIGHUP)
 

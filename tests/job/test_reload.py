@@ -5,6 +5,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -12,7 +13,7 @@ import pytest
 
 from deploy.lab.lab import Lab
 from tests.eventually import eventually
-from tests.job.configured_job import ConfiguredJob, section
+from tests.job.configured_job import ConfiguredJob, second_section, section
 from tests.job.process_output import files_in
 from tests.unit.streaming.metrics.heartbeat_server import SECRET, HeartbeatService
 
@@ -44,7 +45,8 @@ def alert_counts(path: Path) -> Counter[tuple[str, str, str]]:
 
 def test_changed_file_is_reloaded_without_a_restart(lab: Lab, job: ConfiguredJob) -> None:
     pid, spark = job.pid, java_of(job.pid)
-    first, second = section("first", lab), section("second", lab, thresholds={"quorum-shape": {"hold": 2}})
+    first = section("first", lab)
+    second = second_section("second", lab, job.folder / "hosts", thresholds={"quorum-shape": {"hold": 2}})
 
     job.file.write_text("clusters: {")
     eventually(lambda: assert_logged(job, "not YAML at line 1"), within_s=60)
@@ -77,6 +79,26 @@ def test_changed_file_is_reloaded_without_a_restart(lab: Lab, job: ConfiguredJob
     assert alert_counts(job.jsonl) == alert_counts(more) == both
     assert (job.pid, java_of(job.pid)) == (pid, spark), "neither the job nor Spark was restarted"
     assert [path for path, content in files_in(job.folder) if SECRET.encode() in content] == [job.file]
+
+
+def test_severity_and_enabled_of_a_rule_change_while_the_job_runs(lab: Lab, job: ConfiguredJob) -> None:
+    clusters = [section("first", lab)]
+    for rules, expected in (
+        ({}, ("firing", "info")),
+        ({"quorum-shape": {"severity": "critical"}}, ("firing", "critical")),
+        ({"quorum-shape": {"enabled": False}}, ("resolved", "critical")),
+    ):
+        job.write_config(clusters=clusters, thresholds=NO_ALERTS | FIRE_SOON, rules=rules)
+        eventually(partial(assert_newest, job.jsonl, expected), within_s=180)
+
+    lines = [json.loads(line) for line in job.jsonl.read_text().splitlines()]
+    assert len({line["fingerprint"] for line in lines}) == 1
+
+
+def assert_newest(jsonl: Path, expected: tuple[str, str]) -> None:
+    lines = jsonl.read_text().split("\n")[:-1] if jsonl.exists() else []
+    found = [(line["state"], line["severity"]) for line in map(json.loads, lines) if line["rule"] == "quorum-shape"]
+    assert found[-1:] == [expected], found
 
 
 def test_restart_with_an_unavailable_new_cluster_monitors_the_others(lab: Lab, job: ConfiguredJob) -> None:

@@ -7,7 +7,8 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,8 @@ def section(lab: Lab, user: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def config(file: Path, *sections: dict[str, Any]) -> Path:
-    file.write_text(yaml.safe_dump({"clusters": list(sections)}))
+def config(file: Path, cluster: dict[str, Any]) -> Path:
+    file.write_text(yaml.safe_dump({"clusters": [cluster]}))
     return file
 
 
@@ -74,6 +75,24 @@ def kraftwatch(verb: str, file: Path, *more: str) -> Result:
 def json_of(verb: str, file: Path, *more: str) -> dict[str, Any]:
     output: dict[str, Any] = json.loads(kraftwatch(verb, file, *more).stdout)
     return output
+
+
+def outputs_of(
+    lab: Lab, verb: str, folder: Path, sections: Sequence[dict[str, Any]], *more: str
+) -> list[subprocess.CompletedProcess[str]]:
+    """Runs a verb for each section at the same time: one file may not name a cluster twice."""
+
+    def run(number: int, each: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+        file = config(folder / f"{verb}-{number}.yaml", each)
+        command = [sys.executable, "-m", "streaming", verb, "--config", str(file), "--json", *more]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+    with ThreadPoolExecutor(len(sections)) as pool:
+        found = list(pool.map(run, range(len(sections)), sections))
+    for each in found:
+        for password in (WRONG_PASSWORD, *lab.security.passwords.values()):
+            assert password not in each.stdout + each.stderr
+    return found
 
 
 def blind_finding(checked: dict[str, Any]) -> dict[str, Any]:
@@ -125,8 +144,7 @@ def checked(lab: Lab, folder: Path, allowed: None) -> dict[str, dict[str, Any]]:
     other = Security(folder / "other", [])
     # The name resolves to the node, but the certificate is not for that name.
     wrong_host_bootstrap = [endpoint.replace("127.0.0.1", WRONG_HOST) for endpoint in lab.bootstrap]
-    every = config(
-        folder / "every.yaml",
+    sections = [
         section(lab, FULL),
         section(lab, POLLS),
         section(lab, POLLS, name="polls-by-choice", metadata_log=False),
@@ -135,13 +153,12 @@ def checked(lab: Lab, folder: Path, allowed: None) -> dict[str, dict[str, Any]]:
         section(lab, FULL, name="untrusted-ca", ssl_cafile=str(other.ca_file)),
         section(lab, FULL, name="wrong-host", bootstrap=wrong_host_bootstrap, resolve={WRONG_HOST: "127.0.0.1"}),
         section(lab, FULL, name="no-tls", security_protocol="SASL_PLAINTEXT"),
-    )
+    ]
 
     def check_all() -> dict[str, dict[str, Any]]:
         # The whole timeout is used for the clusters that are never observed completely.
-        ended = kraftwatch("check", every, "--timeout", "8")
-        assert not any(password in ended.output for password in lab.security.passwords.values())
-        outputs = {one["cluster"]: one for one in map(json.loads, ended.stdout.splitlines())}
+        ended = outputs_of(lab, "check", folder, sections, "--timeout", "8")
+        outputs = {one["cluster"]: one for one in (json.loads(each.stdout) for each in ended)}
         assert outputs[FULL]["missing"] == outputs[FULL]["cannot_tell"] == outputs["polls-by-choice"]["missing"] == []
         assert outputs[POLLS]["missing"] == ["the metadata log was not answered"]
         # A pending answer is not the final reason.
@@ -241,8 +258,7 @@ def test_each_login_failure_is_reported_in_one_sentence(
 def test_doctor_reports_login_failures_and_missing_permissions(lab: Lab, folder: Path, allowed: None) -> None:
     other = Security(folder / "other-for-doctor", [])
     wrong_host_bootstrap = [endpoint.replace("127.0.0.1", WRONG_HOST) for endpoint in lab.bootstrap]
-    file = config(
-        folder / "doctor.yaml",
+    sections = [
         section(lab, FULL),
         section(lab, POLLS),
         section(lab, NOTHING, cluster_id=None),
@@ -250,13 +266,12 @@ def test_doctor_reports_login_failures_and_missing_permissions(lab: Lab, folder:
         section(lab, FULL, name="untrusted-ca", ssl_cafile=str(other.ca_file)),
         section(lab, FULL, name="wrong-host", bootstrap=wrong_host_bootstrap, resolve={WRONG_HOST: "127.0.0.1"}),
         section(lab, FULL, name="no-tls", security_protocol="SASL_PLAINTEXT"),
-    )
+    ]
 
-    ended = kraftwatch("doctor", file)
+    ended = outputs_of(lab, "doctor", folder, sections)
 
-    checks = json.loads(ended.stdout)["checks"]
-    assert ended.exit_code == 2
-    assert not any(password in ended.output for password in lab.security.passwords.values())
+    checks = [one for each in ended for one in json.loads(each.stdout)["checks"]]
+    assert [each.returncode for each in ended] == [1, 1, 2, 2, 2, 2, 2]
 
     def failing_steps(cluster: str) -> dict[tuple[str, str], tuple[str, str]]:
         failing = [one for one in checks if one["of"] == cluster and one["verdict"] != "ok"]
@@ -332,8 +347,9 @@ def test_printed_command_works_on_the_secured_quorum(lab: Lab, checked: dict[str
 
 def test_gatherer_records_all_kinds_and_writes_no_secret(lab: Lab, tmp_path: Path, allowed: None) -> None:
     wrong = section(lab, FULL, name="wrong", sasl_plain_password=WRONG_PASSWORD)
-    both = load(config(tmp_path / "both.yaml", section(lab, FULL), wrong)).clusters
-    (tmp_path / "both.yaml").unlink()
+    file = tmp_path / "one.yaml"
+    both = [load(config(file, each)).clusters[0] for each in (section(lab, FULL), wrong)]
+    file.unlink()
     with run_gatherer(tmp_path, *(one.cluster() for one in both)) as gatherer:
 
         def all_kinds_are_recorded() -> None:

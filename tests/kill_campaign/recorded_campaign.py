@@ -124,9 +124,10 @@ class RecordedCampaign:
                 "cluster_id": cluster.cluster_id,
                 "metadata_log": cluster.log,
                 # No controller answers there: the ids are recorded, as after a restart during an outage.
-                "resolve": {address.partition(":")[0]: "127.0.0.1" for address in cluster.bootstrap},
+                # Two simulated clusters have the same names, and no two clusters may share an address.
+                "resolve": {address.partition(":")[0]: f"127.0.0.{number}" for address in cluster.bootstrap},
             }
-            for cluster in self._recording.clusters
+            for number, cluster in enumerate(self._recording.clusters, start=1)
         ]
         job = CampaignJob(folder, {"clusters": clusters, "thresholds": recording.thresholds()}, repeat=REPEAT)
         job.checkpoint.folder.mkdir()

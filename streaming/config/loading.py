@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from connectors.errors import UsageError
 from streaming.config import env_expansion
+from streaming.config.cluster_section import ClusterSection
 from streaming.config.cross_checks import mistakes_between_parts
 from streaming.config.env_expansion import ExpansionError, expanded
 from streaming.config.root import Config
@@ -85,14 +86,15 @@ def located(path: Path, sentence: str) -> str:
 
 
 def _keys_at_the_beginning(sentence: str, data: Mapping[str, Any]) -> env_expansion.Path | None:
-    found = re.match(r"(?:cluster (?P<cluster>\S+): (?P<key>\w+)|(?P<keys>\w+(?:\.\w+)*)): ", sentence)
+    found = re.match(r"cluster (?P<cluster>\S+): (?P<key>\w+)\b|(?P<keys>\w+(?:\.\w+)*): ", sentence)
     if found is None:
         return None
     if found["cluster"] is None:
         keys = tuple(int(key) if key.isdigit() else key for key in found["keys"].split("."))
         return keys if keys[0] in data else None
     names = [each.get("name") if isinstance(each, Mapping) else None for each in data.get("clusters", ())]
-    return ("clusters", names.index(found["cluster"]), found["key"]) if found["cluster"] in names else None
+    known = found["cluster"] in names and found["key"] in ClusterSection.model_fields
+    return ("clusters", names.index(found["cluster"]), found["key"]) if known else None
 
 
 class _InvalidConfig(Exception):

@@ -89,7 +89,8 @@ def test_every_number_with_a_unit_of_time_accepts_all_forms() -> None:
         "MaintenanceSection.for_",
     } <= set(found)
     for key, field in found.items():
-        adapter: TypeAdapter[Any] = TypeAdapter(Annotated[field.annotation, *field.metadata])
+        annotated: Any = Annotated[field.annotation, *field.metadata]
+        adapter: TypeAdapter[Any] = TypeAdapter(annotated)
         values = [adapter.validate_python(value) for value in (300, "300", "300s", "5m")]
         assert values == [300.0] * 4, key
         for wrong in (True, "5 minutes", None, [5], float("inf")):

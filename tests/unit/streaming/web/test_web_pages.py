@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from connectors.delivery.delivery_report import DeliveryReport, SinkResult
 from rules.evaluate import thresholds_for
 from rules.finding import Severity
 from rules.model.identifiers import Millis
+from rules.notifications.silence import Silence
 from rules.rule_overrides import RuleOverride, with_overrides
 from streaming.replay.cluster_monitor import ClusterMonitor
 from tests.browser.page_fixture import PageFixture
@@ -197,3 +199,22 @@ def test_page_shows_the_rules_that_the_configuration_changes(tmp_path: Path) -> 
     assert "The configuration changes the severity of 1 rule</summary>" in html
     assert "no-leader</a>: warning" in html
     assert "version-drift</a>: disabled by the configuration" in html
+
+
+def test_each_pattern_of_a_silence_has_its_own_place_on_the_page(tmp_path: Path) -> None:
+    with PageFixture(tmp_path, ["calm"]) as fixture:
+        fixture.pass_s(12)
+        one = Silence(
+            id="1f0c9b2e",
+            rule="no-leader",
+            starts_at_ms=Millis(fixture.now_ms),
+            ends_at_ms=Millis(fixture.now_ms + 60_000),
+            author="eva",
+            comment="CHG-1",
+        )
+        fixture.silences += [one, replace(one, rule="voter-*")]
+
+        html = get(fixture, "/clusters/calm").text
+
+    ids = re.findall(r'<li id="(s-[^"]+)"', html)
+    assert len(ids) == len(set(ids)) == 2

@@ -8,8 +8,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from connectors.durable_file import Synced, replace_file
 from connectors.event import Event
 from rules.model.monitoring import Vantage
+from streaming.pipeline import page_files
 from streaming.pipeline.step import ClusterSettings, Step
 from streaming.replay import table_codec
 from streaming.replay.cluster_monitor import ClusterMonitor, stored_references
@@ -107,6 +109,47 @@ def test_spark_may_repeat_any_batch_that_it_has_kept(tmp_path: Path) -> None:
         for observation in observations[kept + 1 :]:
             cluster.apply(*observation)
         assert cluster.states[-1] == states[-1]
+
+
+class KilledError(BaseException):
+    """The worker is killed: nothing handles it."""
+
+
+@pytest.mark.parametrize("moment", ["before", "torn", "after"])
+def test_a_worker_that_is_killed_while_it_writes_a_page_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    script = LogScript()
+    observations = [beginning(script), *changes(script, 30)]
+    undisturbed = PagedCluster(tmp_path / "undisturbed")
+    for observation in observations:
+        undisturbed.apply(*observation)
+    Step._cache.clear()
+    cluster, kills, calls = PagedCluster(tmp_path / "killed"), 0, 0
+
+    def killed(path: Path, content: bytes, *, synced: Synced) -> None:
+        nonlocal calls
+        calls += 1
+        if calls % 3 == 0:
+            if moment == "torn":
+                path.with_name(path.name + ".new").write_bytes(content[: len(content) // 2])
+            elif moment == "after":
+                replace_file(path, content, synced=synced)
+            raise KilledError
+        replace_file(path, content, synced=synced)
+
+    monkeypatch.setattr(page_files, "replace_file", killed)
+    for number, observation in enumerate(observations):
+        while len(cluster.states) == number:
+            cluster.sequence = number - 1
+            try:
+                cluster.apply(*observation, restarted=kills > 0)
+            except KilledError:
+                kills += 1
+
+    assert kills > 5
+    assert cluster.states == undisturbed.states
+    assert cluster.partitions(tmp_path / "killed") == undisturbed.partitions(tmp_path / "undisturbed")
 
 
 def test_a_state_without_pages_gets_them_with_the_next_change(tmp_path: Path) -> None:

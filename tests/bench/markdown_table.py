@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+_COLUMNS_MAX = 6
+"""A table with more columns is turned: it would be wider than a page."""
+
 
 def number(value: Any) -> str:
     """Returns a figure with at most three significant digits after the first; a dash for none."""
@@ -42,8 +45,14 @@ def tables_of(figures: Mapping[str, Any], head: str) -> list[str]:
     if rows:
         flat = {name: _flat(value) for name, value in rows.items()}
         columns = list(dict.fromkeys(column for row in flat.values() for column in row))
-        heads = [head, *(column.replace("_", " ") for column in columns)]
-        lines += table(heads, [[_label(name), *(row.get(column) for column in columns)] for name, row in flat.items()])
+        if len(columns) > _COLUMNS_MAX:
+            heads = [head, *map(_label, flat)]
+            lines += table(heads, [[_label(column), *(row.get(column) for row in flat.values())] for column in columns])
+        else:
+            heads = [head, *map(_label, columns)]
+            lines += table(
+                heads, [[_label(name), *(row.get(column) for column in columns)] for name, row in flat.items()]
+            )
     single = {name: value for name, value in figures.items() if name not in rows}
     if single:
         lines += table([head, "value"], [[_label(name), value] for name, value in single.items()])

@@ -11,6 +11,7 @@ import pytest
 from connectors.errors import UsageError
 from tests.bench.__main__ import chosen
 from tests.bench.line_chart import Axis, LineChart
+from tests.bench.markdown_table import tables_of
 from tests.bench.measured_sections import ROOT, SECTIONS, medians, read_figures
 from tests.bench.performance_page import PAGE, PICTURES, SCALE, pictures, render
 from tests.bench.scale_estimate import ScaleSlopes, scale_page
@@ -92,6 +93,13 @@ def test_slopes_are_the_cost_of_one_more_cluster() -> None:
     assert slopes.memory_mb == pytest.approx(2.0)
     assert (slopes.partition_bytes, slopes.batch_bytes) == (9, 6)
     assert [round(clusters) for clusters, _, _ in slopes.limits()] == [350, 350, 875, 1750]
+
+
+def test_wide_table_is_turned() -> None:
+    wide = {"small": dict.fromkeys("abcdefg", 1), "large": dict.fromkeys("abcdefg", 2)}
+
+    assert tables_of({"x": {"ms": 1234, "of_a_core": 0.5}}, "what")[0] == "| what | ms | of a core |"
+    assert tables_of(wide, "what")[:3] == ["| what | small | large |", "|---|---|---|", "| a | 1 | 2 |"]
 
 
 def test_chart_keeps_every_point_inside_the_picture() -> None:

@@ -45,10 +45,11 @@ def newest_intact(checkpoint: Checkpoint, open_spark: OpenSpark) -> tuple[int | 
 def _check_pages(files: SparkFiles, states: Mapping[str, bytes]) -> None:
     """Reads the pages that the states need; a state that cannot be read at all concerns its cluster only."""
     for cluster, state in states.items():
-        pages = PageFiles(files.folder, cluster)
-        with suppress(UsageError):
-            for reference in stored_references(cluster, state):
-                pages.get(reference)
+        pages, needed = PageFiles(files.folder, cluster), frozenset[bytes]()
+        with suppress(UsageError, ValueError):
+            needed = stored_references(cluster, state)
+        for reference in needed:
+            pages.get(reference)
 
 
 @contextmanager

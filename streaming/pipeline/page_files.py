@@ -16,7 +16,7 @@ from urllib.parse import quote
 from connectors.durable_file import Synced, replace_file, sync_directory
 from connectors.private_files import FOLDER_MODE
 from rules.model.identifiers import Millis
-from streaming.replay.page_store import MissingPageError, page_reference
+from streaming.replay.page_store import REFERENCE_BYTES, MissingPageError, page_reference
 
 FOLDER: Final = "pages"
 """In Spark's checkpoint."""
@@ -52,6 +52,8 @@ class PageFiles:
 
     def get(self, reference: bytes) -> bytes:
         """As `PageStore.get`."""
+        if len(reference) != REFERENCE_BYTES:
+            raise MissingPageError(f"the reference of a page has {len(reference)} bytes instead of {REFERENCE_BYTES}")
         path = self._path(reference)
         try:
             content = path.read_bytes()

@@ -174,7 +174,7 @@ def stored_references(cluster: str, blob: bytes) -> frozenset[bytes]:
 
     Raises:
         UsageError: the blob is of a newer kraftwatch.
-        DamagedStateError: it is damaged.
+        DamagedStateError, ValueError: it is damaged.
     """
     return frozenset(page_references(cluster, blob[_tracked_end(cluster, blob) :]))
 

@@ -64,9 +64,15 @@ def part_content(part: bytes, pages: PageStore | None) -> bytes:
 
 
 def split_parts(stored: bytes, start: int) -> list[bytes]:
-    """Returns the parts of a stored state from this byte on."""
+    """Returns the parts of a stored state from this byte on.
+
+    Raises:
+        ValueError: the last part is cut off.
+    """
     parts: list[bytes] = []
     while start < len(stored):
+        if len(stored) < start + _HEADER.size:
+            raise ValueError(f"a part ends after {len(stored) - start} bytes")
         end = start + _HEADER.size + _HEADER.unpack_from(stored, start)[1]
         parts.append(stored[start:end])
         start = end
@@ -74,7 +80,11 @@ def split_parts(stored: bytes, start: int) -> list[bytes]:
 
 
 def table_references(stored: bytes) -> Iterator[bytes]:
-    """Yields the references in a stored table; one of a former version has none."""
+    """Yields the references in a stored table; one of a former version has none.
+
+    Raises:
+        ValueError: it is damaged.
+    """
     if stored.startswith(TABLE_MAGIC):
         parts = split_parts(stored, len(TABLE_MAGIC) + TABLE_NUMBERS.size)
         yield from (part[_HEADER.size :] for part in parts if part[0] == _REFERENCE)

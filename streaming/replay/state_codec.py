@@ -29,7 +29,7 @@ from streaming.replay.invariants import Invariants
 from streaming.replay.leadership_state import Leadership
 from streaming.replay.log import Log, Transaction
 from streaming.replay.machine_state import MachineState
-from streaming.replay.page_store import MissingPageError, PageStore, table_references
+from streaming.replay.page_store import PageStore, table_references
 from streaming.replay.partitions import Partitions
 from streaming.replay.poll_history import PollHistory
 from streaming.replay.probe_state import ProbeState
@@ -226,6 +226,7 @@ def page_references(cluster: str, blob: bytes) -> Iterator[bytes]:
 
     Raises:
         UsageError: as `restore`.
+        ValueError: the blob is damaged.
     """
     return chain.from_iterable(map(table_references, _sections(cluster, blob)[1:]))
 
@@ -237,7 +238,7 @@ def _check_pages(state: MachineState, packed: Iterable[bytes]) -> None:
     try:
         for reference in chain.from_iterable(map(table_references, packed)):
             state.pages.get(reference)
-    except MissingPageError as error:
+    except ValueError as error:
         raise _damaged(state.cluster, str(error)) from error
 
 

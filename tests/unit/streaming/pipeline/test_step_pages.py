@@ -1,7 +1,9 @@
 """The step keeps large parts of a state as pages in Spark's checkpoint, and continues from any state that was kept."""
 
 import json
+import random
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pandas as pd
 import pytest
 
 from connectors.durable_file import Synced, replace_file
+from connectors.errors import UsageError
 from connectors.event import Event
 from rules.model.monitoring import Vantage
 from streaming.pipeline import page_files
@@ -211,3 +214,19 @@ def test_a_page_that_cannot_be_read_now_is_not_a_damaged_state(tmp_path: Path) -
     path.write_bytes(content)
     cluster.apply(*next(changes(script, 1)), restarted=True)
     assert cluster.taken("quarantine") == []
+
+
+def test_no_damaged_state_with_pages_ends_the_query(tmp_path: Path) -> None:
+    cluster, script = PagedCluster(tmp_path), LogScript()
+    cluster.apply(*beginning(script))
+    for observation in changes(script, 5):
+        cluster.apply(*observation)
+    blob, (observation,), chosen = cluster.states[-1], changes(script, 1), random.Random(5)
+    sequence = cluster.sequence
+    for _ in range(300):
+        damaged = bytearray(blob)
+        # The references and lengths of the partitions are at its end.
+        damaged[-chosen.randrange(1, len(blob) // 2)] ^= 1 << chosen.randrange(8)
+        cluster.state.blob, cluster.sequence = bytes(damaged), sequence
+        with suppress(UsageError):
+            cluster.apply(*observation, restarted=True)

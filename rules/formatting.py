@@ -10,6 +10,9 @@ _SECOND = 1_000
 _MINUTE = 60 * _SECOND
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
+_TIMES = ("_at_ms", "_timestamp_ms", "_since_ms")
+"""How the names of fields end that hold a time."""
+_YEAR_10000_MS = 253_402_300_800_000
 MOST_ENTRIES = 100
 """How many entries a list has that each of many findings repeats: the evidence must not grow with their square."""
 
@@ -20,6 +23,30 @@ def ms_text(duration: Millis | int) -> str:
         if duration >= enough * unit:
             return f"{duration // unit} {name}"
     return f"{max(0, duration)} ms"
+
+
+def utc_text(at: Millis | int) -> str:
+    """Returns a time as text: `2026-11-21 03:12:45 UTC`. A time before 1970 or after the year 9999 is given in ms.
+
+    The calendar is computed here (Howard Hinnant, "chrono-compatible low-level date algorithms"), because the rules
+    import no clock, and with it no `datetime`.
+    """
+    if not 0 <= at < _YEAR_10000_MS:
+        return f"{at} ms since 1970"
+    days, rest = divmod(at // _SECOND, _DAY // _SECOND)
+    era, day_of_era = divmod(days + 719_468, 146_097)
+    year_of_era = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    from_march = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * from_march + 2) // 5 + 1
+    month = from_march + 3 if from_march < 10 else from_march - 9
+    year = year_of_era + era * 400 + (month <= 2)
+    return f"{year:04}-{month:02}-{day:02} {rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02} UTC"
+
+
+def resolved_summary(now: str, started_at_ms: Millis, ended_at_ms: Millis) -> str:
+    """Returns the summary of a resolved alert: what is true now, since when, and how long the condition lasted."""
+    return f"{now} Over since {utc_text(ended_at_ms)}, after {ms_text(ended_at_ms - started_at_ms)}."
 
 
 def and_join(items: Iterable[object], most: int = 8) -> str:
@@ -56,13 +83,12 @@ def plural(number: int, noun: str) -> str:
 def alert_text(alert: Alert) -> str:
     """Returns an alert as plain text: headline, summary, start, evidence, and the numbered steps of the remedy."""
     state = alert.severity.upper() if alert.state is AlertState.FIRING else "RESOLVED"
-    age = ms_text(alert.observed_at_ms - alert.started_at_ms)
     offset = "unknown" if alert.offset is None else str(alert.offset)
     lines = [
         f"{state} {alert.rule} · {alert.subject} · {alert.cluster}",
         alert.summary,
-        f"started {age} ago, metadata offset {offset}, fingerprint {alert.fingerprint}",
-        "Evidence",
+        f"since {utc_text(alert.started_at_ms)}, metadata offset {offset}, fingerprint {alert.fingerprint}",
+        "Evidence" if alert.state is AlertState.FIRING else "Evidence while it was firing",
         *(f"  {line}" for line in _evidence(alert.evidence)),
     ]
     if alert.remedy:
@@ -80,17 +106,31 @@ def _steps(remedy: Iterable[str]) -> list[str]:
 def _evidence(evidence: Mapping[str, Plain]) -> list[str]:
     lines: list[str] = []
     for name, value in evidence.items():
-        lines += _entry(name.replace("_", " "), value)
+        lines += _entry(name, value)
     return lines
 
 
 def _entry(name: str, value: Plain) -> list[str]:
+    if isinstance(value, int) and not isinstance(value, bool) and name.endswith(_TIMES):
+        return [f"{_words(name.removesuffix('_ms'))}: {utc_text(value)}"]
+    name = _words(name)
     if isinstance(value, dict):
-        inner = [line for key, each in value.items() for line in _entry(key.replace("_", " "), each)]
+        inner = [line for key, each in value.items() for line in _entry(key, each)]
         return [f"{name}:", *(f"  {line}" for line in inner)] if inner else [f"{name}: none"]
     if isinstance(value, list) and any(isinstance(each, dict) for each in value):
         return [f"{name}:", *(f"  - {_text(each)}" for each in value)]
     return [f"{name}: {_text(value)}"]
+
+
+def _pair(name: str, value: Plain) -> str:
+    if isinstance(value, int) and name.endswith(_TIMES):
+        return f"{_words(name.removesuffix('_ms'))} {utc_text(value)}"
+    return f"{_words(name)} {_nested(value)}"
+
+
+def _words(name: str) -> str:
+    """Returns a field's name as words; the name of a node or a directory id is left as it is."""
+    return name.replace("_", " ") if name.replace("_", "").isalnum() and name.islower() else name
 
 
 def _text(value: Plain) -> str:
@@ -100,7 +140,7 @@ def _text(value: Plain) -> str:
         case bool():
             return "yes" if value else "no"
         case dict():
-            pairs = (f"{key.replace('_', ' ')} {_nested(each)}" for key, each in value.items())
+            pairs = (_pair(key, each) for key, each in value.items())
             return ", ".join(pairs) if value else "none"
         case list():
             return ", ".join(_nested(each) for each in value) if value else "none"

@@ -25,9 +25,10 @@ from typing import Any, NamedTuple
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.finding import CLEAR, HOLD, Evaluation, Finding, Plain, Severity, Thresholds
-from rules.formatting import ms_text
+from rules.formatting import resolved_summary
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
+from rules.resolved_texts import resolved_text
 
 _ZERO = Millis(0)
 _PENDING_UNKNOWN_MS = 10_000
@@ -261,7 +262,9 @@ def _without_finding(
         subject=condition.subject,
         severity=condition.notified_severity,
         state=AlertState.RESOLVED,
-        summary=f"resolved after {ms_text(since - condition.started_at_ms)}: {condition.summary}",
+        summary=resolved_summary(
+            resolved_text(condition.rule, condition.subject, quorum), condition.started_at_ms, since
+        ),
         evidence=condition.evidence,
         remedy=(),
         started_at_ms=condition.started_at_ms,

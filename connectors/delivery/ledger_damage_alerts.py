@@ -40,7 +40,7 @@ class LedgerDamageAlerts:
         if firing is None or now_ms - firing.observed_at_ms < FIRING_MS:
             return ()
         self._firing = None
-        return [resolved_alert(firing, now_ms)]
+        return [resolved_alert(firing, now_ms, "The ledger was not found damaged again.")]
 
 
 def _firing_alert(damage: LedgerDamaged, started_ms: Millis, now_ms: Millis) -> Alert:

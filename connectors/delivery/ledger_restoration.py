@@ -40,7 +40,7 @@ def lost_transitions(
     evaluated_ms = {each.cluster: each.now_ms for each in clusters}
     still_firing = {alert.fingerprint for each in clusters for alert in each.firing}
     resolved = [
-        resolved_alert(alert, now_ms)
+        resolved_alert(alert, now_ms, f"The condition is over: {alert.subject}.")
         for alert in firing
         if (now_ms := evaluated_ms.get(alert.cluster)) is not None
         and alert.observed_at_ms <= now_ms

@@ -7,7 +7,7 @@ from connectors.delivery.resolved_alert import resolved_alert
 from rules.alert import Alert, AlertState
 from rules.checks import monitor_blind
 from rules.finding import Severity
-from rules.formatting import ms_text
+from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 
@@ -49,7 +49,7 @@ class SinkFailureAlerts:
             if failure is None:
                 self._since_ms.pop(name, None)
                 if firing is not None:
-                    transitions.append(resolved_alert(firing, now_ms))
+                    transitions.append(resolved_alert(firing, now_ms, f"No delivery to the sink {name} fails."))
             else:
                 # If the wall clock was set back, the hold time starts again.
                 since_ms = min(self._since_ms.setdefault(name, now_ms), now_ms)
@@ -90,7 +90,7 @@ def _firing_alert(name: str, failure: SinkFailure, since_ms: Millis, now_ms: Mil
         subject=subject_of(name),
         severity=Severity.WARNING,
         state=AlertState.FIRING,
-        summary=f"Delivery to the sink {name} has failed for {ms_text(now_ms - since_ms)}: {failure.reason}.",
+        summary=f"Delivery to the sink {name} has failed since {utc_text(since_ms)}: {failure.reason}.",
         evidence={
             "sink": name,
             "reason": failure.reason,

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from connectors.sinks.alert_json import iso
-from connectors.sinks.evidence_format import duration, evidence_lines, visible
+from connectors.sinks.evidence_format import evidence_lines, visible
 from connectors.sinks.sink import Delivered, DeliveryMode, DeliveryOptions, Outcome, Retry
 from rules.alert import Alert, AlertState
 from rules.finding import Severity
@@ -75,10 +75,9 @@ def rendered(alert: Alert) -> Text:
 
 
 def _firing(alert: Alert) -> Text:
-    age_ms = alert.observed_at_ms - alert.started_at_ms
     text = _headline(alert, alert.severity.upper(), _BADGE[alert.severity], "bold")
     text.append(f"{_MARGIN}{visible(alert.summary)}\n", "bold")
-    text.append(f"{_MARGIN}since {iso(alert.started_at_ms)}, {duration(age_ms)} ago", "dim")
+    text.append(f"{_MARGIN}since {iso(alert.started_at_ms)}", "dim")
     text.append("" if alert.offset is None else f", at offset {alert.offset}", "dim")
     text.append("\n")
     rows = evidence_lines(alert.evidence)

@@ -94,7 +94,7 @@ def _inline(value: Plain, name: str = "") -> str:
             return "unknown"
         case bool():
             return "yes" if value else "no"
-        case int() if name.endswith(("_at_ms", "timestamp_ms")):
+        case int() if name.endswith(("_at_ms", "timestamp_ms", "_since_ms")):
             return _time(value)
         case int() | float() if name.endswith("_ms"):
             return duration(value)

@@ -202,7 +202,8 @@ def probe_outcome(status: EndpointStatus) -> str:
     if probe.resolution is Resolution.RESOLVER_FAILED:
         return "the resolver of the monitor's host failed"
     if probe.connection is Connection.ACCEPTED:
-        return f"{other_responder(probe)} answers" if other_responder(probe) else "accepts connections"
+        hung = "accepts connections and does not answer" if probe.answer is Answer.NO_ANSWER else "accepts connections"
+        return f"{other_responder(probe)} answers" if other_responder(probe) else hung
     return {
         Connection.REFUSED: "refuses connections",
         Connection.TIMED_OUT: "the connection timed out",

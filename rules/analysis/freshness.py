@@ -4,7 +4,7 @@ Functions that end in `_problem` return one sentence that says why a data source
 """
 
 from rules.finding import Threshold, Thresholds
-from rules.formatting import ms_text
+from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from rules.model.monitoring import LeaderView, Probe
 from rules.model.poll import Poll
@@ -63,9 +63,8 @@ def poll_problem(quorum: Quorum) -> str:
     """Returns why the newest poll cannot be used; call it only if that is so."""
     if quorum.poll is None:
         return "DescribeQuorum has not been answered yet"
-    age = ms_text(quorum.now_ms - quorum.poll.observed_at_ms)
     missing = "" if quorum.poll.leader else ", without a row of the leader, to whose clock the other rows are compared"
-    return f"DescribeQuorum was last answered {age} ago{missing}"
+    return f"DescribeQuorum was last answered at {utc_text(quorum.poll.observed_at_ms)}{missing}"
 
 
 def fresh_probe(quorum: Quorum, name: str, thresholds: Thresholds) -> Probe | None:
@@ -89,8 +88,7 @@ def log_age_problem(quorum: Quorum, thresholds: Thresholds) -> str | None:
     served = quorum.log_seen_at_ms
     if served is not None and quorum.now_ms - served <= thresholds.ms(ANSWER_AGE.name):
         return None
-    ago = "never" if served is None else f"{ms_text(quorum.now_ms - served)} ago"
-    return f"the metadata log was last answered {ago}"
+    return "the metadata log was " + ("never answered" if served is None else f"last answered at {utc_text(served)}")
 
 
 def fresh_views(quorum: Quorum, thresholds: Thresholds) -> list[LeaderView]:

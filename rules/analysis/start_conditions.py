@@ -20,6 +20,7 @@ from heapq import nsmallest
 from rules.analysis.freshness import FETCH_AGE, PROBE_AGE
 from rules.analysis.leadership import leaderless
 from rules.analysis.replica_lag import Liveness, liveness
+from rules.analysis.voter_process import VoterProcess, voter_process
 from rules.finding import Thresholds
 from rules.formatting import and_join
 from rules.model.history import Recovery
@@ -67,9 +68,15 @@ def start_conditions(quorum: Quorum, nodes: Iterable[NodeId]) -> tuple[str, ...]
     former = quorum.derived(_former_voters)
     steps += _first([_format_first(node) for node in ordered if node in former])
     fetching, missing = quorum.derived(_voters_fetching)
+    if quorum.derived(unresolved_hosts) and any(node in fetching or _runs(quorum, node) for node in ordered):
+        steps += resolve_names_first(quorum)
     if not fetching.isdisjoint(ordered):
-        steps += [*resolve_names_first(quorum), *_keep_majority(fetching, missing)]
+        steps += _keep_majority(fetching, missing)
     return tuple(steps)
+
+
+def _runs(quorum: Quorum, node: NodeId) -> bool:
+    return voter_process(quorum, node) in (VoterProcess.RUNNING, VoterProcess.HUNG)
 
 
 def resolve_names_first(quorum: Quorum) -> tuple[str, ...]:
@@ -107,11 +114,11 @@ def copy_sentence(quorum: Quorum, nodes: Iterable[NodeId]) -> str:
     held = _held(quorum, sorted({*nodes}))
     if not held:
         return ""
-    brokers = and_join((node for node, _ in held), 4)
+    brokers = f"{'broker' if len(held) == 1 else 'brokers'} {and_join((node for node, _ in held), 4)}"
     directories = {each for _, of_node in held for each in of_node}
     return (
-        f" Do not start or restart broker {brokers} before you have copied {_names(directories, 4)}: it may hold the "
-        "only copy of acknowledged records."
+        f" Do not start or restart {brokers} before you have copied {_names(directories, 4)}: "
+        f"{'it' if len(held) == 1 else 'they'} may hold the only copy of acknowledged records."
     )
 
 

@@ -13,8 +13,8 @@ from rules.analysis.replica_lag import (
     since_last_fetch_ms,
 )
 from rules.finding import Threshold, Thresholds
-from rules.formatting import ms_text
-from rules.model.identifiers import Millis, Offset, ReplicaKey
+from rules.formatting import utc_text
+from rules.model.identifiers import Millis, NodeId, Offset, ReplicaKey
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 
@@ -44,6 +44,10 @@ class VoterStatus:
     activity: VoterActivity
     since_last_fetch_ms: Millis | None
     lag_ms: Millis | None
+    polled_at_ms: Millis
+    leader_id: NodeId
+    leader_since_ms: Millis | None
+    """The timestamp of the leader's election in the log; None if the log no longer contains it."""
     log_end_offset: Offset | None
     replaced_by: ReplicaKey | None
     """Another directory of the same node id that fetches without a vote: the voter's disk was replaced.
@@ -52,15 +56,35 @@ class VoterStatus:
     """
 
     def __str__(self) -> str:
-        """Returns the activity, with the lag or the time since the last fetch if they are known."""
+        """Returns the activity, with the time since which the voter lags or does not fetch if it is known."""
         match self.activity:
             case VoterActivity.IN_SYNC:
                 return "in sync"
             case VoterActivity.LAGGING:
-                return "lagging, lag unknown" if self.lag_ms is None else f"lagging by {ms_text(self.lag_ms)}"
+                return "lagging" if self.lag_ms is None else f"lagging{self._since}"
             case VoterActivity.NOT_FETCHING:
-                age = self.since_last_fetch_ms
-                return f"not fetching, {'no fetch known' if age is None else f'last fetch {ms_text(age)} ago'}"
+                return f"not fetching{self._since}"
+
+    @property
+    def sentence(self) -> str:
+        """Returns what the voter does, as a sentence."""
+        match self.activity:
+            case VoterActivity.IN_SYNC:
+                return f"Voter {self.key.id} is in sync."
+            case VoterActivity.LAGGING:
+                return f"Voter {self.key.id} lags behind the leader{self._since}."
+            case VoterActivity.NOT_FETCHING:
+                return f"Voter {self.key.id} has not fetched{self._since}."
+
+    @property
+    def _since(self) -> str:
+        """Since when the voter has lagged or not fetched; it begins with a space or a comma."""
+        age = self.lag_ms if self.activity is VoterActivity.LAGGING else self.since_last_fetch_ms
+        if age is not None:
+            return f" since {utc_text(self.polled_at_ms - age)}"
+        if self.leader_since_ms is None:
+            return f" from leader {self.leader_id} yet"
+        return f" since controller {self.leader_id} took over at {utc_text(self.leader_since_ms)}"
 
 
 def voter_statuses(quorum: Quorum, poll: Poll, thresholds: Thresholds) -> tuple[VoterStatus, ...]:
@@ -94,9 +118,17 @@ def _voter_status(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thres
         activity=activity,
         since_last_fetch_ms=since_last_fetch_ms(quorum, poll, key),
         lag_ms=lag,
+        polled_at_ms=poll.observed_at_ms,
+        leader_id=poll.leader_id,
+        leader_since_ms=_elected_at_ms(quorum, poll),
         log_end_offset=row.log_end_offset if row else None,
         replaced_by=_replacement(quorum, poll, key, thresholds) if not_fetching else None,
     )
+
+
+def _elected_at_ms(quorum: Quorum, poll: Poll) -> Millis | None:
+    elections = reversed(quorum.history.elections)
+    return next((one.timestamp_ms for one in elections if one.leader_epoch == poll.leader_epoch), None)
 
 
 def _replacement(quorum: Quorum, poll: Poll, key: ReplicaKey, thresholds: Thresholds) -> ReplicaKey | None:

@@ -7,8 +7,10 @@ What it means
 
     - Warning: the broker crashed, is cut off from the controllers, or has not caught up with the metadata since it
       started.
-    - Info: the broker left by a controlled shutdown and has not come back. A warning, if it may hold the only copy of
-      acknowledged records.
+    - Info: the broker left by a controlled shutdown and has not come back.
+
+    The severity is one step higher if the broker may hold the only copy of acknowledged records after an unclean
+    election: an alert that fires already is then sent again, with the directories to copy before the broker starts.
 
 Evidence
     The broker's registration with its endpoints; whether it left by a controlled shutdown; how many registered brokers
@@ -70,7 +72,7 @@ def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
     return Finding(
         rule=ID,
         subject=f"broker {node}",
-        severity=Severity.INFO if left and not copies else Severity.WARNING,
+        severity=_severity(left=left, copies=bool(copies)),
         summary=f"Broker {node} is fenced: {why}. It serves no client.{copies} "
         f"Brokers alive: {alive} of {len(quorum.brokers)} registered.",
         evidence={
@@ -94,6 +96,13 @@ def _finding(quorum: Quorum, broker: BrokerRegistration) -> Finding:
         ),
         starts=(node,),
     )
+
+
+def _severity(*, left: bool, copies: bool) -> Severity:
+    """One step higher if it may hold the only copy: an alert that fires already is then sent again."""
+    if copies:
+        return Severity.WARNING if left else Severity.CRITICAL
+    return Severity.INFO if left else Severity.WARNING
 
 
 RULE = Rule(

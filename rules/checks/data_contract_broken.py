@@ -55,7 +55,7 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
-from rules.formatting import ms_text, plural
+from rules.formatting import plural, utc_text
 from rules.model.monitoring import ContractViolation
 from rules.model.quorum import Quorum
 
@@ -94,8 +94,8 @@ def _finding(quorum: Quorum, violation: ContractViolation) -> Finding:
             "rows": violation.rows,
             "example": violation.example,
             "journal_row": violation.sequence,
-            "first_found_broken": f"{ms_text(quorum.now_ms - violation.first_at_ms)} ago",
-            "last_found_broken": f"{ms_text(quorum.now_ms - violation.last_at_ms)} ago",
+            "first_found_broken": utc_text(violation.first_at_ms),
+            "last_found_broken": utc_text(violation.last_at_ms),
             "last_committed_offset": quorum.last_offset,
         },
         remedy=_remedy(violation),

@@ -18,7 +18,7 @@ What it means
     this no longer happens there.
 
 Evidence
-    The winner, epoch and age of each election, by the log's own timestamps; the ids of the controllers that
+    The winner, epoch and time of each election, by the log's own timestamps; the ids of the controllers that
     started; how many epochs had no leader.
 
 What to do
@@ -43,7 +43,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
-from rules.formatting import and_join, ms_text, plural
+from rules.formatting import and_join, ms_text, plural, utc_text
 from rules.model.history import ControllerStart, Election
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
@@ -88,7 +88,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     starts = [one for one in quorum.history.starts if one.timestamp_ms >= since]
     explained = len(starts) if quorum.controllers else _voter_count(quorum)
     if len(elections) - explained >= thresholds[ELECTIONS.name]:
-        yield _finding(quorum, newest, elections, starts, thresholds.ms(WINDOW.name))
+        yield _finding(quorum, elections, starts, thresholds.ms(WINDOW.name))
     for one in elections:
         skipped = _skipped_epochs(one)
         fit = one.after_ms is None or skipped * thresholds.ms(ELECTION_TIME.name) <= one.after_ms
@@ -107,9 +107,7 @@ def _voter_count(quorum: Quorum) -> int:
     return len(quorum.poll.voters) if quorum.poll else 0
 
 
-def _finding(
-    quorum: Quorum, newest: Millis, elections: list[Election], starts: list[ControllerStart], window: Millis
-) -> Finding:
+def _finding(quorum: Quorum, elections: list[Election], starts: list[ControllerStart], window: Millis) -> Finding:
     won = Counter(one.leader_id for one in elections)
     without_leader = elections[-1].leader_epoch - elections[0].leader_epoch + 1 - len(elections)
     winners = and_join(f"{times} by controller {node}" for node, times in won.most_common())
@@ -125,7 +123,7 @@ def _finding(
                     "epoch": one.leader_epoch,
                     "leader": one.leader_id,
                     "offset": one.offset,
-                    "ago": ms_text(newest - one.timestamp_ms),
+                    "at": utc_text(one.timestamp_ms),
                     **({"votes": [*one.granting_voter_ids]} if one.granting_voter_ids else {}),
                 }
                 for one in elections[-16:]

@@ -16,7 +16,8 @@ Evidence
 
 What to do
     1. Postpone every rolling restart, upgrade and drain of a host until this alert resolves.
-    2. Bring back the controllers that the alert names: start them, or read in their logs why they do not fetch.
+    2. Bring back the controllers that the alert names: start those that are down, take a thread dump of those that hang
+       before you restart them, and read in the logs of the others why they do not fetch.
     3. If a controller will not come back, replace it: add its successor while a majority is in sync, then remove it.
 
 What not to do
@@ -40,6 +41,7 @@ from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
 from rules.observability import needed_poll
 from rules.remedy_commands import describe_status
+from rules.voter_steps import bring_back
 
 ID = "failure-tolerance"
 
@@ -88,7 +90,7 @@ def _finding(
 
 
 def _voter_sentences(missing: list[VoterStatus], most: int = 3) -> str:
-    sentences = [f"Voter {status.key.id} is {status}." for status in missing[:most]]
+    sentences = [status.sentence for status in missing[:most]]
     if len(missing) > most:
         sentences.append(f"{len(missing) - most} more voters are not in sync.")
     return " ".join(sentences)
@@ -96,7 +98,7 @@ def _voter_sentences(missing: list[VoterStatus], most: int = 3) -> str:
 
 def _remedy(quorum: Quorum, statuses: tuple[VoterStatus, ...], missing: list[VoterStatus]) -> Iterable[str]:
     for status in missing:
-        yield _step(quorum, status)
+        yield from _steps(quorum, status)
     in_sync = [status.key.id for status in statuses if status.activity is VoterActivity.IN_SYNC]
     yield (
         f"# Do not restart {'controller' if len(in_sync) == 1 else 'controllers'} {and_join(in_sync)} until this alert "
@@ -111,14 +113,13 @@ def _remedy(quorum: Quorum, statuses: tuple[VoterStatus, ...], missing: list[Vot
     yield describe_status(quorum)
 
 
-def _step(quorum: Quorum, status: VoterStatus) -> str:
-    voter = quorum.committed.by_id(status.key.id) if quorum.committed else None
-    where = f", recorded at {voter.endpoints[0]}" if voter and voter.endpoints else ""
+def _steps(quorum: Quorum, status: VoterStatus) -> Iterable[str]:
     if status.replaced_by:
-        return f"# Make {status.replaced_by} the voter instead of {status.key}: the controller has a new log directory"
-    if status.activity is VoterActivity.NOT_FETCHING:
-        return f"# Start controller {status.key.id}{where}, or check in its log why it does not fetch from the leader"
-    return f"# Check why controller {status.key.id}{where and f'{where},'} is slow: it fetches and does not catch up"
+        yield f"# Make {status.replaced_by} the voter instead of {status.key}: the controller has a new log directory"
+    elif status.activity is VoterActivity.NOT_FETCHING:
+        yield from bring_back(quorum, status.key.id)
+    else:
+        yield f"# Check why controller {status.key.id} is slow: it fetches and does not catch up"
 
 
 RULE = Rule(

@@ -31,7 +31,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE, POLL_AGE
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import and_join, first_values, ms_text
+from rules.formatting import and_join, first_values, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.poll import OBSERVER_SESSION_MS, Poll, ReplicaHistory
 from rules.model.quorum import Quorum
@@ -54,7 +54,7 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         fetched_at_ms = quorum.derived(_last_fetches_at_ms).get(node)
         if fetched_at_ms is not None and quorum.now_ms - fetched_at_ms < OBSERVER_SESSION_MS:
             # A new leader lists an observer from its first fetch on.
-            why = f"controller {node} fetched {ms_text(quorum.now_ms - fetched_at_ms)} ago and may fetch again"
+            why = f"controller {node} fetched at {utc_text(fetched_at_ms)} and may fetch again"
             yield UnknownResult(rule=ID, subject=f"controller {node}", why=why)
         else:
             yield _finding(quorum, poll, registration, fetched_at_ms, first_values(listed))
@@ -83,7 +83,7 @@ def _finding(
     quorum: Quorum, poll: Poll, registration: ControllerRegistration, fetched_at_ms: Millis | None, voters: list[Plain]
 ) -> Finding:
     node = registration.id
-    last_fetch = "never observed" if fetched_at_ms is None else f"{ms_text(quorum.now_ms - fetched_at_ms)} ago"
+    last_fetch = "never observed" if fetched_at_ms is None else utc_text(fetched_at_ms)
     return Finding(
         rule=ID,
         subject=f"controller {node}",

@@ -33,13 +33,14 @@ from collections.abc import Iterable
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE, poll_problem
 from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, VoterStatus, in_sync_count, voter_statuses
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
-from rules.formatting import ms_text, plural
+from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
 from rules.observability import needed_poll
 from rules.remedy_commands import describe_status
+from rules.voter_steps import bring_back
 
 ID = "high-watermark-stalled"
 STILL = Threshold(
@@ -63,26 +64,24 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     unchanged_for = Millis(quorum.now_ms - quorum.high_watermark_since_ms)
     uncommitted = poll.leader.log_end_offset - (quorum.high_watermark or 0)
     if unchanged_for > thresholds.ms(STILL.name) and uncommitted > 0:
-        yield _finding(quorum, poll, voter_statuses(quorum, poll, thresholds), unchanged_for, uncommitted)
+        since = quorum.high_watermark_since_ms
+        yield _finding(quorum, poll, voter_statuses(quorum, poll, thresholds), since, uncommitted)
 
 
-def _finding(
-    quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], unchanged_for: Millis, uncommitted: int
-) -> Finding:
+def _finding(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...], since: Millis, uncommitted: int) -> Finding:
     needed, in_sync = majority(len(statuses)), in_sync_count(statuses)
     high_watermark = "unknown" if quorum.high_watermark is None else f"at {quorum.high_watermark}"
     return Finding(
         rule=ID,
         subject="quorum",
         severity=Severity.CRITICAL,
-        summary=f"Nothing is committed: the high watermark has been {high_watermark} for {ms_text(unchanged_for)}. "
+        summary=f"Nothing is committed: the high watermark has been {high_watermark} since {utc_text(since)}. "
         f"No metadata change takes effect. "
         f"Leader: controller {poll.leader_id}, with {plural(uncommitted, 'uncommitted record')}. "
         f"{in_sync} of {len(statuses)} voters are in sync; {needed} are needed.",
         evidence={
             "high_watermark": quorum.high_watermark,
             "high_watermark_since_ms": quorum.high_watermark_since_ms,
-            "unchanged_for": ms_text(unchanged_for),
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
             "leader_log_end_offset": poll.leader.log_end_offset if poll.leader else None,
@@ -103,7 +102,7 @@ def _remedy(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...]) -> It
     missing = [status for status in statuses if status.activity is not VoterActivity.IN_SYNC]
     for status in missing:
         if status.activity is VoterActivity.NOT_FETCHING:
-            yield f"# Start controller {status.key.id}, or check in its log why it does not fetch from the leader"
+            yield from bring_back(quorum, status.key.id)
         else:
             yield f"# Check why controller {status.key.id} is slow: it fetches and does not catch up"
     if missing:

@@ -37,7 +37,7 @@ from collections.abc import Iterable
 from rules.analysis.freshness import ANSWER_AGE, PROBE_AGE
 from rules.analysis.leadership import UnreachableLeader, leaderless, unreachable_leader
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import and_join, ms_text
+from rules.formatting import and_join, utc_text
 from rules.model.identifiers import Millis
 from rules.model.monitoring import FailedObservation, ObservationSource, Reason, Resolution, Vantage
 from rules.model.quorum import Quorum
@@ -95,10 +95,11 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if _gatherer_just_restarted(quorum):
         yield UnknownResult(rule=ID, subject="quorum", why="the gatherer has only just started again")
         return
-    ages = {_POLL: _age(quorum, quorum.poll.observed_at_ms if quorum.poll else None)}
+    answers = {_POLL: quorum.poll.observed_at_ms if quorum.poll else None}
     if quorum.access.log:
-        ages = {_LOG: _age(quorum, quorum.log_seen_at_ms), **ages}
-    stale = [name for name, age in ages.items() if age is None or age > thresholds.ms(ANSWER_AGE.name)]
+        answers = {_LOG: quorum.log_seen_at_ms, **answers}
+    limit = thresholds.ms(ANSWER_AGE.name)
+    stale = [name for name, at in answers.items() if at is None or quorum.now_ms - at > limit]
     if not stale:
         return
     unreachable = unreachable_leader(quorum)
@@ -114,12 +115,12 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
             why = "no controller leads, and some requests are rejected or not supported"
             yield UnknownResult(rule=ID, subject="quorum", why=why)
         return
-    critical = len(stale) == len(ages) and quorum.vantage is Vantage.INSIDE
+    critical = len(stale) == len(answers) and quorum.vantage is Vantage.INSIDE
     yield Finding(
         rule=ID,
         subject="quorum",
         severity=Severity.CRITICAL if critical else Severity.WARNING,
-        summary=_summary(ages, stale, failures) + _leader_sentence(unreachable),
+        summary=_summary(answers, stale, failures) + _leader_sentence(unreachable),
         evidence={
             "vantage": quorum.vantage.value,
             **(
@@ -127,9 +128,9 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
                 if unreachable
                 else {}
             ),
-            **{_EVIDENCE_KEYS[name]: _ago(age) for name, age in ages.items()},
+            **{_EVIDENCE_KEYS[name]: _time(at) for name, at in answers.items()},
             "last_committed_offset": quorum.last_offset,
-            "failing": [_failure(quorum, each) for each in _oldest(failures)],
+            "failing": [_failure(each) for each in _oldest(failures)],
         },
         remedy=(*_advice(quorum, failures), "# Query the quorum from another host as well", describe_status(quorum)),
     )
@@ -143,12 +144,12 @@ def _gatherer_just_restarted(quorum: Quorum) -> bool:
     )
 
 
-def _summary(ages: dict[str, Millis | None], stale: list[str], failures: list[FailedObservation]) -> str:
-    sources = and_join(f"{name} (last answer {_ago(ages[name])})" for name in stale)
+def _summary(answers: dict[str, Millis | None], stale: list[str], failures: list[FailedObservation]) -> str:
+    sources = and_join(f"{name} (last answer: {_time(answers[name])})" for name in stale)
     reasons = and_join(
         [_reason_with_endpoints(reason, failures) for reason in sorted({each.reason for each in failures})], 4
     )
-    if len(stale) == len(ages):
+    if len(stale) == len(answers):
         problem, consequence = "The state of the quorum is unknown", ""
     else:
         problem, consequence = "Part of the quorum is not observed", " Some rules cannot be evaluated."
@@ -195,24 +196,20 @@ def _names(quorum: Quorum, thresholds: Thresholds) -> Iterable[Finding]:
     )
 
 
-def _age(quorum: Quorum, at: Millis | None) -> Millis | None:
-    return None if at is None else Millis(quorum.now_ms - at)
-
-
-def _ago(age: Millis | None) -> str:
-    return "never" if age is None else f"{ms_text(age)} ago"
+def _time(at: Millis | None) -> str:
+    return "never" if at is None else utc_text(at)
 
 
 def _oldest(failures: list[FailedObservation]) -> list[FailedObservation]:
     return sorted(failures, key=lambda each: (each.first_at_ms, each.source, each.endpoint))[:16]
 
 
-def _failure(quorum: Quorum, failure: FailedObservation) -> dict[str, Plain]:
+def _failure(failure: FailedObservation) -> dict[str, Plain]:
     return {
         "observation_source": failure.source.value,
         "endpoint": failure.endpoint,
         "reason": failure.reason.value,
-        "since": _ago(Millis(quorum.now_ms - failure.first_at_ms)),
+        "since": utc_text(failure.first_at_ms),
         **({"detail": failure.detail[:_DETAIL]} if failure.detail else {}),
     }
 

@@ -13,18 +13,25 @@ What it means
 
 Evidence
     Which controllers report no leader, and which refuse connections; the last leader and epoch; every voter with its
-    recorded endpoint, the result of the newest probe of it, and the end of its log; and whether an election could be
-    won, for both explanations of a refused connection: the voter has only moved, or it is down.
+    recorded endpoint, the state of its process (down, hung, running), the result of the newest probe, and the end of
+    its log; and whether an election could be won, for both explanations of a refused connection: the voter has only
+    moved, or it is down.
 
 What to do
     A leader is elected within seconds once a majority of the voters run and reach each other at the endpoints recorded
     in the log.
 
     1. Start the controllers that are down.
-    2. Restore names and ports that were removed: controllers connect to each other at the endpoints in the log, not at
+    2. A controller that accepts connections and does not answer is hung: take a thread dump of it, then restart it.
+    3. Restore names and ports that were removed: controllers connect to each other at the endpoints in the log, not at
        those in their configuration.
-    3. If a majority runs and there is still no leader, check the network between the controllers, and read in their
+    4. If a majority runs and there is still no leader, check the network between the controllers, and read in their
        logs which voter rejects which vote request.
+
+    If a host is lost and its disk is not, start the controller from that disk at the same endpoint. If so many voters
+    are gone for good, with their disks, that no majority can run again, there is no safe recovery: committed metadata
+    may be on the lost disks alone. An override of the voters' endpoints (KIP-1347, `kraftwatch rescue`) does not
+    help: it needs a majority of the disks.
 
 What not to do
     Do not format or wipe a controller to "start afresh": a majority of the logs is the cluster's metadata.
@@ -39,7 +46,7 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.analysis.electability import electability, voter_standings, without_refusing_voters
-from rules.analysis.endpoint_status import EndpointStatus, last_known_endpoint_statuses, probe_outcome
+from rules.analysis.endpoint_status import EndpointFault, EndpointStatus, last_known_endpoint_statuses, probe_outcome
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, PROBE_AGE
 from rules.analysis.leadership import (
     Leaderless,
@@ -49,12 +56,15 @@ from rules.analysis.leadership import (
     unreachable_leader,
 )
 from rules.analysis.replica_lag import Liveness
+from rules.analysis.voter_process import VoterProcess, voter_process
 from rules.finding import Finding, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import and_join, ms_text
+from rules.formatting import and_join, utc_text
+from rules.model.identifiers import NodeId
 from rules.model.monitoring import Resolution
 from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
 from rules.remedy_commands import describe_status
+from rules.voter_steps import restart_hung
 
 ID = "no-leader"
 _STATES = {
@@ -70,8 +80,9 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
     if state is None:
         if not leader_answered_within(quorum, thresholds.ms(ANSWER_AGE.name)):
             last = last_leader_answer_ms(quorum)
-            age = None if last is None else ms_text(quorum.now_ms - last)
-            observed = "no leader has answered yet" if age is None else f"a leader last answered {age} ago"
+            observed = (
+                "no leader has answered yet" if last is None else f"no leader has answered since {utc_text(last)}"
+            )
             leader = unreachable_leader(quorum)
             reports = (
                 "no node reports that there is none" if leader is None else f"others follow controller {leader.id}"
@@ -86,28 +97,45 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         summary=_summary(quorum, state, statuses),
         evidence=_evidence(quorum, state, statuses),
         remedy=_remedy(quorum, state, statuses),
-        starts=tuple(status.voter.key.id for status in statuses if not status.reachable),
+        starts=tuple(each.voter.key.id for each in statuses if not each.reachable or _is_hung(quorum, each)),
     )
 
 
 def _summary(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> str:
-    source = (
-        f"Reported by {and_join(state.answered, 3)}."
-        if state.answered
-        else "Every configured controller refuses connections."
-    )
-    refusing = [status.voter.key.id for status in statuses if status.refused]
-    down = f" {len(refusing)} of {len(statuses)} voters' endpoints refuse connections." if refusing else ""
-    return (
-        f"No controller leads the metadata quorum: no metadata change is possible. {source}{down}{_last_leader(quorum)}"
-    )
-
-
-def _last_leader(quorum: Quorum) -> str:
     at = last_leader_answer_ms(quorum)
-    if quorum.poll is None or at is None:
-        return ""
-    return f" Controller {quorum.poll.leader_id} led until about {ms_text(quorum.now_ms - at)} ago."
+    since = "" if at is None else f" since {utc_text(at)}"
+    last = "" if quorum.poll is None else f" The last leader was controller {quorum.poll.leader_id}."
+    return f"No leader{since}: no metadata change is possible. {_voters(quorum, state, statuses)}{last}"
+
+
+def _voters(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> str:
+    """Returns which voters are down, hung or cannot be found, and how many of them run."""
+    if not statuses:
+        if not state.answered:
+            return "Every configured controller refuses connections."
+        return f"Reported by {and_join(state.answered, 3)}."
+    processes = {status.voter.key.id: voter_process(quorum, status.voter.key.id) for status in statuses}
+    down = [node for node, process in processes.items() if process is VoterProcess.DOWN]
+    hung = [node for node, process in processes.items() if process is VoterProcess.HUNG]
+    lost = [one.voter.key.id for one in statuses if EndpointFault.NAME_NOT_FOUND in one.faults]
+    sentences = [
+        *([f"{_controllers(down)} down (connections are refused)."] if down else []),
+        *([f"{_controllers(hung)} hung (accepting connections, not answering)."] if hung else []),
+        *([f"The recorded name of controller {and_join(lost)} does not resolve."] if lost else []),
+    ]
+    running = len(statuses) - len({*down, *hung, *lost})
+    needed = majority(len(statuses))
+    if not sentences:
+        return f"All {len(statuses)} voters accept connections, and none of them wins an election."
+    return f"{' '.join(sentences)} {running} of {len(statuses)} voters can be reached; {needed} are needed."
+
+
+def _is_hung(quorum: Quorum, status: EndpointStatus) -> bool:
+    return voter_process(quorum, status.voter.key.id) is VoterProcess.HUNG
+
+
+def _controllers(nodes: list[NodeId]) -> str:
+    return f"Controller {nodes[0]} is" if len(nodes) == 1 else f"Controllers {and_join(nodes)} are"
 
 
 def _evidence(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, ...]) -> dict[str, Plain]:
@@ -133,6 +161,7 @@ def _voter(quorum: Quorum, status: EndpointStatus) -> dict[str, Plain]:
     history = quorum.histories.get(status.voter.key)
     return {
         "recorded_endpoint": str(status.endpoint) if status.endpoint else None,
+        "process": voter_process(quorum, status.voter.key.id).value,
         "probe_result": probe_outcome(status),
         "state_at_the_last_poll": _STATES[status.liveness],
         "log_end_offset": history.last_log_end_offset if history else None,
@@ -150,12 +179,26 @@ def _remedy(quorum: Quorum, state: Leaderless, statuses: tuple[EndpointStatus, .
     elif not steps:
         steps = ["# Check in the controllers' logs why no election is won: the voters' endpoints accept connections"]
     if statuses:
-        needed = majority(len(statuses))
-        steps.append(
-            f"# Wait until {needed} of the {len(statuses)} voters run: they elect a leader within seconds if they "
-            "reach each other at their recorded endpoints"
-        )
+        steps += _majority_steps(quorum, statuses)
     return (*steps, "# Check which controller is the leader", describe_status(quorum))
+
+
+def _majority_steps(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Iterable[str]:
+    needed = majority(len(statuses))
+    yield (
+        f"# Wait until {needed} of the {len(statuses)} voters run: they elect a leader within seconds if they "
+        "reach each other at their recorded endpoints"
+    )
+    down = sum(voter_process(quorum, status.voter.key.id) is VoterProcess.DOWN for status in statuses)
+    if len(statuses) - down < needed:
+        yield (
+            "# If a host is lost and its disk is not, start its controller from that disk at the same endpoint: no "
+            "other copy of its log counts as its vote"
+        )
+        yield (
+            f"# If fewer than {needed} of the voters' disks are left, there is no safe recovery: committed metadata "
+            "may be lost, and an override of the voters does not help"
+        )
 
 
 def _step(quorum: Quorum, status: EndpointStatus) -> Iterable[str]:
@@ -169,9 +212,11 @@ def _step(quorum: Quorum, status: EndpointStatus) -> Iterable[str]:
             f"recorded endpoint of controller {node}"
         )
     elif status.refused:
-        yield f"# Start controller {node} so that it listens at {endpoint}, or restore that endpoint if it moved"
+        yield f"# Start controller {node} at {endpoint}; if it runs elsewhere, make that address reach it again"
     elif status.faults:
         yield f"# Make {endpoint} reach controller {node} again"
+    elif _is_hung(quorum, status):
+        yield from restart_hung(node, f" at {endpoint}")
 
 
 RULE = Rule(

@@ -33,7 +33,7 @@ from collections.abc import Iterable
 from rules.analysis.freshness import ANSWER_AGE, FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import Liveness, Readiness, lag_ms, liveness, readiness, since_last_fetch_ms
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
-from rules.formatting import ms_text
+from rules.formatting import ms_text, utc_text
 from rules.model.identifiers import Millis
 from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
@@ -97,7 +97,9 @@ def _finding(
     end = poll.leader.log_end_offset if poll.leader else None
     records = None if end is None or row.log_end_offset is None else max(0, end - row.log_end_offset)
     since_fetch = since_last_fetch_ms(quorum, poll, row.key)
-    problem = f"lags by {ms_text(lag or 0)} in the metadata log" if fetching else "does not fetch the metadata log"
+    fetched_at = "never observed" if since_fetch is None else utc_text(poll.observed_at_ms - since_fetch)
+    caught_up = "" if lag is None else f" since {utc_text(poll.observed_at_ms - lag)}"
+    problem = f"lags in the metadata log{caught_up}" if fetching else "does not fetch the metadata log"
     return Finding(
         rule=ID,
         subject=f"broker {node}",
@@ -108,7 +110,7 @@ def _finding(
             "broker": str(row.key),
             "lag": None if lag is None else ms_text(lag),
             "records_behind": records,
-            "last_fetch": "never observed" if since_fetch is None else f"{ms_text(since_fetch)} before the poll",
+            "last_fetch": fetched_at,
             "lag_trend": state.value if fetching else "does not fetch",
             "log_end_offset": row.log_end_offset,
             "leader_log_end_offset": end,

@@ -30,7 +30,7 @@ from collections.abc import Iterable
 
 from rules.analysis.freshness import ANSWER_AGE
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, clear, hold
-from rules.formatting import ms_text, plural
+from rules.formatting import plural, utc_text
 from rules.model.history import OpenTransaction
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
@@ -54,14 +54,14 @@ def _finding(quorum: Quorum, opened: OpenTransaction) -> Finding:
         rule=ID,
         subject="metadata log",
         severity=Severity.WARNING,
-        summary=f"{name} has been open for {ms_text(age)}. It begins at offset {opened.since_offset} and holds "
+        summary=f"{name} has been open since {utc_text(opened.since_timestamp_ms)}. "
+        f"It begins at offset {opened.since_offset} and holds "
         f"{plural(opened.records, 'record')} that kraftwatch evaluates. Controllers and brokers do not apply them "
         "until it ends.",
         evidence={
             "transaction": opened.name,
             "since_offset": opened.since_offset,
             "since_timestamp_ms": opened.since_timestamp_ms,
-            "open_for": ms_text(age),
             "records_not_applied": opened.records,
             "last_committed_offset": quorum.last_offset,
             "leader": quorum.leader_id,

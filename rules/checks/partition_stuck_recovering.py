@@ -52,7 +52,7 @@ from rules.finding import (
     clear,
     hold,
 )
-from rules.formatting import and_join, ms_text, plural
+from rules.formatting import and_join, plural, utc_text
 from rules.model.history import Recovery
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
@@ -124,7 +124,7 @@ def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
             "topic": cases[0].recovery.topic,
             "topic_id": cases[0].recovery.topic_id,
             "partitions_recovering": len(cases),
-            "oldest": _duration(oldest),
+            "oldest": _since(oldest),
             "partitions": [_evidence(case) for case in cases[:_MAX_LISTED]],
             "partitions_not_listed": max(0, len(cases) - _MAX_LISTED),
             "may_be_lost": _may_be_lost(cases),
@@ -136,8 +136,8 @@ def _finding(quorum: Quorum, cases: list[_Case]) -> Finding:
     )
 
 
-def _duration(case: _Case) -> str:
-    return f"{'at least ' if case.recovery.at_least else ''}{ms_text(case.condition_age_ms)}"
+def _since(case: _Case) -> str:
+    return f"since {'before ' if case.recovery.at_least else ''}{utc_text(case.recovery.since_timestamp_ms)}"
 
 
 def _by_state(cases: list[_Case]) -> dict[ReplicaState, list[NodeId]]:
@@ -153,7 +153,7 @@ def _summary(
     quorum: Quorum, name: str, cases: list[_Case], oldest: _Case, others: dict[ReplicaState, list[NodeId]]
 ) -> str:
     which = f"{plural(len(cases), 'partition')} of topic {name} {'has' if len(cases) == 1 else 'have'}"
-    what = f"{which} been RECOVERING for {_duration(oldest)}."
+    what = f"{which} been RECOVERING {_since(oldest)}."
     alive, joining, copying = (
         others.get(ReplicaState.NOT_JOINING),
         others.get(ReplicaState.JOINING),
@@ -183,7 +183,6 @@ def _evidence(case: _Case) -> dict[str, Plain]:
     recovery = case.recovery
     return {
         "partition": recovery.partition,
-        "for": _duration(case),
         "since_offset": recovery.since_offset,
         "since_timestamp_ms": recovery.since_timestamp_ms,
         "leader": recovery.leader,

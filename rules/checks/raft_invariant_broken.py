@@ -34,7 +34,7 @@ Thresholds
 from collections.abc import Iterable
 
 from rules.finding import Finding, Rule, RuleResult, Severity, Threshold, Thresholds, UnknownResult, clear, hold
-from rules.formatting import ms_text
+from rules.formatting import utc_text
 from rules.model.monitoring import Invariant, InvariantViolation, Reason
 from rules.model.quorum import Quorum
 from rules.remedy_commands import contradiction_steps
@@ -82,10 +82,7 @@ def _finding(quorum: Quorum, invariant: Invariant, broken: list[InvariantViolati
         summary=f"{_TITLES[invariant]}, which Raft rules out: {newest.detail}. Controllers may disagree about which "
         "records are committed.",
         evidence={
-            "violations": [
-                {"violation": each.detail, "observed": f"{ms_text(quorum.now_ms - each.observed_at_ms)} ago"}
-                for each in broken
-            ],
+            "violations": [{"violation": each.detail, "observed": utc_text(each.observed_at_ms)} for each in broken],
             "epoch": newest.epoch,
             "leader_now": quorum.leader_id,
             "leader_epoch_now": quorum.leader_epoch,

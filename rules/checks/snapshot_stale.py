@@ -45,7 +45,7 @@ from rules.finding import (
     clear,
     hold,
 )
-from rules.formatting import ms_text, plural
+from rules.formatting import plural, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import LeaderLog, LeaderView
 from rules.model.quorum import Quorum
@@ -107,6 +107,7 @@ def _unknown_age(log: LeaderLog) -> str:
 
 def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis, limit: Millis) -> Finding:
     end = quorum.high_watermark or quorum.last_offset or 0
+    newest = quorum.newest_timestamp_ms or quorum.now_ms
     snapshot = log.snapshot
     records = max(0, end - (snapshot.end_offset if snapshot else log.start_offset or 0))
     written = (
@@ -119,13 +120,12 @@ def _finding(quorum: Quorum, view: LeaderView, log: LeaderLog, age: Millis, limi
         rule=ID,
         subject=SUBJECT,
         severity=Severity.WARNING,
-        summary=f"{leader.capitalize()} has taken no metadata snapshot for {ms_text(age)}. {written}.",
+        summary=f"{leader.capitalize()} has taken no metadata snapshot since {utc_text(newest - age)}. {written}.",
         evidence={
             "leader": view.leader_id,
             "snapshot_end_offset": snapshot.end_offset if snapshot else None,
             "snapshot_epoch": snapshot.epoch if snapshot else None,
             "snapshot_last_contained_timestamp_ms": snapshot.last_contained_timestamp_ms if snapshot else None,
-            "age": ms_text(age),
             "records_since": records,
             "log_start_offset": log.start_offset,
             "log_begins_timestamp_ms": log.begins_timestamp_ms,

@@ -30,9 +30,8 @@ from collections.abc import Iterable
 from rules.analysis.freshness import ANSWER_AGE
 from rules.analysis.start_conditions import copy_sentence
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Threshold, Thresholds, clear, hold
-from rules.formatting import and_join, ms_text, plural
+from rules.formatting import and_join, plural, utc_text
 from rules.model.history import UncleanElections
-from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
 from rules.remedy_commands import describe_topic
 
@@ -53,10 +52,10 @@ def evaluate(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
         return
     for one in sorted(quorum.history.unclean, key=lambda each: (each.topic or "", each.topic_id)):
         if newest - one.last_timestamp_ms <= thresholds.ms(KEEP_FIRING_FOR.name):
-            yield _finding(quorum, newest, one)
+            yield _finding(quorum, one)
 
 
-def _finding(quorum: Quorum, newest: Millis, one: UncleanElections) -> Finding:
+def _finding(quorum: Quorum, one: UncleanElections) -> Finding:
     name = one.topic or f"with id {one.topic_id}"
     recovering = sum(each.topic_id == one.topic_id for each in quorum.recovering)
     passed_over = and_join(one.passed_over, 6) if one.passed_over else "unknown"
@@ -68,8 +67,8 @@ def _finding(quorum: Quorum, newest: Millis, one: UncleanElections) -> Finding:
         rule=ID,
         subject=f"topic {name}",
         severity=Severity.WARNING,
-        summary=f"{plural(one.elections, 'unclean leader election')} for topic {name}, the newest "
-        f"{ms_text(Millis(newest - one.last_timestamp_ms))} ago. {elected}; in sync before and not elected: "
+        summary=f"{plural(one.elections, 'unclean leader election')} for topic {name}, the newest at "
+        f"{utc_text(one.last_timestamp_ms)}. {elected}; in sync before and not elected: "
         f"{passed_over}. Acknowledged records may be lost.{copy_sentence(quorum, one.passed_over)}",
         evidence={
             "topic": one.topic,
@@ -79,7 +78,7 @@ def _finding(quorum: Quorum, newest: Millis, one: UncleanElections) -> Finding:
             "partitions_recovering_now": recovering,
             "elected": [*one.leaders],
             "in_sync_before_and_not_elected": [*one.passed_over],
-            "first": f"{ms_text(Millis(newest - one.first_timestamp_ms))} ago",
+            "first": utc_text(one.first_timestamp_ms),
             "newest_offset": one.last_offset,
         },
         starts=one.passed_over,

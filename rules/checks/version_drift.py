@@ -49,7 +49,7 @@ from rules.finding import (
     clear,
     hold,
 )
-from rules.formatting import and_join, ms_text, plural
+from rules.formatting import and_join, plural, utc_text
 from rules.model.identifiers import Millis, NodeId
 from rules.model.quorum import Quorum
 from rules.model.registration import BrokerRegistration, ControllerRegistration, FeatureRange
@@ -193,12 +193,12 @@ def _mixed_versions(quorum: Quorum, nodes: list[_RegisteredNode]) -> Finding:
         rule=ID,
         subject="nodes",
         severity=Severity.WARNING,
-        summary=f"Nodes of different versions have been registered for {ms_text(age)}: {what}.",
+        summary=f"Nodes of different versions have been registered since {utc_text(since)}: {what}.",
         evidence={
             "nodes_by_supported_levels": _groups(nodes),
             "outdated_and_not_running": [node.name for node in behind if not node.running],
             "metadata_version": quorum.metadata_version,
-            "for": ms_text(age),
+            "since": utc_text(since),
         },
         remedy=(
             *_catch_up(behind),
@@ -266,6 +266,7 @@ def _finalizable(
         else "# Make the quorum dynamic if you want to change voters and replace disks with add-controller and "
         "remove-controller: there is no way back"
     )
+    since = utc_text((quorum.newest_timestamp_ms or age) - age)
     step = "# Then replace controller.quorum.voters with controller.quorum.bootstrap.servers on every node"
     after = () if feature == METADATA_VERSION else (step,)
     return Finding(
@@ -273,12 +274,12 @@ def _finalizable(
         subject=feature,
         severity=Severity.INFO,
         summary=f"{feature} was not upgraded: level {in_force} is finalized. Every node has supported "
-        f"level {highest} for {ms_text(age)}.",
+        f"level {highest} since {since}.",
         evidence={
             "feature": feature,
             "finalized_level": in_force,
             "level_all_nodes_support": highest,
-            "for": ms_text(age),
+            "since": since,
             "controllers_registered": sum(node.role == "controller" for node in nodes),
             "brokers_registered": sum(node.role == "broker" for node in nodes),
             "finalized_levels": dict(_levels(quorum)),

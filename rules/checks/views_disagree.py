@@ -35,8 +35,8 @@ from collections.abc import Iterable, Sequence
 from rules.analysis.freshness import POLL_AGE, VIEW_AGE, fresh_poll, fresh_views
 from rules.analysis.leadership import leaders_of_newest_epoch
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import and_join, first_entries, ms_text
-from rules.model.identifiers import Epoch, Millis, NodeId
+from rules.formatting import and_join, first_entries, utc_text
+from rules.model.identifiers import Epoch, NodeId
 from rules.model.monitoring import LeaderView
 from rules.model.quorum import Quorum
 from rules.remedy_commands import contradiction_steps, describe_status
@@ -96,10 +96,7 @@ def _described(view: LeaderView) -> str:
 
 def _views(quorum: Quorum, views: list[LeaderView]) -> dict[str, Plain]:
     return first_entries(
-        {
-            _name(view): f"{_described(view)}, for at least {ms_text(Millis(quorum.now_ms - view.since_ms))}"
-            for view in views
-        }
+        {_name(view): f"{_described(view)}, since {utc_text(view.since_ms)} or before" for view in views}
     )
 
 

@@ -43,6 +43,7 @@ from rules.model.quorum import Quorum
 from rules.model.voter_set import VoterSet, majority
 from rules.observability import needed_poll, needed_voters
 from rules.remedy_commands import describe_status
+from rules.voter_steps import bring_back
 
 ID = "voter-change-stuck"
 
@@ -120,7 +121,7 @@ def _finding(
 def _remedy(quorum: Quorum, poll: Poll, statuses: tuple[VoterStatus, ...]) -> Iterable[str]:
     for status in statuses:
         if status.activity is VoterActivity.NOT_FETCHING:
-            yield f"# Start controller {status.key.id}, or check in its log why it does not fetch from the leader"
+            yield from bring_back(quorum, status.key.id)
         elif status.activity is VoterActivity.LAGGING:
             yield f"# Check why controller {status.key.id} is slow: it fetches and does not catch up"
     if all(status.activity is VoterActivity.IN_SYNC for status in statuses):

@@ -35,7 +35,7 @@ from rules.analysis.disk_replacement import HALF_DONE, half_done
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import Liveness, lag_ms, liveness, same_replica, since_last_fetch_ms
 from rules.finding import Finding, Need, Rule, RuleResult, Severity, Thresholds, UnknownResult, clear, hold
-from rules.formatting import ms_text, plural
+from rules.formatting import ms_text, plural, utc_text
 from rules.model.identifiers import Millis, ReplicaKey
 from rules.model.poll import Poll, Replica
 from rules.model.quorum import Quorum
@@ -124,8 +124,8 @@ def _finding(quorum: Quorum, committed: VoterSet, poll: Poll, replacement: _Repl
             "old_voter": str(old),
             "new_replica": str(new),
             "old_is_still_a_voter": replacement.removed_at_ms is None,
-            "old_last_fetched": _ago(since_last_fetch_ms(quorum, poll, old)),
-            "new_last_fetched": _ago(since_last_fetch_ms(quorum, poll, new)),
+            "old_last_fetched": _time(poll, since_last_fetch_ms(quorum, poll, old)),
+            "new_last_fetched": _time(poll, since_last_fetch_ms(quorum, poll, new)),
             "new_lag": "unknown" if behind is None else ms_text(behind),
             "new_log_end_offset": replacement.new.log_end_offset,
             "voters": len(committed.voters),
@@ -160,8 +160,8 @@ def _summary(committed: VoterSet, replacement: _Replacement, fetching: int) -> s
     )
 
 
-def _ago(silence: Millis | None) -> str:
-    return "never" if silence is None else f"{ms_text(silence)} before the poll"
+def _time(poll: Poll, age: Millis | None) -> str:
+    return "never" if age is None else utc_text(poll.observed_at_ms - age)
 
 
 RULE = Rule(

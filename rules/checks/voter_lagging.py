@@ -14,7 +14,8 @@ Evidence
 
 What to do
     1. If its process is down, start it.
-    2. If it runs and does not fetch, check its network path to the leader and the end of its log.
+    2. If it runs and does not fetch, check its network path to the leader and the end of its log. If it hangs (it
+       accepts connections and does not answer), take a thread dump of it, then restart it.
     3. If it fetches and lags, check its disk and its CPU.
     4. If it is lost for good, replace it: add its successor, then remove it.
 
@@ -38,6 +39,7 @@ from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
 from rules.observability import needed_poll
 from rules.remedy_commands import describe_status
+from rules.voter_steps import bring_back
 
 ID = "voter-lagging"
 WINDOW = Threshold(
@@ -84,16 +86,15 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
     endpoint = str(voter.endpoints[0]) if voter and voter.endpoints else None
     node = status.key.id
     first = (
-        f"# Start controller {node}{f' so that it listens at {endpoint}' if endpoint else ''}, or check in its log "
-        "why it does not fetch from the leader"
+        tuple(bring_back(quorum, node))
         if status.activity is VoterActivity.NOT_FETCHING
-        else f"# Check why controller {node} is slow: its network to the leader, its metadata disk, its CPU"
+        else (f"# Check why controller {node} is slow: its network to the leader, its metadata disk, its CPU",)
     )
     return Finding(
         rule=ID,
         subject=f"voter {node}",
         severity=Severity.WARNING,
-        summary=f"Voter {node} is {status}. {in_sync} of {voters} voters are in sync; {needed} are needed.",
+        summary=f"{status.sentence} {in_sync} of {voters} voters are in sync; {needed} are needed.",
         evidence={
             "voter": str(status.key),
             "recorded_endpoint": endpoint,
@@ -108,7 +109,7 @@ def _finding(quorum: Quorum, poll: Poll, counts: tuple[int, int], status: VoterS
             "leader_epoch": poll.leader_epoch,
         },
         starts=(node,) if status.activity is VoterActivity.NOT_FETCHING else (),
-        remedy=(first, "# Check the log end offset of each voter", describe_status(quorum)),
+        remedy=(*first, "# Check the log end offset of each voter", describe_status(quorum)),
     )
 
 

@@ -11,13 +11,15 @@ from connectors.delivery.resolved_alert import resolved_alert
 from rules.alert import Alert, AlertState
 from rules.checks import monitor_blind
 from rules.finding import Severity
-from rules.formatting import ms_text
+from rules.formatting import utc_text
 from rules.model.identifiers import Millis
 from rules.notifications.route import JOB_CLUSTER_ID
 
 HOLD_MS = Millis(60_000)
 """How long no row arrives before the alert fires: a relay that runs sends several rows a second."""
 _SUBJECT = "relay of "
+_NOW = {True: "sends rows", False: "is no longer configured"}
+"""What is true when the alert resolves, by whether the cluster is still configured."""
 
 
 class RelaySilence:
@@ -61,7 +63,10 @@ class RelaySilence:
         if waits_for_data:
             self._waiting_at = now
         ended = [name for name in self._firing if name not in clusters or name in self._arrived]
-        transitions = [resolved_alert(self._firing.pop(name), now_ms) for name in ended]
+        transitions = [
+            resolved_alert(self._firing.pop(name), now_ms, f"The relay of cluster {name} {_NOW[name in clusters]}.")
+            for name in ended
+        ]
         for name in clusters:
             silent_ms = Millis(round(1000 * (self._waiting_at - self._since.setdefault(name, now))))
             if name not in self._firing and silent_ms >= HOLD_MS:
@@ -80,7 +85,7 @@ def _alert(name: str, silent_ms: Millis, now_ms: Millis) -> Alert:
         subject=_SUBJECT + name,
         severity=Severity.CRITICAL,
         state=AlertState.FIRING,
-        summary=f"The relay of cluster {name} has sent no row for {ms_text(silent_ms)}: its state is unknown.",
+        summary=f"The relay of cluster {name} has sent no row since {utc_text(since_ms)}: its state is unknown.",
         evidence={"cluster": name, "newest_row_at_ms": since_ms},
         remedy=(
             f"# Check that the relay of cluster {name} runs, and read log/driver.log in its folder.",

@@ -176,6 +176,9 @@ def test_a_hanging_majority_raises_no_endpoint_alert() -> None:
     assert sum("resolve again" in line for line in unresolved.remedy) >= 3
     (dead,) = findings(leaderless(refuses(healthy(), 1, 2), 3), "no-leader")
     assert dead.evidence["electable_if_refusing_voters_are_down"] is False
+    assert findings(leaderless(refuses(healthy(), 1, 2), 3), STALE) == []
+    assert dead.remedy[0].startswith("# Start controller 1 at c1.test:9093")
+    assert any("no safe recovery" in step and "an override of the voters does not help" in step for step in dead.remedy)
 
 
 @pytest.mark.kip("E005", "E007")
@@ -185,4 +188,6 @@ def test_names_that_do_not_resolve_fire_before_a_restart_deadlocks() -> None:
     assert finding.severity == "critical"
     assert "does not resolve" in finding.summary
     assert "If all controllers restarted now, no leader could be elected." in finding.summary
-    assert finding.remedy[0].startswith("# Do not restart any controller until the old names resolve again")
+    assert finding.remedy[0].startswith(
+        "# Do not restart any controller until c1.test, c2.test and c3.test resolve again"
+    )

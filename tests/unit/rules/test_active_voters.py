@@ -9,7 +9,9 @@ from rules.evaluate import thresholds_for
 from rules.model.identifiers import Epoch, Millis
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
+    EPOCH,
     NOW,
+    elected,
     evaluation_of,
     finding_lines,
     findings,
@@ -110,7 +112,7 @@ def test_a_new_leader_without_a_high_watermark_is_stalled_too() -> None:
     quorum = replace(stalled(healthy()), high_watermark=None, leader_epoch=Epoch(8))
     (finding,) = findings(quorum, "high-watermark-stalled")
     assert finding.summary.startswith(
-        "Nothing is committed: the high watermark has been unknown for 31 s. No metadata change takes effect. Leader: "
+        "Nothing is committed: the high watermark has been unknown since 2026-09-21 14:12:49 UTC. "
     )
 
 
@@ -137,7 +139,7 @@ def test_voters_that_have_not_fetched_from_a_new_leader_yet_are_lagging() -> Non
         VoterActivity.LAGGING,
         VoterActivity.IN_SYNC,
     ]
-    assert str(statuses[0]) == "lagging, lag unknown"
+    assert str(statuses[0]) == "lagging"
 
 
 def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
@@ -150,8 +152,14 @@ def test_the_summary_names_a_voter_that_was_never_observed_to_fetch() -> None:
     (finding,) = findings(replace(quorum, poll=replace(quorum.poll, voters=voters)), "failure-tolerance")
     assert finding.summary == (
         "The quorum tolerates no further failure: 2 of 3 voters are in sync; 2 are needed. "
-        "Voter 2 is not fetching, no fetch known."
+        "Voter 2 has not fetched from leader 3 yet."
     )
+    since = replace(elected(quorum, 1, 3), leader_epoch=EPOCH)
+    election = replace(since.history.elections[-1], leader_epoch=EPOCH)
+    since = replace(since, history=replace(since.history, elections=(election,)))
+    (finding,) = findings(replace(since, poll=replace(quorum.poll, voters=voters)), "failure-tolerance")
+    assert finding.summary.endswith("Voter 2 has not fetched since controller 3 took over at 2026-09-21 14:13:19 UTC.")
+    assert "not fetching since controller 3 took over at" in str(finding.evidence["voters"])
 
 
 def test_configured_thresholds_are_used() -> None:

@@ -160,7 +160,7 @@ def test_resolved_alert_has_the_last_evidence_and_no_remedy() -> None:
     tracker.at(46)
     resolved = tracker.alerts[-1]
     assert resolved.state is AlertState.RESOLVED
-    assert resolved.summary == "resolved after 36 s: x is worse"
+    assert resolved.summary == "The condition is over: x. Over since 2026-09-21 14:13:56 UTC, after 36 s."
     assert resolved.evidence == {"n": 7}
     assert resolved.remedy == ()
     assert resolved.offset == 546

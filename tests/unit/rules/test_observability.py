@@ -66,19 +66,19 @@ def test_rule_that_needs_the_log_is_not_applicable_without_it(need: Need) -> Non
             lambda quorum: replace(quorum, committed=None),
             "no committed VotersRecord has been read yet",
         ),
-        (Need.CURRENT_LOG, not_observed_for, "the metadata log was last answered 14 s ago"),
+        (Need.CURRENT_LOG, not_observed_for, "the metadata log was last answered at 2026-09-21 14:13:06 UTC"),
         (
             Need.CURRENT_LOG,
             lambda quorum: replace(quorum, log_seen_at_ms=None),
-            "the metadata log was last answered never",
+            "the metadata log was never answered",
         ),
-        (Need.FRESH_POLL, not_observed_for, "DescribeQuorum was last answered 14 s ago"),
+        (Need.FRESH_POLL, not_observed_for, "DescribeQuorum was last answered at 2026-09-21 14:13:06 UTC"),
         (Need.FRESH_POLL, lambda quorum: replace(quorum, poll=None), "DescribeQuorum has not been answered yet"),
         (
             Need.FRESH_POLL,
             without_leader_row,
-            "DescribeQuorum was last answered 200 ms ago, without a row of the leader, to whose clock the other rows "
-            "are compared",
+            "DescribeQuorum was last answered at 2026-09-21 14:13:19 UTC, without a row of the leader, to whose clock "
+            "the other rows are compared",
         ),
     ],
 )

@@ -12,6 +12,7 @@ from rules.model.monitoring import Access, Answer, ObservationSource, Reason, Va
 from rules.model.quorum import Quorum
 from tests.unit.rules.situation import (
     EPOCH,
+    adding,
     all_refuse,
     endpoint,
     failing,
@@ -25,6 +26,7 @@ from tests.unit.rules.situation import (
     probed,
     refuses,
     resolver_fails,
+    stalled,
     static,
     unknown,
     view,
@@ -103,7 +105,10 @@ def test_evidence_of_no_leader_comes_from_the_recorded_voters() -> None:
     quorum = leaderless(refuses(voter_not_fetching(healthy(), 1, end=9_000, epoch=6), 1, 2), 3)
     (finding,) = findings(quorum, "no-leader")
     assert finding.severity is Severity.CRITICAL
-    assert "2 of 3 voters' endpoints refuse connections" in finding.summary
+    assert finding.summary == (
+        "No leader since 2026-09-21 14:13:06 UTC: no metadata change is possible. Controllers 1 and 2 are down "
+        "(connections are refused). 1 of 3 voters can be reached; 2 are needed. The last leader was controller 3."
+    )
     evidence = finding.evidence
     assert evidence["last_leader"] == 3
     assert evidence["last_committed_offset"] == 9_999
@@ -113,6 +118,7 @@ def test_evidence_of_no_leader_comes_from_the_recorded_voters() -> None:
     assert isinstance(voters, dict)
     assert next(iter(voters.values())) == {
         "recorded_endpoint": "c1.test:9093",
+        "process": "down",
         "probe_result": "refuses connections",
         "state_at_the_last_poll": "not fetching",
         "log_end_offset": 9_000,
@@ -123,13 +129,75 @@ def test_evidence_of_no_leader_comes_from_the_recorded_voters() -> None:
 def test_the_remedy_names_the_endpoints() -> None:
     (finding,) = findings(leaderless(name_not_found(refuses(healthy(), 1), 2), 3), "no-leader")
     assert finding.remedy == (
-        "# Start controller 1 so that it listens at c1.test:9093, or restore that endpoint if it moved",
+        "# Start controller 1 at c1.test:9093; if it runs elsewhere, make that address reach it again",
         "# Make c2.test resolve again (it was 10.0.0.2): it is the recorded endpoint of controller 2",
         "# Wait until 2 of the 3 voters run: they elect a leader within seconds if they reach each other at their "
         "recorded endpoints",
         "# Check which controller is the leader",
         "kafka-metadata-quorum.sh --bootstrap-controller c3.test:9093 describe --status",
     )
+
+
+def test_a_lost_majority_must_be_started_and_no_override_helps() -> None:
+    (finding,) = findings(leaderless(refuses(healthy(), 1, 2), 3), "no-leader")
+    assert finding.remedy[:5] == (
+        "# Start controller 1 at c1.test:9093; if it runs elsewhere, make that address reach it again",
+        "# Start controller 2 at c2.test:9093; if it runs elsewhere, make that address reach it again",
+        "# Wait until 2 of the 3 voters run: they elect a leader within seconds if they reach each other at their "
+        "recorded endpoints",
+        "# If a host is lost and its disk is not, start its controller from that disk at the same endpoint: no other "
+        "copy of its log counts as its vote",
+        "# If fewer than 2 of the voters' disks are left, there is no safe recovery: committed metadata may be lost, "
+        "and an override of the voters does not help",
+    )
+
+
+HUNG_2 = (
+    "# Controller 2 hangs, it accepts connections at c2.test:9093 and does not answer: take a thread dump on its host "
+    "before you restart it (jcmd PID Thread.print, or jstack PID)",
+    "# If the thread dump of controller 2 hangs too, check its state with ps: T is stopped (kill -CONT PID), D waits "
+    "for a disk",
+    "# Then restart controller 2",
+)
+
+
+def test_a_controller_that_accepts_and_does_not_answer_is_hung() -> None:
+    (finding,) = findings(leaderless(probed(healthy(), 2, answer=Answer.NO_ANSWER), 3), "no-leader")
+    assert "Controller 2 is hung (accepting connections, not answering)." in finding.summary
+    assert finding.remedy[:3] == HUNG_2
+    voters = finding.evidence["voters"]
+    assert isinstance(voters, dict)
+    assert [each["process"] for each in voters.values() if isinstance(each, dict)] == ["running", "hung", "running"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "quorum"),
+    [
+        ("failure-tolerance", voter_not_fetching(healthy(), 2)),
+        ("voter-lagging", voter_not_fetching(healthy(5), 2)),
+        ("high-watermark-stalled", stalled(voter_not_fetching(healthy(), 2))),
+        ("voter-change-stuck", adding(voter_not_fetching(healthy(), 2), 4)),
+    ],
+)
+def test_steps_for_a_voter_that_does_not_fetch_depend_on_its_process(rule: str, quorum: Quorum) -> None:
+    def steps(of: Quorum) -> list[str]:
+        (finding,) = findings(of, rule)
+        return [step for step in finding.remedy if "ontroller 2" in step and "Do not restart" not in step]
+
+    assert steps(probed(quorum, 2, answer=Answer.NO_ANSWER)) == [*HUNG_2]
+    timed_out = failing(quorum, Reason.TIMED_OUT, "c2.test:9093", source=ObservationSource.QUORUM)
+    assert steps(timed_out) == [*HUNG_2], "a probe identifies the node only once a minute"
+    assert steps(refuses(quorum, 2)) == [
+        "# Start controller 2 so that it listens at c2.test:9093: connections are refused there"
+    ]
+    assert steps(quorum)[0] == (
+        "# Check in the log of controller 2 why it does not fetch from the leader: its process accepts connections at "
+        "c2.test:9093"
+    )
+    assert steps(replace(quorum, probes={})) == [
+        "# Start controller 2 so that it listens at c2.test:9093, or check in its log why it does not fetch from the "
+        "leader"
+    ]
 
 
 def test_an_endpoint_that_another_node_serves_is_to_reach_its_controller_again() -> None:

@@ -311,7 +311,7 @@ def test_a_sink_that_fails_for_minutes_is_reported_by_the_other_sinks_but_not_by
         "warning",
         "firing",
     )
-    assert sent.summary == "Delivery to the sink failing has failed for 5 min: unreachable."
+    assert sent.summary == "Delivery to the sink failing has failed since 2026-11-20 05:01:02 UTC: unreachable."
     assert sent.evidence == {"sink": "failing", "reason": "unreachable", "failing_since_at_ms": NOON_MS, "waiting": 1}
     assert caplog.text.count("failing: delivery failed; retrying in 1 s") == 1
     failing.unreachable = False

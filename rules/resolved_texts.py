@@ -1,0 +1,241 @@
+"""What is true when an alert resolves: one sentence for each rule, from the quorum now and not from the past finding.
+
+A rule's result may be "no finding" for several reasons: the fault was fixed, the subject was removed, or what is
+remembered has expired. Each sentence says which one holds.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from rules.analysis.endpoint_status import endpoint_statuses
+from rules.analysis.freshness import FETCH_AGE, POLL_AGE, PROBE_AGE, fresh_poll
+from rules.analysis.voter_status import CAUGHT_UP_AGE, VoterActivity, in_sync_count, voter_statuses
+from rules.finding import Thresholds
+from rules.formatting import and_join, plural
+from rules.model.identifiers import NodeId
+from rules.model.poll import Poll
+from rules.model.quorum import Quorum
+from rules.model.voter_set import majority, tolerated_failures
+
+ResolvedText: TypeAlias = Callable[[Quorum, str], str]
+"""Takes the quorum now and the subject of the alert."""
+_AGES = Thresholds(values={each.name: each.default for each in (FETCH_AGE, POLL_AGE, PROBE_AGE, CAUGHT_UP_AGE)})
+
+
+def resolved_text(rule: str, subject: str, quorum: Quorum) -> str:
+    """Returns one sentence or two that say what is true now of a subject whose condition is over."""
+    return RESOLVED.get(rule, _over)(quorum, subject)
+
+
+def _over(_quorum: Quorum, subject: str) -> str:
+    return f"The condition is over: {subject}."
+
+
+def _node(subject: str) -> NodeId:
+    """Returns the node id at the end of `voter 2`, `broker 101` or `observer 4-dir`."""
+    number = subject.rpartition(" ")[2].partition("-")[0]
+    return NodeId(int(number) if number.isdigit() else -1)
+
+
+def _leads(quorum: Quorum) -> str:
+    if quorum.leader_id is None:
+        return "No leader is known now"
+    return f"Controller {quorum.leader_id} leads" + (
+        "" if quorum.leader_epoch is None else f" in epoch {quorum.leader_epoch}"
+    )
+
+
+def _no_leader(quorum: Quorum, _subject: str) -> str:
+    if quorum.leader_id is None:
+        return "A controller leads the metadata quorum: metadata changes are possible."
+    return f"{_leads(quorum)}: metadata changes are possible."
+
+
+def _broker_fenced(quorum: Quorum, subject: str) -> str:
+    broker = quorum.brokers.get(_node(subject))
+    alive = sum(each.alive for each in quorum.brokers.values())
+    now = "is no longer registered" if broker is None else "is not fenced: it serves clients"
+    return f"Broker {_node(subject)} {now}. Brokers alive: {alive} of {len(quorum.brokers)} registered."
+
+
+def _committed_metadata_lost(_quorum: Quorum, _subject: str) -> str:
+    return "No further loss of committed metadata was observed. What was lost is not restored."
+
+
+def _data_contract_broken(_quorum: Quorum, subject: str) -> str:
+    return f"Contract {subject} was not found broken again."
+
+
+def _epoch_churn(quorum: Quorum, _subject: str) -> str:
+    return f"Leader elections are no longer too frequent. {_leads(quorum)}."
+
+
+def _in_sync(quorum: Quorum, poll: Poll) -> str:
+    statuses = voter_statuses(quorum, poll, _AGES)
+    spare = max(0, in_sync_count(statuses) - majority(len(statuses)))
+    tolerated = plural(spare, "further failure") if spare else "no further failure"
+    in_sync = in_sync_count(statuses)
+    return f"{in_sync} of {plural(len(statuses), 'voter')} are in sync; the quorum tolerates {tolerated}."
+
+
+def _voters_in_sync(quorum: Quorum, _subject: str) -> str:
+    poll = fresh_poll(quorum, _AGES)
+    return _over(quorum, "enough voters are in sync") if poll is None or poll.leader is None else _in_sync(quorum, poll)
+
+
+def _forced_reconfiguration(quorum: Quorum, _subject: str) -> str:
+    voters = and_join(sorted(quorum.committed.ids)) if quorum.committed else "not known"
+    return f"No voter set was forced recently. The voters are {voters}."
+
+
+def _ghost_registration(quorum: Quorum, subject: str) -> str:
+    node = _node(subject)
+    if node not in quorum.controllers:
+        return f"Controller {node} is no longer registered."
+    voter = quorum.committed is not None and node in quorum.committed.ids
+    return f"Controller {node} {'is a voter' if voter else 'fetches the metadata log'}."
+
+
+def _high_watermark_stalled(quorum: Quorum, _subject: str) -> str:
+    at = "" if quorum.high_watermark is None else f": the high watermark is {quorum.high_watermark}"
+    return f"Records are committed{at}. {_leads(quorum)}."
+
+
+def _monitor_blind(_quorum: Quorum, subject: str) -> str:
+    if subject == "names":
+        return "The resolver of the monitor's host answers: the names of all voters are observed."
+    if subject.startswith("rule "):
+        return f"Rule {subject.removeprefix('rule ')} is evaluated."
+    return "kraftwatch observes the quorum: the controllers answer."
+
+
+def _observer_could_be_voter(quorum: Quorum, subject: str) -> str:
+    node = _node(subject)
+    if quorum.committed is not None and node in quorum.committed.ids:
+        return f"Controller {node} is a voter. The voters are {and_join(sorted(quorum.committed.ids))}."
+    return f"Controller {node} is not a voter and does not fetch the metadata log."
+
+
+def _observer_lagging(quorum: Quorum, subject: str) -> str:
+    broker = quorum.brokers.get(_node(subject))
+    if broker is None:
+        return f"Broker {_node(subject)} is no longer registered."
+    now = "follows the metadata log" if broker.alive else "is fenced: it leads no partition"
+    return f"Broker {_node(subject)} {now}."
+
+
+def _open_transaction(_quorum: Quorum, _subject: str) -> str:
+    return "No metadata transaction is open: controllers and brokers apply all committed records."
+
+
+def _partition_stuck_recovering(_quorum: Quorum, subject: str) -> str:
+    return f"No partition of {subject} is RECOVERING. Records that the unclean election lost are not restored."
+
+
+def _quorum_shape(quorum: Quorum, _subject: str) -> str:
+    if quorum.committed is None:
+        return "The number of voters is as it should be."
+    n = len(quorum.committed.voters)
+    return f"The quorum has {plural(n, 'voter')} and tolerates {plural(tolerated_failures(n), 'failure')}."
+
+
+def _raft_invariant_broken(quorum: Quorum, _subject: str) -> str:
+    return f"No further violation was observed. {_leads(quorum)}. Which records are committed was not checked."
+
+
+def _recovery_invariant_broken(_quorum: Quorum, subject: str) -> str:
+    return f"No partition of {subject} violates KIP-704 during recovery."
+
+
+def _snapshot_stale(_quorum: Quorum, _subject: str) -> str:
+    return "The leader's newest metadata snapshot is recent enough."
+
+
+def _stale_voter_endpoint(quorum: Quorum, subject: str) -> str:
+    node = _node(subject)
+    statuses = {each.voter.key.id: each for each in endpoint_statuses(quorum, fresh_poll(quorum, _AGES), _AGES)}
+    status = statuses.get(node)
+    if status is None:
+        return f"Controller {node} is not a voter."
+    if status.refused:
+        return f"Controller {node} is down. Its recorded endpoint {status.endpoint} is not known to be wrong."
+    return f"Voter {node} can be reached at its recorded endpoint {status.endpoint}."
+
+
+def _unclean_election(quorum: Quorum, subject: str) -> str:
+    topic = subject.removeprefix("topic ")
+    recovering = sum(topic in (each.topic, f"with id {each.topic_id}") for each in quorum.recovering)
+    now = f"{plural(recovering, 'partition')} of it still RECOVERING" if recovering else "no partition of it RECOVERING"
+    return f"No further unclean election of {subject}; {now}. Records that were lost are not restored."
+
+
+def _version_drift(quorum: Quorum, subject: str) -> str:
+    if subject == "nodes":
+        return "All registered nodes support the same feature levels."
+    levels = {**quorum.features, "metadata.version": quorum.metadata_version, "kraft.version": quorum.kraft_version}
+    level = levels.get(subject)
+    if level is not None:
+        return f"{subject} is finalized at level {level}."
+    return f"{subject.capitalize()} supports every finalized feature level, or is no longer registered."
+
+
+def _views_disagree(quorum: Quorum, subject: str) -> str:
+    who = "Every controller" if subject == "quorum" else subject.capitalize()
+    return f"{who} agrees on the leader. {_leads(quorum)}."
+
+
+def _voter_change_stuck(quorum: Quorum, _subject: str) -> str:
+    voters = and_join(sorted(quorum.committed.ids)) if quorum.committed else "not known"
+    return f"No change of the voter set is pending. The voters are {voters}."
+
+
+def _voter_disk_replaced(quorum: Quorum, subject: str) -> str:
+    voter = quorum.committed.by_id(_node(subject)) if quorum.committed else None
+    if voter is None:
+        return f"Controller {_node(subject)} is not a voter."
+    return f"Controller {_node(subject)} is a voter with directory id {voter.key.directory_id}."
+
+
+def _voter_lagging(quorum: Quorum, subject: str) -> str:
+    poll = fresh_poll(quorum, _AGES)
+    statuses = voter_statuses(quorum, poll, _AGES) if poll is not None and poll.leader is not None else ()
+    status = next((each for each in statuses if each.key.id == _node(subject)), None)
+    if poll is None or status is None:
+        return f"Controller {_node(subject)} is not a voter."
+    now = "is in sync" if status.activity is VoterActivity.IN_SYNC else "fetches"
+    return f"Voter {status.key.id} {now}. {_in_sync(quorum, poll)}"
+
+
+def _voter_log_regressed(_quorum: Quorum, subject: str) -> str:
+    return f"The log of {subject} has all records that were committed before it went back."
+
+
+RESOLVED: Mapping[str, ResolvedText] = {
+    "broker-fenced": _broker_fenced,
+    "committed-metadata-lost": _committed_metadata_lost,
+    "data-contract-broken": _data_contract_broken,
+    "epoch-churn": _epoch_churn,
+    "failure-tolerance": _voters_in_sync,
+    "forced-reconfiguration": _forced_reconfiguration,
+    "ghost-registration": _ghost_registration,
+    "high-watermark-stalled": _high_watermark_stalled,
+    "monitor-blind": _monitor_blind,
+    "no-leader": _no_leader,
+    "observer-could-be-voter": _observer_could_be_voter,
+    "observer-lagging": _observer_lagging,
+    "open-transaction": _open_transaction,
+    "partition-stuck-recovering": _partition_stuck_recovering,
+    "quorum-shape": _quorum_shape,
+    "raft-invariant-broken": _raft_invariant_broken,
+    "recovery-invariant-broken": _recovery_invariant_broken,
+    "snapshot-stale": _snapshot_stale,
+    "stale-voter-endpoint": _stale_voter_endpoint,
+    "unclean-election": _unclean_election,
+    "version-drift": _version_drift,
+    "views-disagree": _views_disagree,
+    "voter-change-stuck": _voter_change_stuck,
+    "voter-disk-replaced": _voter_disk_replaced,
+    "voter-lagging": _voter_lagging,
+    "voter-log-regressed": _voter_log_regressed,
+}
+"""By rule id."""

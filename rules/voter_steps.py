@@ -1,0 +1,40 @@
+"""The steps of a remedy that bring a voter back, by the state of its process."""
+
+from collections.abc import Iterable
+
+from rules.analysis.voter_process import VoterProcess, recorded_endpoint, voter_process
+from rules.model.identifiers import NodeId
+from rules.model.quorum import Quorum
+
+
+def bring_back(quorum: Quorum, node: NodeId) -> Iterable[str]:
+    """Yields the steps for a voter that does not fetch: start it, or find out why it hangs before it is restarted."""
+    endpoint = recorded_endpoint(quorum, node)
+    at = f" at {endpoint}" if endpoint else ""
+    match voter_process(quorum, node):
+        case VoterProcess.DOWN:
+            yield f"# Start controller {node} so that it listens{at}: connections are refused there"
+        case VoterProcess.HUNG:
+            yield from restart_hung(node, at)
+        case VoterProcess.RUNNING:
+            yield (
+                f"# Check in the log of controller {node} why it does not fetch from the leader: its process accepts "
+                f"connections{at}"
+            )
+            yield f"# If controller {node} hangs, take a thread dump before you restart it: jcmd PID Thread.print"
+        case VoterProcess.UNKNOWN:
+            listens = f" so that it listens{at}" if at else ""
+            yield f"# Start controller {node}{listens}, or check in its log why it does not fetch from the leader"
+
+
+def restart_hung(node: NodeId, at: str) -> Iterable[str]:
+    """Yields the steps for a controller that accepts connections and does not answer; `at`: ` at HOST:PORT`."""
+    yield (
+        f"# Controller {node} hangs, it accepts connections{at} and does not answer: take a thread dump on its host "
+        "before you restart it (jcmd PID Thread.print, or jstack PID)"
+    )
+    yield (
+        f"# If the thread dump of controller {node} hangs too, check its state with ps: T is stopped (kill -CONT PID), "
+        "D waits for a disk"
+    )
+    yield f"# Then restart controller {node}"

@@ -1,0 +1,105 @@
+"""RESOLVED texts say what is true now, and not what was."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.evaluate import RULES
+from rules.formatting import utc_text
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
+from rules.resolved_texts import RESOLVED, resolved_text
+from tests.unit.rules.situation import (
+    healthy,
+    recovering,
+    refuses,
+    registered,
+    unclean,
+    voter_not_fetching,
+    with_broker,
+)
+
+FENCED = with_broker(healthy(), 101, fenced=True)
+
+
+def test_every_rule_has_a_text() -> None:
+    assert set(RESOLVED) == set(RULES)
+
+
+@pytest.mark.parametrize(
+    ("rule", "subject", "quorum", "text"),
+    [
+        ("no-leader", "quorum", healthy(), "Controller 3 leads in epoch 7: metadata changes are possible."),
+        (
+            "broker-fenced",
+            "broker 101",
+            healthy(),
+            "Broker 101 is not fenced: it serves clients. Brokers alive: 2 of 2 registered.",
+        ),
+        (
+            "broker-fenced",
+            "broker 103",
+            FENCED,
+            "Broker 103 is no longer registered. Brokers alive: 1 of 2 registered.",
+        ),
+        (
+            "failure-tolerance",
+            "quorum",
+            healthy(5),
+            "5 of 5 voters are in sync; the quorum tolerates 2 further failures.",
+        ),
+        (
+            "voter-lagging",
+            "voter 2",
+            voter_not_fetching(healthy(5), 1),
+            "Voter 2 is in sync. 4 of 5 voters are in sync; the quorum tolerates 1 further failure.",
+        ),
+        ("voter-lagging", "voter 9", healthy(), "Controller 9 is not a voter."),
+        (
+            "stale-voter-endpoint",
+            "voter 1",
+            healthy(),
+            "Voter 1 can be reached at its recorded endpoint c1.test:9093.",
+        ),
+        (
+            "stale-voter-endpoint",
+            "voter 1",
+            refuses(voter_not_fetching(healthy(), 1), 1),
+            "Controller 1 is down. Its recorded endpoint c1.test:9093 is not known to be wrong.",
+        ),
+        ("ghost-registration", "controller 9", healthy(), "Controller 9 is no longer registered."),
+        ("ghost-registration", "controller 9", registered(healthy(), 9), "Controller 9 fetches the metadata log."),
+        (
+            "unclean-election",
+            "topic orders",
+            recovering(unclean(healthy(), 0), 0),
+            "No further unclean election of topic orders; 1 partition of it still RECOVERING. Records that were lost "
+            "are not restored.",
+        ),
+        ("observer-lagging", "broker 101", FENCED, "Broker 101 is fenced: it leads no partition."),
+        ("a-rule-of-an-older-version", "voter 2", healthy(), "The condition is over: voter 2."),
+    ],
+)
+def test_text_is_about_the_quorum_now(rule: str, subject: str, quorum: Quorum, text: str) -> None:
+    assert resolved_text(rule, subject, quorum) == text
+
+
+@pytest.mark.parametrize("rule", RESOLVED)
+def test_text_needs_no_observation(rule: str) -> None:
+    """Nothing but the name of the cluster is known: the text must not fail, or the alert would not resolve."""
+    empty = Quorum(cluster="prod", cluster_id=None, now_ms=Millis(0))
+    for quorum in (empty, healthy(), replace(healthy(), poll=None, committed=None)):
+        for subject in ("quorum", "voter 2", "topic orders", "observer 4-dir", "x"):
+            text = resolved_text(rule, subject, quorum)
+            assert text.endswith(".")
+            assert "None" not in text
+
+
+def test_utc_text_agrees_with_the_calendar() -> None:
+    from datetime import UTC, datetime
+
+    for at in (0, 951_782_399_999, 951_782_400_000, 1_709_164_800_000, 4_107_542_399_000, 253_402_300_799_999):
+        expected = datetime.fromtimestamp(at // 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        assert utc_text(at) == expected
+    assert utc_text(-1) == "-1 ms since 1970"
+    assert utc_text(253_402_300_800_000) == "253402300800000 ms since 1970"

@@ -1,6 +1,7 @@
 """Queries clusters, a journal or a log directory as the options ask, and prints the status."""
 
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cache, partial
 from pathlib import Path
 from typing import TypeAlias
@@ -10,6 +11,8 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from connectors.errors import UsageError
+from connectors.gather.endpoint_cache import EndpointCache
+from connectors.gather.node_directory import KnownEndpoints
 from connectors.kafka.kafka_python import limit_kafka_logging
 from rules.finding import Plain
 from rules.model.monitoring import Vantage
@@ -53,7 +56,7 @@ def query(
         each(states)
         return states
     config = opts.resolve_config()
-    use_checkpoint = isinstance(opts, StatusOptions) and opts.config is not None and journal is None
+    use_checkpoint = opts.config is not None and journal is None
     targets = _targets(config, journal, fallback=config.checkpoint if use_checkpoint else None)
     return query_clusters(targets, timeout_s=opts.timeout, say=print_progress, each=each)
 
@@ -144,11 +147,17 @@ def _recorded_states(opts: OfflineOptions, journal: Path | None) -> Sequence[Clu
         contents = read.contents
         return [recorded_state(read.machine, read.newest_ms, thresholds, missing=contents.missing, log_dir=contents)]
     assert journal is not None
-    replayed = replay_journal(
-        journal, lambda name: Machine(name, None, (), Vantage.INSIDE), upto=upto, say=print_progress
-    )
-    if not replayed:
+    only, names = config_from_options.patterns(opts.only), set[str]()
+
+    def new_machine(name: str) -> Machine | None:
+        names.add(name)
+        wanted = not only or any(fnmatchcase(name, pattern) for pattern in only)
+        return Machine(name, None, (), Vantage.INSIDE) if wanted else None
+
+    replayed = replay_journal(journal, new_machine, upto=upto, say=print_progress)
+    if not names:
         raise UsageError(f"--journal {journal}: the journal has no rows yet")
+    config_from_options.check_only(only, sorted(names))
     return [recorded_state(one.machine, one.newest_ms, thresholds, missing=one.missing) for one in replayed.values()]
 
 
@@ -180,6 +189,7 @@ def _targets(config: Config, journal: Path | None, fallback: Path | None) -> lis
     def read_recorded(name: str) -> ReplayedJournal | None:
         return read_fallback().get(name)
 
+    endpoint_cache = None if fallback is None else EndpointCache(fallback / "journal")
     replayed = {} if journal is None else replay_journal(journal, new_machine, say=print_progress)
     for name in by_name:
         if journal is not None and name not in replayed:
@@ -192,6 +202,7 @@ def _targets(config: Config, journal: Path | None, fallback: Path | None) -> lis
             access=section.access,
             recorded=replayed.get(section.name),
             read_recorded=partial(read_recorded, section.name),
+            known_endpoints=KnownEndpoints() if endpoint_cache is None else endpoint_cache.of(section.name),
             thresholds=config.thresholds_in_force(section),
         )
         for section in config.watched

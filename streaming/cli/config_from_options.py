@@ -52,8 +52,8 @@ def resolve_config(
         section["thresholds"] = overrides(section.get("thresholds", {}), setting or [])
     data["thresholds"] = overrides(data.get("thresholds", {}), setting or [])
     if only:
-        only = [name.strip() for text in only for name in text.split(",") if name.strip()]
-        _check_only(only, [section["name"] for section in data["clusters"]])
+        only = patterns(only)
+        check_only(only, [section["name"] for section in data["clusters"]])
         data["watch"] = {**data.get("watch", {}), "include": tuple(only)}
     data.update({key: value for key, value in (more or {}).items() if value})
     return checked(data, "options" if config is None else f"{config} and options")
@@ -71,7 +71,17 @@ def _from_file(path: Path | None, *, complete: bool) -> dict[str, Any]:
     return data
 
 
-def _check_only(only: Sequence[str], names: Sequence[str]) -> None:
+def patterns(only: Sequence[str] | None) -> list[str]:
+    """Returns the patterns of `--only`: each text is one or several separated by commas."""
+    return [name.strip() for text in only or () for name in text.split(",") if name.strip()]
+
+
+def check_only(only: Sequence[str], names: Sequence[str]) -> None:
+    """Checks that each pattern of `--only` matches a cluster.
+
+    Raises:
+        UsageError: one matches none of these names.
+    """
     for pattern in only:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise UsageError(f"--only {pattern} matches none of the clusters: {', '.join(names)}")

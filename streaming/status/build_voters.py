@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rules.analysis.electability import electability, voter_standings
+from rules.analysis.electability import electability, voter_standings, without_refusing_voters
 from rules.analysis.endpoint_status import (
     EndpointStatus,
     endpoint_statuses,
@@ -171,8 +171,14 @@ def endpoint_verdict(endpoint: EndpointStatus) -> EndpointVerdict:
 
 
 def electable(quorum: Quorum, endpoints: tuple[EndpointStatus, ...]) -> bool | None:
-    """Returns whether a leader could be elected if all controllers restarted now."""
-    return electability(voter_standings(quorum, endpoints)).electable
+    """Returns whether a leader could be elected if all controllers restarted now; without a leader, by those that run.
+
+    Without a leader nothing shows that a voter whose endpoint refuses connections lives: it counts as down.
+    """
+    standings = voter_standings(quorum, endpoints)
+    if leaderless(quorum) is not None:
+        standings = without_refusing_voters(standings, endpoints)
+    return electability(standings).electable
 
 
 def max_follower_lag(poll: Poll | None) -> tuple[int | None, Millis | None]:

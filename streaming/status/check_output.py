@@ -12,7 +12,8 @@ from rules.model.identifiers import NodeId
 from streaming.status import status_tables
 from streaming.status.build_voters import ENDPOINT_RULE
 from streaming.status.cluster_state import ClusterState
-from streaming.status.health import health, worst_first
+from streaming.status.cluster_status import StatusSource
+from streaming.status.health import health, records_at_risk, worst_first
 
 _HOLDS_NOT_APPLIED = "holds are not applied: a finding may disappear within seconds (a restart, an election)"
 
@@ -30,13 +31,19 @@ def check_json(state: ClusterState) -> dict[str, Plain]:
         "cannot_tell": [{"rule": one.rule, "subject": one.subject, "why": one.why} for one in state.evaluation.unknown],
         "not_applicable": [{"rule": one.rule, "why": one.why} for one in state.evaluation.not_applicable],
         "missing": [*state.missing],
+        "source": state.source.value,
+        "age_ms": state.age_ms,
     }
 
 
 def check_text(state: ClusterState) -> Text:
     """Returns the text of `check`."""
     text = Text.assemble(status_tables.badge(health(state)), (f" {visible(state.quorum.cluster)}\n", "bold"))
-    evaluation = state.evaluation
+    evaluation, at_risk = state.evaluation, records_at_risk(state)
+    if state.source is StatusSource.JOURNAL:
+        text.append(f"  {status_tables.recorded_note(state.age_ms, missing=bool(state.missing))}\n", "bold magenta")
+    if at_risk is not None:
+        text.append(f"  {at_risk}\n", "bold")
     for one in worst_first(evaluation.findings):
         text.append(f"  {one.severity} {one.rule} · {visible(one.subject)}\n", "bold")
         text.append(f"    {visible(one.summary)}\n")

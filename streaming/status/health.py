@@ -1,16 +1,25 @@
-"""The health of a cluster in one word, and the exit code that `kraftwatch check` gives it.
+"""The health of a cluster in one word, for the page, `check` and `status`, and the exit code of `kraftwatch check`.
 
-Unknown is not healthy: a rule whose result is unknown, a leader that did not answer, or a monitor that cannot
-observe the cluster is `unknown`, unless something worse was found. `info` findings do not change the health.
+Unknown is not healthy: a rule whose result is unknown, a leader that is not known or did not answer, or a monitor that
+cannot observe the cluster is `unknown`, unless something worse was found. `info` findings do not change the health,
+except that a cluster in which acknowledged records may be lost is never healthy.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 
+from rules.analysis.leadership import current_leader
 from rules.evaluate import BLIND
 from rules.finding import Finding, Severity
+from rules.formatting import plural
 from streaming.status.cluster_state import ClusterState
-from streaming.status.cluster_status import StatusSource
+from streaming.status.cluster_status import ClusterStatus, StatusSource
+
+DATA_LOSS_RULES = frozenset(
+    {"committed-metadata-lost", "partition-stuck-recovering", "recovery-invariant-broken", "unclean-election"}
+)
+"""Rules whose finding, of any severity, means that acknowledged records may be lost."""
+NO_LEADER_KNOWN = "No controller is known to lead the quorum now"
 
 
 class Health(StrEnum):
@@ -29,15 +38,42 @@ class Health(StrEnum):
 
 def health(state: ClusterState) -> Health:
     """Returns the worst severity that was found, or unknown where not everything could be observed."""
-    severities = {one.severity for one in of_the_quorum(state.evaluation.findings)}
+    findings = state.evaluation.findings
+    blind = any(one.rule == BLIND for one in findings)
+    unobserved = blind or state.evaluation.unknown or state.missing or state.source is StatusSource.NONE
+    return health_of(
+        {one.severity for one in of_the_quorum(findings)},
+        records_at_risk=records_at_risk(state) is not None,
+        known=not unobserved and current_leader(state.quorum) is not None,
+    )
+
+
+def health_of(severities: Collection[Severity], *, records_at_risk: bool, known: bool) -> Health:
+    """Returns the health, the same for every view.
+
+    Args:
+        severities: of the findings or firing alerts about the quorum.
+        records_at_risk: acknowledged records may be lost.
+        known: everything was observed, and a leader is known.
+    """
     if Severity.CRITICAL in severities:
         return Health.CRITICAL
-    if Severity.WARNING in severities:
+    if Severity.WARNING in severities or records_at_risk:
         return Health.WARNING
-    blind = any(one.rule == BLIND for one in state.evaluation.findings)
-    if blind or state.evaluation.unknown or state.missing or state.source is StatusSource.NONE:
-        return Health.UNKNOWN
-    return Health.HEALTHY
+    return Health.HEALTHY if known else Health.UNKNOWN
+
+
+def records_at_risk(state: ClusterState | ClusterStatus) -> str | None:
+    """Returns, as a sentence, that acknowledged records may be lost; None if nothing indicates it."""
+    if isinstance(state, ClusterStatus):
+        recovering, rules = state.recovering_partitions or 0, {one.rule for one in state.findings}
+    else:
+        recovering, rules = len(state.quorum.recovering), {one.rule for one in state.evaluation.findings}
+    if recovering:
+        verb = "is" if recovering == 1 else "are"
+        return f"Acknowledged records may be lost: {plural(recovering, 'partition')} {verb} RECOVERING"
+    found = sorted(rules & DATA_LOSS_RULES)
+    return f"Acknowledged records may be lost: see {found[0]}" if found else None
 
 
 def worst(each: Iterable[Health]) -> Health:

@@ -46,6 +46,8 @@ class QueryTarget:
     """Its state in a journal: the query goes on from there, and shows it when no node answers."""
     read_recorded: Callable[[], ReplayedJournal | None] = lambda: None
     """Reads its state in a journal, when no node answers and `recorded` is None; None: there is none."""
+    known_endpoints: KnownEndpoints = field(default_factory=KnownEndpoints)
+    """The endpoints that its nodes were last reported at, if `recorded` is None."""
     thresholds: Mapping[str, Thresholds] = field(default_factory=lambda: thresholds_for({}))
     """By rule id."""
 
@@ -56,6 +58,7 @@ class LiveCluster:
     def __init__(self, target: QueryTarget) -> None:
         self.name = target.cluster.name
         self._cluster = target.cluster
+        self._known_endpoints = target.known_endpoints if target.recorded is None else target.recorded.known_endpoints
         self._recorded = target.recorded
         self._read_recorded = target.read_recorded
         self._unanswered: deque[Observation] | None = deque(maxlen=_ROWS_KEPT)
@@ -80,7 +83,7 @@ class LiveCluster:
             rate_limiter=RateLimiter(),
             start=LogPosition(offset=log.position + 1, epoch=log.epoch) if continues else START,
             last_observed_ms=before.newest_ms if before is not None and continues else None,
-            known_endpoints=before.known_endpoints if before is not None else KnownEndpoints(),
+            known_endpoints=self._known_endpoints,
         )
 
     def apply(self, row: Observation) -> None:

@@ -22,7 +22,7 @@ def status_lines(status: ClusterStatus) -> Iterable[tuple[str, str | Text]]:
     lag_text = None if lag is None else f"{plural(lag, 'record')}, {duration_text(status.max_follower_lag_time_ms)}"
     yield "Max follower lag", or_unknown(lag_text)
     yield "Votes", _votes(status)
-    yield "If all restarted now", _election(status)
+    yield "Next election" if status.leader_id is None else "If all restarted now", _election(status)
     yield "Brokers", _brokers(status.brokers)
     recovering = status.recovering_partitions
     text = or_unknown(None if recovering is None else plural(recovering, "partition"))
@@ -52,15 +52,17 @@ def _votes(status: ClusterStatus) -> str | Text:
 def _election(status: ClusterStatus) -> str | Text:
     if status.electable is None:
         return "unknown"
-    if not status.electable:
-        return Text("no leader could be elected", "bold red")
-    # `electable` takes a voter that refuses connections for moved. Without a leader nothing shows that it lives.
+    if status.electable:
+        return "a leader could be elected"
     refusing = [one.id for one in status.endpoints if one.probe_result == "refuses connections"]
-    lacking = (status.votes_needed or 0) - ((status.voters or 0) - len(refusing))
-    if status.voters_fetching is None and lacking > 0:
-        needs = f"a leader could be elected only with {lacking} of the voters that refuse connections now"
-        return Text(f"{needs}: {node_ids(refusing)}", "bold red")
-    return "a leader could be elected"
+    if status.leader_id is not None or not refusing:
+        return Text("no leader could be elected", "bold red")
+    running = len(status.endpoints) - len(refusing)
+    return Text(
+        f"no leader can be elected: {running} of {status.voters} voters accept connections, {status.votes_needed} "
+        f"votes are needed; connections are refused by {node_ids(refusing)}",
+        "bold red",
+    )
 
 
 def or_unknown(value: object) -> str:

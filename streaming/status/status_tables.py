@@ -16,7 +16,7 @@ from connectors.sinks.evidence_format import duration, visible
 from rules.analysis.replica_lag import Liveness
 from rules.formatting import and_join
 from streaming.status.cluster_status import ClusterStatus, StatusSource
-from streaming.status.health import Health
+from streaming.status.health import Health, records_at_risk
 from streaming.status.log_dir_status import log_dir_lines
 from streaming.status.status_lines import NONE, duration_text, node_ids, or_unknown, status_lines
 from streaming.status.voter_types import PossibleVoter, ReplicaStatus
@@ -158,8 +158,7 @@ def _headline(status: ClusterStatus, health: Health) -> Text:
     observed = "" if status.observed_at_ms is None else iso(status.observed_at_ms)
     text.append(f"  {visible(status.cluster_id or 'cluster id unknown')}  {observed}\n", "dim")
     if status.source is StatusSource.JOURNAL:
-        text.append(f"  recorded state, {duration(status.age_ms)} old", "bold magenta")
-        text.append(": no leader answered now\n" if status.missing else ": no node was queried\n", "magenta")
+        text.append(f"  {recorded_note(status.age_ms, missing=bool(status.missing))}\n", "bold magenta")
     elif status.source is StatusSource.LOG_DIR:
         text.append(f"  read from one disk; its newest record is {duration(status.age_ms)} old\n", "bold magenta")
     elif status.source is StatusSource.NONE:
@@ -169,8 +168,16 @@ def _headline(status: ClusterStatus, health: Health) -> Text:
         )
     for each in status.missing:
         text.append(f"  missing: {visible(each)}\n", "magenta")
+    at_risk = records_at_risk(status)
+    if at_risk is not None:
+        text.append(f"  {at_risk}\n", "bold")
     text.rstrip()
     return text
+
+
+def recorded_note(age_ms: int, *, missing: bool) -> str:
+    """Returns that a state was recorded, its age and why it is shown."""
+    return f"recorded state, {duration(age_ms)} old: {'no leader answered now' if missing else 'no node was queried'}"
 
 
 def _voters(status: ClusterStatus) -> RenderableType:
@@ -224,7 +231,9 @@ def _findings(status: ClusterStatus) -> Iterable[RenderableType]:
     if status.findings:
         # `check` takes no --journal.
         recorded = status.source is StatusSource.JOURNAL
-        command = "kraftwatch explain RULE" if recorded else "kraftwatch check, with the same options"
+        command = (
+            f"kraftwatch explain {status.findings[0].rule}" if recorded else "kraftwatch check, with the same options"
+        )
         yield Text(f"  what to do: {command}", "dim")
 
 

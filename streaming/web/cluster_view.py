@@ -20,7 +20,7 @@ from rules.model.identifiers import Millis
 from rules.notifications.silence import Silence
 from streaming.status.cluster_status import ClusterStatus, StatusSource
 from streaming.status.evaluation_types import PendingCondition, UnknownRule
-from streaming.status.health import Health
+from streaming.status.health import NO_LEADER_KNOWN, Health, health_of, records_at_risk
 from streaming.status.status_json import selected_json, status_json
 from streaming.status.status_store import EndedRecovery, ReceivedStatus
 
@@ -73,11 +73,14 @@ class ClusterView:
     def health(self) -> Health:
         """The worst severity that fires; unknown where not everything is observed."""
         severities = {alert.severity for alert in self.firing if alert.rule != BLIND}
-        if Severity.CRITICAL in severities:
-            return Health.CRITICAL
-        if Severity.WARNING in severities:
-            return Health.WARNING
-        return Health.UNKNOWN if self.unknown_reason else Health.HEALTHY
+        return health_of(
+            severities, records_at_risk=self.records_at_risk is not None, known=self.unknown_reason is None
+        )
+
+    @property
+    def records_at_risk(self) -> str | None:
+        """That acknowledged records may be lost, in words; None if nothing indicates it."""
+        return None if self.status is None else records_at_risk(self.status)
 
     @cached_property
     def unknown_reason(self) -> str | None:
@@ -86,7 +89,7 @@ class ClusterView:
             return self.not_observed_reason
         unknown = self.status.unknown if self.status else ()
         if not unknown:
-            return None
+            return NO_LEADER_KNOWN if self.status and self.status.leader_id is None else None
         more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         return f"Rule {unknown[0].rule} is unknown{more}: {unknown[0].why}"
 
@@ -109,7 +112,8 @@ class ClusterView:
         worst = next((alert for alert in self.firing if alert.rule != BLIND), None)
         if worst is not None and self.health in (Health.CRITICAL, Health.WARNING):
             return self.summary_of(worst)
-        return self.unknown_reason or "A leader is active, a majority of voters fetches, no alert is firing"
+        healthy = "A leader is active, a majority of voters fetches, no alert is firing"
+        return self.records_at_risk or self.unknown_reason or healthy
 
     @property
     def pending(self) -> Sequence[PendingCondition]:

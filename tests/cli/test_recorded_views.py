@@ -1,0 +1,61 @@
+"""`status` and `check` of a cluster that does not answer: both fall back to what the job recorded; `--only` selects."""
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connectors.gather.endpoint_cache import NAME
+from tests.unit.streaming.replay.stored_checkpoint import unpacked
+
+
+def kraftwatch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "streaming", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=180)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A job's configuration and checkpoint; the bootstrap address and the recorded controllers refuse connections."""
+    folder = tmp_path_factory.mktemp("recorded")
+    checkpoint = unpacked(folder)
+    bootstrap, recorded = free_port(), free_port()
+    known = {"prod": {"voters": {"1": [{"listener": "CONTROLLER", "host": "127.0.0.1", "port": recorded}]}}}
+    (checkpoint.folder / "journal" / NAME).write_text(json.dumps(known))
+    (folder / "recorded-port").write_text(str(recorded))
+    (folder / "kraftwatch.yaml").write_text(
+        f"checkpoint: {checkpoint.folder}\nclusters: [{{name: prod, bootstrap: ['127.0.0.1:{bootstrap}']}}]\n"
+    )
+    return folder
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def test_check_falls_back_to_the_recorded_state_as_status_does(folder: Path) -> None:
+    options = ("--config", "kraftwatch.yaml", "--only", "prod", "--json", "--timeout", "3")
+    check = json.loads(kraftwatch("check", *options, folder=folder).stdout)
+    status = json.loads(kraftwatch("status", *options, folder=folder).stdout)
+
+    assert (check["source"], status["source"]) == ("journal", "journal")
+    assert {one["rule"] for one in check["findings"]} == {one["rule"] for one in status["findings"]}
+    assert check["health"] == "critical"
+    # The recorded controllers are asked as well.
+    recorded = f"127.0.0.1:{(folder / 'recorded-port').read_text()}"
+    assert recorded in {one["endpoint"] for one in status["failing"]}
+
+
+def test_only_selects_among_the_clusters_of_a_journal(folder: Path) -> None:
+    journal = next(folder.glob("**/journal"))
+    selected = kraftwatch("status", "--journal", str(journal), "--only", "stag*", "--json", folder=folder)
+    unknown = kraftwatch("status", "--journal", str(journal), "--only", "test", "--json", folder=folder)
+
+    assert [json.loads(line)["cluster"] for line in selected.stdout.splitlines()] == ["staging"]
+    assert unknown.returncode == 2
+    assert "--only test matches none of the clusters: prod, staging" in unknown.stderr

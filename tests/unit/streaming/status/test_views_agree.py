@@ -1,0 +1,134 @@
+"""Page, `status` and `check` agree, and are never healthy while records may be lost or no leader is known."""
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from rules.alert import Alert
+from rules.evaluate import evaluate, thresholds_for
+from rules.finding import Severity
+from rules.lifecycle import TrackedConditions, advance
+from rules.model.identifiers import Millis
+from rules.model.quorum import Quorum
+from streaming.status.build_status import cluster_status, job_cluster_status
+from streaming.status.check_output import check_json, check_text
+from streaming.status.health import Health, health
+from streaming.status.status_store import ReceivedStatus
+from streaming.status.status_tables import status_table
+from streaming.web.cluster_view import ClusterView
+from tests.simulation.simulation import Simulation
+from tests.unit.rules.situation import healthy, leaderless, recovering, refuses, unclean
+from tests.unit.streaming.status.statuses import state_of
+
+THRESHOLDS = thresholds_for({})
+
+
+def page(quorum: Quorum, tracked: TrackedConditions | None = None, history: tuple[Alert, ...] = ()) -> ClusterView:
+    """Returns the page of the job after the micro-batch with this quorum."""
+    status = job_cluster_status(quorum, THRESHOLDS, evaluate(quorum, THRESHOLDS), tracked)
+    received = ReceivedStatus(status=status, received_at_ms=quorum.now_ms)
+    return ClusterView(name=quorum.cluster, now_ms=quorum.now_ms, received=received, history=history)
+
+
+def printed_status(quorum: Quorum, **more: int) -> str:
+    state = state_of(quorum, live=not more, **more)
+    console = Console(width=200, file=io.StringIO())
+    with console.capture() as shown:
+        console.print(status_table(cluster_status(state), health(state)))
+    return shown.get()
+
+
+@pytest.mark.parametrize(
+    "lost", [lambda quorum: recovering(quorum, 0), lambda quorum: unclean(quorum, 0)], ids=["recovering", "unclean"]
+)
+def test_no_view_is_healthy_while_acknowledged_records_may_be_lost(lost: Callable[[Quorum], Quorum]) -> None:
+    quorum = lost(healthy())
+    state = state_of(quorum)
+    without_findings = replace(state, evaluation=replace(state.evaluation, findings=()))
+    if quorum.recovering:
+        # Also if its rule is turned off.
+        assert health(without_findings) is Health.WARNING
+    assert health(state).exit_code in (1, 2)
+    assert "Acknowledged records may be lost" in check_text(state).plain
+    assert "Acknowledged records may be lost" in printed_status(quorum)
+    before_the_hold = page(quorum)
+    assert before_the_hold.health is Health.WARNING
+    assert before_the_hold.headline.startswith("Acknowledged records may be lost")
+
+
+def test_no_view_is_healthy_without_a_leader() -> None:
+    quorum = replace(healthy(), leader_id=None)
+    assert health(state_of(quorum)) is Health.UNKNOWN
+    assert page(quorum).health is Health.UNKNOWN
+    assert page(quorum).headline == "No controller is known to lead the quorum now"
+
+
+def test_voters_that_refuse_connections_have_no_vote_without_a_leader() -> None:
+    quorum = leaderless(refuses(healthy(), 1, 2), 3)
+    assert cluster_status(state_of(quorum)).electable is False
+    shown = printed_status(quorum)
+    assert "If all restarted now" not in shown
+    line = next(line for line in shown.splitlines() if "Next election" in line)
+    assert "no leader can be elected: 1 of 3 voters accept connections, 2 votes are needed" in line
+    assert "connections are refused by 1,2" in line
+
+
+def test_recorded_state_names_the_rule_to_explain() -> None:
+    shown = printed_status(leaderless(refuses(healthy(), 1, 2), 3), recorded_ago_ms=60_000)
+    assert "kraftwatch explain no-leader" in shown
+    assert "explain RULE" not in shown
+
+
+def test_check_says_that_its_state_is_recorded() -> None:
+    state = state_of(healthy(), recorded_ago_ms=60_000, live=False)
+    assert (check_json(state)["source"], check_json(state)["age_ms"]) == ("journal", 60_000)
+    assert "recorded state, 1 min old" in check_text(state).plain
+
+
+@given(seed=st.integers(0, 400), steps=st.integers(500, 5_000))
+@settings(max_examples=8, deadline=None, derandomize=True)
+def test_page_check_status_and_alerts_have_one_evaluation(seed: int, steps: int) -> None:
+    simulation = Simulation(seed, strict=False)
+    simulation.run(steps)
+    monitor, alerts = simulation.checker.monitor, tuple(simulation.checker.alerts)
+    quorum = replace(monitor.machine.quorum(), cluster="simulated")
+    since_ms = Millis(quorum.now_ms - 10_000)
+    state = replace(
+        state_of(quorum), taken_at_ms=quorum.now_ms, queried_since_ms=since_ms, recorded_at_ms=quorum.now_ms
+    )
+    view = page(quorum, monitor.tracked, alerts)
+    assert view.status is not None
+    status, check = cluster_status(state), check_json(state)
+
+    # The page and `status` show the same facts; `check` has the same findings.
+    assert replace(view.status, pending=()) == replace(status, pending=())
+    assert [(one.rule, one.subject, one.summary) for one in status.findings] == [
+        (one.rule, one.subject, one.summary) for one in state.evaluation.findings
+    ] or len({one.severity for one in state.evaluation.findings}) > 1
+    assert isinstance(check["findings"], list)
+    assert len(status.findings) == len(check["findings"]) == len(state.evaluation.findings)
+    # What fires is what the page lists, and each finding fires or is pending.
+    firing = {(one.rule, one.subject) for one in view.firing}
+    tracked = monitor.tracked.conditions.values()
+    assert firing == {(one.rule, one.subject) for one in tracked if one.notified_severity is not None}
+    known = firing | {(one.rule, one.subject) for one in tracked}
+    suppressed = {rule for rule, _ in firing}
+    for finding in state.evaluation.findings:
+        assert (finding.rule, finding.subject) in known or "no-leader" in suppressed
+    # No view is healthy where another one reports a problem that lasts.
+    lasting = {one.severity for one in view.firing} & {Severity.CRITICAL, Severity.WARNING}
+    if view.health is Health.HEALTHY:
+        assert not lasting
+        assert status.leader_id is not None
+        assert not status.recovering_partitions
+        pending = {(one.rule, one.subject) for one in view.pending}
+        serious = {(one.rule, one.subject) for one in state.evaluation.findings if one.severity is not Severity.INFO}
+        assert serious <= pending
+    if check["health"] == "healthy":
+        assert view.health is Health.HEALTHY or lasting
+    assert advance(monitor.tracked, state.evaluation, quorum, THRESHOLDS)[1] == ()

@@ -1,98 +1,186 @@
-"""Measures the CPU time of decoding a log segment or `.checkpoint`.
+"""Measures decoding and replay of large files against Kafka's tools: `python -m tests.bench.decode_bench [FILE ...]`.
 
-`python tests/bench/decode_bench.py [FILE ...]`; without a file it uses the small ones of the tests.
+Without a FILE, Kafka's classes write a snapshot of a million partitions and a log of a million records. Prints numbers
+and asserts nothing.
+
+All figures are CPU seconds. Those of commands and of Kafka's tools are of whole processes, the start of Python or Java
+included; the first line of each file is measured in this process. Each run measures a command and its peer one after
+the other; ratios are medians over the runs.
 """
 
-import lzma
+import os
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
-from connectors.event_columns import EventColumns
+from connectors.decode_observation import decode_observation
+from connectors.gather.redacted_batches import redacted_batches
 from connectors.metadata.batches import RecordBatch, scan
-from connectors.metadata.decoder import decode_records, decode_snapshot_piece
-from connectors.metadata.redaction import redact
-from streaming.pipeline.decode import EVENT_ARROW
-from streaming.pipeline.event_arrow import event_arrays
+from connectors.observation import Observation, ObservationKind
+from deploy.lab.jars import KAFKA_VERSION, kafka_jars
+from streaming.pipeline.decode import event_table
 
-DATA = Path(__file__).parents[1] / "data" / "metadata"
-EVENT_TYPES = {field.name: field.type for field in EVENT_ARROW}
 PIECE = 1 << 20
 """The maximal size of one observation in bytes, unless a single batch is larger."""
+RUNS = 3
+_SOURCE = Path(__file__).with_name("MetadataFiles.java")
+_PARTITION = "__cluster_metadata-0"
+_UNKNOWN = 3
+"""Exit code of `kraftwatch status`: the files of one disk do not show the cluster's health."""
+_POLL_S = 0.02
+_SCRIPT_OPTIONS = (
+    "-Xmx256M",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+"""The JVM options of Kafka's scripts."""
+_DUMP_LOG, _IMAGE = "kafka-dump-log", "Kafka's image replay"
 
 
-def main(names: list[str]) -> None:
-    """Prints records, batches and the cost of each step, file by file."""
-    files = [Path(name) for name in names] or sorted(DATA.glob("*.xz"))
-    for path in files:
-        content = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
-        batches = [item for item in scan(content) if isinstance(item, RecordBatch)]
-        records = sum(batch.record_count for batch in batches)
-        sys.stdout.write(f"{path.name}: {records:,} records, {len(batches):,} batches, {len(content):,} bytes\n")
-        kind = "snapshot" if ".checkpoint" in path.name else "records"
-        parts = list(split_into_pieces(content, batches))
-        steps: list[tuple[str, Callable[[int, bytes], object]]] = [
-            ("scan", scan_batches),
-            ("redact", redact_piece),
-            ("decode", partial(decode_piece, kind)),
-            ("decode, to Arrow", partial(decode_to_arrow, kind)),
-            ("redact, to Arrow", partial(redact_to_arrow, kind)),
-        ]
-        for step, run in steps:
-            best = min(cpu_seconds(parts, run) for _ in range(3))
-            sys.stdout.write(
-                f"  {step:20} {best:7.3f} s  {records / best / 1e6:6.2f} M records/s"
-                f"  {len(content) / best / 1e6:7.1f} MB/s  {best / len(batches) * 1e6:7.2f} µs a batch\n"
-            )
+class Cost(NamedTuple):
+    """What one run took."""
+
+    cpu_s: float
+    memory_mb: float | None = None
+    """The largest resident memory; None for work in this process."""
 
 
-def scan_batches(_: int, part: bytes) -> int:
-    """Counts the batches and checks each CRC."""
-    return sum(1 for _ in scan(part))
+def main(names: Sequence[str]) -> int:
+    """Prints the figures of these files, or of files that are written for it."""
+    for what, row in figures(files=[Path(name) for name in names]).items():
+        columns = "  ".join(f"{name.replace('_', ' ')} {value}" for name, value in row.items())
+        sys.stdout.write(f"{what:58}  {columns}\n")
+    return 0
 
 
-def redact_piece(_: int, part: bytes) -> bytes:
-    """Redacts one observation, as the gatherer does."""
-    return redact(part)
+def figures(*, runs: int = RUNS, files: Sequence[Path] = ()) -> dict[str, dict[str, Any]]:
+    """Returns, by what was measured: CPU seconds, the peer and its CPU seconds, their ratio, memory in MB."""
+    with tempfile.TemporaryDirectory(prefix="kraftwatch-decode-") as name:
+        folder = Path(name)
+        java = _compiled(folder / "classes")
+        found: dict[str, dict[str, Any]] = {}
+        for file in files or _written(java, folder):
+            found |= _measured(java, file, runs)
+        return found
 
 
-def decode_to_arrow(kind: str, base: int, part: bytes) -> dict[str, Any]:
-    """Decodes one observation to the columns of the decode stage."""
-    return event_arrays(decode_piece(kind, base, part), EVENT_TYPES)
+def _measured(java: Sequence[str], file: Path, runs: int) -> dict[str, dict[str, Any]]:
+    content = file.read_bytes()
+    is_snapshot = file.suffix == ".checkpoint"
+    records = sum(item.record_count for item in scan(content) if isinstance(item, RecordBatch))
+    kind = ObservationKind.SNAPSHOT if is_snapshot else ObservationKind.RECORDS
+    kraftwatch = [sys.executable, "-m", "streaming"]
+    dump = [*java[:1], *_SCRIPT_OPTIONS, *java[1:], "org.apache.kafka.tools.DumpLogSegments"]
+    with _log_dir(file) as log_dir:
+        work: Mapping[str, Callable[[], Cost]] = {
+            "redacted and decoded to Arrow columns": lambda: _to_columns(content, kind),
+            _DUMP_LOG: lambda: _command([*dump, "--cluster-metadata-decoder", "--files", str(file)]),
+            "kraftwatch decode": lambda: _command([*kraftwatch, "decode", str(file)]),
+            "kraftwatch decode --summary": lambda: _command([*kraftwatch, "decode", "--summary", str(file)]),
+            _IMAGE: lambda: _command([*java, "MetadataFiles", "image", str(file)]),
+            "kraftwatch status --log-dir": lambda: _command([*kraftwatch, "status", "--log-dir", str(log_dir)]),
+        }
+        costs = [{what: measure() for what, measure in work.items()} for _ in range(runs)]
+    shape = f"{'snapshot' if is_snapshot else 'log'} of {records / 1e6:.2f} M records"
+    peers = {what: _IMAGE if "--" in what else _DUMP_LOG for what in work if what not in (_DUMP_LOG, _IMAGE)}
+    return {f"{shape}: {what}": _row(costs, what, peer) for what, peer in peers.items()}
 
 
-def redact_to_arrow(kind: str, base: int, part: bytes) -> dict[str, Any]:
-    """Redacts and decodes one observation: what the gatherer and the decode stage do in all."""
-    return decode_to_arrow(kind, base, redact(part))
+def _row(costs: Sequence[Mapping[str, Cost]], what: str, peer: str) -> dict[str, Any]:
+    memory = max((run[what].memory_mb or 0 for run in costs), default=0)
+    ratio = median(run[what].cpu_s / run[peer].cpu_s for run in costs)
+    return {
+        "cpu_s": round(median(run[what].cpu_s for run in costs), 2),
+        "peer": peer,
+        "peer_cpu_s": round(median(run[peer].cpu_s for run in costs), 2),
+        "ratio": f"1/{1 / ratio:.1f}",
+        "memory_mb": round(memory) if memory else "",
+        "peer_memory_mb": round(max(run[peer].memory_mb or 0 for run in costs)),
+    }
 
 
-def decode_piece(kind: str, base: int, part: bytes) -> EventColumns:
-    """Decodes one observation."""
-    if kind == "snapshot":
-        return decode_snapshot_piece(part, end_offset=base, epoch=1)
-    return decode_records(part, base_offset=base, last_offset=base, leader_epoch=1, high_watermark=base)
-
-
-def split_into_pieces(content: bytes, batches: list[RecordBatch]) -> Iterator[tuple[int, bytes]]:
-    """Yields pieces of whole batches, as observations hold them, each with its base offset."""
-    start, base = 0, batches[0].base_offset
-    for batch in batches:
-        if batch.end - start > PIECE and batch.position > start:
-            yield base, content[start : batch.position]
-            start, base = batch.position, batch.base_offset
-    yield base, content[start : batches[-1].end]
-
-
-def cpu_seconds(parts: list[tuple[int, bytes]], run: Callable[[int, bytes], object]) -> float:
-    """Returns the CPU seconds of one step over all pieces; each result is freed before the next."""
+def _to_columns(content: bytes, kind: ObservationKind) -> Cost:
+    """Redacts and decodes a file as gatherer and decode stage do, one observation after the other."""
+    pieces = [*_pieces(content)]
     before = time.process_time()
-    for base, part in parts:
-        run(base, part)
-    return time.process_time() - before
+    for base, epoch, piece in pieces:
+        redacted = redacted_batches(piece, kind=kind).content
+        row = Observation(
+            cluster="bench",
+            kind=kind,
+            sequence=base,
+            observed_at_ms=0,
+            base_offset=base,
+            leader_epoch=epoch,
+            payload=redacted,
+        )
+        event_table({"cluster": "bench", "sequence": base, "observed_at_ms": 0}, decode_observation(row))
+    return Cost(time.process_time() - before)
+
+
+def _pieces(content: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Yields pieces of whole batches, as observations hold them, each with offset and epoch of its first batch."""
+    batches = [item for item in scan(content) if isinstance(item, RecordBatch)]
+    first = batches[0]
+    for batch in batches:
+        if batch.end - first.position > PIECE and batch.position > first.position:
+            yield first.base_offset, first.leader_epoch, content[first.position : batch.position]
+            first = batch
+    yield first.base_offset, first.leader_epoch, content[first.position : batches[-1].end]
+
+
+def _command(arguments: Sequence[str]) -> Cost:
+    """Runs a command to its end, its output discarded."""
+    peak = 0.0
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            peak = max(peak, _peak_memory_mb(process.pid))
+            time.sleep(_POLL_S)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, _UNKNOWN):
+        raise RuntimeError(f"exit code {process.returncode}: {' '.join(arguments)}")
+    return Cost(usage.ru_utime + usage.ru_stime, peak)
+
+
+def _peak_memory_mb(pid: int) -> float:
+    """Returns the largest resident memory of a process so far; its rusage begins with that of this process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
+
+
+@contextmanager
+def _log_dir(file: Path) -> Iterator[Path]:
+    """Yields a log directory that holds the file alone."""
+    with tempfile.TemporaryDirectory(prefix="kraftwatch-decode-") as name:
+        partition = Path(name) / _PARTITION
+        partition.mkdir()
+        (partition / file.name).symlink_to(file.resolve())
+        yield Path(name)
+
+
+def _compiled(classes: Path) -> list[str]:
+    """Compiles MetadataFiles.java; returns the command that starts Java with it."""
+    jars = f"{kafka_jars(KAFKA_VERSION)}/*"
+    subprocess.run(["javac", "-d", str(classes), "-cp", jars, str(_SOURCE)], check=True)
+    return ["java", "-cp", f"{classes}:{jars}"]
+
+
+def _written(java: Sequence[str], folder: Path) -> list[Path]:
+    """Writes a snapshot of a million partitions, and a log of a million records."""
+    for arguments in (["snapshot", str(folder), "100000", "10"], ["log", str(folder), "10000", "10", "900000"]):
+        subprocess.run([*java, "MetadataFiles", *arguments], check=True, capture_output=True)
+    return [*sorted(folder.glob("*.checkpoint")), *sorted(folder.glob("*.log"))]
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

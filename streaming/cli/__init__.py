@@ -11,6 +11,7 @@ import typer
 from connectors.errors import KraftwatchError, UsageError
 from streaming.cli import (
     audit,
+    bundle,
     check,
     checkpoint,
     config,
@@ -109,6 +110,7 @@ app.add_typer(checkpoint.app, name="checkpoint", rich_help_panel=_MONITOR)
 app.command("report", rich_help_panel=_RECORDED)(report.report)
 app.command("timeline", rich_help_panel=_RECORDED)(timeline.timeline)
 app.command("replay", rich_help_panel=_RECORDED)(replay.replay)
+app.command("bundle", rich_help_panel=_RECORDED)(bundle.bundle)
 app.command("audit", rich_help_panel=_RECORDED)(audit.audit)
 app.add_typer(quarantine.app, name="quarantine", rich_help_panel=_RECORDED)
 app.command("decode", rich_help_panel=_RECORDED)(decode.decode)

@@ -11,6 +11,7 @@ from pathlib import Path
 from connectors.delivery.ledger import read_alerts
 from connectors.delivery.silence_store import SilenceFile
 from connectors.errors import UsageError
+from connectors.journal.bundle_file import unpacked_bundle
 from connectors.point_in_time import AtTime
 from connectors.sinks.alert_json import iso
 from rules.alert import Alert
@@ -121,7 +122,9 @@ def _the_cluster(request: ReportRequest, replayed: Mapping[str, ReplayedJournal]
 
 
 def _checkpoint_of(folder: Path) -> Checkpoint:
-    """Returns the given checkpoint, or the one that holds the given journal."""
+    """Returns the given checkpoint, the one that holds the given journal, or the one in a bundle."""
+    if folder.is_file():
+        folder = unpacked_bundle(folder)
     candidates = (Checkpoint(folder=folder), Checkpoint(folder=folder.absolute().parent))
     return next((one for one in candidates if one.ledger.exists() or one.silences.exists()), candidates[0])
 

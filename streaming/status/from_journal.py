@@ -13,6 +13,7 @@ from pathlib import Path
 from connectors.errors import UsageError
 from connectors.gather.endpoint_cache import EndpointCache
 from connectors.gather.node_directory import KnownEndpoints
+from connectors.journal.bundle_file import unpacked_bundle
 from connectors.journal.reader import JournalReader
 from connectors.observation import Observation, ObservationKind
 from connectors.point_in_time import AtOffset, AtTime, PointInTime
@@ -202,11 +203,13 @@ def has_journal(folder: Path) -> bool:
 
 
 def open_journal(folder: Path) -> JournalReader:
-    """Returns the journal of a checkpoint folder, or the journal that the folder is.
+    """Returns the journal of a checkpoint folder, the journal that the folder is, or the one in a bundle.
 
     Raises:
         UsageError: there is none.
     """
+    if folder.is_file():
+        folder = unpacked_bundle(folder)
     for place in _places(folder):
         journal = JournalReader(place.absolute())
         if journal.created:

@@ -1,0 +1,37 @@
+"""A bundle: the recorded files of a checkpoint in one compressed file, which is read like the checkpoint itself."""
+
+import atexit
+import shutil
+import tarfile
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from connectors.errors import UsageError
+
+MANIFEST: Final = "bundle.json"
+_LARGEST_BYTES: Final = 64 << 30
+"""A bundle that says it is larger, unpacked, is refused."""
+
+
+@cache
+def unpacked_bundle(file: Path) -> Path:
+    """Unpacks a bundle into a temporary folder, which is deleted when the process ends; returns the folder.
+
+    Raises:
+        UsageError: the file is not a bundle, or the folder cannot be written.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="kraftwatch-bundle-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    try:
+        with tarfile.open(file) as packed:
+            members = packed.getmembers()
+            if MANIFEST not in {one.name for one in members} or sum(one.size for one in members) > _LARGEST_BYTES:
+                raise UsageError(f"{file} is not a bundle: `kraftwatch bundle` writes one")
+            packed.extractall(folder, members=members, filter="data")
+    except (tarfile.TarError, EOFError, ValueError):
+        raise UsageError(f"{file} is not a bundle, or it is damaged: `kraftwatch bundle` writes one") from None
+    except OSError as problem:
+        raise UsageError(f"cannot unpack {file}: {(problem.strerror or 'unreadable').lower()}") from None
+    return folder

@@ -1,0 +1,47 @@
+"""`kraftwatch bundle`: what a job recorded, as one file for a colleague."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streaming.cli import options
+from streaming.cli.output import print_progress
+
+
+def bundle(
+    checkpoint: Annotated[
+        Path, typer.Option(help="The --checkpoint folder of `kraftwatch run`; the job may be running.", metavar="DIR")
+    ],
+    output: Annotated[Path, typer.Option(help="The file to write, such as incident.tar.gz.", metavar="FILE")],
+    config: options.ConfigFile = None,
+) -> None:
+    """Pack journal, alerts, status, configuration and versions into one file.
+
+    A colleague opens it with --journal FILE: status, replay, timeline, report.
+    It holds no secret: credentials are blanked before anything is recorded, and
+    of the configuration only clusters, thresholds and names of sinks are taken.
+
+    Prints the file's name. Exit codes: 0, or 2 for invalid usage.
+
+      kraftwatch bundle --checkpoint DIR --output incident.tar.gz
+    """
+    from rules.model.monitoring import Vantage
+    from streaming.cli.config_from_options import resolve_config
+    from streaming.config import in_force
+    from streaming.pipeline.checkpoint import Checkpoint
+    from streaming.replay.machine import Machine
+    from streaming.report.bundle import make_bundle
+    from streaming.status.build_status import cluster_status
+    from streaming.status.from_journal import recorded_state, replay_journal
+    from streaming.status.status_json import status_json
+
+    resolved = None
+    if config is not None:
+        resolved = resolve_config(config=config, cluster=None, setting=None, resolve=None, hosts_file=None)
+    replayed = replay_journal(checkpoint, lambda name: Machine(name, None, (), Vantage.INSIDE), say=print_progress)
+    states = [
+        recorded_state(one.machine, one.newest_ms, in_force({}), missing=one.missing) for one in replayed.values()
+    ]
+    make_bundle(Checkpoint(folder=checkpoint), resolved, [status_json(cluster_status(one)) for one in states], output)
+    typer.echo(str(output))

@@ -1,0 +1,110 @@
+"""Makes a bundle: what a job recorded, in one file for a colleague. Nothing in it is secret.
+
+The journal holds no credential: records are redacted before they are written. The configuration is reduced to what
+explains the alerts: clusters, thresholds, and the kinds and names of sinks.
+"""
+
+import io
+import json
+import os
+import platform
+import tarfile
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from connectors.errors import UsageError
+from connectors.journal.bundle_file import MANIFEST
+from connectors.journal.reader import JournalReader
+from rules.finding import Plain
+from streaming.config import Config
+from streaming.pipeline.checkpoint import Checkpoint
+
+_PACKAGES: Final = ("kraftwatch", "pyspark", "confluent-kafka", "kafka-python", "numpy", "pyarrow")
+_FILES: Final = ("cluster.json", "ledger.jsonl", "ledger.jsonl.end", "silences.json", "log/gather-stats.json")
+
+
+def make_bundle(checkpoint: Checkpoint, config: Config | None, status: list[Plain], output: Path) -> int:
+    """Writes the bundle; a running job is not disturbed.
+
+    Args:
+        checkpoint: the job's checkpoint.
+        config: its configuration; None: left out.
+        status: the status of each cluster as `status --json` prints it.
+        output: the file to write; an existing one is replaced.
+
+    Returns:
+        Its size in bytes.
+
+    Raises:
+        UsageError: there is no journal, or a file cannot be read or written.
+    """
+    reader = JournalReader(checkpoint.journal.absolute())
+    if not reader.created:
+        raise UsageError(f"--checkpoint {checkpoint.folder}: no journal is there; give the folder of `kraftwatch run`")
+    temporary = output.with_name(output.name + ".new")
+    manifest: dict[str, Plain] = {"versions": {**_versions()}, "status": status}
+    if config is not None:
+        manifest["config"] = config_without_secrets(config)
+    try:
+        with (
+            os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file,
+            tarfile.open(fileobj=file, mode="w:gz") as packed,
+        ):
+            _add(packed, MANIFEST, json.dumps(manifest, indent=1).encode())
+            # The position before the rows: what is appended meanwhile is beyond it, and is not read.
+            for path in _recorded(checkpoint):
+                _add(packed, str(path.relative_to(checkpoint.folder)), path.read_bytes())
+        temporary.replace(output)
+        return output.stat().st_size
+    except OSError as problem:
+        temporary.unlink(missing_ok=True)
+        name = problem.filename or output
+        raise UsageError(f"cannot write the bundle {output}: {name}: {(problem.strerror or '').lower()}") from None
+
+
+def config_without_secrets(config: Config) -> dict[str, Plain]:
+    """Returns what of a configuration explains the alerts: no path of a secret, no address of a sink."""
+    return {
+        "clusters": [
+            {
+                "name": one.name,
+                "bootstrap": [*one.bootstrap],
+                "cluster_id": one.cluster_id,
+                "vantage": one.vantage.value,
+            }
+            for one in config.clusters
+        ],
+        "watched": [one.name for one in config.watched],
+        "thresholds": {**config.overrides()},
+        "sinks": [
+            {"kind": type(one.config).__name__, "min_severity": one.route.min_severity.value}
+            for one in config.sink_specs()
+        ],
+    }
+
+
+def _recorded(checkpoint: Checkpoint) -> Iterator[Path]:
+    journal = checkpoint.journal
+    yield journal / "published"
+    yield from (path for path in sorted(journal.iterdir()) if path.is_file() and path.name not in {"published", "lock"})
+    yield from (path for name in _FILES if (path := checkpoint.folder / name).is_file())
+    if checkpoint.quarantine.is_dir():
+        yield from sorted(path for path in checkpoint.quarantine.iterdir() if path.is_file())
+
+
+def _add(packed: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = len(content), 0o600
+    packed.addfile(member, io.BytesIO(content))
+
+
+def _versions() -> Mapping[str, str]:
+    found = {"python": platform.python_version(), "system": platform.platform()}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,122 @@
+"""`kraftwatch bundle`: one file that a colleague opens as a journal, and that holds no secret."""
+
+import gzip
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from connectors.errors import UsageError
+from connectors.journal.reader import JournalReader
+from streaming.cli import app
+
+DATA = Path(__file__).parents[1] / "data" / "checkpoint"
+CANARY = "c4n4ry-5ecret"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded")
+    with tarfile.open(DATA / "every-stored-format.tar.xz") as packed:
+        packed.extractall(folder, filter="data")
+    return next(path.parent for path in folder.rglob("journal") if JournalReader(path).created)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration with a secret in every place that takes one."""
+    folder = tmp_path_factory.mktemp("config")
+    (folder / "password").write_text(CANARY)
+    (folder / "password").chmod(0o600)
+    file = folder / "kraftwatch.yaml"
+    file.write_text(
+        f"""clusters:
+  - name: prod
+    bootstrap: [c1.test:9093]
+    security_protocol: SASL_PLAINTEXT
+    sasl_mechanism: PLAIN
+    sasl_plain_username: monitor
+    sasl_plain_password: {CANARY}
+  - name: staging
+    bootstrap: [c2.test:9093]
+    security_protocol: SASL_PLAINTEXT
+    sasl_mechanism: PLAIN
+    sasl_plain_username: monitor
+    sasl_plain_password_file: {folder / "password"}
+sinks:
+  - slack: {{webhook_url: https://hooks.slack.com/services/{CANARY}}}
+  - webhook: {{url: https://hooks.test/{CANARY}, headers: {{X-Key: {CANARY}}}}}
+thresholds:
+  no-leader: {{hold: 7}}
+"""
+    )
+    file.chmod(0o600)
+    return file
+
+
+def run(*options: str) -> Result:
+    return CliRunner().invoke(app, [*options])
+
+
+def test_bundle_gives_the_same_status_replay_and_timeline_as_the_checkpoint(checkpoint: Path, tmp_path: Path) -> None:
+    file = tmp_path / "incident.tar.gz"
+
+    made = run("bundle", "--checkpoint", str(checkpoint), "--output", str(file))
+
+    assert made.exit_code == 0, made.output
+    assert made.stdout.strip() == str(file)
+    assert file.stat().st_mode & 0o777 == 0o600
+    for verb in (("timeline", "--json"), ("replay", "--json"), ("status", "--json", "--only", "prod")):
+        results = [run(verb[0], "--journal", str(source), *verb[1:]) for source in (checkpoint, file)]
+        assert [one.exit_code for one in results] == [0, 0], [one.output for one in results]
+        first, second = ([without_age(line) for line in one.stdout.splitlines()] for one in results)
+        assert first == second
+        assert first
+
+
+def test_bundle_holds_no_secret_of_the_configuration(checkpoint: Path, config: Path, tmp_path: Path) -> None:
+    file = tmp_path / "incident.tar.gz"
+
+    made = run("bundle", "--checkpoint", str(checkpoint), "--output", str(file), "--config", str(config))
+
+    assert made.exit_code == 0, f"{made.output} {made.exception}"
+    content = gzip.decompress(file.read_bytes())
+    assert b"no-leader" in content
+    assert b"c1.test:9093" in content
+    assert CANARY.encode() not in content
+    assert str(config.parent / "password").encode() not in content
+
+
+@pytest.mark.parametrize("content", [b"", b"not a bundle", gzip.compress(b"x" * 2_000)])
+def test_file_that_is_no_bundle_is_a_usage_error(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "other.tar.gz"
+    file.write_bytes(content)
+
+    ended = run("timeline", "--journal", str(file))
+
+    assert isinstance(ended.exception, UsageError), ended.output
+    assert "is not a bundle" in str(ended.exception)
+
+
+def test_member_outside_of_the_folder_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "evil.tar.gz"
+    with tarfile.open(file, "w:gz") as packed:
+        for name in ("bundle.json", "../outside"):
+            packed.addfile(tarfile.TarInfo(name))
+
+    assert isinstance(run("timeline", "--journal", str(file)).exception, UsageError)
+    assert not (tmp_path / "outside").exists()
+
+
+def test_folder_without_a_journal_is_a_usage_error(tmp_path: Path) -> None:
+    ended = run("bundle", "--checkpoint", str(tmp_path), "--output", str(tmp_path / "x.tar.gz"))
+
+    assert isinstance(ended.exception, UsageError)
+
+
+def without_age(line: str) -> object:
+    """A status says how old it is now."""
+    found = json.loads(line)
+    return {name: value for name, value in found.items() if name not in {"age_ms", "taken_at", "age_s", "now"}}

@@ -33,6 +33,7 @@ import org.apache.kafka.image.TopicImage;
 import org.apache.kafka.image.loader.MetadataBatchLoader;
 import org.apache.kafka.image.writer.ImageWriterOptions;
 import org.apache.kafka.image.writer.RaftSnapshotWriter;
+import org.apache.kafka.image.writer.RecordListWriter;
 import org.apache.kafka.metadata.BrokerRegistration;
 import org.apache.kafka.metadata.ControllerRegistration;
 import org.apache.kafka.metadata.LeaderRecoveryState;
@@ -60,6 +61,7 @@ import org.apache.kafka.snapshot.Snapshots;
  * one; the logs are read from its end on. A case `PATHS>FOLDER@OFFSET` also has Kafka write a snapshot of its image
  * into the folder, as soon as it is replayed up to that offset and no transaction is open. Printed are a line
  * `{"case":...}`, then one line a fact: first those of Raft's own records, in order, then those of the image at the end.
+ * With `--records` as the first argument, the records of the image are printed instead of its facts.
  */
 public final class Image {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -81,13 +83,14 @@ public final class Image {
 
     public static void main(String[] args) throws Exception {
         PrintWriter out = new PrintWriter(new BufferedWriter(new OutputStreamWriter(System.out, StandardCharsets.UTF_8), 1 << 16));
-        for (String each : args) {
-            new Image(out).replay(each);
+        boolean records = args[0].equals("--records");
+        for (String each : Arrays.copyOfRange(args, records ? 1 : 0, args.length)) {
+            new Image(out).replay(each, records);
         }
         out.flush();
     }
 
-    private void replay(String each) throws Exception {
+    private void replay(String each, boolean records) throws Exception {
         print("case", each);
         String[] parts = each.split(">");
         if (parts.length > 1) {
@@ -108,7 +111,24 @@ public final class Image {
                 log(path);
             }
         }
-        facts();
+        if (records) {
+            records();
+        } else {
+            facts();
+        }
+    }
+
+    /** Every record that Kafka would write of the image, in any order: nothing of it is left out. */
+    private void records() throws Exception {
+        RecordListWriter writer = new RecordListWriter();
+        image.write(
+                writer,
+                new ImageWriterOptions.Builder(image)
+                        .setEligibleLeaderReplicasEnabled(image.features().isElrEnabled())
+                        .build());
+        for (ApiMessageAndVersion record : writer.records()) {
+            print("fact", "record", "text", record.toString());
+        }
     }
 
     private static RecordsIterator<ApiMessageAndVersion> batches(Path path) throws Exception {

@@ -1,5 +1,6 @@
 """Percentiles of measured values, as plain figures."""
 
+import math
 from collections.abc import Sequence
 
 
@@ -10,7 +11,7 @@ def percentiles(values: Sequence[float]) -> dict[str, float]:
     ordered = sorted(values)
 
     def rank(share: float) -> float:
-        return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))], 2)
+        return round(ordered[math.ceil(len(ordered) * share) - 1], 2)
 
     return {
         "p50": rank(0.5),

@@ -70,6 +70,7 @@ RULE_SCENARIOS: Mapping[str, RuleScenario] = {
     "high-watermark-stalled": in_one_place(f"{LIVE}::test_a_majority_stops_fetching_and_nothing_is_committed"),
     "monitor-blind": in_one_place("tests/job/test_bad_input.py::test_job_starts_while_no_controller_name_resolves"),
     "no-leader": in_one_place(f"{JOB}::test_paused_majority_fires_no_leader_and_resolves"),
+    "node-records-conflict": in_one_place(f"{DISASTERS}::test_cloned_disk_has_one_directory_id_under_two_node_ids"),
     "observer-could-be-voter": in_one_place(f"{JOB}::test_printed_commands_promote_an_observer_controller"),
     "observer-lagging": in_one_place(f"{LIVE}::test_alive_broker_does_not_fetch_the_metadata_log"),
     "open-transaction": RuleScenario(

@@ -129,6 +129,27 @@ def test_removed_controller_stays_registered(lab: Lab, tmp_path: Path) -> None:
     assert monitor.rules == {"ghost-registration", "forced-reconfiguration"}, "forced-reconfiguration fires for an hour"
 
 
+@pytest.mark.kip("A014")
+def test_cloned_disk_has_one_directory_id_under_two_node_ids(lab: Lab, tmp_path: Path) -> None:
+    leader = lab.await_state(lambda state: state.leader_id in lab.controllers, what="a leader").leader_id
+    directory = lab.node(leader).directory_id
+    clone = lab.layout.add_controller()
+
+    with monitor_cluster(lab, tmp_path) as monitor:
+        monitor.start_scenario({"node-records-conflict.hold": 1, "node-records-conflict.fetch_age": 2})
+        copy_disk(lab.node(leader), clone.data)
+        properties = clone.data / "meta.properties"
+        properties.write_text(properties.read_text().replace(f"node.id={leader}", f"node.id={clone.id}"))
+        lab.start(clone.id)
+        fired = monitor.wait_for("node-records-conflict")
+        lab.kill(clone.id)
+        monitor.wait_for("node-records-conflict", "resolved")
+
+    assert (fired.severity, fired.subject) == ("warning", f"directory {directory}")
+    assert (fired.evidence["node_ids"], fired.evidence["voter_ids"]) == ([leader, clone.id], [leader])
+    assert fired.remedy[0].startswith(f"# Stop node {clone.id}, delete its metadata directory")
+
+
 @pytest.mark.long
 @pytest.mark.timeout(480)
 def test_stopped_observer_becomes_a_ghost_registration(lab: Lab, tmp_path: Path) -> None:

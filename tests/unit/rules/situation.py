@@ -274,6 +274,15 @@ def registered_elsewhere(quorum: Quorum, *nodes: int, port: int = 19093) -> Quor
     return replace(quorum, controllers={**quorum.controllers, **changed})
 
 
+def with_protocols(quorum: Quorum, *protocols: str) -> Quorum:
+    """The controllers 1, 2, … registered their listener with these security protocols."""
+    changed = {
+        node: replace(known, endpoints=tuple(replace(one, protocol=protocol) for one in known.endpoints))
+        for (node, known), protocol in zip(sorted(quorum.controllers.items()), protocols, strict=False)
+    }
+    return replace(quorum, controllers={**quorum.controllers, **changed})
+
+
 # Faults of a replica.
 
 

@@ -70,6 +70,7 @@ def test_static_quorum_is_not_applicable_instead_of_healthy() -> None:
     assert evaluation.findings == ()
     assert {each.rule for each in evaluation.not_applicable} == {
         "forced-reconfiguration",
+        "node-records-conflict",
         "observer-could-be-voter",
         "stale-voter-endpoint",
         "voter-change-stuck",
@@ -91,6 +92,7 @@ def test_rules_that_need_the_log_are_unknown_while_it_is_being_read() -> None:
         "epoch-churn",
         "forced-reconfiguration",
         "ghost-registration",
+        "node-records-conflict",
         "observer-could-be-voter",
         "observer-lagging",
         "open-transaction",
@@ -115,6 +117,7 @@ def test_no_leader_inhibits_its_consequences() -> None:
         ("failure-tolerance", None),
         ("ghost-registration", None),
         ("high-watermark-stalled", None),
+        ("node-records-conflict", None),
         ("observer-could-be-voter", None),
         ("observer-lagging", None),
         ("open-transaction", None),
@@ -257,6 +260,7 @@ def test_poll_without_the_leaders_row_makes_rules_unknown() -> None:
         "failure-tolerance",
         "ghost-registration",
         "high-watermark-stalled",
+        "node-records-conflict",
         "observer-could-be-voter",
         "observer-lagging",
         "voter-change-stuck",

@@ -31,6 +31,7 @@ from tests.unit.rules.situation import (
     foreign,
     healthy,
     in_transaction,
+    key,
     leader_log,
     leaderless,
     log_regressed,
@@ -56,6 +57,7 @@ from tests.unit.rules.situation import (
     with_broker,
     with_contract_violation,
     with_invariant_violation,
+    with_protocols,
     with_views,
 )
 
@@ -86,6 +88,8 @@ CASES: dict[str, tuple[str, Quorum]] = {
     ),
     "voter-disk-replaced.warning": ("controller 2", REPLACED_DISK),
     "voter-disk-replaced.warning.half-done": ("controller 2", removed(REPLACED_DISK, 2, ago_ms=4_000)),
+    "node-records-conflict.warning": (f"directory {key(2).directory_id}", observer(healthy(), 4, directory="dirOf2")),
+    "node-records-conflict.warning.protocol": ("voter 1", with_protocols(healthy(), "SSL", "PLAINTEXT", "PLAINTEXT")),
     "voter-log-regressed.critical": ("voter 2", log_regressed(healthy(), 2)),
     "voter-log-regressed.warning": ("voter 2", log_regressed(healthy(), 2, end=10_000, ago_ms=720_000)),
     "partition-stuck-recovering.critical": ("topic orders", recovering(healthy(), 0, 3)),
@@ -212,6 +216,7 @@ SEVERITIES = {
     "observer-could-be-voter": {"warning", "info"},
     "voter-disk-replaced": {"warning"},
     "voter-log-regressed": {"critical", "warning"},
+    "node-records-conflict": {"warning"},
     "partition-stuck-recovering": {"critical", "warning", "info"},
     "no-leader": {"critical"},
     "monitor-blind": {"critical", "warning"},

@@ -1,0 +1,97 @@
+"""One directory id under two node ids, and listeners that differ between the voters."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.model.identifiers import Endpoint, NodeId
+from rules.model.quorum import Quorum
+from tests.unit.rules.situation import findings, healthy, key, leaderless, observer, static
+
+RULE = "node-records-conflict"
+
+
+def with_registered(quorum: Quorum, node: int, **changes: str) -> Quorum:
+    """Returns the quorum with another listener in this controller's registration."""
+    known = quorum.controllers[NodeId(node)]
+    endpoints = tuple(replace(one, **changes) for one in known.endpoints)  # type: ignore[arg-type]
+    return replace(quorum, controllers={**quorum.controllers, NodeId(node): replace(known, endpoints=endpoints)})
+
+
+def all_with_protocol(protocol: str) -> Quorum:
+    quorum = healthy()
+    for node in (1, 2, 3):
+        quorum = with_registered(quorum, node, protocol=protocol)
+    return quorum
+
+
+@pytest.mark.kip("A014", "K042")
+def test_one_directory_id_under_two_node_ids_is_reported() -> None:
+    (finding,) = findings(observer(healthy(), 4, directory="dirOf2"), RULE)
+    directory = key(2).directory_id
+    assert finding.subject == f"directory {directory}"
+    assert finding.summary.startswith(f"Nodes 2 and 4 have the same directory id {directory}: a disk was cloned.")
+    assert (finding.evidence["node_ids"], finding.evidence["voter_ids"]) == ([2, 4], [2])
+    assert finding.remedy[0].startswith("# Stop node 4, delete its metadata directory")
+
+
+def test_a_broker_on_a_clone_of_another_broker_is_reported() -> None:
+    (finding,) = findings(observer(healthy(), 103, directory="dirOf101", registered=False), RULE)
+    assert finding.evidence["node_ids"] == [101, 103]
+    assert finding.remedy[0].startswith("# Stop the one of nodes 101 and 103 that was added last")
+
+
+def test_a_clone_that_does_not_fetch_is_not_reported() -> None:
+    assert findings(observer(healthy(), 4, directory="dirOf2", fetched_ago_ms=11_000, lags=(11_000,)), RULE) == []
+
+
+def test_two_directories_of_one_node_are_no_clone() -> None:
+    assert findings(observer(healthy(), 2, directory="newDirOf2"), RULE) == []
+
+
+@pytest.mark.kip("C027")
+def test_another_protocol_than_the_other_voters_registered_is_reported() -> None:
+    (finding,) = findings(with_registered(all_with_protocol("PLAINTEXT"), 1, protocol="SSL"), RULE)
+    assert finding.subject == "voter 1"
+    assert "with protocol SSL, other voters with PLAINTEXT" in finding.summary
+    assert finding.evidence["registered_protocols"] == {"1": "SSL", "2": "PLAINTEXT", "3": "PLAINTEXT"}
+
+
+@pytest.mark.kip("C027")
+def test_of_two_protocols_that_are_as_frequent_the_leaders_is_the_usual_one() -> None:
+    quorum = healthy(2)
+    quorum = with_registered(with_registered(quorum, 1, protocol="SSL"), 2, protocol="PLAINTEXT")
+    assert [one.subject for one in findings(quorum, RULE)] == ["voter 1"]
+    assert [one.subject for one in findings(replace(quorum, leader_id=NodeId(1)), RULE)] == ["voter 2"]
+
+
+@pytest.mark.kip("C027")
+def test_a_recorded_listener_that_is_not_registered_is_reported() -> None:
+    (finding,) = findings(with_registered(healthy(), 3, listener="CONTROLLER_SSL"), RULE)
+    assert finding.subject == "voter 3"
+    assert "is recorded with listener CONTROLLER, which its registration does not have" in finding.summary
+    assert finding.evidence["registered_listeners"] == ["CONTROLLER_SSL at c3.test:9093"]
+
+
+@pytest.mark.parametrize(
+    "quorum",
+    [
+        all_with_protocol("SASL_SSL"),
+        with_registered(healthy(), 1, protocol="SSL"),
+        with_registered(healthy(), 1, listener="controller"),
+        replace(healthy(), controllers={}),
+        static(with_registered(all_with_protocol("SSL"), 1, protocol="PLAINTEXT")),
+        leaderless(with_registered(healthy(), 3, listener="OTHER"), 1, 2, 3),
+    ],
+    ids=["one protocol", "one known protocol", "case", "no registrations", "static", "no leader"],
+)
+def test_no_finding(quorum: Quorum) -> None:
+    assert findings(quorum, RULE) == []
+
+
+def test_another_listener_beside_the_recorded_one_is_legal() -> None:
+    quorum = healthy()
+    known = quorum.controllers[NodeId(1)]
+    extra = Endpoint(listener="EXTRA", host="c1.test", port=9094, protocol="SSL")
+    changed = replace(known, endpoints=(*known.endpoints, extra))
+    assert findings(replace(quorum, controllers={**quorum.controllers, NodeId(1): changed}), RULE) == []

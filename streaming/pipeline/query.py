@@ -17,7 +17,7 @@ from streaming.pipeline.deliver import Deliver
 from streaming.pipeline.kafka_source import TopicSource, TopicStep
 from streaming.pipeline.packed_events import EventPacker
 from streaming.pipeline.schema import OUTPUT, PACKED, STATE
-from streaming.pipeline.source import JournalSource
+from streaming.pipeline.source import JournalSource, rows_per_batch
 from streaming.pipeline.step import Step
 
 log = logging.getLogger(__name__)
@@ -149,7 +149,9 @@ def start(
     spark: SparkSession, checkpoint: Checkpoint, step: Step, deliver: Deliver, topic: TopicSource | None
 ) -> StreamingQuery:
     """Starts the pipeline: source -> decode -> step -> deliver."""
-    output = evaluated(_journal_events(spark, checkpoint), step) if topic is None else _of_topic(spark, topic, step)
+    output = (
+        evaluated(_journal_events(spark, checkpoint, step), step) if topic is None else _of_topic(spark, topic, step)
+    )
     return (
         output.writeStream.foreachBatch(deliver)
         .option("checkpointLocation", str(checkpoint.spark))
@@ -158,9 +160,10 @@ def start(
     )
 
 
-def _journal_events(spark: SparkSession, checkpoint: Checkpoint) -> DataFrame:
+def _journal_events(spark: SparkSession, checkpoint: Checkpoint, step: Step) -> DataFrame:
     spark.dataSource.register(JournalSource)
     reader = spark.readStream.format(JournalSource.NAME).option("path", str(checkpoint.journal))
+    reader = reader.option("rows", str(rows_per_batch(step.clusters)))
     # As many tasks decode as evaluate.
     observations = reader.option("partitions", str(spark.conf.get("spark.sql.shuffle.partitions"))).load()
     return observations.mapInArrow(EventPacker(decode_batches), PACKED)

@@ -26,11 +26,18 @@ WAIT_S = 10.0
 """Seconds that `latestOffset` waits for new rows at most. Each cluster adds at least one row a second."""
 ROWS_PER_BATCH = 2_000
 """Most observation rows in one micro-batch: a backlog is processed in bounded batches."""
+_ROWS_PER_CLUSTER = 4
+_MOST_ROWS_PER_BATCH = 8_000
 BYTES_PER_BATCH = 16 * 1024 * 1024
 """Most payload bytes in one micro-batch, unless one row alone is larger: rows travel in the task, which Spark refuses
 above 128 MiB (again after every restart), and decoded rows are many times larger."""
 
 OBSERVATION_ARROW = to_arrow_schema(OBSERVATION)
+
+
+def rows_per_batch(clusters: int) -> int:
+    """Returns the most rows of one micro-batch in a job with so many clusters: at least those of a second."""
+    return min(max(ROWS_PER_BATCH, _ROWS_PER_CLUSTER * clusters), _MOST_ROWS_PER_BATCH)
 
 
 def observations_to_arrow(rows: Sequence[Observation]) -> pa.RecordBatch:
@@ -52,7 +59,7 @@ class JournalSource(DataSource):
     """`spark.readStream.format("kraftwatch-journal").option("path", DIR)`: observations in recorded order.
 
     Options: `path`, the journal's folder on the driver's machine; `partitions`, over how many tasks the clusters are
-    spread (1).
+    spread (1); `rows`, the most rows of a micro-batch (2,000).
     """
 
     options: MutableMapping[str, str]
@@ -69,20 +76,26 @@ class JournalSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "JournalStreamReader":
         """Returns a reader that holds only the path, because Spark pickles it to the planner."""
-        return JournalStreamReader(Path(self.options["path"]), partitions=int(self.options.get("partitions", "1")))
+        return JournalStreamReader(
+            Path(self.options["path"]),
+            partitions=int(self.options.get("partitions", "1")),
+            rows=int(self.options["rows"]) if "rows" in self.options else None,
+        )
 
 
 class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are `{"journal": id, "sequence": next row}`: another journal at the same path is refused."""
 
-    def __init__(self, path: Path, *, commits: bool = True, partitions: int = 1) -> None:
+    def __init__(self, path: Path, *, commits: bool = True, partitions: int = 1, rows: int | None = None) -> None:
         """Takes the journal's folder, which is opened at first use in the planner.
 
         Args:
             path: the folder.
             commits: mark processed rows in the journal, whose writer may then delete them. Only the job does that.
             partitions: the most input partitions of a batch; all rows of a cluster are in one.
+            rows: the most rows of a batch (ROWS_PER_BATCH).
         """
+        self._rows = rows
         self._partitions = partitions
         self._path = path
         self._commits = commits
@@ -104,7 +117,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Returns the bound of one batch, so that a backlog shows progress and memory stays bounded."""
-        return ReadMaxRows(ROWS_PER_BATCH)
+        return ReadMaxRows(self._rows or ROWS_PER_BATCH)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Makes the query end at the rows that are published now."""

@@ -77,6 +77,11 @@ class Step:
         self._spark_folder = spark_folder
         self._refresh_ms = refresh_ms(len(clusters))
 
+    @property
+    def clusters(self) -> int:
+        """How many clusters it is made for."""
+        return len(self._clusters)
+
     def __call__(
         self, key: tuple[str, int], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:

@@ -1,4 +1,4 @@
-"""Changes at the controllers of a farm, and how old each is when its alert is delivered to a webhook.
+"""Changes at the controllers of a farm, and how old each is when its alert is delivered.
 
 A change fences or unfences a broker: one record, which fires or resolves one alert of `broker-fenced`.
 """
@@ -6,14 +6,17 @@ A change fences or unfences a broker: one record, which fires or resolves one al
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 RULE = "broker-fenced"
-_FIRING = {True: "firing", False: "resolved"}
+_STATE = {True: "firing", False: "resolved"}
+_FOLLOW_EVERY_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,46 +26,71 @@ class Change:
     cluster: str
     fenced: bool
     at: float
-    """Seconds since the Unix epoch: when the farm was told to write the record."""
+    """Seconds since the Unix epoch: when the farm received the command to write the record."""
 
 
 @dataclass(slots=True)
 class AlertArrivals:
-    """The HTTP endpoint that the job's webhook notifies."""
+    """Follows the file of a jsonl sink: when the lines of the rule's alerts arrived. A context manager.
 
-    arrivals: dict[tuple[str, str], list[float]] = field(default_factory=dict)
-    """By cluster and state: when the requests with alerts of the rule arrived."""
+    A webhook would not show it: it gets one notification for many incidents of the same moment.
+    """
 
-    @contextmanager
-    def listening(self) -> Iterator[str]:
-        """Yields the URL."""
-        arrived = self._arrived
+    path: Path
+    _arrivals: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    """By cluster and state."""
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread = field(init=False)
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                at = time.time()
-                arrived(json.loads(self.rfile.read(int(self.headers["Content-Length"]))), at)
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._follow, name="alert arrivals", daemon=True)
+        self._thread.start()
+        return self
 
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
-                pass
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
 
-        with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-            threading.Thread(target=server.serve_forever, name="alert arrivals", daemon=True).start()
-            yield f"http://127.0.0.1:{server.server_address[1]}/alerts"
-            server.shutdown()
-
-    def _arrived(self, document: Mapping[str, Any], at: float) -> None:
-        for alert in document["news"]:
-            if alert["rule"] == RULE:
-                self.arrivals.setdefault((str(alert["cluster"]), str(alert["state"])), []).append(at)
+    def _follow(self) -> None:
+        position, rest = 0, b""
+        while not self._ended.wait(_FOLLOW_EVERY_S):
+            if not self.path.exists():
+                continue
+            with self.path.open("rb") as file:
+                file.seek(position)
+                piece, at = file.read(), time.time()
+            position += len(piece)
+            *lines, rest = (rest + piece).split(b"\n")
+            for alert in map(json.loads, lines):
+                if alert["rule"] == RULE:
+                    self._arrivals.setdefault((alert["cluster"], alert["state"]), []).append(at)
 
     def age_s(self, change: Change) -> float | None:
         """Returns the age of a change when its alert arrived; None if none did."""
-        arrived = self.arrivals.get((change.cluster, _FIRING[change.fenced]), ())
+        arrived = self._arrivals.get((change.cluster, _STATE[change.fenced]), ())
         return next((at - change.at for at in arrived if at >= change.at), None)
+
+
+@contextmanager
+def accepting_webhook() -> Iterator[str]:
+    """Yields the URL of an HTTP endpoint that accepts every notification."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, name="webhook", daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/alerts"
+        server.shutdown()
 
 
 def make_changes(

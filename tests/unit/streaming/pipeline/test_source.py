@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from connectors.journal.writer import JournalWriter
 from connectors.observation import Observation, ObservationKind
 from streaming.pipeline import source
-from streaming.pipeline.source import JournalStreamReader
+from streaming.pipeline.schema import OBSERVATION
+from streaming.pipeline.source import JournalSource, JournalStreamReader, rows_per_batch
 
 
 def piece(number: int, size: int) -> Observation:
@@ -57,6 +59,16 @@ def test_a_batch_is_bounded_in_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     second = reader.latestOffset(first, reader.getDefaultReadLimit())
 
     assert (first["sequence"], second["sequence"]) == (2, 3)
+
+
+@pytest.mark.parametrize(("clusters", "rows"), [(1, 2_000), (500, 2_000), (1_000, 4_000), (100_000, 8_000)])
+def test_a_batch_of_many_clusters_holds_the_rows_of_a_second(clusters: int, rows: int, tmp_path: Path) -> None:
+    options = {"path": str(tmp_path), "rows": str(rows_per_batch(clusters))}
+
+    limit = JournalSource(options).streamReader(OBSERVATION).getDefaultReadLimit()
+
+    assert isinstance(limit, ReadMaxRows)
+    assert limit.max_rows == rows
 
 
 def test_each_clusters_rows_are_in_one_partition_in_order_and_the_same_one_in_each_batch(tmp_path: Path) -> None:

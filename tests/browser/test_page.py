@@ -19,6 +19,7 @@ from tests.unit.streaming.report.test_incident_report import recording, written
 
 pytestmark = [pytest.mark.debian("chromium", "chromium-driver"), pytest.mark.timeout(600)]
 
+LONG = "migration-of-production-in-europe-west"
 EVIL = '<script>document.title="injected"</script>'
 EVIL_TOPIC = '"><img src=x onerror="window.injected=1">\u202e'
 WITHIN_S = 20
@@ -28,14 +29,14 @@ PARTITIONS = 3_000
 @pytest.fixture(scope="module")
 def fixture(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFixture]:
     """Three clusters: one stays healthy, the tests inject faults into the others."""
-    with PageFixture(tmp_path_factory.mktemp("page"), ["calm", "prod", EVIL]) as fixture:
+    with PageFixture(tmp_path_factory.mktemp("page"), ["calm", "prod", LONG, EVIL]) as fixture:
         fixture.pass_s(15)
         yield fixture
 
 
 def test_healthy_cluster_loads_nothing_from_other_hosts(fixture: PageFixture, browser: Browser) -> None:
     browser.open(fixture.url())
-    assert "3 healthy · kraftwatch" in browser.title
+    assert "4 healthy · kraftwatch" in browser.title
     browser.follow('a[href="/clusters/calm"]')
     text = browser.text()
     for expected in ("Healthy", "3 of 3 2 needed", "No alert is firing", "Reachable", "no data source fails"):
@@ -55,7 +56,7 @@ def test_page_updates_without_a_reload(fixture: PageFixture, browser: Browser) -
     eventually(lambda: browser.title.startswith("critical: prod"), within_s=WITHIN_S)
 
     text = browser.text()
-    assert "No controller leads the metadata quorum" in text
+    assert "no metadata change is possible" in text
     assert "kafka-metadata-quorum.sh" in text
     assert browser.run("return [window.notReloaded, document.getElementById('as-list').open]") == [True, True]
     assert browser.run("return scrollY") >= 300, "the scroll position stays although content is added above"
@@ -145,6 +146,37 @@ def test_page_fits_the_width_of_a_phone(fixture: PageFixture, browser: Browser, 
     assert browser.console_messages() == []
 
 
+BROKEN_WORDS = """
+const broken = [];
+const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+for (let text; (text = texts.nextNode());) {
+  const parent = text.parentElement;
+  if (parent.closest("code, .key, pre, script, style, svg, .quiet, .skip") || !parent.checkVisibility()) continue;
+  for (const word of text.data.matchAll(/[\\p{L}\\p{N}]{3,}/gu)) {
+    const range = document.createRange();
+    range.setStart(text, word.index);
+    range.setEnd(text, word.index + word[0].length);
+    const lines = [...range.getClientRects()].filter((each) => each.width > 0);
+    const width = lines.reduce((sum, each) => sum + each.width, 0);
+    // A longer word does not fit on a line.
+    if (new Set(lines.map((each) => Math.round(each.top))).size > 1 && width < innerWidth - 60) broken.push(word[0]);
+  }
+}
+return broken;
+"""
+
+
+@pytest.mark.parametrize("size", [PHONE, (390, 844)], ids=["360", "390"])
+@pytest.mark.parametrize("path", (*PATHS, f"/clusters/{LONG}"))
+def test_no_word_is_broken_into_letters_on_a_phone(
+    fixture: PageFixture, browser: Browser, path: str, size: tuple[int, int]
+) -> None:
+    browser.open(fixture.url(path), size=size)
+    assert browser.run(BROKEN_WORDS) == []
+    header = browser.run("return document.querySelector('header.top').getBoundingClientRect().height")
+    assert header <= 120, "the header takes at most three lines"
+
+
 def test_dark_colour_scheme(fixture: PageFixture, browser: Browser) -> None:
     ground = "return getComputedStyle(document.documentElement).backgroundColor"
     browser.open(fixture.url(), dark=True)
@@ -232,7 +264,7 @@ def test_report_opens_from_a_file_and_requests_nothing(tmp_path: Path, browser: 
     browser.open(place.as_uri())
     text = browser.text()
     assert EVIL in text
-    assert "No controller leads the metadata quorum" in text
+    assert "no metadata change is possible" in text
     browser.one(".alert a[href='#rule-no-leader']").click()
     assert browser.one("#rule-no-leader h2").is_displayed(), "a link to a rule opens it"
     assert browser.requests() == [place.as_uri()]

@@ -49,14 +49,14 @@ def metadata_charts(figures: Figures) -> dict[str, LineChart]:
 
 def jobs_charts(figures: Figures) -> dict[str, LineChart]:
     """Returns the time of a batch by clusters."""
+    measured = [row for row in figures.values() if None not in (row["batch_ms"]["p99"], row["age_ms"]["p99"])]
     chart = LineChart(
         title="One micro-batch of the whole job",
         x=Axis(label="clusters", logarithmic=True),
         y=Axis(label="milliseconds", logarithmic=True),
         series={
-            f"batch {name}": [(row["clusters"], row["batch_ms"][name]) for row in figures.values()]
-            for name in ("p50", "p99")
+            f"batch {name}": [(row["clusters"], row["batch_ms"][name]) for row in measured] for name in ("p50", "p99")
         }
-        | {"age of an alert p99": [(row["clusters"], row["age_ms"]["p99"]) for row in figures.values()]},
+        | {"age of an alert p99": [(row["clusters"], row["age_ms"]["p99"]) for row in measured]},
     )
     return {"bench-clusters.svg": chart}

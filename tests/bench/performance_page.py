@@ -111,10 +111,10 @@ until they are collected. The rows of the second table are one second of healthy
     "jobs": (
         "The whole job by clusters",
         """\
-Gatherer, Spark and an HTTP sink against a farm of clusters in a process of its own, whose work is not part of the
-figures. With 100 clusters or more, one hangs, one answers with random bytes, ten elect leaders all the time and one
-begins with a snapshot of 8,000 partitions; times are those of the others. The age of an alert is from the change of the
-cluster to the arrival at the sink, with holds at zero.""",
+Gatherer, Spark, an HTTP sink and a file of alerts, against a farm of clusters in a process of its own that is not part
+of the figures. With 100 clusters or more, one hangs, one answers with random bytes, ten elect leaders all the time and
+one begins with a snapshot of 8,000 partitions; times are those of the others. The age of an alert is from the change of
+the cluster to its line in the file, with holds at zero.""",
         performance_tables.jobs,
     ),
     "executors": (

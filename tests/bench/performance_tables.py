@@ -88,13 +88,17 @@ def jobs(figures: Figures) -> list[str]:
             *(row["batch_ms"][name] for name in ("p50", "p99")),
             *(row["age_ms"][name] for name in ("p50", "p99")),
             row["poll_late_ms"]["p99"],
+            f"{row['missing']} of {row['changes']}",
+            row.get("backlog_rows"),
         ]
         for row in figures.values()
     ]
     heads = ("clusters", "of a core", "CPU ms a cluster-second", "memory, MB", "batch p50, ms", "batch p99")
     roles = dict.fromkeys(role for row in figures.values() for role in row["core"])
     return [
-        *table([*heads, "age of an alert p50, ms", "p99", "polls late by p99, ms"], rows),
+        *table(
+            [*heads, "age of an alert p50, ms", "p99", "polls late by p99, ms", "alerts missing", "rows waiting"], rows
+        ),
         *table(
             ["of a core, %", *(f"{row['clusters']:,}" for row in figures.values())],
             [[role, *(100 * row["core"].get(role, 0.0) for row in figures.values())] for role in roles],

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from streaming.pipeline.source import ROWS_PER_BATCH
 from tests.bench.markdown_table import number, table
 from tests.bench.measured_sections import read_figures
 
@@ -41,8 +40,6 @@ class ScaleSlopes:
     """Bytes of state for each partition."""
     batch_bytes: float
     """Bytes of state that a batch writes for each partition."""
-    batch_s: float
-    """The time of a full micro-batch of the largest measured job."""
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
@@ -66,7 +63,6 @@ class ScaleSlopes:
             row_bytes=relay["payload_bytes_per_cluster_second"],
             partition_bytes=(larger["state_bytes"] - smaller["state_bytes"]) / (most - fewer),
             batch_bytes=(larger["spark_state_bytes"] - smaller["spark_state_bytes"]) / (most - fewer),
-            batch_s=large["batch_ms"]["p50"] / 1_000,
         )
 
     def limits(self) -> list[tuple[float, str, str]]:
@@ -80,11 +76,6 @@ class ScaleSlopes:
                     per_core / self.driver_ms,
                     "the driver: planner, Java and delivery, as if they had one core",
                     "`source: kafka`: the executors read the topic themselves; beyond that, several jobs",
-                ),
-                (
-                    BUSY * ROWS_PER_BATCH / self.batch_s / self.rows,
-                    f"one task with micro-batches of {ROWS_PER_BATCH:,} rows, as in the largest measured job",
-                    "more partitions, each with rows of its own in a batch",
                 ),
             ]
         )
@@ -105,7 +96,7 @@ def estimate(stored: Mapping[str, Any]) -> str:
         *table(
             ["part", "clusters", "then"], [[what, round(clusters), then] for clusters, what, then in slopes.limits()]
         ),
-        f"First, at about {round(first[0]):,} clusters, {first[1]} is busy for {BUSY:.0%} of the time.",
+        f"First, at about {round(first[0]):,} clusters: {first[1]} is then busy for {BUSY:.0%} of the time.",
         "",
         f"Computed from docs/performance.json (commit {commits}), for {PARTITIONS_PER_CLUSTER:,} partitions in each",
         f"cluster, at most {BUSY:.0%} of a core in use, and ${CORE_HOUR} for a core and 4 GiB for an hour. The slopes",

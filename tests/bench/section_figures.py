@@ -5,6 +5,7 @@ Each section runs in a process of its own, so that none inherits the Spark sessi
 
 import importlib
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,12 +23,14 @@ def jobs(seconds: float = 15.0) -> dict[str, Any]:
 
 
 def rounded(value: Any) -> Any:
-    """Returns figures with numbers of at most four significant digits."""
+    """Returns figures with numbers of at most four significant digits; None for those that are not finite."""
     if isinstance(value, dict):
         return {key: rounded(each) for key, each in value.items()}
     if isinstance(value, list):
         return [rounded(each) for each in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+    if isinstance(value, float):
+        return float(f"{value:.4g}") if math.isfinite(value) else None
+    return value
 
 
 def main(name: str, path: str) -> int:

@@ -74,7 +74,6 @@ def test_slopes_are_the_cost_of_one_more_cluster() -> None:
             "clusters": clusters,
             "core": {"gatherer": 0.1 + 0.002 * clusters},
             "memory_mb": 500 + 2.0 * clusters,
-            "batch_ms": {"p50": 1_000},
         }
 
     def metadata(partitions: int) -> dict[str, Any]:
@@ -92,7 +91,7 @@ def test_slopes_are_the_cost_of_one_more_cluster() -> None:
     assert slopes.gather_ms == pytest.approx(2.0)
     assert slopes.memory_mb == pytest.approx(2.0)
     assert (slopes.partition_bytes, slopes.batch_bytes) == (9, 6)
-    assert [round(clusters) for clusters, _, _ in slopes.limits()] == [350, 350, 875, 1750]
+    assert [round(clusters) for clusters, _, _ in slopes.limits()] == [350, 875, 1750]
 
 
 def test_wide_table_is_turned() -> None:

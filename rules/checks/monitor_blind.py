@@ -128,7 +128,7 @@ def _quorum(quorum: Quorum, thresholds: Thresholds) -> Iterable[RuleResult]:
                 if unreachable
                 else {}
             ),
-            **{_EVIDENCE_KEYS[name]: _time(at) for name, at in answers.items()},
+            **{_EVIDENCE_KEYS[name]: _time(at) if name in stale else "current" for name, at in answers.items()},
             "last_committed_offset": quorum.last_offset,
             "failing": [_failure(each) for each in _oldest(failures)],
         },

@@ -90,7 +90,7 @@ def test_rules_that_need_the_log_are_unknown_and_others_are_evaluated(lab: Lab, 
     checked = eventually(without_the_log, within_s=30)
     assert checked["exit_code"] == 3, "unknown is not healthy"
     (blind,) = checked["findings"]
-    assert "no current answer from the metadata log (last answer never)" in blind["summary"]
+    assert "no current answer from the metadata log (last answer: never)" in blind["summary"]
     assert f"brokers ({lab.broker_bootstrap[0]}) do not serve the metadata log" in " ".join(blind["remedy"])
     assert any(line.startswith("# Check the network between the monitor and c1.") for line in blind["remedy"])
     by_log = {one["rule"] for one in checked["cannot_tell"]}
@@ -150,7 +150,7 @@ def test_unanswered_broker_is_monitor_blind_and_not_an_outage(lab: Lab, config: 
     assert checked["exit_code"] == 3
     (blind,) = checked["findings"]
     assert (blind["rule"], blind["severity"]) == ("monitor-blind", "warning"), "from outside, no more than a warning"
-    assert "metadata log (last answer never) and DescribeQuorum (last answer never)" in blind["summary"]
+    assert "metadata log (last answer: never) and DescribeQuorum (last answer: never)" in blind["summary"]
     assert "timed-out" in blind["summary"]
 
 

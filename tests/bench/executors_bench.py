@@ -1,6 +1,6 @@
 """Measures a backlog on a standalone cluster of Spark: 1, 2 and 4 executors, each a Java process with one core.
 
-`python -m tests.bench.executors_bench [--executors 1,2,4] [--clusters 100] [--seconds 115]`. The rows are those of a
+`python -m tests.bench.executors_bench [--executors 1,2,4] [--clusters 100] [--seconds 95]`. The rows are those of a
 real quorum (`backlog_rows`), written beforehand for each cluster. The executors run on this machine: with fewer cores
 than executors, compare the CPU time and how evenly it is shared, not the speed. Asserts nothing.
 """
@@ -44,7 +44,7 @@ _DRAINED_S = 300.0
 _COMMITS_EVERY_S = 0.05
 
 
-def figures(executors: Sequence[int] = EXECUTORS, clusters: int = 100, seconds: int = 115) -> dict[str, Any]:
+def figures(executors: Sequence[int] = EXECUTORS, clusters: int = 100, seconds: int = 95) -> dict[str, Any]:
     """Returns figures by number of executors."""
     with tempfile.TemporaryDirectory(prefix="kraftwatch-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -176,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="A backlog on a standalone cluster of Spark.")
     parser.add_argument("--executors", default=",".join(map(str, EXECUTORS)))
     parser.add_argument("--clusters", type=int, default=100)
-    parser.add_argument("--seconds", type=int, default=115)
+    parser.add_argument("--seconds", type=int, default=95)
     options = parser.parse_args(arguments)
     found = figures(tuple(map(int, options.executors.split(","))), options.clusters, options.seconds)
     sys.stdout.write(json.dumps(found, indent=2) + "\n")

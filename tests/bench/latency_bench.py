@@ -113,7 +113,7 @@ def _epoch_ms(text: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
-def figures(events: int = 510, floor_rows: int = 40) -> dict[str, Any]:
+def figures(events: int = 510, floor_rows: int = 30) -> dict[str, Any]:
     """Returns milliseconds: percentiles of the latency, of each step and of Spark's floor."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kraftwatch-bench-")))
@@ -220,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints the figures as JSON."""
     parser = argparse.ArgumentParser(description="The latency of an alert.")
     parser.add_argument("--events", type=int, default=510)
-    parser.add_argument("--floor-rows", type=int, default=40)
+    parser.add_argument("--floor-rows", type=int, default=30)
     options = parser.parse_args(arguments)
     found = figures(options.events, options.floor_rows)
     sys.stdout.write(json.dumps(found, indent=2) + "\n")

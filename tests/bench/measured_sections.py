@@ -37,7 +37,7 @@ SECTIONS: Sequence[BenchSection] = (
     BenchSection(name="idle", function="idle_bench:figures", limit_s=400),
     BenchSection(name="decode", function="decode_bench:figures", limit_s=900),
     BenchSection(name="metadata", function="partitions_bench:figures", limit_s=900),
-    BenchSection(name="million", function="million_bench:figures", limit_s=900, arguments={"seconds": 30.0}),
+    BenchSection(name="million", function="million_bench:figures", limit_s=900, arguments={"seconds": 20.0}),
     BenchSection(name="jobs", function="section_figures:jobs", limit_s=1200),
     BenchSection(name="executors", function="executors_bench:figures", limit_s=900),
     BenchSection(name="relay", function="relay_bench:figures", limit_s=600),

@@ -109,6 +109,12 @@ def _monitor_blind(_quorum: Quorum, subject: str) -> str:
     return "kraftwatch observes the quorum: the controllers answer."
 
 
+def _node_records_conflict(_quorum: Quorum, subject: str) -> str:
+    if subject.startswith("directory "):
+        return f"At most one node has the {subject.replace('directory', 'directory id', 1)}."
+    return f"The recorded and the registered listener of {subject} agree."
+
+
 def _observer_could_be_voter(quorum: Quorum, subject: str) -> str:
     node = _node(subject)
     if quorum.committed is not None and node in quorum.committed.ids:
@@ -221,6 +227,7 @@ RESOLVED: Mapping[str, ResolvedText] = {
     "high-watermark-stalled": _high_watermark_stalled,
     "monitor-blind": _monitor_blind,
     "no-leader": _no_leader,
+    "node-records-conflict": _node_records_conflict,
     "observer-could-be-voter": _observer_could_be_voter,
     "observer-lagging": _observer_lagging,
     "open-transaction": _open_transaction,

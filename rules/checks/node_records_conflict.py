@@ -33,7 +33,7 @@ from collections.abc import Iterable, Mapping
 from rules.analysis.freshness import FETCH_AGE, POLL_AGE
 from rules.analysis.replica_lag import Liveness, liveness, since_last_fetch_ms
 from rules.finding import Finding, Need, Plain, Rule, RuleResult, Severity, Thresholds, clear, hold
-from rules.formatting import and_join, ms_text
+from rules.formatting import and_join, utc_text
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
 from rules.model.poll import Poll
 from rules.model.quorum import Quorum
@@ -104,7 +104,7 @@ def _cloned(quorum: Quorum, poll: Poll, directory: DirectoryId, keys: list[Repli
             "node_ids": [key.id for key in keys],
             "voter_ids": [*voters],
             "last_fetched": {
-                name: "never" if age is None else f"{ms_text(age)} before the poll" for name, age in fetched.items()
+                name: "never" if age is None else utc_text(poll.observed_at_ms - age) for name, age in fetched.items()
             },
             "leader": poll.leader_id,
             "leader_epoch": poll.leader_epoch,
@@ -163,6 +163,7 @@ def _listener_finding(quorum: Quorum, voter: Voter, *, summary: str, details: Ma
             f"# Give controller {node} the settings of the others and restart it alone",
             describe_status(quorum, excluding=node),
         ),
+        starts=(node,),
     )
 
 

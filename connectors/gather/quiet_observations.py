@@ -12,7 +12,7 @@ from typing import Final
 from connectors.gather.commit_buffer import CommittedRecords
 from connectors.gather.redacted_batches import RedactedBatches
 from connectors.observation_event import EndpointProbed, LeaderViewPolled, QuorumPolled
-from rules.model.identifiers import Epoch, NodeId
+from rules.model.identifiers import NodeId
 from rules.model.monitoring import Answer, Connection, LeaderLog
 from rules.model.poll import Replica
 
@@ -31,8 +31,8 @@ class QuietObservations:
         self._poll: QuorumPolled | None = None
         self._leader_logs: dict[str, LeaderLog | None] = {}
         """The newest by endpoint."""
-        self._records: tuple[Epoch | int, int] | None = None
-        """Leader epoch and last offset of the newest records."""
+        self._records: tuple[int, int, bool] | None = None
+        """Leader epoch and last offset of the newest records, and whether they reach the high watermark."""
 
     def disturbed(self, at_ms: int) -> None:
         """Records an observation that is not quiet: a failure, or a change."""
@@ -64,14 +64,16 @@ class QuietObservations:
 
     def are_quiet_records(self, records: CommittedRecords, batches: RedactedBatches, at_ms: int) -> bool:
         """Returns whether NoOps, and nothing else, follow the newest records up to the high watermark."""
-        before, self._records = self._records, (records.leader_epoch, records.last_offset)
+        is_current = records.high_watermark == records.last_offset + 1
+        before, self._records = self._records, (records.leader_epoch, records.last_offset, is_current)
         if batches.endpoints:
             self.disturbed(at_ms)
         return (
             not batches.has_records
             and records.last_offset >= records.base_offset
-            and before == (records.leader_epoch, records.base_offset - 1)
-            and records.high_watermark == records.last_offset + 1
+            # Rules see records once the log is read to the high watermark: those before must have been seen already.
+            and before == (records.leader_epoch, records.base_offset - 1, True)
+            and is_current
             and self._is_calm(at_ms)
         )
 

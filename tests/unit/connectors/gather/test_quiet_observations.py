@@ -145,6 +145,7 @@ def test_records_and_gaps_are_not_quiet_but_the_noops_behind_them_are(quorum: Qu
     assert not quorum.fetch(noops(quorum.offset + 10)), "a gap"
     quorum.offset += 9
     assert not quorum.fetch(noops(quorum.offset + 1, high_watermark=quorum.offset + 9)), "not read to the end"
+    assert not quorum.fetch(), "it makes the records before it visible"
     assert quorum.fetch()
 
 

@@ -42,19 +42,24 @@ scrape_configs:
       # An address, or the host name of --listen or page_url: the server answers 421 to any other name.
       - targets: ["127.0.0.1:9847"]
 rule_files:
-  - kraftwatch.rules.yml
+  - kraftwatch-health.rules.yml
+  - kraftwatch-quorum.rules.yml
 ```
 
 - With `listen_certfile` and `listen_token_file` ([The page](page.md)), the job in `scrape_configs` needs
   `scheme: https`, `tls_config: {ca_file: FILE, server_name: NAME}` and `authorization: {credentials_file: FILE}`.
-- [deploy/prometheus](../deploy/prometheus) holds alert rules, tested with promtool. The group `kraftwatch` reports that
-  kraftwatch is down, stuck, blind, lagging, or cannot notify a sink. The group `kraftwatch-cluster-alerts` repeats
-  kraftwatch's own alerts, for teams that want all alerts in Prometheus; to send them to Alertmanager directly, with
-  evidence and commands, use the sink `alertmanager:URL` instead.
-- In Alertmanager, route `alertname="KraftwatchWatchdog"` to a receiver that alarms when no notification arrives for
-  5 min.
-- [deploy/grafana](../deploy/grafana) holds the dashboard `kraftwatch.json`: import it and choose the Prometheus data
-  source.
+- [deploy/prometheus](../deploy/prometheus) holds two files with alert rules, tested with promtool.
+  `kraftwatch-health.rules.yml` reports that kraftwatch is down, stuck, blind, lagging, or cannot notify a sink: the
+  [runbook](runbook.md) says what to do. `kraftwatch-quorum.rules.yml` repeats kraftwatch's alerts about the quorums, with
+  the same severities, for those who alert from metrics alone; leave it out where kraftwatch's own sinks reach people. To
+  send alerts to Alertmanager directly, with evidence and commands, use the sink `alertmanager:URL` instead. In both files,
+  replace `https://docs.example/kraftwatch` in `runbook_url` by the address of your copy of the documentation.
+- `alertmanager.yml` beside them is a sample: critical alerts to a pager, the others to a chat, `KraftwatchWatchdog` to a
+  receiver that alarms when no notification arrives for 5 min, and each consequence inhibited while its cause fires, as in
+  kraftwatch itself.
+- [deploy/grafana](../deploy/grafana) holds the dashboard `kraftwatch.json`: import it, choose the Prometheus data source,
+  and enter the address of kraftwatch's page, to which the dashboard and its table link. Firing critical and warning
+  alerts are annotations of the charts.
 """
 KIPS = """## Quorum metrics that KIPs name
 

@@ -16,6 +16,9 @@ from deploy.grafana.charts import ROWS
 
 FILE = "kraftwatch.json"
 UID = "kraftwatch"
+LOCAL_PAGE = "http://127.0.0.1:9847"
+PAGE = "${page}"
+"""The address at which people reach kraftwatch's page, which they enter at the top."""
 PROMETHEUS = model.DataSourceRef(type_val="prometheus", uid="$datasource")
 HEIGHT = 7
 _LETTERS = "ABCDEFGHIJ"
@@ -50,6 +53,15 @@ def dashboard() -> model.Dashboard:
             .include_all(include_all=True)
             .current(model.VariableOption(selected=True, text=["All"], value=["$__all"]))
         )
+        .with_variable(build.TextBoxVariable("page").label("kraftwatch's page").default_value(LOCAL_PAGE))
+        .link(
+            build.DashboardLink("kraftwatch's page")
+            .type(model.DashboardLinkType.LINK)
+            .url(f"{PAGE}/")
+            .target_blank(target_blank=True)
+        )
+        .annotation(_firing("critical", color="red"))
+        .annotation(_firing("warning", color="orange"))
     )
     numbers = count(1)
     for title, charts in ROWS:
@@ -57,6 +69,14 @@ def dashboard() -> model.Dashboard:
         for chart in charts:
             made.with_panel(panel(chart).id(next(numbers)))
     return made.build()
+
+
+def _firing(severity: str, *, color: str) -> build.AnnotationQuery:
+    """Returns the annotation of firing alerts: Grafana takes an annotation's title from the label alertname."""
+    alerts = f'max by (cluster, rule) (kraftwatch_rule_firing{{cluster=~"$cluster", severity="{severity}"}}) > 0'
+    titled = f'label_join({alerts}, "alertname", ": ", "cluster", "rule")'
+    query = build.AnnotationQuery().name(f"{severity} alerts").datasource(PROMETHEUS)
+    return query.enable(enable=True).icon_color(color).expr(titled)
 
 
 def panel(chart: Chart) -> Panel:
@@ -101,9 +121,15 @@ def _panel_of_form(chart: Chart) -> Panel:
             return (
                 table.Panel()
                 .show_header(show_header=True)
+                .override_by_name("cluster", [model.DynamicConfigValue(id_val="links", value=[_page_link()])])
                 .with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
                 .with_transformation(model.DataTransformerConfig(id_val="organize", options=organized))
             )
+
+
+def _page_link() -> dict[str, object]:
+    url = f"{PAGE}/clusters/${{__value.text:percentencode}}"
+    return {"title": "kraftwatch's page of this cluster", "url": url, "targetBlank": True}
 
 
 def _target(one: ChartQuery, chart: Chart) -> prometheus.Dataquery:

@@ -15,7 +15,7 @@ from typing import Any
 from deploy.lab.ports import Ports
 from tests.eventually import eventually
 
-RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "kraftwatch.rules.yml"
+RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "kraftwatch-*.rules.yml"
 CONFIG = """
 global: {{scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 1s}}
 rule_files: ["{rules}"]

@@ -81,9 +81,35 @@ def test_each_chart_is_a_panel_with_all_of_its_queries() -> None:
         assert {target["refId"] for target in panel["targets"]} == set("ABCDEFGHIJ"[: len(chart.queries)])
 
 
+ANNOTATIONS = [each for each in DASHBOARD["annotations"]["list"] if "expr" in each]
+
+
+@pytest.mark.parametrize("severity", ["critical", "warning"])
+def test_firing_alerts_are_annotations(severity: str) -> None:
+    (annotation,) = (each for each in ANNOTATIONS if f'severity="{severity}"' in each["expr"])
+
+    assert annotation["enable"] is True
+    assert annotation["datasource"]["type"] == "prometheus"
+    assert list(unknown(annotation["expr"])) == []
+
+
+def test_dashboard_and_its_table_link_to_the_page() -> None:
+    (link,) = DASHBOARD["links"]
+    (table,) = (panel for panel in PANELS if panel["type"] == "table")
+    (field,) = table["fieldConfig"]["overrides"]
+    (links,) = (each["value"] for each in field["properties"] if each["id"] == "links")
+    variables = {each["name"]: each for each in DASHBOARD["templating"]["list"]}
+
+    assert link["url"] == "${page}/"
+    assert field["matcher"] == {"id": "byName", "options": "cluster"}
+    assert [each["url"] for each in links] == ["${page}/clusters/${__value.text:percentencode}"]
+    assert variables["page"]["type"] == "textbox"
+
+
 @pytest.mark.debian("prometheus")
 def test_promtool_parses_every_expression(tmp_path: Path) -> None:
-    expressions = [expr for chart in CHARTS for expr in expressions_of(chart)]
+    annotations = [each["expr"].replace("$cluster", ALL_CLUSTERS) for each in ANNOTATIONS]
+    expressions = [expr for chart in CHARTS for expr in expressions_of(chart)] + annotations
     rules = [{"record": f"dashboard:{number}", "expr": expr} for number, expr in enumerate(expressions)]
     (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
 

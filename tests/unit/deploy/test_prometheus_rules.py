@@ -1,4 +1,8 @@
-"""The alert rules for Prometheus: promtool accepts them and their tests, and they use existing metrics."""
+"""The alert rules for Prometheus: promtool accepts them and their tests, and they use existing metrics.
+
+The rules about a quorum have the severities of the product's rules; Alertmanager's sample configuration inhibits what the
+product inhibits.
+"""
 
 import re
 import subprocess
@@ -9,18 +13,30 @@ from typing import Any
 import pytest
 import yaml
 
-from rules.evaluate import RULES
+from rules.evaluate import RULES, thresholds_for
+from rules.finding import Finding, Severity
 from rules.model.monitoring import Reason
+from rules.model.quorum import Quorum
 from streaming.metrics.batch_stats import BATCH_DURATION
 from streaming.metrics.exporter import CLUSTER_METRICS, OWN_METRICS
 from streaming.metrics.metric_spec import MetricKind, MetricSpec
+from tests.unit.rules.situation import healthy, leaderless, voter_not_fetching
+from tests.unit.streaming.metrics.exposition import MetricsFixture, reader
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "prometheus"
-ALERTS: dict[str, dict[str, Any]] = {
-    rule["alert"]: rule
-    for group in yaml.safe_load((FOLDER / "kraftwatch.rules.yml").read_text())["groups"]
-    for rule in group["rules"]
-}
+DOCS = FOLDER.parents[1] / "docs"
+HEALTH, QUORUM = "kraftwatch-health.rules.yml", "kraftwatch-quorum.rules.yml"
+DOCS_URL = "https://docs.example/kraftwatch/"
+
+
+def alerts_of(file: str) -> dict[str, dict[str, Any]]:
+    (group,) = yaml.safe_load((FOLDER / file).read_text())["groups"]
+    assert f"{group['name']}.rules.yml" == file
+    return {rule["alert"]: rule for rule in group["rules"]}
+
+
+QUORUM_ALERTS = alerts_of(QUORUM)
+ALERTS = {**alerts_of(HEALTH), **QUORUM_ALERTS}
 TESTS = (FOLDER / "kraftwatch.rules.test.yml").read_text()
 _METRIC = re.compile(r"\bkraftwatch_\w+")
 _SELECTOR = re.compile(r"(kraftwatch_\w+)\{(.*?)\}")
@@ -46,7 +62,9 @@ def unknown(expression: str) -> Iterator[str]:
 
 
 @pytest.mark.debian("prometheus")
-@pytest.mark.parametrize(("verb", "file"), [("check", "kraftwatch.rules.yml"), ("test", "kraftwatch.rules.test.yml")])
+@pytest.mark.parametrize(
+    ("verb", "file"), [("check", HEALTH), ("check", QUORUM), ("test", "kraftwatch.rules.test.yml")]
+)
 def test_promtool_accepts_rules_and_their_tests(verb: str, file: str) -> None:
     ran = subprocess.run(["promtool", verb, "rules", file], cwd=FOLDER, capture_output=True, text=True, check=False)
 
@@ -56,8 +74,8 @@ def test_promtool_accepts_rules_and_their_tests(verb: str, file: str) -> None:
 @pytest.mark.debian("prometheus")
 def test_promtool_finds_an_alert_that_fires_too_early(tmp_path: Path) -> None:
     """The tests of the rules fail when a hold is removed."""
-    rules = (FOLDER / "kraftwatch.rules.yml").read_text()
-    (tmp_path / "kraftwatch.rules.yml").write_text(rules.replace("for: 2m", "for: 0m"))
+    for file in (HEALTH, QUORUM):
+        (tmp_path / file).write_text((FOLDER / file).read_text().replace("for: 2m", "for: 0m"))
     (tmp_path / "kraftwatch.rules.test.yml").write_text(TESTS)
     command = ["promtool", "test", "rules", "kraftwatch.rules.test.yml"]
 
@@ -66,14 +84,15 @@ def test_promtool_finds_an_alert_that_fires_too_early(tmp_path: Path) -> None:
 
 @pytest.mark.debian("prometheus")
 def test_scrape_configuration_in_the_documents_is_valid(tmp_path: Path) -> None:
-    (block,) = re.findall(r"```yaml\n(.*?)```", (FOLDER.parents[1] / "docs" / "metrics.md").read_text(), re.DOTALL)
+    (block,) = re.findall(r"```yaml\n(.*?)```", (DOCS / "metrics.md").read_text(), re.DOTALL)
     (tmp_path / "prometheus.yml").write_text(block)
-    (tmp_path / "kraftwatch.rules.yml").write_text((FOLDER / "kraftwatch.rules.yml").read_text())
+    for file in (HEALTH, QUORUM):
+        (tmp_path / file).write_text((FOLDER / file).read_text())
     command = ["promtool", "check", "config", "prometheus.yml"]
     checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert f"{len(ALERTS)} rules found" in checked.stdout
+    assert sum(map(int, re.findall(r"(\d+) rules found", checked.stdout))) == len(ALERTS)
     assert yaml.safe_load(block)["scrape_configs"][0]["job_name"] == "kraftwatch", "the job name in the rules"
 
 
@@ -93,13 +112,127 @@ def test_unknown_metric_or_label_is_found() -> None:
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_alert_has_severity_summary_description_and_a_test(alert: str) -> None:
+def test_alert_has_severity_annotations_and_a_test(alert: str) -> None:
     rule = ALERTS[alert]
 
     assert rule["labels"]["severity"] in {"critical", "warning", "info", "none"}
-    assert rule["annotations"]["summary"]
-    assert alert == "KraftwatchWatchdog" or rule["annotations"]["description"]
+    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+    assert all(rule["annotations"].values())
     assert alert in TESTS
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_runbook_url_leads_to_a_section_of_the_documentation(alert: str) -> None:
+    url = ALERTS[alert]["annotations"]["runbook_url"]
+    assert url.startswith(DOCS_URL)
+    page, _, anchor = url.removeprefix(DOCS_URL).partition("#")
+    if alert in QUORUM_ALERTS:
+        rule = QUORUM_ALERTS[alert]["labels"].get("rule", "{{ $labels.rule }}")
+        assert page == f"rules/{rule}/"
+        assert rule in RULES or rule == "{{ $labels.rule }}"
+        assert all((DOCS / "rules" / f"{each}.md").exists() for each in RULES)
+    else:
+        assert (page, anchor) == ("runbook/", alert.lower())
+        assert f"\n## {alert}\n" in (DOCS / "runbook.md").read_text()
+
+
+CONDITIONS: dict[str, tuple[str, Quorum]] = {
+    "KraftwatchNoLeader": ("no-leader", leaderless(healthy(), 1)),
+    "KraftwatchNoFailureTolerance": ("failure-tolerance", voter_not_fetching(healthy(), 2)),
+    "KraftwatchMajorityLost": ("failure-tolerance", voter_not_fetching(voter_not_fetching(healthy(), 2), 1)),
+}
+"""For each alert that reads a quorum's metrics: the product's rule, and a quorum with its condition."""
+
+
+def test_every_alert_about_a_quorum_has_a_condition_or_repeats_the_severity_of_the_product() -> None:
+    """`kraftwatch_rule_firing` has the severity as a label, so a repeated alert cannot have another one."""
+    repeated = {name: alert for name, alert in QUORUM_ALERTS.items() if name not in CONDITIONS}
+
+    for alert in repeated.values():
+        assert f'kraftwatch_rule_firing{{severity="{alert["labels"]["severity"]}"}}' in alert["expr"]
+    assert {alert["labels"]["severity"] for alert in repeated.values()} == set(Severity)
+
+
+@pytest.mark.debian("prometheus")
+@pytest.mark.parametrize("alert", CONDITIONS)
+def test_alert_about_a_quorum_has_the_severity_of_the_products_rule(alert: str, tmp_path: Path) -> None:
+    """The metrics of the same quorum that the product's rule evaluates make the alert fire."""
+    rule, quorum = CONDITIONS[alert]
+    (finding,) = RULES[rule].evaluate(quorum, thresholds_for({})[rule])
+    assert isinstance(finding, Finding)
+    read = reader(MetricsFixture(tmp_path).batch(quorum).samples())
+    series = [
+        {"series": f'kraftwatch_{name}{{cluster="prod", instance="k1"}}', "values": f"{value:g}x60"}
+        for name in ("leaderless", "failure_tolerance", "number_of_voters")
+        if (value := read(name)) is not None
+    ]
+    labels = f'alertname="{alert}", alertstate="firing", cluster="prod", rule="{rule}", severity="{finding.severity}"'
+    expected = {"expr": f'ALERTS{{alertname="{alert}"}}', "eval_time": "30m"}
+    samples_expected = {"exp_samples": [{"labels": f"ALERTS{{{labels}}}", "value": 1}]}
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": [expected | samples_expected]}
+    (tmp_path / QUORUM).write_text((FOLDER / QUORUM).read_text())
+    (tmp_path / "test.yml").write_text(yaml.safe_dump({"rule_files": [QUORUM], "tests": [test]}, width=1000))
+
+    command = ["promtool", "test", "rules", "test.yml"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+ALERTMANAGER = yaml.safe_load((FOLDER / "alertmanager.yml").read_text())
+
+
+@pytest.mark.debian("prometheus-alertmanager")
+def test_amtool_accepts_the_sample_configuration_and_its_routes() -> None:
+    checked = amtool("check-config", "alertmanager.yml")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    for labels, receivers in (
+        (("alertname=KraftwatchWatchdog", "severity=none"), "dead-mans-switch"),
+        (("alertname=KraftwatchCritical", "rule=no-leader", "cluster=prod", "severity=critical"), "pager"),
+        (("alertname=KraftwatchDown", "severity=critical"), "pager"),
+        (("alertname=KraftwatchWarning", "rule=voter-lagging", "cluster=prod", "severity=warning"), "chat"),
+        (("alertname=KraftwatchInfo", "rule=version-drift", "cluster=prod", "severity=info"), "none"),
+    ):
+        routed = amtool("config", "routes", "test", "--config.file=alertmanager.yml", *labels)
+        assert (routed.stdout.strip(), routed.returncode) == (receivers, 0), labels
+
+
+def amtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["amtool", *arguments], cwd=FOLDER, capture_output=True, text=True, check=False)
+
+
+def test_sample_configuration_inhibits_what_the_product_inhibits() -> None:
+    """Each pair of a cause and its consequence, once."""
+    inhibited = [
+        (cause, consequence)
+        for rule in ALERTMANAGER["inhibit_rules"]
+        if (cause := matched(rule["source_matchers"], "rule"))
+        for consequence in matched(rule["target_matchers"], "rule").split("|")
+    ]
+
+    assert sorted(inhibited) == sorted((cause, rule.id) for rule in RULES.values() for cause in rule.inhibited_by)
+
+
+def test_an_alert_of_the_metrics_is_inhibited_by_the_same_alert_of_the_product() -> None:
+    (rule,) = (each for each in ALERTMANAGER["inhibit_rules"] if each["equal"] == ["cluster", "rule"])
+
+    assert set(matched(rule["source_matchers"], "alertname").split("|")) == {"KraftwatchCritical", "KraftwatchWarning"}
+    assert set(matched(rule["target_matchers"], "alertname").split("|")) == set(CONDITIONS)
+
+
+def matched(matchers: list[str], label: str) -> str:
+    """The value or pattern of one label; "" if no matcher names it."""
+    found = [re.fullmatch(rf'{label}\s*=~?\s*"([^"]*)"', each) for each in matchers]
+    return next((each[1] for each in found if each), "")
+
+
+def test_names_in_the_sample_configuration_exist() -> None:
+    text = (FOLDER / "alertmanager.yml").read_text()
+
+    assert set(re.findall(r"Kraftwatch\w+", text)) <= set(ALERTS)
+    receivers = {each["name"] for each in ALERTMANAGER["receivers"]}
+    routes = ALERTMANAGER["route"]["routes"]
+    assert {ALERTMANAGER["route"]["receiver"], *(each["receiver"] for each in routes)} == receivers
 
 
 def test_rules_and_reasons_that_alerts_name_exist() -> None:

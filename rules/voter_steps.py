@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from rules.analysis.voter_process import VoterProcess, recorded_endpoint, voter_process
 from rules.model.identifiers import NodeId
 from rules.model.quorum import Quorum
+from rules.rescue.voter_override import initial_controllers, registered_voters
 
 
 def bring_back(quorum: Quorum, node: NodeId) -> Iterable[str]:
@@ -38,3 +39,16 @@ def restart_hung(node: NodeId, at: str) -> Iterable[str]:
         "D waits for a disk"
     )
     yield f"# Then restart controller {node}"
+
+
+def rescue_if_moved(quorum: Quorum) -> Iterable[str]:
+    """Yields the rescue for controllers that run at other endpoints for good, with the list of this cluster."""
+    voters = quorum.committed.voters if quorum.committed else ()
+    known = initial_controllers(registered_voters(voters, quorum.controllers))
+    if known is None:
+        return
+    yield (
+        "# If controllers run at other endpoints for good, stop them all and rescue each: `kraftwatch rescue plan`, "
+        "with a copy of every metadata.log.dir and this list with the new hosts and ports: "
+        f"--initial-controllers {known}"
+    )

@@ -64,7 +64,7 @@ from rules.model.monitoring import Resolution
 from rules.model.quorum import Quorum
 from rules.model.voter_set import majority
 from rules.remedy_commands import describe_status
-from rules.voter_steps import restart_hung
+from rules.voter_steps import rescue_if_moved, restart_hung
 
 ID = "no-leader"
 _STATES = {
@@ -189,6 +189,8 @@ def _majority_steps(quorum: Quorum, statuses: tuple[EndpointStatus, ...]) -> Ite
         f"# Wait until {needed} of the {len(statuses)} voters run: they elect a leader within seconds if they "
         "reach each other at their recorded endpoints"
     )
+    if any(not status.reachable for status in statuses):
+        yield from rescue_if_moved(quorum)
     down = sum(voter_process(quorum, status.voter.key.id) is VoterProcess.DOWN for status in statuses)
     if len(statuses) - down < needed:
         yield (

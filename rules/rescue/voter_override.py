@@ -7,11 +7,11 @@ before any disk is changed.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rules.model.identifiers import DirectoryId, Endpoint, NodeId, ReplicaKey
-from rules.model.registration import FeatureRange
+from rules.model.registration import ControllerRegistration, FeatureRange
 from rules.model.voter_set import Voter
 
 _ITEM = re.compile(r"(?P<id>\d+)@(?P<host>\[[^\]]+\]|[^:\[\]@,\s]+):(?P<port>\d{1,5}):(?P<directory>[A-Za-z0-9_-]{22})")
@@ -104,6 +104,27 @@ def initial_controllers(voters: Iterable[Voter]) -> str | None:
 def _version_range(supported: FeatureRange) -> str:
     """Returns the text of Kafka's class SupportedVersionRange."""
     return f"SupportedVersionRange[min_version:{supported.lowest}, max_version:{supported.highest}]"
+
+
+def registered_voters(
+    voters: Iterable[Voter], controllers: Mapping[NodeId, ControllerRegistration]
+) -> tuple[Voter, ...]:
+    """Returns the voters with the endpoints that the controllers registered, where these differ from the recorded ones.
+
+    Args:
+        voters: as recorded.
+        controllers: the newest registration of each controller.
+    """
+    return tuple(_as_registered(voter, controllers.get(voter.key.id)) for voter in voters)
+
+
+def _as_registered(voter: Voter, registration: ControllerRegistration | None) -> Voter:
+    if registration is None or not voter.endpoints:
+        return voter
+    recorded, *others = voter.endpoints
+    listener = recorded.listener.upper()
+    now = next((one for one in registration.endpoints if one.listener.upper() == listener), recorded)
+    return replace(voter, endpoints=(replace(recorded, host=now.host, port=now.port), *others))
 
 
 def compare(persisted: Iterable[Voter], provided: Iterable[Voter]) -> VoterSetDifference:

@@ -4,7 +4,7 @@ Nothing is written. No released Kafka has the override: this is what an operator
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from connectors.errors import UsageError
 from rules.formatting import and_join
@@ -16,6 +16,7 @@ from rules.rescue.voter_override import (
     OverrideOutcome,
     compare,
     parse_controllers,
+    registered_voters,
     voter_set_text,
 )
 from streaming.rescue.assessed_disk import AssessedDisk, assess
@@ -99,7 +100,7 @@ def make_plan(disks: Sequence[ReplayedLogDir], wanted: str | None) -> RescuePlan
         outcome=next((outcome for outcome in order if outcome in outcomes), None),
         warnings=tuple(plan_warnings(assessed, survived, provided)),
         decisions=node_decisions([one.log for one in assessed], best.voters),
-        proposed=None if provided is not None else _registered_voters(best),
+        proposed=None if provided is not None else _proposed(best),
     )
 
 
@@ -139,17 +140,9 @@ def _known(read: ReplayedLogDir) -> tuple[ReplicaKey, VoterSet]:
     return key, quorum.committed
 
 
-def _registered_voters(disk: AssessedDisk) -> tuple[Voter, ...] | None:
-    """Returns the voters with the endpoints that the controllers registered; None where no endpoint differs."""
-    registered = disk.replayed.machine.quorum().controllers
-    voters = []
-    for voter in disk.voters.voters:
-        recorded = voter.endpoints[0]
-        own = registered[voter.key.id].endpoints if voter.key.id in registered else ()
-        now = next((one for one in own if one.listener.upper() == recorded.listener.upper()), recorded)
-        endpoint = replace(recorded, host=now.host, port=now.port)
-        voters.append(replace(voter, endpoints=(endpoint, *voter.endpoints[1:])))
-    return tuple(voters) if tuple(voters) != disk.voters.voters else None
+def _proposed(disk: AssessedDisk) -> tuple[Voter, ...] | None:
+    voters = registered_voters(disk.voters.voters, disk.replayed.machine.quorum().controllers)
+    return voters if voters != disk.voters.voters else None
 
 
 def _provided(text: str, listener: str) -> tuple[Voter, ...]:

@@ -16,6 +16,7 @@ from tests.unit.rules.situation import (
     finding_lines,
     findings,
     healthy,
+    history,
     key,
     leaderless,
     not_observed_for,
@@ -92,6 +93,15 @@ def test_a_voter_that_catches_up_is_unknown() -> None:
     assert ("voter-lagging", "voter 2") in unknown(closing)
     widening = voters_lagging(healthy(5), 2, lags=[20_000 + 4_000 * n for n in range(12)])
     assert finding_lines(widening) == ["warning voter-lagging: voter 2"]
+
+
+def test_a_voter_that_stopped_fetching_while_it_caught_up_fires() -> None:
+    """Its last samples show a shrinking lag, and no sample can show that it catches up now."""
+    stopped = voter_not_fetching(healthy(5), 2)
+    shrinking = history(key(2), lags=[60_000 - 4_000 * n for n in range(12)], end=9_000, silent=True)
+    stopped = replace(stopped, histories={**stopped.histories, key(2): shrinking})
+
+    assert finding_lines(stopped) == ["warning voter-lagging: voter 2"]
 
 
 def test_only_a_voter_that_does_not_fetch_is_advised_to_be_replaced() -> None:

@@ -320,3 +320,12 @@ def test_next_due_is_the_next_time_at_which_an_alert_is_due() -> None:
 
     tracker.at(51, finding(Severity.INFO, subject="y"))
     assert next_due(tracker.tracked, THRESHOLDS) is None
+
+
+def test_time_at_a_lower_severity_does_not_count_after_the_severity_has_risen() -> None:
+    tracker = firing()
+    assert tracker.at(33, finding(Severity.INFO)) == []
+    assert tracker.at(34, finding(Severity.CRITICAL)) == ["firing critical +0 due +34"]
+    assert tracker.at(35, finding()) == [], "a warning again, after info for a second and critical for a second"
+    assert tracker.at(44.9, finding()) == []
+    assert tracker.at(45, finding()) == ["firing warning +0 due +45"]

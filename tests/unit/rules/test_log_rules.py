@@ -151,6 +151,14 @@ def test_without_controller_starts_in_the_log_a_rolling_restart_is_no_churn(quor
     assert len(findings(elected(without_voters, 1, 2, 1, 2), "epoch-churn")) == 1
 
 
+@pytest.mark.parametrize(("started", "fires"), [((), True), ((1,), False), ((1, 2), False)])
+def test_if_controllers_register_only_recorded_starts_explain_elections(started: tuple[int, ...], fires: bool) -> None:
+    """Three voters: their number explains three elections only where the log has no controller starts."""
+    quorum = elected(healthy(), 1, 2, 1, 2, started=started)
+    assert finding_lines(quorum) == ([CHURN] if fires else [])
+    assert finding_lines(replace(quorum, controllers={})) == []
+
+
 def test_a_restart_explains_an_election_only_within_the_same_window() -> None:
     quorum = elected(healthy(), 1, 2, 1, 2, started=(1, 2, 3))
     assert finding_lines(quorum) == []

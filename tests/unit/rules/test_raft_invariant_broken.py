@@ -1,5 +1,10 @@
+from dataclasses import replace
+
+import pytest
+
+from rules.model.identifiers import Millis
 from rules.model.monitoring import Invariant, Reason
-from tests.unit.rules.situation import failing, finding_lines, findings, healthy, unknown, with_invariant_violation
+from tests.unit.rules.situation import NOW, failing, finding_lines, findings, healthy, unknown, with_invariant_violation
 
 
 def test_healthy_quorum_breaks_no_invariant() -> None:
@@ -38,3 +43,24 @@ def test_loss_of_committed_metadata_does_not_explain_earlier_violations() -> Non
     long_ago = with_invariant_violation(healthy(), Invariant.TWO_LEADERS, ago_ms=600_000)
     lost = failing(long_ago, Reason.METADATA_LOST, "c1.test:9093")
     assert [each.subject for each in findings(lost, "raft-invariant-broken")] == ["two-leaders"]
+
+
+@pytest.mark.parametrize(
+    ("violated_ago_ms", "explained"),
+    [(110_001, False), (110_000, True), (50_000, True), (30_000, True), (-30_000, True), (-30_001, False)],
+)
+def test_a_loss_explains_violations_from_a_minute_before_it_to_a_minute_after_it(
+    violated_ago_ms: int, explained: bool
+) -> None:
+    """The loss was observed from 50 s ago to 30 s ago."""
+    quorum = failing(
+        with_invariant_violation(healthy(), Invariant.EPOCH_BACK, ago_ms=violated_ago_ms),
+        Reason.METADATA_LOST,
+        "c1.test:9093",
+        ago_ms=30_000,
+    )
+    (loss,) = quorum.failures
+    quorum = replace(quorum, failures=(replace(loss, first_at_ms=Millis(NOW - 50_000)),))
+
+    assert (findings(quorum, "raft-invariant-broken") == []) is explained
+    assert (("raft-invariant-broken", "epoch-back") in unknown(quorum)) is explained

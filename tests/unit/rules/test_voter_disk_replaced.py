@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from rules.analysis.disk_replacement import half_done as half_done_removal
+from rules.evaluate import thresholds_for
 from rules.finding import Severity
 from rules.model.identifiers import Millis
 from rules.model.quorum import Quorum
@@ -132,3 +134,16 @@ def test_old_directory_is_not_a_replacement_of_the_new_one() -> None:
     assert (RULE, "controller 2") in unknown(quorum)
     assert (RULE, "controller 2") not in unknown(known)
     assert findings(known, RULE) == []
+
+
+def test_after_several_removals_of_one_controller_the_newest_is_the_one_to_complete() -> None:
+    twice = removed(removed(replaced(), 2, ago_ms=3_600_000, directory="oldDirOf2"), 2, ago_ms=60_000)
+    assert [each.key for each in twice.removals] == [key(2, "oldDirOf2"), key(2)]
+
+    found = half_done_removal(twice, NEW, thresholds_for({})[RULE])
+
+    assert found is not None
+    assert found.key == key(2)
+    (finding,) = findings(twice, RULE)
+    assert str(key(2)) in finding.summary
+    assert str(key(2, "oldDirOf2")) not in finding.summary

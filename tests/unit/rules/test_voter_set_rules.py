@@ -170,6 +170,16 @@ def test_voters_and_observers_are_not_ghost_registrations(quorum: Quorum) -> Non
     assert findings(quorum, "ghost-registration") == []
 
 
+def test_a_controller_is_a_voter_if_the_log_or_the_leader_lists_it() -> None:
+    assert findings(registered(removing(healthy(), 1), 9), "ghost-registration")[0].evidence["voters"] == [1, 2, 3]
+    assert findings(registered(adding(healthy(), 4), 9), "ghost-registration")[0].evidence["voters"] == [1, 2, 3, 4]
+    unlisted = removing(healthy(), 1)
+    assert unlisted.poll is not None
+    assert findings(replace(unlisted, poll=replace(unlisted.poll, observers=())), "ghost-registration") == []
+    unread = replace(adding(healthy(), 4), committed=None, kraft_version=0)
+    assert findings(unread, "ghost-registration") == []
+
+
 @pytest.mark.parametrize(
     ("listed_ago_ms", "fetched_before_ms", "ghost"),
     [

@@ -193,6 +193,19 @@ def test_epochs_of_noops_are_reported_and_a_decrease_too() -> None:
     assert advanced.epoch_drop == EpochDrop(offset=Offset(2), epoch=Epoch(4), before=Epoch(6))
 
 
+@pytest.mark.parametrize("written_at", [(500, 1_000), (1_000, 500), (500, 1_000, 700), (0, 0)])
+@pytest.mark.parametrize("value", [noop(), CHANGE])
+def test_the_newest_timestamp_is_that_of_the_latest_batch_in_any_order(
+    written_at: tuple[int, ...], value: bytes
+) -> None:
+    payload = b"".join(batch([value], base_offset=at, timestamp=ms) for at, ms in enumerate(written_at))
+
+    *_, end = events(payload, last=len(written_at) - 1)
+
+    assert isinstance(end, LogAdvanced)
+    assert end.newest_timestamp_ms == max(written_at)
+
+
 def test_noops_only_advance_the_newest_timestamp() -> None:
     payload = batch([noop()], timestamp=500) + batch([noop(), noop()], base_offset=1, timestamp=1000)
 

@@ -230,3 +230,16 @@ def test_any_record_that_kafka_could_write_is_converted_or_skipped(
     # The strategies draw states from -1, 0, 1 and 2; Kafka does not define all of them.
     assert all("state" in event.reason or "does not define" in event.reason for event in undefined_states)
     assert not (undefined_states and name in CREDENTIAL_FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("number", "protocol"), [(0, "PLAINTEXT"), (1, "SSL"), (2, "SASL_PLAINTEXT"), (3, "SASL_SSL"), (9, None)]
+)
+def test_a_registered_endpoint_has_the_protocol_of_its_listener(number: int, protocol: str | None) -> None:
+    """Two endpoints are equal whatever their protocols, so that it is compared by itself."""
+    listener = {**LISTENER, "security_protocol": number}
+    event = metadata(27, 0, controller_id=1, incarnation_id=UUID, end_points=[listener], features=[FEATURE])
+
+    assert isinstance(event, ControllerRegistered)
+    assert event.endpoints == (ENDPOINT,)
+    assert [endpoint.protocol for endpoint in event.endpoints] == [protocol]

@@ -63,6 +63,14 @@ def test_any_one_of_three_healthy_voters_may_be_restarted(node: int) -> None:
     assert result.votes_needed == 2
 
 
+@pytest.mark.parametrize(("voters", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)])
+def test_the_votes_that_are_needed_are_more_than_half_of_all_voters(voters: int, needed: int) -> None:
+    result = restart_of(healthy(voters), 1)
+
+    assert result.votes_needed == needed
+    assert result.safe is (voters - 1 >= needed)
+
+
 def test_restart_of_the_leader_is_safe_and_has_a_note_on_the_election() -> None:
     assert any("it leads" in note for note in restart_of(healthy(3), 3).notes)
     assert restart_of(healthy(3), 1).notes == ()

@@ -50,6 +50,19 @@ def test_only_a_change_of_several_voters_is_a_forced_reconfiguration() -> None:
     assert (jump.before, jump.after, jump.offset) == ((key("1-a"), key("2-b"), key("3-c")), (key("2-b"),), 4)
 
 
+def test_an_exchanged_voter_is_two_changes_at_once_and_a_moved_one_is_none() -> None:
+    """KIP-853 adds or removes one voter at a time, so a record that exchanges one was forced."""
+    script, replay = LogScript(), machine()
+    script.leader(1)
+    script.voters("1-a", "2-b", "3-c")
+    script.write(VotersSet(at=script.at(), voters=(voter("1-a"), voter("2-b", port=9193), voter("3-c"))))
+    assert apply(replay, [script.read()]).history.reconfigurations == ()
+
+    script.voters("1-a", "2-b", "3-d")
+    (exchanged,) = apply(replay, [script.read()]).history.reconfigurations
+    assert (set(exchanged.before) ^ set(exchanged.after)) == {key("3-c"), key("3-d")}
+
+
 def test_every_voter_change_is_kept_as_a_difference() -> None:
     script, replay = LogScript(), machine()
     script.leader(1)

@@ -1,12 +1,18 @@
 """A snapshot replaces the log's state at its footer, even if that comes many observations later."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import pytest
 
 from connectors.log_event import SnapshotEnded
-from rules.model.identifiers import NodeId
+from rules.model.identifiers import Millis, NodeId
 from rules.model.monitoring import ObservationSource, Reason
+from rules.model.registration import BrokerRegistration
 from streaming.replay.cluster_monitor import DecodedRow
 from streaming.replay.machine import Machine
+from streaming.replay.registrations import keep_alive_since
+from tests.unit.rules.situation import NOW, broker
 from tests.unit.streaming.replay.log_script import LogScript, again, apply, failed, key, machine, poll, replica
 
 
@@ -112,6 +118,36 @@ def test_a_new_header_discards_the_unfinished_snapshot() -> None:
     assert quorum.committed is not None
     assert quorum.committed.keys == {key("1-a"), key("9-z")}
     assert quorum.recovering == ()
+
+
+def test_a_loss_of_committed_metadata_discards_the_log_and_the_unfinished_snapshot() -> None:
+    script, replay = started()
+    script.noops(400)
+    *begun, last = snapshot(script, 3)
+    quorum = apply(replay, [*begun, script.row(failed(Reason.METADATA_LOST))._replace(sequence=100)])
+    assert replay.loading is None
+    assert (replay.log.position, replay.log.image.brokers) == (-1, {}), "it is read again from the beginning"
+    assert set(quorum.brokers) == {101}, "rules see the old state until then"
+
+    quorum = apply(replay, [last._replace(sequence=101)])
+    assert replay.log.position == -1, "a footer alone is no snapshot"
+    assert set(quorum.brokers) == {101}
+
+
+def test_a_broker_of_a_snapshot_is_alive_since_before_only_if_it_was_alive_with_the_same_incarnation() -> None:
+    before, contained = Millis(NOW - 300 - 3_600_000), Millis(NOW - 300 - 60_000)
+    read = {NodeId(101): broker(101, alive_for_ms=60_000)}
+
+    def alive_since(known: Mapping[NodeId, BrokerRegistration], now: Mapping[NodeId, BrokerRegistration]) -> object:
+        return keep_alive_since(now, known)[NodeId(101)].alive_since_timestamp_ms
+
+    known = broker(101)
+    assert known.alive_since_timestamp_ms == before
+    assert alive_since({NodeId(101): known}, read) == before
+    assert alive_since({}, read) == contained
+    assert alive_since({NodeId(101): replace(known, incarnation_id="other")}, read) == contained
+    assert alive_since({NodeId(101): broker(101, fenced=True)}, read) == contained
+    assert alive_since({NodeId(101): known}, {NodeId(101): broker(101, fenced=True)}) is None
 
 
 def test_a_chunk_that_is_delivered_twice_is_applied_once() -> None:

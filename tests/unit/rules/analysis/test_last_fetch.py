@@ -1,0 +1,56 @@
+"""How long ago a replica last fetched, also where only an earlier leader reported it."""
+
+from dataclasses import replace
+
+import pytest
+
+from rules.analysis.replica_lag import Liveness, liveness, since_last_fetch_ms
+from rules.evaluate import thresholds_for
+from rules.model.identifiers import Millis
+from rules.model.poll import LagSample
+from rules.model.quorum import Quorum
+from tests.unit.rules.situation import NOW, healthy, key, row
+
+POLLED_AT_MS = NOW - 200
+
+
+def only_reported_by_an_earlier_leader(sampled_ago_ms: int, fetch_age_ms: int) -> Quorum:
+    """The new leader does not know when voter 2 fetched; the earlier leader's last answer is this old."""
+    quorum = healthy()
+    assert quorum.poll is not None
+    unknown = replace(row(key(2)), last_fetch_ms=None, last_caught_up_ms=None)
+    voters = tuple(unknown if each.key == key(2) else each for each in quorum.poll.voters)
+    at = Millis(POLLED_AT_MS - sampled_ago_ms)
+    samples = (
+        LagSample(observed_at_ms=Millis(at - 5_000), lag=0, lag_ms=Millis(0), fetch_age_ms=Millis(0)),
+        LagSample(observed_at_ms=at, lag=0, lag_ms=Millis(0), fetch_age_ms=Millis(fetch_age_ms)),
+        LagSample(observed_at_ms=Millis(POLLED_AT_MS), lag=None, lag_ms=None, fetch_age_ms=None),
+    )
+    known = replace(quorum.histories[key(2)], samples=samples)
+    return replace(quorum, poll=replace(quorum.poll, voters=voters), histories={**quorum.histories, key(2): known})
+
+
+@pytest.mark.parametrize(
+    ("sampled_ago_ms", "fetch_age_ms", "expected"),
+    [
+        (4_000, 3_000, Liveness.FETCHING),
+        (10_000, 0, Liveness.FETCHING),
+        (4_000, 6_001, Liveness.NOT_FETCHING),
+        (9_000, 3_000, Liveness.NOT_FETCHING),
+    ],
+)
+def test_the_age_of_an_earlier_answer_is_added_to_the_age_that_it_reported(
+    sampled_ago_ms: int, fetch_age_ms: int, expected: Liveness
+) -> None:
+    quorum = only_reported_by_an_earlier_leader(sampled_ago_ms, fetch_age_ms)
+    assert quorum.poll is not None
+
+    assert since_last_fetch_ms(quorum, quorum.poll, key(2)) == sampled_ago_ms + fetch_age_ms
+    assert liveness(quorum, quorum.poll, key(2), thresholds_for({})["no-leader"]) is expected
+
+
+def test_a_replica_that_no_kept_poll_reported_has_no_last_fetch() -> None:
+    quorum = only_reported_by_an_earlier_leader(4_000, 3_000)
+    assert quorum.poll is not None
+
+    assert since_last_fetch_ms(replace(quorum, histories={}), quorum.poll, key(2)) is None

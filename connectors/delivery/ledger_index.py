@@ -15,6 +15,7 @@ from connectors.delivery.ledger_record import (
     SinkRemoved,
 )
 from connectors.sinks.alert_json import Key
+from connectors.sinks.incident_id import deduplication_key, incident_id
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.model.identifiers import Millis
@@ -164,15 +165,26 @@ class LedgerIndex:
         """Returns ledger records for new alerts, with numbers and incidents; they are not applied yet."""
         # The incident of an alert may depend on the alert before it.
         grouper = self._grouper.copy() if alerts else self._grouper
-        return [
-            AlertRecorded(
-                number=self.next_number + index,
-                recorded_at_ms=at_ms,
-                incident=grouper.assign(alert, at_ms=at_ms),
-                alert=alert,
-            )
-            for index, alert in enumerate(alerts)
-        ]
+        new: dict[str, str] = {}
+        records = []
+        for number, alert in enumerate(alerts, start=self.next_number):
+            incident = grouper.assign(alert, at_ms=at_ms)
+            if incident not in self._by_incident and incident not in new:
+                new[incident] = self._new_id(alert, incident, new.values())
+            incident = new.get(incident, incident)
+            records.append(AlertRecorded(number=number, recorded_at_ms=at_ms, incident=incident, alert=alert))
+        return records
+
+    def _new_id(self, alert: Alert, unique: str, new: Collection[str]) -> str:
+        """Returns the id of a new incident.
+
+        Without the key that jobs share while another incident with it is firing or pending: a service would take the
+        resolution of one for that of the other.
+        """
+        key = alert.fingerprint
+        in_use = [*self._firing.values(), *(each for sink in self._sinks.values() for each in sink.pending.values())]
+        open_incidents = {*new, *(record.line.incident for record in in_use)}
+        return unique if key in map(deduplication_key, open_incidents) else incident_id(alert, unique)
 
     def pending(self, sink: str) -> Collection[AlertRecord]:
         """Returns what is pending for a known sink, oldest first."""

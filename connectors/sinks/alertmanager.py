@@ -15,6 +15,7 @@ from connectors.sinks.address_checks import check_alertmanager_url
 from connectors.sinks.alert_json import iso
 from connectors.sinks.evidence_format import evidence_lines
 from connectors.sinks.http.request import post_for_outcome
+from connectors.sinks.incident_id import deduplication_key
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
@@ -130,7 +131,7 @@ def postable_alert(
             "cluster_id": alert.cluster_id,
             "subject": alert.subject,
             "severity": severity.value,
-            "incident": incident,
+            "incident": deduplication_key(incident),
         },
         "annotations": {name: _truncated(text) for name, text in annotations.items() if text},
         "startsAt": iso(alert.started_at_ms),

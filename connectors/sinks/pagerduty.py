@@ -1,8 +1,9 @@
 """The PagerDuty sink: one PagerDuty alert for each incident, by the Events API v2.
 
-The incident id is the `dedup_key`. An event that is sent again is applied to the open alert: it does not page again,
-also not after a person acknowledged it. If a person closed the alert while the incident is still open, the event opens
-a new one (https://developer.pagerduty.com/docs/events-api-v2-overview). The sink acknowledges nothing: people do.
+The `dedup_key` of an incident is the same in every job that monitors the cluster. An event that is sent again is applied
+to the open alert: it does not page again, also not after a person acknowledged it. If a person closed the alert while the
+incident is still open, the event opens a new one (https://developer.pagerduty.com/docs/events-api-v2-overview). The sink
+acknowledges nothing: people do.
 
 An incident that fired and resolved while PagerDuty was unreachable is triggered as `info` and resolved immediately.
 A resolve alone would be dropped without a trace, and the incident belongs in the history; as `info` it need not page
@@ -25,6 +26,7 @@ from connectors.sinks.alert_json import iso, json_safe
 from connectors.sinks.evidence_format import other_alert_lines, visible
 from connectors.sinks.http.deadline import CallDeadline
 from connectors.sinks.http.response_outcome import DEADLINE_EXCEEDED, excerpt, outcome_of_error, outcome_of_status
+from connectors.sinks.incident_id import deduplication_key
 from connectors.sinks.links import MessageLinks
 from connectors.sinks.sequential_send import send_in_order
 from connectors.sinks.sink import Delivered, DeliveryOptions, Outcome, Retry
@@ -80,13 +82,14 @@ class PagerdutySink:
 
     def _send_events(self, client: "_PagerdutyClient", notification: Notification) -> None:
         incident, resolved = notification.incident, notification.state is AlertState.RESOLVED
+        key = deduplication_key(incident)
         missed = resolved and not notification.previously_notified and incident not in self._triggered
         if missed or not resolved:
-            client.send_event("trigger", dedup_key=incident, **event(notification, self._links))
+            client.send_event("trigger", dedup_key=key, **event(notification, self._links))
         if missed:
             self._triggered.add(incident)
         if resolved:
-            client.send_event("resolve", dedup_key=incident)
+            client.send_event("resolve", dedup_key=key)
 
 
 def event(notification: Notification, links: MessageLinks) -> dict[str, Any]:

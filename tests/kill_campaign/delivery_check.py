@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from connectors.sinks.alert_json import key_of
+from connectors.sinks.incident_id import deduplication_key
 from rules.alert import Alert, AlertState
 from rules.evaluate import RULES
 from rules.notifications.route import JOB_CLUSTER_ID
@@ -142,18 +143,22 @@ class PeopleSinkCheck:
         by_incident: dict[str, list[Attempt]] = {}
         for _, attempt in self._accepted:
             by_incident.setdefault(attempt.incident, []).append(attempt)
+        newest_of_key = {deduplication_key(incident): incident for incident in by_incident}
         for incident, attempts in by_incident.items():
+            key = deduplication_key(incident)
+            in_service = key if newest_of_key[key] == incident else None
             known = [self._by_key[key] for attempt in attempts for key in attempt.keys if key in self._by_key]
             firing = any(newest[(one.fingerprint, one.started_at_ms)] is AlertState.FIRING for one in known)
-            if firing == (attempts[-1].reason == "resolved") or firing != self._open_in_service(incident, attempts):
+            if firing == (attempts[-1].reason == "resolved") or firing != self._open_in_service(in_service, attempts):
                 stays = "is firing" if firing else "is resolved"
                 rules = sorted({f"{one.cluster} {one.rule} {one.subject}" for one in known})
                 newest_reason = attempts[-1].reason
                 yield f"{self.sink}: incident {incident} ({rules}) {stays}; its newest notification is {newest_reason}"
 
-    def _open_in_service(self, incident: str, attempts: Sequence[Attempt]) -> bool:
-        if self.sink == PAGERDUTY:
-            return self.services.pagerduty_double.open(incident) is not None
+    def _open_in_service(self, key: str | None, attempts: Sequence[Attempt]) -> bool:
+        """`key` is PagerDuty's; None for an incident after which another one had the same key."""
+        if self.sink == PAGERDUTY and key is not None:
+            return self.services.pagerduty_double.open(key) is not None
         return attempts[-1].reason != "resolved"
 
     def _second_pages(self) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The alert rules for Prometheus: promtool accepts them and their tests, and they use existing metrics.
 
-The rules about a quorum have the severities of the product's rules; Alertmanager's sample configuration inhibits what the
-product inhibits.
+The rules about a quorum have the severities of the product's rules; Alertmanager's sample inhibits what the product
+inhibits.
 """
 
 import re

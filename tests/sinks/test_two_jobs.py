@@ -1,0 +1,104 @@
+"""Two jobs on one cluster, at two sites: services that deduplicate by a key get the same one from both."""
+
+import json
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connectors.delivery.dispatcher import Dispatcher
+from connectors.delivery.ledger import Ledger
+from connectors.secret import Secret
+from connectors.sinks.sink_config import Alertmanager, Pagerduty, SinkSpec
+from connectors.sinks.sink_factory import open_sink
+from rules.alert import Alert
+from rules.model.identifiers import Millis
+from tests.sinks.pagerduty_double import PagerdutyDouble
+from tests.sinks.server import HttpDouble, HttpReply, serving
+from tests.unit.connectors.kafka.certificates import CertificateAuthority
+from tests.unit.connectors.sinks.sink_alerts import NOON_MS, alert
+
+KEY = "0123456789abcdef0123456789abcdef"
+LATER_MS = 700
+"""How much later the second job observes the same condition."""
+
+
+@pytest.fixture
+def server(certificate: ssl.SSLContext) -> Iterator[HttpDouble]:
+    with serving(certificate) as server:
+        yield server
+
+
+def dispatcher(config: Pagerduty | Alertmanager, folder: Path) -> Dispatcher:
+    folder.mkdir()
+    sink = open_sink(SinkSpec(config=config), state_folder=folder)
+    return Dispatcher(Ledger(folder / "ledger.jsonl"), [sink], deadline_s=60, patience_s=60)
+
+
+def observed(seconds: int, *, later_ms: int = 0, resolved: bool = False, started_s: int = 0) -> Alert:
+    """The same alert as each of the two jobs observes it."""
+    return alert(
+        started_at_ms=NOON_MS + 1_000 * started_s + later_ms,
+        resolved=resolved,
+        observed_at_ms=Millis(NOON_MS + 1_000 * seconds + later_ms),
+    )
+
+
+def test_pagerduty_pages_once_for_an_incident_of_two_jobs(
+    server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
+) -> None:
+    double = PagerdutyDouble()
+    server.behave = double.reply
+    config = Pagerduty(routing_key=Secret(text=KEY), api_url=server.url, ca_file=Path(trusted.file))
+    first, second = dispatcher(config, tmp_path / "first"), dispatcher(config, tmp_path / "second")
+
+    first.deliver([observed(5)], NOON_MS)
+    second.deliver([observed(5, later_ms=LATER_MS)], NOON_MS)
+
+    assert [(each.state, each.pages, len(each.events)) for each in double.alerts] == [("triggered", 1, 2)]
+
+    second.deliver([observed(60, later_ms=LATER_MS, resolved=True)], Millis(NOON_MS + 61_000))
+    first.deliver([observed(60, resolved=True)], Millis(NOON_MS + 61_000))
+
+    assert [each.state for each in double.alerts] == ["resolved"]
+    assert [each["event_action"] for each in double.dropped] == ["resolve"], "PagerDuty ignores the second one"
+
+
+def test_a_second_incident_is_not_closed_by_the_resolution_of_the_first_one_that_is_late(
+    server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
+) -> None:
+    double = PagerdutyDouble()
+    server.behave = double.reply
+    config = Pagerduty(routing_key=Secret(text=KEY), api_url=server.url, ca_file=Path(trusted.file))
+    job = dispatcher(config, tmp_path / "job")
+    job.deliver([observed(5)], NOON_MS)
+
+    server.behave = lambda _: HttpReply(status=500)
+    job.deliver([observed(60, resolved=True)], Millis(NOON_MS + 61_000))
+    server.behave = double.reply
+    job.deliver([observed(70, started_s=65)], Millis(NOON_MS + 71_000))
+
+    assert [(each.state, each.pages) for each in double.alerts] == [("resolved", 1), ("triggered", 1)]
+
+
+def test_the_same_incident_later_pages_again(server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path) -> None:
+    double = PagerdutyDouble()
+    server.behave = double.reply
+    config = Pagerduty(routing_key=Secret(text=KEY), api_url=server.url, ca_file=Path(trusted.file))
+    job = dispatcher(config, tmp_path / "job")
+    for each in (observed(5), observed(60, resolved=True), observed(3605, started_s=3600)):
+        job.deliver([each], each.observed_at_ms)
+
+    assert [(each.state, each.pages) for each in double.alerts] == [("resolved", 1), ("triggered", 1)]
+
+
+def test_alertmanager_gets_the_same_labels_from_two_jobs(
+    server: HttpDouble, trusted: CertificateAuthority, tmp_path: Path
+) -> None:
+    config = Alertmanager(url=Secret(text=server.url), ca_file=Path(trusted.file))
+    for name, later_ms in (("first", 0), ("second", LATER_MS)):
+        dispatcher(config, tmp_path / name).deliver([observed(5, later_ms=later_ms)], NOON_MS)
+
+    first, second = (json.loads(request.body)[0]["labels"] for request in server.requests)
+    assert first == second
